@@ -1,0 +1,151 @@
+"""What a user says about a component's container: resources and environment, as in core/v1."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field
+
+from flamectl_operator.api.constants import OWN_VARIABLES
+from flamectl_operator.api.model import Flag, MapKey, Model, Text, without_nulls
+from flamectl_operator.api.quantity import Quantity, canonical, parse_quantity
+from flamectl_operator.api.rules import Rule, matching
+
+ImagePullPolicy = Literal["Always", "IfNotPresent", "Never"]
+
+# An image reference has a grammar of its own that runtimes judge; what never is one is refused here.
+Image = Annotated[
+    str,
+    Field(min_length=1, max_length=1024),
+    matching(r"^[^ \t\r\n]*$", "must be an image reference, without spaces"),
+]
+
+Quantities = Annotated[dict[str, Quantity], Field(max_length=16), BeforeValidator(without_nulls)]
+
+
+def _requests_within_limits(resources: ResourceRequirements) -> bool:
+    both = resources.requests.keys() & resources.limits.keys()
+    return all(parse_quantity(resources.requests[name]) <= parse_quantity(resources.limits[name]) for name in both)
+
+
+class ResourceClaim(Model):
+    """A claim of the Pod that the container uses."""
+
+    name: Text = Field(description="Name of an entry in the resourceClaims of the Pod, see podTemplate.spec.")
+    request: Text | None = Field(None, description="Request within the claim; all of it when left out.")
+
+
+class ResourceRequirements(Model):
+    """Compute resources of a container, as in core/v1."""
+
+    rules: ClassVar = (
+        Rule(
+            "!has(self.limits) || !has(self.requests) || self.requests.all(r, !(r in self.limits)"
+            " || !isQuantity(string(self.requests[r])) || !isQuantity(string(self.limits[r]))"
+            " || quantity(string(self.requests[r])).compareTo(quantity(string(self.limits[r]))) <= 0)",
+            _requests_within_limits,
+            "requests must not be above limits",
+        ),
+    )
+
+    limits: Quantities = Field(
+        {}, description="The most the container may use, by resource name, such as cpu, memory, nvidia.com/gpu."
+    )
+    requests: Quantities = Field(
+        {}, description="What is set aside for the container, by resource name; the limits when left out."
+    )
+    claims: Annotated[tuple[ResourceClaim, ...], Field(max_length=16), MapKey("name")] = Field(
+        (), description="Dynamically allocated resources that the container uses."
+    )
+
+    def authored(self) -> dict[str, Any]:
+        """See `Model.authored`; equal quantities look equal."""
+        result = super().authored()
+        for part in ("limits", "requests"):
+            if part in result:
+                result[part] = {name: canonical(quantity) for name, quantity in result[part].items()}
+        return result
+
+
+class ObjectFieldSelector(Model):
+    """A field of the Pod."""
+
+    api_version: Text = Field("v1", description="Version of the schema that fieldPath is written for.")
+    field_path: Text = Field(description="Path of a field of the Pod, such as status.podIP or metadata.labels['app'].")
+
+
+class ResourceFieldSelector(Model):
+    """A resource of a container."""
+
+    container_name: Text | None = Field(None, description="Name of the container; this one when left out.")
+    resource: Text = Field(description="Resource to select, such as limits.cpu or requests.memory.")
+    divisor: Quantity | None = Field(
+        None, description="The value is given in multiples of this quantity; 1 when left out."
+    )
+
+    def authored(self) -> dict[str, Any]:
+        """See `Model.authored`; equal quantities look equal."""
+        result = super().authored()
+        if "divisor" in result:
+            result["divisor"] = canonical(result["divisor"])
+        return result
+
+
+class KeySelector(Model):
+    """A key of a ConfigMap or Secret in the namespace of the FlameCluster."""
+
+    name: Text = Field(description="Name of the object.")
+    key: Text = Field(description="Key within the object.")
+    optional: Flag = Field(default=False, description="Whether the container starts without the object or the key.")
+
+
+class EnvVarSource(Model):
+    """Where the value of an environment variable comes from."""
+
+    rules: ClassVar = (
+        Rule(
+            "[has(self.fieldRef), has(self.resourceFieldRef), has(self.configMapKeyRef), has(self.secretKeyRef)]"
+            ".filter(one, one).size() == 1",
+            lambda source: len(source.model_fields_set) == 1,
+            "must have exactly one of fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef",
+        ),
+    )
+
+    field_ref: ObjectFieldSelector | None = Field(None, description="A field of the Pod.")
+    resource_field_ref: ResourceFieldSelector | None = Field(
+        None, description="A resource limit or request of a container."
+    )
+    config_map_key_ref: KeySelector | None = Field(None, description="A key of a ConfigMap in the same namespace.")
+    secret_key_ref: KeySelector | None = Field(None, description="A key of a Secret in the same namespace.")
+
+
+class EnvVar(Model):
+    """An environment variable of a component's container."""
+
+    rules: ClassVar = (
+        Rule(
+            "!has(self.value) || self.value == '' || !has(self.valueFrom)",
+            lambda variable: not variable.value or variable.value_from is None,
+            "must have either value or valueFrom, not both",
+        ),
+        Rule(
+            f"!(self.name in [{', '.join(repr(name) for name in OWN_VARIABLES)}])",
+            lambda variable: variable.name not in OWN_VARIABLES,
+            f"must not be one of {', '.join(OWN_VARIABLES)}: the operator sets them",
+            ".name",
+        ),
+    )
+
+    # What Kubernetes takes since 1.34: printable ASCII but for the equals sign.
+    name: Annotated[
+        str,
+        Field(min_length=1, max_length=253),
+        matching(r"^[ -<>-~]*$", "must be the name of an environment variable: printable ASCII without ="),
+    ] = Field(description="Name of the variable. RUST_LOG may be set; the operator's default gives way.")
+    value: Annotated[str, Field(max_length=32768)] = Field(
+        "", description="Value of the variable; $(NAME) refers to a variable before it."
+    )
+    value_from: EnvVarSource | None = Field(None, description="Source of the value, in place of value.")
+
+
+Environment = Annotated[tuple[EnvVar, ...], Field(max_length=256), MapKey("name")]

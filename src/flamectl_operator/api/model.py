@@ -1,0 +1,177 @@
+"""Base of all models of the API: how JSON of the API server is read, and which types its schema is built from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError, core_schema
+
+from flamectl_operator.api.rules import VALIDATIONS, Rule, broken
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+
+
+def without_nulls(value: Any) -> Any:
+    """Return JSON data without fields that are null: that is absent in this API, and would delete in a merge patch."""
+    if isinstance(value, dict):
+        return {key: without_nulls(part) for key, part in value.items() if part is not None}
+    if isinstance(value, list):
+        return [without_nulls(part) for part in value]
+    return value
+
+
+class Model(BaseModel):
+    """An object of the API: camelCase in JSON, immutable, and any unknown field is an error."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=False,
+    )
+
+    #: Rules about several fields at once; those about one field stand at the field.
+    rules: ClassVar[tuple[Rule, ...]] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, value: Any) -> Any:
+        """Leave out explicit nulls: the API server prunes them too, before it fills in defaults."""
+        if isinstance(value, dict) and None in value.values():
+            return {key: part for key, part in value.items() if part is not None}
+        return value
+
+    @model_validator(mode="after")
+    def _keeps_rules(self) -> Self:
+        if violated := [rule for rule in self.rules if not rule.holds(self)]:
+            raise broken([(rule.field, rule.message) for rule in violated])
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Add the rules to the schema of the object."""
+        result = handler(schema)
+        if cls.rules:
+            handler.resolve_ref_schema(result)[VALIDATIONS] = [rule.to_schema() for rule in cls.rules]
+        return result
+
+    def authored(self) -> dict[str, Any]:
+        """Return what the author asked for, as plain JSON data: the input of a revision hash.
+
+        Fields at their default are left out, however deep, so that neither writing a default down nor a later release's
+        new optional field changes the result.
+        """
+        result: dict[str, Any] = {}
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            # Models are immutable, so their defaults need not be copied as get_default() does.
+            if field.is_required() or field.default_factory is not None or value != field.default:
+                plain = _authored(value)
+                if plain not in ({}, []):
+                    result[field.alias or name] = plain
+        return result
+
+
+def _authored(value: Any) -> Any:
+    if isinstance(value, Model):
+        return value.authored()
+    if isinstance(value, tuple):
+        return [_authored(item) for item in value]
+    return value
+
+
+class OpenModel(Model):
+    """A part of a Kubernetes object of which only the fields that matter to a rule are declared; the rest passes."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class IntOrString:
+    """Kubernetes' int-or-string, for `Annotated[int | str, IntOrString(...)]`.
+
+    Args:
+        max_length: Limit for the string, which also bounds the API server's estimate of what a rule costs.
+        expected: How an error names what is expected.
+        pattern: For the schema, so that tools which know no CEL can check the string.
+    """
+
+    def __init__(self, max_length: int, expected: str, pattern: str | None = None) -> None:
+        self._max_length = max_length
+        self._expected = expected
+        self._pattern = pattern
+
+    def _check(self, value: Any) -> int | str:
+        # JSON's true is an int to Python, but not to Kubernetes.
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise PydanticCustomError("int_or_string", "must be {expected}", {"expected": self._expected})
+        if isinstance(value, str) and len(value) > self._max_length:
+            raise PydanticCustomError("string_too_long", "too long", {"max_length": self._max_length})
+        return value
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """Accept ints and strings as they are, with one error instead of one for each half of a union."""
+        return core_schema.no_info_plain_validator_function(self._check)
+
+    def __get_pydantic_json_schema__(
+        self, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Return the only form of `anyOf` that a structural schema allows at its top."""
+        schema: JsonSchemaValue = {
+            "x-kubernetes-int-or-string": True,
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "maxLength": self._max_length,
+        }
+        if self._pattern:
+            schema["pattern"] = self._pattern
+        return schema
+
+
+class MapKey:
+    """Makes a list a map keyed by one field: items merge in server-side apply, and no key may come twice."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def _check(self, items: tuple[Model, ...]) -> tuple[Model, ...]:
+        if not items:
+            return items
+        seen: set[object] = set()
+        name = next(name for name, field in type(items[0]).model_fields.items() if field.alias == self._key)
+        for item in items:
+            value = getattr(item, name)
+            if value in seen:
+                raise PydanticCustomError(
+                    "duplicate", "must not list {key} {value} twice", {"key": self._key, "value": value}
+                )
+            seen.add(value)
+        return items
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """Check for duplicates once the items are read."""
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Declare the key."""
+        return {**handler(schema), "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [self._key]}
+
+
+Item = TypeVar("Item")
+#: A list whose order matters and which is replaced as a whole.
+Atomic = Annotated[tuple[Item, ...], Field(json_schema_extra={"x-kubernetes-list-type": "atomic"})]
+
+INT32_MAX = 2**31 - 1
+Flag = StrictBool
+Int32 = Annotated[StrictInt, Field(le=INT32_MAX, json_schema_extra={"format": "int32"})]
+Int64 = Annotated[StrictInt, Field(json_schema_extra={"format": "int64"})]
+#: Text of a size that keeps an object readable and the cost of rules bounded.
+Text = Annotated[str, Field(min_length=1, max_length=1024)]

@@ -1,0 +1,260 @@
+"""`podTemplate`: what a user may add to a component's Pods, and what would break the operator's contract.
+
+Only the fields that a rule looks at are declared; all others pass through to the Pod, where the API server judges them
+(CEL does not see undeclared fields, and a copy of the whole PodSpec would be out of date with the next Kubernetes). A
+container with the name of one of the operator's own is merged with it, under these rules (`pod_template_rules`):
+
+- what the resource has a field for is set there and nowhere else: image, imagePullPolicy, env, resources;
+- `command` and `args` are the operator's, they name the configuration file;
+- nothing is mounted at or below /etc/flame, and no volume takes a name of the operator's;
+- the kubelet may not restart an executor in place, and the node name that Flame sees stays the Pod's name;
+- all else (securityContext, volumeMounts, envFrom, lifecycle, probes, ports ...) may be added.
+
+What an administrator allows (hostPath, privileged ...) is the operator's `podPolicy`, not a matter of this API.
+Merge directives (`$patch` and the like) are refused by the operator alone: CEL cannot see such keys.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import Field
+from pydantic_core import core_schema
+
+from flamectl_operator.api.constants import (
+    EXECUTOR_MANAGER_CONTAINER,
+    RESTARTED_AT_ANNOTATION,
+    SESSION_MANAGER_CONTAINER,
+    WAIT_CONTAINER,
+)
+from flamectl_operator.api.model import Atomic, Flag, MapKey, Model, OpenModel, Text, without_nulls
+from flamectl_operator.api.pod_template_rules import (
+    LABEL_VALUE,
+    NO_OWN_ANNOTATIONS,
+    NO_OWN_LABELS,
+    NO_OWN_VOLUME,
+    QUALIFIED_KEYS,
+    needs_image,
+    only_additional,
+    own_container_rules,
+    taken,
+    unset,
+)
+from flamectl_operator.api.rules import broken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+
+LabelValue = Annotated[str, Field(max_length=63), LABEL_VALUE]
+
+
+class PodTemplateMetadata(Model):
+    """Labels and annotations to add."""
+
+    labels: Annotated[dict[str, LabelValue], Field(max_length=64), NO_OWN_LABELS, QUALIFIED_KEYS] = Field(
+        {}, description="Labels to add to the Pods."
+    )
+    annotations: Annotated[dict[str, str], Field(max_length=64), NO_OWN_ANNOTATIONS, QUALIFIED_KEYS] = Field(
+        {},
+        description="Annotations to add to the Pods. To restart them, change "
+        f"{RESTARTED_AT_ANNOTATION} to any other text, such as the time.",
+    )
+
+
+class VolumeMount(OpenModel):
+    """A mount of a volume in a container."""
+
+    name: Text = Field(description="Name of the volume.")
+    mount_path: Text = Field(description="Path in the container.")
+
+
+class Container(OpenModel):
+    """A container of the Pod: one of the operator's own, by its name, or one more."""
+
+    name: Annotated[str, Field(min_length=1, max_length=63)] = Field(
+        description="Name of the container; one of the operator's own is merged with it."
+    )
+    image: Text | None = Field(None, description="Image of an additional container.")
+    image_pull_policy: Text | None = Field(None, description="When to pull the image of an additional container.")
+    command: Atomic[str] | None = Field(None, description="Entry point of an additional container.")
+    args: Atomic[str] | None = Field(None, description="Arguments of an additional container.")
+    env: Atomic[dict[str, Any]] | None = Field(None, description="Environment variables of an additional container.")
+    resources: dict[str, Any] | None = Field(None, description="Resources of an additional container.")
+    restart_policy: Text | None = Field(None, description="Always makes an additional init container a sidecar.")
+    restart_policy_rules: Atomic[dict[str, Any]] | None = Field(
+        None, description="Restart rules of an additional container, by exit code."
+    )
+    volume_mounts: Annotated[tuple[VolumeMount, ...], Field(max_length=64), MapKey("mountPath")] | None = Field(
+        None, description="Volumes to mount."
+    )
+
+
+class SessionManagerContainer(Container):
+    """A container of the session manager's Pod."""
+
+    rules: ClassVar = own_container_rules(SESSION_MANAGER_CONTAINER, "spec.sessionManager")
+
+
+class SessionManagerInitContainer(Container):
+    """An init container of the session manager's Pod."""
+
+    rules: ClassVar = (taken(SESSION_MANAGER_CONTAINER, "containers"), needs_image())
+
+
+class ExecutorManagerContainer(Container):
+    """A container of an executor's Pod."""
+
+    rules: ClassVar = (
+        *own_container_rules(EXECUTOR_MANAGER_CONTAINER, "spec.executorManager"),
+        taken(WAIT_CONTAINER, "initContainers"),
+    )
+
+
+class ExecutorManagerInitContainer(Container):
+    """An init container of an executor's Pod. The wait container's resources and security context may be changed."""
+
+    rules: ClassVar = (
+        *(
+            only_additional(WAIT_CONTAINER, attribute, "the operator sets it")
+            for attribute in ("image", "image_pull_policy", "command", "args", "restart_policy", "restart_policy_rules")
+        ),
+        taken(EXECUTOR_MANAGER_CONTAINER, "containers"),
+        needs_image(WAIT_CONTAINER),
+    )
+
+
+class Volume(OpenModel):
+    """A volume of the Pod."""
+
+    rules: ClassVar = (NO_OWN_VOLUME,)
+
+    name: Annotated[str, Field(min_length=1, max_length=63)] = Field(description="Name of the volume.")
+
+
+_NODE_NAME = "Flame knows a node by its hostname, which is the name of the Pod"
+
+
+class PodTemplateSpec(OpenModel):
+    """Part of a PodSpec."""
+
+    rules: ClassVar = (
+        unset("restart_policy", "the operator decides what is restarted and what is replaced"),
+        unset("hostname", _NODE_NAME),
+        unset("subdomain", _NODE_NAME),
+        unset("hostname_override", _NODE_NAME),
+        unset("host_network", _NODE_NAME, harmless=False),
+        unset("set_hostname_as_fqdn", _NODE_NAME, field="setHostnameAsFQDN", harmless=False),
+    )
+
+    restart_policy: str | None = Field(None, description="Must not be set.")
+    hostname: str | None = Field(None, description="Must not be set.")
+    subdomain: str | None = Field(None, description="Must not be set.")
+    hostname_override: str | None = Field(None, description="Must not be set.")
+    host_network: Flag | None = Field(None, description="Must not be true.")
+    set_hostname_as_fqdn: Flag | None = Field(None, alias="setHostnameAsFQDN", description="Must not be true.")
+    volumes: Annotated[tuple[Volume, ...], Field(max_length=64), MapKey("name")] | None = Field(
+        None, description="Volumes to add."
+    )
+
+
+class SessionManagerPodSpec(PodTemplateSpec):
+    """Part of the session manager's PodSpec."""
+
+    containers: Annotated[tuple[SessionManagerContainer, ...], Field(max_length=16), MapKey("name")] | None = Field(
+        None, description=f"Containers to add, and additions to {SESSION_MANAGER_CONTAINER}."
+    )
+    init_containers: Annotated[tuple[SessionManagerInitContainer, ...], Field(max_length=16), MapKey("name")] | None = (
+        Field(None, description="Init containers to add.")
+    )
+
+
+class ExecutorManagerPodSpec(PodTemplateSpec):
+    """Part of an executor's PodSpec."""
+
+    containers: Annotated[tuple[ExecutorManagerContainer, ...], Field(max_length=16), MapKey("name")] | None = Field(
+        None, description=f"Containers to add, and additions to {EXECUTOR_MANAGER_CONTAINER}."
+    )
+    init_containers: (
+        Annotated[tuple[ExecutorManagerInitContainer, ...], Field(max_length=16), MapKey("name")] | None
+    ) = Field(None, description=f"Init containers to add, and additions to {WAIT_CONTAINER}.")
+
+
+class PodTemplate(Model):
+    """A partial Pod template."""
+
+    metadata: PodTemplateMetadata | None = Field(None, description="Labels and annotations to add to the Pods.")
+
+
+class SessionManagerPodTemplate(PodTemplate):
+    """A partial template of the session manager's Pod."""
+
+    spec: SessionManagerPodSpec | None = Field(
+        None, description="Partial PodSpec, merged with the operator's as a strategic merge patch is."
+    )
+
+
+class ExecutorManagerPodTemplate(PodTemplate):
+    """A partial template of the executors' Pods."""
+
+    spec: ExecutorManagerPodSpec | None = Field(
+        None, description="Partial PodSpec, merged with the operator's as a strategic merge patch is."
+    )
+
+
+def _directives(value: Any, path: str = "") -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, part in value.items():
+            if key.startswith("$"):
+                yield f"{path}.{key}"
+            else:
+                yield from _directives(part, f"{path}.{key}")
+    elif isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from _directives(part, f"{path}[{index}]")
+
+
+def _tidy(template: Any) -> Any:
+    """Return a template without nulls and without empty parts at its top: `{spec: {}}` is the same as nothing."""
+    template = without_nulls(template)
+    if not isinstance(template, dict):
+        return template
+    parts = {
+        name: {key: field for key, field in part.items() if field not in ({}, [])} if isinstance(part, dict) else part
+        for name, part in template.items()
+    }
+    return {name: part for name, part in parts.items() if part != {}}
+
+
+class CheckedAgainst:
+    """Keeps a field the plain data that it is, but checks it and describes it by a model.
+
+    Args:
+        model: What declares the fields that matter.
+    """
+
+    def __init__(self, model: type[PodTemplate]) -> None:
+        self._model = model
+
+    def _check(self, value: Any, handler: core_schema.ValidatorFunctionWrapHandler) -> Any:
+        value = _tidy(value)
+        handler(value)
+        if found := list(_directives(value)):
+            raise broken([(path, "must not be there: merge directives are not supported") for path in found])
+        return value
+
+    def __get_pydantic_core_schema__(self, _source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """Run the model's validation and give back what came in."""
+        return core_schema.no_info_wrap_validator_function(
+            self._check,
+            handler.generate_schema(self._model),
+            serialization=core_schema.plain_serializer_function_ser_schema(without_nulls),
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.WrapValidatorFunctionSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Describe the model."""
+        return handler(schema["schema"])

@@ -1,0 +1,153 @@
+"""The rules of `podTemplate`: what an addition to a Pod may not say, because the operator's contract would break."""
+
+from __future__ import annotations
+
+import posixpath
+
+from pydantic.alias_generators import to_camel
+
+from flamectl_operator.api.constants import (
+    APP_LABEL,
+    CONFIG_DIRECTORY,
+    CONFIG_VOLUME,
+    EXECUTOR_MANAGER_CONTAINER,
+    OWN_PREFIX,
+    OWN_VOLUME_PREFIX,
+    RECOMMENDED_LABEL_PREFIX,
+    RESTARTED_AT_ANNOTATION,
+    SESSION_MANAGER_CONTAINER,
+    WAIT_CONTAINER,
+)
+from flamectl_operator.api.rules import Rule, matching
+
+_NAME_PART = r"([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]"
+_KEY = rf"^([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME_PART}$"
+
+#: A label's value, as Pods have them.
+LABEL_VALUE = matching(
+    rf"^({_NAME_PART})?$", "must be a label's value: letters, digits, - _ and . between letters or digits"
+)
+_KEY_RULE = matching(_KEY, "keys must be like app, or example.com/app with a domain before the slash")
+
+
+def _all_keys(condition: str) -> str:
+    return f"self.all(key, {condition})"
+
+
+QUALIFIED_KEYS = Rule(
+    _all_keys(_KEY_RULE.cel.replace("self", "key")),
+    lambda entries: all(map(_KEY_RULE.holds, entries)),
+    _KEY_RULE.message,
+)
+NO_OWN_LABELS = Rule(
+    _all_keys(
+        f"key != '{APP_LABEL}' && !key.startsWith('{RECOMMENDED_LABEL_PREFIX}') && !key.startsWith('{OWN_PREFIX}')"
+    ),
+    lambda labels: not any(k == APP_LABEL or k.startswith((RECOMMENDED_LABEL_PREFIX, OWN_PREFIX)) for k in labels),
+    f"must not have {APP_LABEL}, {RECOMMENDED_LABEL_PREFIX}* or {OWN_PREFIX}*:"
+    " the operator sets them, Services select by them",
+)
+NO_OWN_ANNOTATIONS = Rule(
+    _all_keys(f"key == '{RESTARTED_AT_ANNOTATION}' || !key.startsWith('{OWN_PREFIX}')"),
+    lambda annotations: not any(k != RESTARTED_AT_ANNOTATION and k.startswith(OWN_PREFIX) for k in annotations),
+    f"must not have {OWN_PREFIX}* other than {RESTARTED_AT_ANNOTATION}: the operator sets them",
+)
+NO_OWN_VOLUME = Rule(
+    f"self.name != '{CONFIG_VOLUME}' && !self.name.startsWith('{OWN_VOLUME_PREFIX}')",
+    lambda volume: volume.name != CONFIG_VOLUME and not volume.name.startswith(OWN_VOLUME_PREFIX),
+    f"must not be {CONFIG_VOLUME} or start with {OWN_VOLUME_PREFIX}: such names are the operator's",
+    ".name",
+)
+
+
+def only_additional(own: str, attribute: str, why: str) -> Rule:
+    """Return the rule that a field is set for additional containers only, not for the operator's own of that name."""
+    field = to_camel(attribute)
+    return Rule(
+        f"self.name != '{own}' || !has(self.{field})",
+        lambda container: container.name != own or getattr(container, attribute) is None,
+        f"must not be set for container {own}: {why}",
+        f".{field}",
+    )
+
+
+def needs_image(*own: str) -> Rule:
+    """Return the rule that a container has an image, unless it is one of the operator's own."""
+    return Rule(
+        " || ".join([*(f"self.name == '{name}'" for name in own), "has(self.image)"]),
+        lambda container: container.name in own or container.image is not None,
+        "must have an image, or the name of one of the operator's containers: "
+        f"{SESSION_MANAGER_CONTAINER}, {EXECUTOR_MANAGER_CONTAINER}, {WAIT_CONTAINER}",
+    )
+
+
+def taken(name: str, where: str) -> Rule:
+    """Return the rule that keeps a name free which the operator uses in the Pod's other list of containers."""
+    return Rule(
+        f"self.name != '{name}'",
+        lambda container: container.name != name,
+        f"must not be {name}: that is the name of the operator's own container in {where}",
+        ".name",
+    )
+
+
+def is_config_path(path: str) -> bool:
+    """Whether a mount path is at or below the directory of flame-cluster.yaml."""
+    inside = posixpath.normpath("/" + path.lstrip("/")).split("/")
+    config = CONFIG_DIRECTORY.split("/")
+    return inside[: len(config)] == config
+
+
+# CEL has no path functions: doubled slashes and /./ are in the expression, /../ is left to the operator.
+_CONFIG_PATH = "^(/|[.]/)*" + "(/+[.])*/+".join(CONFIG_DIRECTORY.strip("/").split("/")) + "(/.*)?$"
+
+
+def own_container_rules(own: str, component: str) -> tuple[Rule, ...]:
+    """Return what the entry of a component's main container may not say.
+
+    Args:
+        own: Name of the container.
+        component: Path of the component in the spec, where the same is said in its proper place.
+    """
+    elsewhere = {
+        "image": f"see {component}.image",
+        "image_pull_policy": f"see {component}.imagePullPolicy",
+        "env": f"see {component}.env",
+        "resources": f"see {component}.resources",
+        "command": "the operator sets it, for it names the configuration file",
+        "args": "the operator sets them, for they name the configuration file",
+        "restart_policy": "Flame loses a node whose container restarts in place, so the operator decides",
+        "restart_policy_rules": "Flame loses a node whose container restarts in place, so the operator decides",
+    }
+    return (
+        *(only_additional(own, attribute, why) for attribute, why in elsewhere.items()),
+        Rule(
+            f"self.name != '{own}' || !has(self.volumeMounts)"
+            f" || !self.volumeMounts.exists(mount, mount.mountPath.matches(r'{_CONFIG_PATH}'))",
+            lambda container: (
+                container.name != own or not any(is_config_path(m.mount_path) for m in container.volume_mounts or ())
+            ),
+            f"must not mount anything at or below {CONFIG_DIRECTORY}: the operator mounts the configuration there",
+            ".volumeMounts",
+        ),
+        needs_image(own),
+    )
+
+
+def unset(attribute: str, why: str, *, field: str = "", harmless: bool | None = None) -> Rule:
+    """Return the rule that a field of the PodSpec is not set.
+
+    Args:
+        attribute: Name of the field in the model.
+        why: What it would break.
+        field: Name of the field in Kubernetes, if that is not the attribute in camelCase.
+        harmless: The one value that may be written, for it changes nothing.
+    """
+    field = field or to_camel(attribute)
+    allowed = "" if harmless is None else f" || self.{field} == {str(harmless).lower()}"
+    return Rule(
+        f"!has(self.{field}){allowed}",
+        lambda spec: getattr(spec, attribute) in (None, harmless),
+        f"must not be {'set' if harmless is None else str(not harmless).lower()}: {why}",
+        f".{field}",
+    )

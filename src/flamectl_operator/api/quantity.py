@@ -1,0 +1,76 @@
+"""Kubernetes' quantities: `500m`, `1.5Gi`, `2`, `1e3`. The grammar is that of `resource.Quantity` in apimachinery."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, localcontext
+from typing import Annotated
+
+from flamectl_operator.api.model import IntOrString
+from flamectl_operator.api.rules import Rule
+
+#: Not below zero, which Pods refuse anyway. The exponent is limited, so that no short text asks for gigabytes.
+PATTERN = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,2})?$"
+#: Characters; far more than any quantity needs.
+MAX_LENGTH = 64
+
+_QUANTITY = re.compile(r"(?P<sign>[-+]?)(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)(?P<suffix>.*)", re.ASCII)
+_EXPONENT = re.compile(r"[eE]([-+]?[0-9]{1,2})", re.ASCII)
+_FACTORS = {
+    **{suffix: Decimal(10) ** power for suffix, power in zip("num", (-9, -6, -3), strict=True)},
+    "": Decimal(1),
+    **{suffix: Decimal(10) ** (3 * (power + 1)) for power, suffix in enumerate("kMGTPE")},
+    **{f"{suffix}i": Decimal(1024) ** (power + 1) for power, suffix in enumerate("KMGTPE")},
+}
+# Digits; 64 characters of number times 2**60 or 10**99 stay exact.
+_PRECISION = 256
+
+
+def parse_quantity(quantity: int | str) -> Decimal:
+    """Return the exact value of a quantity in its base unit: cores, bytes, things.
+
+    Raises:
+        ValueError: The text is no quantity.
+    """
+    if isinstance(quantity, int):
+        return Decimal(quantity)
+    match = _QUANTITY.fullmatch(quantity) if len(quantity) <= MAX_LENGTH else None
+    if match is None:
+        raise ValueError(f"not a quantity: {quantity[:MAX_LENGTH]!r}")
+    suffix = match["suffix"]
+    if (factor := _FACTORS.get(suffix)) is None:
+        if (exponent := _EXPONENT.fullmatch(suffix)) is None:
+            raise ValueError(f"unknown unit in quantity {quantity!r}")
+        factor = Decimal(10) ** int(exponent[1])
+    with localcontext() as context:
+        context.prec = _PRECISION
+        value = Decimal(match["number"]) * factor
+    return -value if match["sign"] == "-" else value
+
+
+def canonical(quantity: int | str) -> str:
+    """Return one spelling, a plain decimal number, for all equal quantities: `1`, `"1"` and `1000m` are `1`.
+
+    Raises:
+        ValueError: The text is no quantity.
+    """
+    text = f"{parse_quantity(quantity):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def is_quantity(quantity: int | str) -> bool:
+    """Whether a value is a quantity of 0 or more."""
+    if isinstance(quantity, int):
+        return quantity >= 0
+    return len(quantity) <= MAX_LENGTH and re.fullmatch(PATTERN, quantity, re.ASCII) is not None
+
+
+Quantity = Annotated[
+    int | str,
+    IntOrString(MAX_LENGTH, 'a quantity: a whole number, or a string such as "500m" or "1Gi"', PATTERN),
+    Rule(
+        "type(self) == int ? self >= 0 : isQuantity(self) && !quantity(self).isLessThan(quantity('0'))",
+        is_quantity,
+        "must be a quantity of 0 or more, such as 2, 500m or 1Gi",
+    ),
+]

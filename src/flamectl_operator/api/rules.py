@@ -1,0 +1,84 @@
+"""A rule is written once and enforced twice: in CEL by the API server at admission, in Python by the operator.
+
+The operator repeats it because an object stored before a rule existed stays accepted (ratcheting), and because an older
+CRD may still be installed. Both say the same message, so a user meets one wording wherever a mistake is caught.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import PydanticCustomError, core_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+
+#: Key of `x-kubernetes-validations` in a schema, and type of the pydantic error that a broken rule raises.
+VALIDATIONS = "x-kubernetes-validations"
+BROKEN_RULES = "broken_rules"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Something that must hold for a value. Put it in `Annotated[...]` for a field or in `Model.rules` for an object.
+
+    Args:
+        cel: The rule for the API server, about `self`. It sees declared fields only.
+        holds: The same rule in Python; gets the value or the model.
+        message: What would be right, to follow the path and a colon.
+        field: The field of the object that the message is about, as in `.hostname`; empty for the value itself.
+    """
+
+    cel: str
+    holds: Callable[[Any], object]
+    message: str
+    field: str = ""
+
+    def to_schema(self) -> dict[str, str]:
+        """Return the entry for `x-kubernetes-validations`."""
+        entry = {"rule": self.cel, "message": self.message}
+        if self.field:
+            entry["fieldPath"] = self.field
+        return entry
+
+    def check(self, value: Any) -> Any:
+        """Return the value unchanged, or raise the error that `validation` turns into a problem."""
+        if not self.holds(value):
+            raise broken([(self.field, self.message)])
+        return value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """Check the rule after whatever else is declared for the field."""
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Add the rule to the schema of the field."""
+        result = handler(schema)
+        return {**result, VALIDATIONS: [*result.get(VALIDATIONS, []), self.to_schema()]}
+
+
+def broken(problems: Sequence[tuple[str, str]]) -> PydanticCustomError:
+    """Return one pydantic error for all that is wrong with an object, so that none of it hides the rest.
+
+    Args:
+        problems: For each the field below the object, as in `Rule.field`, and the message.
+    """
+    text = "; ".join(message for _, message in problems)
+    return PydanticCustomError(BROKEN_RULES, "{text}", {"text": text, "problems": tuple(problems)})
+
+
+def matching(pattern: str, message: str) -> Rule:
+    """Return the rule that a string matches a pattern that RE2 and Python read alike (no look-around, ASCII classes).
+
+    Used in place of the schema's own `pattern`, whose message is the bare expression.
+
+    Args:
+        pattern: Anchored with ^ and $; must not contain a single quote, which ends CEL's raw string.
+        message: See `Rule`.
+    """
+    return Rule(f"self.matches(r'{pattern}')", re.compile(pattern, re.ASCII).fullmatch, message)

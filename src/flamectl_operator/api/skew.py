@@ -1,0 +1,55 @@
+"""What becomes of a status when the installed CRD is not that of this operator.
+
+The API server drops, without a word, what the installed CRD does not know; and what a newer operator has stored under a
+newer CRD must not be lost because an older one writes in between.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flamectl_operator.api.model import Model
+from flamectl_operator.api.status import FlameClusterStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def with_unknown(wire: dict[str, Any], stored: Any, model: type[Model] = FlameClusterStatus) -> dict[str, Any]:
+    """Return a status with those fields of the stored one that this version does not know.
+
+    Args:
+        wire: The status to be written, as JSON data.
+        stored: The status as it is stored.
+        model: What of it this version knows.
+    """
+    if not isinstance(stored, dict):
+        return wire
+    known = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+    result = wire | {name: value for name, value in stored.items() if name not in known}
+    for name, part in known.items():
+        if name in stored and isinstance(part, type) and issubclass(part, Model):
+            inner = with_unknown(wire.get(name, {}), stored[name], part)
+            if inner:
+                result[name] = inner
+    return result
+
+
+def not_stored(written: Any, stored: Any, path: str = "status") -> Iterator[str]:
+    """The paths of fields that were written and are not stored, each as often as it was written.
+
+    Args:
+        written: JSON data that was written.
+        stored: What became of it.
+        path: Where in the object it is.
+    """
+    if isinstance(written, dict):
+        there = stored if isinstance(stored, dict) else {}
+        for name, value in written.items():
+            if name in there:
+                yield from not_stored(value, there[name], f"{path}.{name}")
+            else:
+                yield f"{path}.{name}"
+    elif isinstance(written, list) and isinstance(stored, list):
+        for one, other in zip(written, stored, strict=False):
+            yield from not_stored(one, other, path)

@@ -1,0 +1,874 @@
+"""What must be refused and what must be accepted, as changes to a minimal FlameCluster.
+
+One table for two judges: the operator's own validation (a unit test) and a real API server (an end-to-end test). Neither may
+let through what the other refuses.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+#: In a change: the field goes.
+REMOVE = object()
+
+MINIMAL: dict[str, Any] = {
+    "apiVersion": "flame.xflops.io/v1alpha1",
+    "kind": "FlameCluster",
+    "metadata": {"name": "my-flame"},
+    "spec": {
+        "sessionManager": {"image": "xflops/flame-session-manager:v0.6.0"},
+        "executorManager": {"image": "xflops/flame-executor-manager:v0.6.0"},
+    },
+}
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """A change that must be refused.
+
+    Args:
+        title: What is wrong.
+        change: Merged into `MINIMAL`; lists are replaced.
+        path: The field that the operator names.
+        message: Part of the operator's message, and of the API server's unless `server` says otherwise.
+        server: Part of the API server's message, for what its schema refuses in words of its own.
+    """
+
+    title: str
+    change: dict[str, Any]
+    path: str
+    message: str
+    server: str = ""
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The whole manifest."""
+        return changed(MINIMAL, self.change)
+
+    def __str__(self) -> str:
+        """Return the test's id."""
+        return self.title
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """A change that must be accepted."""
+
+    title: str
+    change: dict[str, Any]
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The whole manifest."""
+        return changed(MINIMAL, self.change)
+
+    def __str__(self) -> str:
+        """Return the test's id."""
+        return self.title
+
+
+def changed(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    """Return a deep merge of the change into the base."""
+    result = deepcopy(base)
+    for key, value in change.items():
+        if value is REMOVE:
+            result.pop(key, None)
+        elif isinstance(value, dict) and isinstance(result.get(key), dict):
+            result[key] = changed(result[key], value)
+        else:
+            result[key] = deepcopy(value)
+    return result
+
+
+def _name(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}}
+
+
+def _spec(**fields: Any) -> dict[str, Any]:
+    return {"spec": fields}
+
+
+def _session(**fields: Any) -> dict[str, Any]:
+    return _spec(sessionManager=fields)
+
+
+def _executor(**fields: Any) -> dict[str, Any]:
+    return _spec(executorManager=fields)
+
+
+def _component(component: str, **fields: Any) -> dict[str, Any]:
+    return {"spec": {component: fields}}
+
+
+def _rolling(**fields: Any) -> dict[str, Any]:
+    return _executor(updateStrategy={"rollingUpdate": fields})
+
+
+def _executor_pod(**fields: Any) -> dict[str, Any]:
+    return _executor(podTemplate={"spec": fields})
+
+
+def _session_pod(**fields: Any) -> dict[str, Any]:
+    return _session(podTemplate={"spec": fields})
+
+
+def _labels(**labels: Any) -> dict[str, Any]:
+    return _executor(podTemplate={"metadata": {"labels": labels}})
+
+
+def _own(**fields: Any) -> dict[str, Any]:
+    return _executor_pod(containers=[{"name": "executor-manager", **fields}])
+
+
+def _wait(**fields: Any) -> dict[str, Any]:
+    return _executor_pod(initContainers=[{"name": "wait-for-session-manager", **fields}])
+
+
+def _env(*variables: dict[str, Any]) -> dict[str, Any]:
+    return _executor(env=list(variables))
+
+
+_SESSION = "spec.sessionManager"
+_EXECUTOR = "spec.executorManager"
+_POD = f"{_EXECUTOR}.podTemplate.spec"
+_META = f"{_EXECUTOR}.podTemplate.metadata"
+_UNKNOWN = "unknown field; this operator does not know it"
+_SLOT = "must be a list such as cpu=1,mem=1g"
+_SLOT_PARTS = "must have cpu and mem, and no part twice"
+_QUANTITY = "must be a quantity of 0 or more"
+_NODE_NAME = "Flame knows a node by its hostname"
+_INTEGER = "must be of type integer"
+
+REJECTIONS: tuple[Rejection, ...] = (
+    # metadata.name
+    Rejection("name too long", _name("a" * 36), "metadata.name", "must have at most 35 characters, has 36", "Too long"),
+    Rejection(
+        "name starts with digit", _name("1a"), "metadata.name", "must start with a lower-case letter", "should match"
+    ),
+    Rejection("name with dot", _name("a.b"), "metadata.name", "letters, digits and -", "should match"),
+    # What must be there, and what must not
+    Rejection("no session manager", _spec(sessionManager=REMOVE), _SESSION, "must be set", "Required value"),
+    Rejection("no executor manager", _spec(executorManager=REMOVE), _EXECUTOR, "must be set", "Required value"),
+    Rejection("null session manager", _spec(sessionManager=None), _SESSION, "must be set", "Required value"),
+    Rejection("no session image", _session(image=REMOVE), f"{_SESSION}.image", "must be set", "Required value"),
+    Rejection("no executor image", _executor(image=REMOVE), f"{_EXECUTOR}.image", "must be set", "Required value"),
+    Rejection("null image", _executor(image=None), f"{_EXECUTOR}.image", "must be set", "Required value"),
+    Rejection("empty image", _executor(image=""), f"{_EXECUTOR}.image", "must not be empty", "at least 1 chars long"),
+    Rejection(
+        "image with space", _session(image="a b"), f"{_SESSION}.image", "must be an image reference, without spaces"
+    ),
+    Rejection("image with newline", _session(image="a\n"), f"{_SESSION}.image", "must be an image reference"),
+    Rejection("image too long", _session(image="a" * 1025), f"{_SESSION}.image", "at most 1024 characters", "Too long"),
+    Rejection("unknown field in spec", _spec(replicas=3), "spec.replicas", _UNKNOWN, 'unknown field "spec.replicas"'),
+    Rejection(
+        "unknown field in a component",
+        _executor(replica=3),
+        f"{_EXECUTOR}.replica",
+        _UNKNOWN,
+        'unknown field "spec.executorManager.replica"',
+    ),
+    Rejection(
+        "snake case",
+        _executor(max_executors=3),
+        f"{_EXECUTOR}.max_executors",
+        _UNKNOWN,
+        "spec.executorManager.max_executors",
+    ),
+    Rejection(
+        "component is text", _spec(objectCache="x"), "spec.objectCache", "must be an object", "must be of type object"
+    ),
+    # Scalars
+    Rejection(
+        "negative replicas", _executor(replicas=-1), f"{_EXECUTOR}.replicas", "must be 0 or more, is -1", "equal to 0"
+    ),
+    Rejection(
+        "huge replicas",
+        _executor(replicas=2**31),
+        f"{_EXECUTOR}.replicas",
+        "must be 2147483647 or less",
+        "less than or equal",
+    ),
+    Rejection("replicas as text", _executor(replicas="3"), f"{_EXECUTOR}.replicas", "must be a whole number", _INTEGER),
+    Rejection(
+        "replicas as truth", _executor(replicas=True), f"{_EXECUTOR}.replicas", "must be a whole number", _INTEGER
+    ),
+    Rejection(
+        "fractional replicas", _executor(replicas=1.5), f"{_EXECUTOR}.replicas", "must be a whole number", _INTEGER
+    ),
+    Rejection(
+        "no executors", _executor(maxExecutors=0), f"{_EXECUTOR}.maxExecutors", "must be 1 or more", "equal to 1"
+    ),
+    Rejection(
+        "bad shim", _executor(shim="docker"), f"{_EXECUTOR}.shim", "must be one of host, wasm", "Unsupported value"
+    ),
+    Rejection(
+        "bad pull policy",
+        _session(imagePullPolicy="Sometimes"),
+        f"{_SESSION}.imagePullPolicy",
+        "must be one of Always, IfNotPresent, Never",
+        "Unsupported value",
+    ),
+    Rejection(
+        "old Flame", _spec(flameVersion="0.4"), "spec.flameVersion", "must be one of 0.5, 0.6", "Unsupported value"
+    ),
+    Rejection(
+        "version as number",
+        _spec(flameVersion=0.6),
+        "spec.flameVersion",
+        "must be one of 0.5, 0.6",
+        "must be of type string",
+    ),
+    Rejection(
+        "suspend as text", _spec(suspend="true"), "spec.suspend", "must be true or false", "must be of type boolean"
+    ),
+    Rejection("paused as number", _spec(paused=1), "spec.paused", "must be true or false", "must be of type boolean"),
+    Rejection(
+        "lock disabled as text",
+        _spec(lockOptions={"disabled": "yes"}),
+        "spec.lockOptions.disabled",
+        "must be true or false",
+        "must be of type boolean",
+    ),
+    Rejection(
+        "nobody denied",
+        _spec(lockOptions={"denyList": ["a", ""]}),
+        "spec.lockOptions.denyList[1]",
+        "must not be empty",
+        "at least 1 chars long",
+    ),
+    Rejection(
+        "long identity denied",
+        _spec(lockOptions={"denyList": ["x" * 318]}),
+        "spec.lockOptions.denyList[0]",
+        "must have at most 317 characters, has 318",
+        "Too long",
+    ),
+    Rejection(
+        "many denied",
+        _spec(lockOptions={"denyList": [f"operator-{number}" for number in range(33)]}),
+        "spec.lockOptions.denyList",
+        "must have at most 32 entries, has 33",
+        "Too many",
+    ),
+    Rejection("empty policy", _session(policy=""), f"{_SESSION}.policy", "must not be empty", "at least 1 chars long"),
+    Rejection(
+        "storage as number", _session(storage=1), f"{_SESSION}.storage", "must be a string", "must be of type string"
+    ),
+    Rejection(
+        "overrides as text",
+        _spec(configOverrides="a: b"),
+        "spec.configOverrides",
+        "must be an object",
+        "must be of type object",
+    ),
+    # The slot
+    *(
+        Rejection(f"slot {slot!r}", _session(slot=slot), f"{_SESSION}.slot", message)
+        for slot, message in (
+            ("", _SLOT),
+            ("500m", _SLOT),
+            ("cpu=0.5", _SLOT),
+            ("cpu=0.5,mem=1g", _SLOT),
+            ("cpu=500m,mem=1g", _SLOT),
+            ("cpu=0,mem=1g", _SLOT),
+            ("cpu=1,mem=0", _SLOT),
+            ("cpu=1,mem=0g", _SLOT),
+            ("cpu=-1,mem=1g", _SLOT),
+            ("cpu=1,mem=1.5g", _SLOT),
+            ("cpu=1,mem=1x", _SLOT),
+            ("cpu=1,mem=1Gib2", _SLOT),
+            ("cpu=1,mem=1g,gpu=-1", _SLOT),
+            ("cpu=1,mem=1g,disk=1", _SLOT),
+            ("cpu=1,mem=1g,", _SLOT),
+            ("cpu=1;mem=1g", _SLOT),
+            ("cpu=1,mem=1g,gpu=1,gpu=1", _SLOT),
+            ("cpu=1,mem=1g\n", _SLOT),
+            ("cpu=1", _SLOT),
+            ("mem=1g", _SLOT),
+            ("cpu=1,cpu=2", _SLOT_PARTS),
+            ("cpu=1,gpu=1", _SLOT_PARTS),
+            ("mem=1g,gpu=1", _SLOT_PARTS),
+            ("cpu=1,mem=1g,mem=2g", _SLOT_PARTS),
+        )
+    ),
+    Rejection("slot too long", _session(slot="c" * 101), f"{_SESSION}.slot", "at most 100 characters", "Too long"),
+    *(
+        Rejection(
+            f"slot {slot!r} for 0.5",
+            {"spec": {"flameVersion": "0.5", "sessionManager": {"slot": slot}}},
+            f"{_SESSION}.slot",
+            "must be like cpu=1,mem=512m for Flame 0.5",
+        )
+        for slot in ("cpu=1,mem=1Gi", "cpu=1,mem=1gb", "cpu=1,mem=1t", "cpu=1,mem=1g,gpu=1")
+    ),
+    # Resources
+    *(
+        Rejection(
+            f"quantity {quantity!r}",
+            _executor(resources={"limits": {"cpu": quantity}}),
+            f"{_EXECUTOR}.resources.limits.cpu",
+            _QUANTITY,
+        )
+        for quantity in ("", "lots", "1 Gi", "1gi", "1K", "1e", "-1", "--1", "0x10", -1)
+    ),
+    Rejection(
+        "fractional number",
+        _executor(resources={"requests": {"cpu": 0.5}}),
+        f"{_EXECUTOR}.resources.requests.cpu",
+        "must be a quantity: a whole number, or a string",
+        "must be of type integer,string",
+    ),
+    Rejection(
+        "quantity in an extended resource",
+        _session(resources={"limits": {"nvidia.com/gpu": "one"}}),
+        f"{_SESSION}.resources.limits[nvidia.com/gpu]",
+        _QUANTITY,
+    ),
+    Rejection(
+        "requests above limits",
+        _executor(resources={"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "2Gi"}}),
+        f"{_EXECUTOR}.resources",
+        "requests must not be above limits",
+    ),
+    Rejection(
+        "unknown field in resources",
+        _executor(resources={"limit": {"cpu": 1}}),
+        f"{_EXECUTOR}.resources.limit",
+        _UNKNOWN,
+        'unknown field "spec.executorManager.resources.limit"',
+    ),
+    Rejection(
+        "same claim twice",
+        _executor(resources={"claims": [{"name": "gpu"}, {"name": "gpu"}]}),
+        f"{_EXECUTOR}.resources.claims",
+        "must not list name gpu twice",
+        "Duplicate value",
+    ),
+    # Environment
+    *(
+        Rejection(
+            f"own variable {name}",
+            _env({"name": name, "value": "x"}),
+            f"{_EXECUTOR}.env[0].name",
+            "must not be one of FLAME_CONFIG, SESSION_MANAGER_ADDR, OBJECT_CACHE_ADDR: the operator sets them",
+        )
+        for name in ("FLAME_CONFIG", "SESSION_MANAGER_ADDR", "OBJECT_CACHE_ADDR")
+    ),
+    Rejection(
+        "own variable of the session manager",
+        _session(env=[{"name": "A", "value": "x"}, {"name": "FLAME_CONFIG", "value": "x"}]),
+        f"{_SESSION}.env[1].name",
+        "the operator sets them",
+    ),
+    Rejection(
+        "variable twice",
+        _env({"name": "A", "value": "1"}, {"name": "A", "value": "2"}),
+        f"{_EXECUTOR}.env",
+        "must not list name A twice",
+        "Duplicate value",
+    ),
+    Rejection(
+        "variable with =", _env({"name": "A=B"}), f"{_EXECUTOR}.env[0].name", "must be the name of an environment"
+    ),
+    Rejection(
+        "variable without name", _env({"value": "1"}), f"{_EXECUTOR}.env[0].name", "must be set", "Required value"
+    ),
+    Rejection(
+        "number as value",
+        _env({"name": "A", "value": 1}),
+        f"{_EXECUTOR}.env[0].value",
+        "must be a string",
+        "of type string",
+    ),
+    Rejection(
+        "value and source",
+        _env({"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}),
+        f"{_EXECUTOR}.env[0]",
+        "must have either value or valueFrom, not both",
+    ),
+    Rejection(
+        "no source",
+        _env({"name": "A", "valueFrom": {}}),
+        f"{_EXECUTOR}.env[0].valueFrom",
+        "must have exactly one of fieldRef",
+    ),
+    Rejection(
+        "two sources",
+        _env(
+            {
+                "name": "A",
+                "valueFrom": {
+                    "fieldRef": {"fieldPath": "status.podIP"},
+                    "secretKeyRef": {"name": "s", "key": "k"},
+                },
+            }
+        ),
+        f"{_EXECUTOR}.env[0].valueFrom",
+        "must have exactly one of fieldRef",
+    ),
+    Rejection(
+        "secret without key",
+        _env({"name": "A", "valueFrom": {"secretKeyRef": {"name": "s"}}}),
+        f"{_EXECUTOR}.env[0].valueFrom.secretKeyRef.key",
+        "must be set",
+        "Required value",
+    ),
+    # The object cache
+    *(
+        Rejection(
+            f"interface {interface!r}",
+            _spec(objectCache={"networkInterface": interface}),
+            "spec.objectCache.networkInterface",
+            "must be a regular expression that compiles",
+            "error parsing regexp",
+        )
+        for interface in ("eth[", "eth(", "eth)", "eth[9-0]", "*eth", "(eth|+)", "eth\\", "a{99999999999}")
+    ),
+    Rejection(
+        "empty interface",
+        _spec(objectCache={"networkInterface": ""}),
+        "spec.objectCache.networkInterface",
+        "must not be empty",
+        "at least 1 chars long",
+    ),
+    # Rolling updates
+    Rejection(
+        "bad strategy",
+        _executor(updateStrategy={"type": "BlueGreen"}),
+        f"{_EXECUTOR}.updateStrategy.type",
+        "must be one of RollingUpdate, Recreate, OnDelete",
+        "Unsupported value",
+    ),
+    *(
+        Rejection(
+            f"maxUnavailable {value!r}",
+            _rolling(maxUnavailable=value),
+            f"{_EXECUTOR}.updateStrategy.rollingUpdate.maxUnavailable",
+            "must be a whole number of 0 or more, or a percentage from 0% to 100%",
+        )
+        for value in (-1, "101%", "25", "25 %", "-5%", "00%", "1.5%")
+    ),
+    *(
+        Rejection(
+            f"maxSurge {value!r}",
+            _rolling(maxSurge=value),
+            f"{_EXECUTOR}.updateStrategy.rollingUpdate.maxSurge",
+            "must be a whole number of 0 or more, or a percentage such as 25%",
+        )
+        for value in (-1, "x%", "99999%")
+    ),
+    *(
+        Rejection(
+            f"no progress possible: {unavailable!r} and {surge!r}",
+            _rolling(maxUnavailable=unavailable, maxSurge=surge),
+            f"{_EXECUTOR}.updateStrategy.rollingUpdate",
+            "maxUnavailable and maxSurge must not both be 0",
+        )
+        for unavailable, surge in ((0, 0), ("0%", 0), (0, "0%"), ("0%", "0%"))
+    ),
+    Rejection(
+        "no progress possible: 0 and the default",
+        _rolling(maxUnavailable=0),
+        f"{_EXECUTOR}.updateStrategy.rollingUpdate",
+        "maxUnavailable and maxSurge must not both be 0",
+    ),
+    # Pod templates: metadata
+    *(
+        Rejection(
+            f"label {label}",
+            _labels(**{label: "x"}),
+            f"{_META}.labels",
+            "the operator sets them, Services select by them",
+        )
+        for label in (
+            "app",
+            "app.kubernetes.io/name",
+            "app.kubernetes.io/managed-by",
+            "flame.xflops.io/cluster",
+            "flame.xflops.io/anything",
+        )
+    ),
+    Rejection("label's value", _labels(team="a b"), f"{_META}.labels.team", "must be a label's value"),
+    Rejection("label as number", _labels(team=1), f"{_META}.labels.team", "must be a string", "must be of type string"),
+    Rejection("label's key", _labels(**{"a b": "x"}), f"{_META}.labels", "keys must be like app"),
+    Rejection(
+        "annotation of the operator",
+        _executor(podTemplate={"metadata": {"annotations": {"flame.xflops.io/revision": "1"}}}),
+        f"{_META}.annotations",
+        "must not have flame.xflops.io/* other than flame.xflops.io/restarted-at",
+    ),
+    Rejection(
+        "annotation's key",
+        _executor(podTemplate={"metadata": {"annotations": {"a/b/c": "1"}}}),
+        f"{_META}.annotations",
+        "keys must be like app",
+    ),
+    Rejection(
+        "name of the Pod",
+        _executor(podTemplate={"metadata": {"name": "x"}}),
+        f"{_META}.name",
+        _UNKNOWN,
+        'unknown field "spec.executorManager.podTemplate.metadata.name"',
+    ),
+    Rejection(
+        "finalizers of the Pod",
+        _executor(podTemplate={"metadata": {"finalizers": ["a/b"]}}),
+        f"{_META}.finalizers",
+        _UNKNOWN,
+        'unknown field "spec.executorManager.podTemplate.metadata.finalizers"',
+    ),
+    # Pod templates: Pods
+    Rejection(
+        "restart policy",
+        _executor_pod(restartPolicy="Always"),
+        f"{_POD}.restartPolicy",
+        "must not be set: the operator",
+    ),
+    Rejection("hostname", _executor_pod(hostname="x"), f"{_POD}.hostname", _NODE_NAME),
+    Rejection("subdomain", _executor_pod(subdomain="x"), f"{_POD}.subdomain", _NODE_NAME),
+    Rejection("hostname override", _executor_pod(hostnameOverride="x"), f"{_POD}.hostnameOverride", _NODE_NAME),
+    Rejection(
+        "host network", _executor_pod(hostNetwork=True), f"{_POD}.hostNetwork", "must not be true: Flame knows a node"
+    ),
+    Rejection(
+        "FQDN as hostname", _executor_pod(setHostnameAsFQDN=True), f"{_POD}.setHostnameAsFQDN", "must not be true"
+    ),
+    Rejection(
+        "host network of the session manager",
+        _session_pod(hostNetwork=True),
+        f"{_SESSION}.podTemplate.spec.hostNetwork",
+        "must not be true",
+    ),
+    Rejection(
+        "host network as text",
+        _executor_pod(hostNetwork="no"),
+        f"{_POD}.hostNetwork",
+        "true or false",
+        "of type boolean",
+    ),
+    Rejection(
+        "volume named config",
+        _executor_pod(volumes=[{"name": "config"}]),
+        f"{_POD}.volumes[0].name",
+        "must not be config",
+    ),
+    Rejection(
+        "volume of the operator",
+        _executor_pod(volumes=[{"name": "flame-work"}]),
+        f"{_POD}.volumes[0].name",
+        "start with flame-",
+    ),
+    Rejection(
+        "volume twice",
+        _executor_pod(volumes=[{"name": "a", "emptyDir": {}}, {"name": "a", "emptyDir": {}}]),
+        f"{_POD}.volumes",
+        "must not list name a twice",
+        "Duplicate value",
+    ),
+    # Pod templates: containers
+    *(
+        Rejection(
+            f"{field} of {name}",
+            _component(component, podTemplate={"spec": {"containers": [{"name": name, field: value}]}}),
+            f"spec.{component}.podTemplate.spec.containers[0].{field}",
+            message.format(component),
+        )
+        for component, name in (("sessionManager", "session-manager"), ("executorManager", "executor-manager"))
+        for field, value, message in (
+            ("image", "x", "see spec.{}.image"),
+            ("imagePullPolicy", "Always", "see spec.{}.imagePullPolicy"),
+            ("env", [{"name": "A"}], "see spec.{}.env"),
+            ("resources", {"limits": {}}, "see spec.{}.resources"),
+            ("command", ["sh"], "the operator sets it, for it names the configuration file"),
+            ("args", ["-v"], "the operator sets them, for they name the configuration file"),
+            ("restartPolicy", "Always", "Flame loses a node whose container restarts in place"),
+            ("restartPolicyRules", [{"action": "Restart"}], "Flame loses a node whose container restarts in place"),
+        )
+    ),
+    *(
+        Rejection(
+            f"{field} of the wait container",
+            _wait(**{field: value}),
+            f"{_POD}.initContainers[0].{field}",
+            "must not be set for container wait-for-session-manager: the operator sets it",
+        )
+        for field, value in (
+            ("image", "x"),
+            ("imagePullPolicy", "Always"),
+            ("command", ["true"]),
+            ("args", ["x"]),
+            ("restartPolicy", "Always"),
+            ("restartPolicyRules", [{"action": "Restart"}]),
+        )
+    ),
+    *(
+        Rejection(
+            f"mount at {path}",
+            _own(volumeMounts=[{"name": "a", "mountPath": path}]),
+            f"{_POD}.containers[0].volumeMounts",
+            "must not mount anything at or below /etc/flame",
+        )
+        for path in (
+            "/etc/flame",
+            "/etc/flame/",
+            "//etc//flame",
+            "/etc/./flame",
+            "/etc/flame/flame-cluster.yaml",
+            "etc/flame",
+        )
+    ),
+    Rejection(
+        "container without name",
+        _executor_pod(containers=[{}]),
+        f"{_POD}.containers[0].name",
+        "must be set",
+        "Required",
+    ),
+    Rejection(
+        "null as container", _executor_pod(containers=[None]), f"{_POD}.containers[0]", "must be an object", "null"
+    ),
+    Rejection(
+        "container without image",
+        _executor_pod(containers=[{"name": "sidecar"}]),
+        f"{_POD}.containers[0]",
+        "must have an image, or the name of one of the operator's containers",
+    ),
+    Rejection(
+        "session manager's container in an executor",
+        _executor_pod(containers=[{"name": "session-manager"}]),
+        f"{_POD}.containers[0]",
+        "must have an image",
+    ),
+    Rejection(
+        "own container as init container",
+        _executor_pod(initContainers=[{"name": "executor-manager", "image": "x"}]),
+        f"{_POD}.initContainers[0].name",
+        "must not be executor-manager",
+    ),
+    Rejection(
+        "session manager as init container",
+        _session_pod(initContainers=[{"name": "session-manager", "image": "x"}]),
+        f"{_SESSION}.podTemplate.spec.initContainers[0].name",
+        "must not be session-manager",
+    ),
+    Rejection(
+        "wait container as container",
+        _executor_pod(containers=[{"name": "wait-for-session-manager", "image": "x"}]),
+        f"{_POD}.containers[0].name",
+        "must not be wait-for-session-manager",
+    ),
+    Rejection(
+        "container twice",
+        _executor_pod(containers=[{"name": "a", "image": "x"}, {"name": "a", "image": "y"}]),
+        f"{_POD}.containers",
+        "must not list name a twice",
+        "Duplicate value",
+    ),
+)
+
+#: What the operator alone refuses, for CEL cannot see it: a rejection without a word of the API server.
+OPERATOR_REJECTIONS: tuple[Rejection, ...] = (
+    Rejection(
+        "merge directive",
+        _own(securityContext={"$patch": "delete"}),
+        f"{_POD}.containers[0].securityContext.$patch",
+        "merge directives are not supported",
+    ),
+    Rejection(
+        "merge directive in a list",
+        _executor_pod(tolerations=[{"$patch": "replace"}]),
+        f"{_POD}.tolerations[0].$patch",
+        "merge directives are not supported",
+    ),
+    Rejection(
+        "mount at a path with ..",
+        _own(volumeMounts=[{"name": "a", "mountPath": "/etc/x/../flame"}]),
+        f"{_POD}.containers[0].volumeMounts",
+        "must not mount anything at or below /etc/flame",
+    ),
+)
+
+ACCEPTANCES: tuple[Acceptance, ...] = (
+    Acceptance("minimal", {}),
+    Acceptance("longest name", _name("a" * 35)),
+    Acceptance("shortest name", _name("a")),
+    Acceptance("name with digits", _name("a-1")),
+    Acceptance(
+        "all of the HLD",
+        {
+            "spec": {
+                "sessionManager": {
+                    "resources": {},
+                    "slot": "cpu=1,mem=1g",
+                    "policy": "priority",
+                    "storage": "sqlite://flame.db",
+                },
+                "executorManager": {"replicas": 3, "resources": {}, "shim": "host", "maxExecutors": 10},
+                "objectCache": {"networkInterface": "eth0", "storage": "/var/lib/flame/cache"},
+            }
+        },
+    ),
+    Acceptance("no executors wanted", _executor(replicas=0)),
+    Acceptance("most executors", _executor(replicas=2**31 - 1)),
+    Acceptance("wasm", _executor(shim="wasm", maxExecutors=1)),
+    Acceptance("suspended and paused", _spec(suspend=True, paused=True)),
+    Acceptance(
+        "lock options",
+        _spec(lockOptions={"disabled": True, "denyList": ["flamectl-system/flamectl-operator", "x" * 317]}),
+    ),
+    Acceptance("Flame 0.5", _spec(flameVersion="0.5")),
+    Acceptance(
+        "overrides", _spec(configOverrides={"cluster": {"tls": {"ca_file": "/x"}, "limits": None}, "x": [1, None]})
+    ),
+    *(
+        Acceptance(f"slot {slot!r}", _session(slot=slot))
+        for slot in (
+            "mem=1g,cpu=1",
+            "gpu=1,cpu=2,mem=512Mi",
+            "cpu=1,mem=1G,gpu=0",
+            "cpu=1,mem=1073741824",
+            "cpu=64,mem=1GiB",
+            "cpu=1, mem=2tb",
+            "cpu=1,mem=512M",
+        )
+    ),
+    *(
+        Acceptance(f"slot {slot!r} for 0.5", {"spec": {"flameVersion": "0.5", "sessionManager": {"slot": slot}}})
+        for slot in ("cpu=1,mem=1g", "mem=512M,cpu=2", "cpu=1, mem=1024")
+    ),
+    *(
+        Acceptance(f"quantity {quantity!r}", _executor(resources={"limits": {"cpu": quantity}}))
+        for quantity in (
+            0,
+            1,
+            "1",
+            "0.5",
+            ".5",
+            "1.",
+            "500m",
+            "1Gi",
+            "1.5Gi",
+            "2k",
+            "1E",
+            "1e3",
+            "1E-3",
+            "+1",
+            "100n",
+            "3Ei",
+        )
+    ),
+    Acceptance(
+        "requests within limits",
+        _executor(
+            resources={"limits": {"cpu": 1, "memory": "1Gi"}, "requests": {"cpu": "1000m", "ephemeral-storage": "9Gi"}}
+        ),
+    ),
+    Acceptance("claims", _executor(resources={"claims": [{"name": "gpu"}, {"name": "nic", "request": "one"}]})),
+    Acceptance("own log level", _env({"name": "RUST_LOG", "value": "debug"})),
+    Acceptance("odd variable", _env({"name": "a.b-c d", "value": ""})),
+    Acceptance(
+        "all sources",
+        _env(
+            {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            {"name": "B", "value": "", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}},
+            {"name": "C", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k", "optional": True}}},
+            {"name": "D", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+        ),
+    ),
+    *(
+        Acceptance(f"interface {interface!r}", _spec(objectCache={"networkInterface": interface}))
+        for interface in ("eth.*", "^(eth|ens)[0-9]+$", r"\pL+", "^*", "[[:alpha:]]+0")
+    ),
+    *(
+        Acceptance(f"rolling update {fields}", _rolling(**fields))
+        for fields in (
+            {"maxUnavailable": 1},
+            {"maxUnavailable": "100%"},
+            {"maxUnavailable": 0, "maxSurge": "1%"},
+            {"maxUnavailable": "0%", "maxSurge": 5},
+            {"maxSurge": "150%"},
+        )
+    ),
+    Acceptance("recreate", _executor(updateStrategy={"type": "Recreate"})),
+    Acceptance("on delete", _executor(updateStrategy={"type": "OnDelete"})),
+    Acceptance(
+        "nulls are absent",
+        {
+            "spec": {
+                "sessionManager": {"slot": None, "resources": None, "env": None, "podTemplate": None},
+                "executorManager": {
+                    "replicas": None,
+                    "updateStrategy": {"rollingUpdate": {"maxSurge": None}},
+                    "podTemplate": {"metadata": None, "spec": {"hostname": None, "containers": None}},
+                    "imagePullPolicy": None,
+                },
+                "objectCache": None,
+                "flameVersion": None,
+                "suspend": None,
+                "lockOptions": {"disabled": None, "denyList": None},
+                "configOverrides": None,
+            }
+        },
+    ),
+    Acceptance(
+        "labels and annotations",
+        _executor(
+            podTemplate={
+                "metadata": {
+                    "labels": {"team": "a_b.c-d", "example.com/team": ""},
+                    "annotations": {"flame.xflops.io/restarted-at": "2026-08-01 12:00", "example.com/x": "any text"},
+                }
+            }
+        ),
+    ),
+    Acceptance("empty template", _executor(podTemplate={})),
+    Acceptance(
+        "restricted",
+        _session_pod(securityContext={"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000}, hostNetwork=False),
+    ),
+    Acceptance(
+        "additions to own containers",
+        _executor_pod(
+            containers=[
+                {
+                    "name": "executor-manager",
+                    "securityContext": {"readOnlyRootFilesystem": False},
+                    "envFrom": [{"secretRef": {"name": "s"}}],
+                    "volumeMounts": [
+                        {"name": "scratch", "mountPath": "/scratch"},
+                        {"name": "x", "mountPath": "/etc/flames"},
+                    ],
+                },
+                {
+                    "name": "sidecar",
+                    "image": "busybox:1.37",
+                    "command": ["sleep"],
+                    "args": ["1"],
+                    "env": [{"name": "A"}],
+                },
+            ],
+            initContainers=[
+                {"name": "wait-for-session-manager", "resources": {"limits": {"cpu": "10m"}}},
+                {"name": "log-shipper", "image": "busybox:1.37", "restartPolicy": "Always"},
+            ],
+            volumes=[{"name": "scratch", "emptyDir": {}}, {"name": "x", "configMap": {"name": "x"}}],
+            nodeSelector={"a": "b"},
+            tolerations=[{"operator": "Exists"}],
+            terminationGracePeriodSeconds=5,
+        ),
+    ),
+    Acceptance(
+        "sidecar that reads the configuration",
+        _session_pod(
+            containers=[
+                {
+                    "name": "sidecar",
+                    "image": "busybox:1.37",
+                    "volumeMounts": [{"name": "config", "mountPath": "/etc/flame", "readOnly": True}],
+                }
+            ]
+        ),
+    ),
+)

@@ -1,0 +1,111 @@
+"""What a revision hash is made of: only what the author asked for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from flamectl_operator.api.validation import parse_spec
+from tests.unit.api.rejections import MINIMAL, changed
+
+_EVERY_DEFAULT: dict[str, Any] = {
+    "sessionManager": {
+        "slot": "cpu=1,mem=1g",
+        "policy": "priority",
+        "storage": "sqlite://flame.db",
+        "resources": {"limits": {}, "requests": {}, "claims": []},
+        "env": [],
+        "podTemplate": {"metadata": {"labels": {}}, "spec": {"containers": [], "nodeSelector": {}}},
+    },
+    "executorManager": {
+        "replicas": 1,
+        "shim": "host",
+        "maxExecutors": 10,
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": 0}},
+        "podTemplate": {},
+    },
+    "objectCache": {"networkInterface": "eth0", "storage": "/var/lib/flame/cache"},
+    "flameVersion": "0.6",
+    "suspend": False,
+    "paused": False,
+    "lockOptions": {"disabled": False, "denyList": []},
+    "configOverrides": {},
+}
+
+
+def _authored(**change: Any) -> dict[str, Any]:
+    authored = parse_spec(changed(MINIMAL, {"spec": change})["spec"], "my-flame").authored()
+    # Whatever comes out must be fit for a hash.
+    json.dumps(authored)
+    return authored
+
+
+def _limits(cpu: Any) -> dict[str, Any]:
+    return {"resources": {"limits": {"cpu": cpu}}}
+
+
+def test_a_minimal_spec_is_its_images() -> None:
+    assert _authored() == MINIMAL["spec"]
+
+
+def test_writing_a_default_down_changes_nothing() -> None:
+    assert _authored(**_EVERY_DEFAULT) == _authored()
+
+
+def test_what_differs_from_the_default_is_there() -> None:
+    authored = _authored(
+        executorManager={"replicas": 0, "updateStrategy": {"rollingUpdate": {"maxSurge": 1}}},
+        objectCache={"networkInterface": "ens1"},
+        suspend=True,
+        configOverrides={"cluster": {"limits": None}},
+    )
+
+    assert authored == {
+        "sessionManager": MINIMAL["spec"]["sessionManager"],
+        "executorManager": {
+            **MINIMAL["spec"]["executorManager"],
+            "replicas": 0,
+            "updateStrategy": {"rollingUpdate": {"maxSurge": 1}},
+        },
+        "objectCache": {"networkInterface": "ens1"},
+        "suspend": True,
+        "configOverrides": {"cluster": {"limits": None}},
+    }
+
+
+def test_a_component_tells_its_own_part() -> None:
+    spec = parse_spec(changed(MINIMAL, {"spec": {"executorManager": {"maxExecutors": 2}}})["spec"], "my-flame")
+
+    assert spec.executor_manager.authored() == {"image": "xflops/flame-executor-manager:v0.6.0", "maxExecutors": 2}
+    assert spec.object_cache.authored() == {}
+
+
+def test_equal_quantities_are_the_same() -> None:
+    assert _authored(executorManager=_limits(1)) == _authored(executorManager=_limits("1000m"))
+    assert _authored(executorManager=_limits("1")) != _authored(executorManager=_limits("2"))
+
+
+def test_the_environment_keeps_its_order_and_loses_its_defaults() -> None:
+    authored = _authored(
+        executorManager={
+            "env": [
+                {"name": "B", "value": ""},
+                {"name": "A", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}}},
+                {"name": "C", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k", "optional": False}}},
+                {"name": "D", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1000m"}}},
+            ]
+        }
+    )
+
+    assert authored["executorManager"]["env"] == [
+        {"name": "B"},
+        {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": "C", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+        {"name": "D", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1"}}},
+    ]
+
+
+def test_empty_parts_within_a_pod_template_mean_something() -> None:
+    template = {"spec": {"volumes": [{"name": "x", "emptyDir": {}}]}}
+
+    assert _authored(executorManager={"podTemplate": template})["executorManager"]["podTemplate"] == template

@@ -1,0 +1,154 @@
+"""The CRD is what the models say, and what the API server demands of a structural schema."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from pydantic import Field
+
+from flamectl_operator.api.crd import custom_resource_definition, render
+from flamectl_operator.api.model import Model
+from flamectl_operator.api.schema import structural
+from flamectl_operator.api.validation import parse_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CONFIG = Path(__file__).parents[3] / "config"
+_FILE = _CONFIG / "crd" / "flame.xflops.io_flameclusters.yaml"
+_SAMPLES = sorted((_CONFIG / "samples").glob("*.yaml"))
+
+
+def _version() -> dict[str, Any]:
+    (version,) = custom_resource_definition()["spec"]["versions"]
+    assert isinstance(version, dict)
+    return version
+
+
+def _property(path: str) -> dict[str, Any]:
+    schema = _version()["schema"]["openAPIV3Schema"]
+    for step in path.split("."):
+        schema = schema["properties"][step]
+    assert isinstance(schema, dict)
+    return schema
+
+
+def _nodes(schema: dict[str, Any], where: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield where, schema
+    for name, part in schema.get("properties", {}).items():
+        yield from _nodes(part, f"{where}.{name}")
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            yield from _nodes(schema[key], f"{where}.{key}")
+
+
+def _defaulted(schema: dict[str, Any], value: Any) -> Any:
+    """Fill in defaults as the API server does."""
+    if not isinstance(value, dict):
+        return value
+    filled = dict(value)
+    for name, part in schema.get("properties", {}).items():
+        if name not in filled and "default" in part:
+            filled[name] = part["default"]
+        if name in filled:
+            filled[name] = _defaulted(part, filled[name])
+    return filled
+
+
+def test_the_file_is_what_the_models_generate() -> None:
+    assert _FILE.read_text() == render(), "run: python -m flamectl_operator.api.crd > config/crd/" + _FILE.name
+
+
+def test_the_file_reads_back_as_the_definition() -> None:
+    assert yaml.safe_load(render()) == custom_resource_definition()
+
+
+def test_each_field_is_explained() -> None:
+    for part in ("spec", "status"):
+        unexplained = [
+            where
+            for where, schema in _nodes(_property(part), part)
+            if not schema.get("description") and not where.endswith((".items", ".additionalProperties"))
+        ]
+        assert unexplained == []
+
+
+def test_each_node_has_a_type_and_no_key_that_a_structural_schema_forbids() -> None:
+    for where, schema in _nodes(_version()["schema"]["openAPIV3Schema"], ""):
+        assert "type" in schema or schema.get("x-kubernetes-int-or-string"), where
+        assert not {"$ref", "$defs", "title", "const", "allOf", "oneOf", "not", "nullable", "uniqueItems"} & set(
+            schema
+        ), where
+
+
+def test_lists_and_maps_with_rules_are_bounded() -> None:
+    # The API server refuses a CRD whose rules could cost too much; this says sooner which bound went missing.
+    for where, schema in _nodes(_property("spec"), "spec"):
+        if schema.get("type") == "array" and schema.get("x-kubernetes-list-type") == "map":
+            assert "maxItems" in schema, where
+        if "additionalProperties" in schema:
+            assert "maxProperties" in schema, where
+
+
+def test_absent_means_the_same_to_the_api_server_and_to_the_operator() -> None:
+    minimal = {"sessionManager": {"image": "a"}, "executorManager": {"image": "b"}}
+
+    filled = _defaulted(_property("spec"), minimal)
+
+    assert filled["executorManager"]["updateStrategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": 0},
+    }
+    assert filled["objectCache"] == {"networkInterface": "eth0", "storage": "/var/lib/flame/cache"}
+    assert parse_spec(filled, "x") == parse_spec(minimal, "x")
+    assert parse_spec(filled, "x").authored() == minimal
+
+
+def test_a_status_has_no_defaults() -> None:
+    assert [where for where, schema in _nodes(_property("status"), "status") if "default" in schema] == []
+
+
+def test_names_are_those_of_the_contract() -> None:
+    spec = custom_resource_definition()["spec"]
+
+    assert spec["names"]["shortNames"] == ["flc"]
+    assert spec["names"]["categories"] == ["all", "flame"]
+    assert spec["scope"] == "Namespaced"
+    assert _property("metadata.name") == {"type": "string", "maxLength": 35, "pattern": "^[a-z]([-a-z0-9]*[a-z0-9])?$"}
+
+
+def test_scale_and_columns_point_at_fields_that_exist() -> None:
+    version = _version()
+    paths = [path.removeprefix(".") for path in version["subresources"]["scale"].values()]
+    paths += [column["jsonPath"].removeprefix(".") for column in version["additionalPrinterColumns"]]
+
+    for path in paths:
+        if not path.startswith("metadata."):
+            assert _property(path)
+
+
+def test_a_field_without_description_is_a_mistake() -> None:
+    class Bare(Model):
+        field: str
+
+    with pytest.raises(ValueError, match=r"Bare\.field has no description"):
+        structural(Bare)
+
+
+def test_a_union_is_a_mistake() -> None:
+    class Either(Model):
+        field: int | str = Field(description="Either.")
+
+    with pytest.raises(ValueError, match=r"Either\.field is a union"):
+        structural(Either)
+
+
+@pytest.mark.parametrize("sample", _SAMPLES, ids=lambda path: path.name)
+def test_samples_are_valid(sample: Path) -> None:
+    for manifest in yaml.safe_load_all(sample.read_text()):
+        assert manifest["apiVersion"] == "flame.xflops.io/v1alpha1"
+        assert manifest["kind"] == "FlameCluster"
+        parse_spec(manifest["spec"], manifest["metadata"]["name"])

@@ -1,0 +1,147 @@
+"""How a spec is read, and what is said when it cannot be."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flamectl_operator.api.validation import InvalidSpecError, parse_spec
+from tests.unit.api.rejections import MINIMAL, changed
+
+if TYPE_CHECKING:
+    from flamectl_operator.api.flamecluster import FlameClusterSpec
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=8), children, max_size=3),
+    max_leaves=8,
+)
+_FIELDS = (
+    ("sessionManager", "slot"),
+    ("sessionManager", "env"),
+    ("sessionManager", "resources"),
+    ("executorManager", "podTemplate"),
+    ("executorManager", "replicas"),
+    ("executorManager", "updateStrategy"),
+    ("objectCache", "networkInterface"),
+)
+
+
+def _parse(**change: Any) -> FlameClusterSpec:
+    return parse_spec(changed(MINIMAL, {"spec": change})["spec"], "my-flame")
+
+
+def _message(raw: Any, name: str = "my-flame") -> str:
+    with pytest.raises(InvalidSpecError) as caught:
+        parse_spec(raw, name)
+    return str(caught.value)
+
+
+def test_absent_means_default() -> None:
+    spec = _parse()
+
+    assert spec.session_manager.slot == "cpu=1,mem=1g"
+    assert spec.session_manager.policy == "priority"
+    assert spec.session_manager.storage == "sqlite://flame.db"
+    assert spec.executor_manager.replicas == 1
+    assert spec.executor_manager.shim == "host"
+    assert spec.executor_manager.max_executors == 10
+    assert spec.executor_manager.update_strategy.type == "RollingUpdate"
+    assert spec.executor_manager.update_strategy.rolling_update.max_unavailable == "25%"
+    assert spec.executor_manager.update_strategy.rolling_update.max_surge == 0
+    assert spec.object_cache.network_interface == "eth0"
+    assert spec.object_cache.storage == "/var/lib/flame/cache"
+    assert spec.flame_version == "0.6"
+    assert not spec.suspend
+    assert not spec.paused
+
+
+def test_zero_replicas_stay_zero() -> None:
+    assert _parse(executorManager={"replicas": 0}).executor_manager.replicas == 0
+
+
+def test_null_means_absent() -> None:
+    nulls = {
+        "executorManager": {"replicas": None, "resources": {"limits": {"cpu": None}}, "podTemplate": {"spec": None}},
+        "objectCache": None,
+    }
+
+    assert _parse(**nulls).authored() == _parse().authored()
+
+
+def test_overrides_are_taken_as_they_are() -> None:
+    overrides = {"cluster": {"limits": None}, "x": [1, None, {"y": 1.5}]}
+
+    assert _parse(configOverrides=overrides).config_overrides == overrides
+
+
+def test_a_pod_template_stays_plain_data_without_nulls() -> None:
+    template = {"spec": {"nodeSelector": {"a": "b"}, "hostname": None, "volumes": [{"name": "x", "emptyDir": {}}]}}
+
+    spec = _parse(executorManager={"podTemplate": template})
+
+    assert spec.executor_manager.pod_template == {
+        "spec": {"nodeSelector": {"a": "b"}, "volumes": [{"name": "x", "emptyDir": {}}]}
+    }
+
+
+def test_a_problem_reads_as_one_line() -> None:
+    raw = changed(MINIMAL, {"spec": {"executorManager": {"replicas": -1}}})["spec"]
+
+    assert _message(raw) == "spec.executorManager.replicas: must be 0 or more, is -1"
+
+
+def test_all_problems_are_told_at_once() -> None:
+    raw = {"sessionManager": {"slot": "500m"}, "executorManager": {"image": "", "shim": "x"}, "bogus": 1}
+
+    text = _message(raw, "My-Flame")
+
+    for path in (
+        "metadata.name: ",
+        "spec.sessionManager.image: ",
+        "spec.sessionManager.slot: ",
+        "spec.executorManager.image: ",
+        "spec.executorManager.shim: ",
+        "spec.bogus: ",
+    ):
+        assert path in text
+
+
+def test_all_broken_rules_of_an_object_are_told_at_once() -> None:
+    template = {"spec": {"hostname": "x", "restartPolicy": "Always"}}
+    raw = changed(MINIMAL, {"spec": {"executorManager": {"podTemplate": template}}})["spec"]
+
+    text = _message(raw)
+
+    assert "podTemplate.spec.hostname: " in text
+    assert "podTemplate.spec.restartPolicy: " in text
+
+
+def test_a_long_value_is_cut_short() -> None:
+    raw = changed(MINIMAL, {"spec": {"sessionManager": {"slot": "x" * 90}}})["spec"]
+
+    assert _message(raw).endswith('is "' + "x" * 56 + "...")
+
+
+@pytest.mark.parametrize("raw", [None, {}, [], "x", 1])
+def test_a_spec_that_is_none_is_refused(raw: Any) -> None:
+    assert "spec" in _message(raw)
+
+
+@given(_JSON)
+def test_nothing_but_a_list_of_problems_comes_of_nonsense(raw: Any) -> None:
+    with pytest.raises(InvalidSpecError) as caught:
+        parse_spec(raw, "my-flame")
+
+    assert caught.value.problems
+
+
+@given(st.sampled_from(_FIELDS), _JSON)
+def test_nonsense_in_a_field_is_a_problem_or_fine(field: tuple[str, str], value: Any) -> None:
+    component, name = field
+    with suppress(InvalidSpecError):
+        _parse(**{component: {name: value}})
