@@ -1,0 +1,321 @@
+"""The verbs of the API on typed resources."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+
+from flamectl_operator.kube import wire
+from flamectl_operator.kube.status import Status, error_from_status
+from flamectl_operator.kube.transport import REQUEST_TIMEOUT
+from flamectl_operator.kube.views import KubernetesObject
+
+if TYPE_CHECKING:
+    from flamectl_operator.kube.resources import Resource
+    from flamectl_operator.kube.transport import Guard, Transport
+
+T = TypeVar("T", bound=KubernetesObject)
+
+#: What is written: plain JSON data.
+JsonObject = Mapping[str, Any]
+
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+#: Seconds for one page of a list. The API server itself gives up after 60 (`--request-timeout`).
+LIST_TIMEOUT = 65.0
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A part of a list.
+
+    Args:
+        items: The objects; inside a list they carry neither apiVersion nor kind.
+        resource_version: The moment that all pages of the list show.
+        continue_token: Leads to the next page; empty on the last one.
+    """
+
+    items: Sequence[T]
+    resource_version: str
+    continue_token: str = ""
+
+
+class EventType(Enum):
+    """What a line of a watch says; errors are raised instead."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[T]):
+    """A change, or a bookmark: an object of which only the resourceVersion counts, up to which nothing was left out."""
+
+    type: EventType
+    object: T
+
+
+class Client(Protocol):
+    """What the operator asks of an API server. All methods raise the errors of `kube.errors`."""
+
+    async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
+        """Read an object, as it is now and not from any cache."""
+        ...
+
+    async def create(self, resource: Resource[T], namespace: str, body: JsonObject, *, strict: bool = False) -> T:
+        """Create an object; with `strict`, a field that the API does not know is a BadRequestError that names it."""
+        ...
+
+    async def rehearse_creation(self, resource: Resource[T], namespace: str, body: JsonObject) -> None:
+        """Find out whether an object would be accepted, strictly, without creating it; raises what `create` would raise."""
+        ...
+
+    async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
+        """Replace the status; with metadata.resourceVersion in the body, a changed object is a ConflictError."""
+        ...
+
+    async def rehearse_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
+        """Find out what `replace_status` would store, without storing it."""
+        ...
+
+    async def merge_patch(
+        self, resource: Resource[T], namespace: str, name: str, body: JsonObject, subresource: str | None = None
+    ) -> T:
+        """Change fields by a JSON merge patch (RFC 7386); a resourceVersion in it is a precondition."""
+        ...
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        namespace: str,
+        name: str,
+        *,
+        uid: str,
+        resource_version: str | None = None,
+        grace_period_seconds: int | None = None,
+        propagation: Propagation | None = None,
+        guard: Guard | None = None,
+    ) -> T | None:
+        """Delete exactly the object with this uid.
+
+        Args:
+            resource: The resource.
+            namespace: The object's namespace.
+            name: The object's name.
+            uid: Another object of that name is not touched, but is a ConflictError.
+            resource_version: Likewise if the object has changed since.
+            grace_period_seconds: Instead of the object's own; 0 removes a Pod without asking its node.
+            propagation: What becomes of its dependents, the resource's default if not given.
+            guard: Asked right before it is sent, whatever it had to wait for; what it raises the caller gets.
+
+        Returns:
+            The object if the answer holds it, None if the answer is a Status.
+        """
+        ...
+
+    async def list_page(
+        self,
+        resource: Resource[T],
+        namespace: str | None,
+        *,
+        label_selector: str = "",
+        limit: int = 500,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> Page[T]:
+        """Read a page of a list.
+
+        Args:
+            resource: The resource.
+            namespace: The namespace, or None for all of them.
+            label_selector: Which objects; all if empty.
+            limit: The most items on the page.
+            continue_token: That of the page before; a GoneError says that it is too old.
+            resource_version: Empty for a consistent read, `0` for whatever a cache holds.
+        """
+        ...
+
+    def watch(
+        self,
+        resource: Resource[T],
+        namespace: str | None,
+        *,
+        label_selector: str = "",
+        resource_version: str,
+        timeout_seconds: int,
+        read_timeout: float,
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """Iterate over the changes after a resourceVersion, and bookmarks; close it when leaving it early.
+
+        Args:
+            resource: The resource.
+            namespace: The namespace, or None for all of them.
+            label_selector: Which objects; one that stops matching is reported as deleted.
+            resource_version: After which to begin; a GoneError, also later, says that it is too old.
+            timeout_seconds: After which the server ends the watch.
+            read_timeout: Seconds of silence that are a ConnectionLostError.
+        """
+        ...
+
+
+class ApiServerClient:
+    """The client of a real API server.
+
+    Args:
+        transport: Carries the requests.
+        timeout: Seconds for each of them, lists and watches aside.
+        guard: Asked right before each write is sent; None allows all.
+    """
+
+    def __init__(self, transport: Transport, timeout: float = REQUEST_TIMEOUT, guard: Guard | None = None) -> None:
+        self._transport = transport
+        self._timeout = timeout
+        self._guard = guard
+
+    async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
+        """See `Client.get`."""
+        answer = await self._transport.request("GET", resource.path(namespace, name), timeout=self._timeout)
+        return wire.decode(resource.view, answer)
+
+    async def create(self, resource: Resource[T], namespace: str, body: JsonObject, *, strict: bool = False) -> T:
+        """See `Client.create`."""
+        query = {"fieldValidation": "Strict"} if strict else None
+        answer = await self._write("POST", resource.path(namespace), query, body)
+        return wire.decode(resource.view, answer)
+
+    async def rehearse_creation(self, resource: Resource[T], namespace: str, body: JsonObject) -> None:
+        """See `Client.rehearse_creation`."""
+        query = {"fieldValidation": "Strict", "dryRun": "All"}
+        await self._write("POST", resource.path(namespace), query, body)
+
+    async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
+        """See `Client.replace_status`."""
+        path = resource.path(namespace, name, "status")
+        answer = await self._write("PUT", path, None, body)
+        return wire.decode(resource.view, answer)
+
+    async def rehearse_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
+        """See `Client.rehearse_status`."""
+        path = resource.path(namespace, name, "status")
+        answer = await self._write("PUT", path, {"dryRun": "All"}, body)
+        return wire.decode(resource.view, answer)
+
+    async def merge_patch(
+        self, resource: Resource[T], namespace: str, name: str, body: JsonObject, subresource: str | None = None
+    ) -> T:
+        """See `Client.merge_patch`."""
+        path = resource.path(namespace, name, subresource)
+        answer = await self._write("PATCH", path, None, body, wire.MERGE_PATCH)
+        return wire.decode(resource.view, answer)
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        namespace: str,
+        name: str,
+        *,
+        uid: str,
+        resource_version: str | None = None,
+        grace_period_seconds: int | None = None,
+        propagation: Propagation | None = None,
+        guard: Guard | None = None,
+    ) -> T | None:
+        """See `Client.delete`."""
+        if not uid:
+            raise ValueError("a delete without a uid could hit a foreign object")
+        preconditions = {"uid": uid}
+        if resource_version is not None:
+            preconditions["resourceVersion"] = resource_version
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
+        if grace_period_seconds is not None:
+            options["gracePeriodSeconds"] = grace_period_seconds
+        if propagation is not None:
+            options["propagationPolicy"] = propagation
+        answer = await self._write("DELETE", resource.path(namespace, name), None, options, guard=guard)
+        return None if wire.is_status(answer) else wire.decode(resource.view, answer)
+
+    async def list_page(
+        self,
+        resource: Resource[T],
+        namespace: str | None,
+        *,
+        label_selector: str = "",
+        limit: int = 500,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> Page[T]:
+        """See `Client.list_page`."""
+        query = {"limit": str(limit)}
+        if label_selector:
+            query["labelSelector"] = label_selector
+        if continue_token:
+            # The token holds the resourceVersion; the API server refuses a request that has both.
+            query["continue"] = continue_token
+        elif resource_version:
+            query["resourceVersion"] = resource_version
+        answer = await self._transport.request("GET", resource.path(namespace), query, timeout=LIST_TIMEOUT)
+        page = wire.decode_list(answer)
+        items = tuple(wire.decode(resource.view, item) for item in page.items or ())
+        return Page(items, page.metadata.resource_version, page.metadata.continue_ or "")
+
+    async def watch(
+        self,
+        resource: Resource[T],
+        namespace: str | None,
+        *,
+        label_selector: str = "",
+        resource_version: str,
+        timeout_seconds: int,
+        read_timeout: float,
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """See `Client.watch`."""
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(timeout_seconds),
+        }
+        if label_selector:
+            query["labelSelector"] = label_selector
+        async with self._transport.stream(resource.path(namespace), query, read_timeout=read_timeout) as lines:
+            async for line in lines:
+                event = wire.decode_event(line)
+                if event.type == "ERROR":
+                    raise error_from_status(wire.decode(Status, event.object))
+                yield WatchEvent(EventType(event.type), wire.decode(resource.view, event.object))
+
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: JsonObject,
+        content_type: str = wire.JSON,
+        *,
+        guard: Guard | None = None,
+    ) -> bytes:
+        return await self._transport.request(
+            method,
+            path,
+            query,
+            wire.encode(body),
+            content_type=content_type,
+            timeout=self._timeout,
+            guard=_both(self._guard, guard),
+        )
+
+
+def _both(first: Guard | None, second: Guard | None) -> Guard | None:
+    """A guard that asks two."""
+    if first is None or second is None:
+        return first or second
+
+    def ask() -> None:
+        first()
+        second()
+
+    return ask

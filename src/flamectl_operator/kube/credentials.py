@@ -1,0 +1,224 @@
+"""Finding out where the API server is and who we are, and saying in one line why that cannot be found out.
+
+The loading itself is the `kubernetes` package's; this module is the only one that knows its ways. It reports problems as
+`ConfigException`, as whatever Python raised on unexpected YAML, as a line in its log, or not at all (an empty token is
+simply left out). All of these become `ConfigurationError` here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import os
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import yaml
+from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+
+from flamectl_operator.kube.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
+
+#: An exec plugin or an identity provider that has not answered after so many seconds is not going to.
+LOAD_TIMEOUT = 60.0
+
+#: Where a Pod's own namespace is told, beside its service account's token.
+NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+_LOADER_LOG = "kubernetes.aio.config.kube_config"
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Everything needed to connect.
+
+    Args:
+        api_client: A client of its own, connected to nothing yet; whoever takes the credentials closes it.
+        source: Where they come from, for messages.
+        fingerprint: Differs if anything about them does: address, token, certificates.
+        expires_at: When they stop working, as far as it is known; aware.
+    """
+
+    api_client: ApiClient
+    source: str
+    fingerprint: str
+    expires_at: datetime | None = None
+
+
+async def load_credentials(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str]) -> Credentials:
+    """Load a given kubeconfig, else those of the Pod we run in, else the default kubeconfig.
+
+    Args:
+        kubeconfig: The file given by the user, if any.
+        context: The context to use instead of the current one of the kubeconfig; implies a kubeconfig.
+        environ: The environment; read are KUBERNETES_SERVICE_HOST, KUBECONFIG and HOME.
+
+    Raises:
+        ConfigurationError: When there are none, or they cannot be used.
+    """
+    if in_cluster(kubeconfig, context, environ):
+        return _load_in_cluster()
+    default = environ.get("KUBECONFIG") or str(Path(environ.get("HOME", "~")) / ".kube" / "config")
+    location = str(kubeconfig) if kubeconfig is not None else default
+    try:
+        async with asyncio.timeout(LOAD_TIMEOUT):
+            return await _load_kubeconfig(location, context)
+    except TimeoutError as error:
+        raise ConfigurationError(f"kubeconfig {location}: no credentials after {LOAD_TIMEOUT:.0f} s") from error
+
+
+def in_cluster(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str]) -> bool:
+    """Whether `load_credentials` uses those of the Pod we run in, and not a kubeconfig."""
+    return kubeconfig is None and context is None and bool(environ.get("KUBERNETES_SERVICE_HOST"))
+
+
+def own_namespace(path: Path = NAMESPACE_FILE) -> str | None:
+    """The namespace of the Pod that we run in; None outside of a cluster.
+
+    Args:
+        path: The file that tells, mounted with the service account's token.
+    """
+    try:
+        return path.read_text(encoding="utf-8").strip() or None
+    except OSError:
+        return None
+
+
+def _load_in_cluster() -> Credentials:
+    configuration = _new_configuration()
+    with _readable_errors("service account of this Pod"):
+        load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        return _credentials(configuration, "service account of this Pod")
+
+
+async def _load_kubeconfig(location: str, context: str | None) -> Credentials:
+    source = f"kubeconfig {location}"
+    _check_files(location)
+    configuration = _new_configuration()
+    with _readable_errors(source), _complaints() as complaints:
+        # persist_config would write to the user's file, and in this version persists nothing.
+        loader = await load_kube_config(  # type: ignore[no-untyped-call]
+            config_file=location, context=context, client_configuration=configuration, persist_config=False
+        )
+        _check(configuration, complaints)
+        return _credentials(configuration, source, getattr(loader, "exec_plugin_expiry", None))
+
+
+def _credentials(configuration: Configuration, source: str, expires_at: datetime | None = None) -> Credentials:
+    # Taken first: of files that change right now it may be the older state, and they are loaded once more than necessary.
+    fingerprint = _fingerprint(configuration, expires_at)
+    return Credentials(ApiClient(configuration), source, fingerprint, expires_at)
+
+
+def _fingerprint(configuration: Configuration, expires_at: datetime | None) -> str:
+    """A hash of all that may change when credentials are loaded again; of files their content."""
+    words = (configuration.host, configuration.api_key.get("BearerToken"), expires_at)
+    files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
+    parts = [*(str(word).encode() for word in words), *(Path(file).read_bytes() if file else b"" for file in files)]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def _new_configuration() -> Configuration:
+    """A configuration of our own, never the package's global one, without retries and without a limit of connections.
+
+    What is under way at one time is bounded by those who send. A limit here would count the watches, which never give
+    their connection back, and with enough of them no request would get through.
+    """
+    configuration = Configuration()
+    configuration.retries = None
+    configuration.connection_pool_maxsize = 0
+    return configuration
+
+
+def _check_files(location: str) -> None:
+    """See to it that there is a kubeconfig and that it is YAML; the package merely logs a file that is missing.
+
+    Raises:
+        ConfigurationError: With the name of the file.
+    """
+    files = [Path(part).expanduser() for part in location.split(os.pathsep) if part]
+    found = [file for file in files if file.is_file()]
+    if not found:
+        raise ConfigurationError(f"kubeconfig {location}: there is no such file")
+    for file in found:
+        try:
+            content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ConfigurationError(f"kubeconfig {file}: cannot be read: {error.strerror}") from error
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"kubeconfig {file}: is not YAML: {_one_line(error)}") from error
+        if not isinstance(content, dict):
+            raise ConfigurationError(f"kubeconfig {file}: is not a kubeconfig, it holds no mapping")
+
+
+def _check(configuration: Configuration, complaints: list[str]) -> None:
+    """Refuse what the package lets pass and what could not work.
+
+    Raises:
+        ConfigException: With what is wrong.
+    """
+    url = urlsplit(configuration.host)
+    if url.scheme not in {"http", "https"} or not url.hostname:
+        raise ConfigException(f"the cluster's server {configuration.host!r} is not an http or https address")
+    token = configuration.api_key.get("BearerToken", "")
+    if complaints:
+        raise ConfigException("; ".join(complaints))
+    has_token = len(token.split()) > 1  # a scheme and something after it
+    if url.scheme == "https" and not has_token and not configuration.cert_file:
+        raise ConfigException("the user has no credentials: no client certificate, and the token is empty or missing")
+    if configuration.cert_file and not configuration.key_file:
+        raise ConfigException("the user has a client certificate but no client key")
+
+
+@contextlib.contextmanager
+def _readable_errors(source: str) -> Iterator[None]:
+    """Turn whatever loading raises into one line that names the source."""
+    try:
+        yield
+    except ConfigException as error:
+        raise ConfigurationError(f"{source}: {_one_line(error)}") from error
+    except ssl.SSLError as error:
+        raise ConfigurationError(f"{source}: a certificate or key is not usable: {_one_line(error)}") from error
+    except OSError as error:
+        raise ConfigurationError(f"{source}: {error.filename or 'a file'}: {error.strerror or error}") from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ConfigurationError(f"{source}: cannot be understood: {_one_line(error)}") from error
+
+
+class _Complaints(logging.Handler):
+    """Collects what the loader logs as an error instead of raising it: a credential plugin that fails."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the message."""
+        self.messages.append(record.getMessage())
+
+
+@contextlib.contextmanager
+def _complaints() -> Iterator[list[str]]:
+    """Collect the errors the loader logs, in place of its log lines."""
+    log = logging.getLogger(_LOADER_LOG)
+    handler, propagate = _Complaints(), log.propagate
+    log.addHandler(handler)
+    log.propagate = False
+    try:
+        yield handler.messages
+    finally:
+        log.removeHandler(handler)
+        log.propagate = propagate
+
+
+def _one_line(error: Any) -> str:
+    return " ".join(str(error).split())

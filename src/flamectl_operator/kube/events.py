@@ -1,0 +1,275 @@
+"""Telling people what was done, where they look for it: `kubectl describe` and `kubectl get events`.
+
+Events are best effort. Recording one never waits and never fails; a task writes them one after the other. Whoever tells
+too much is cut short, as in client-go's event correlator: a repetition counts up the Event that is there, and each object
+has a budget, for otherwise a quota that refuses hundreds of Pods would write hundreds of Events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+import structlog
+
+from flamectl_operator.kube.errors import ForbiddenError, KubernetesError, NotFoundError
+from flamectl_operator.kube.resources import EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from flamectl_operator.kube.client import Client
+    from flamectl_operator.runtime.clock import Clock
+
+EventKind = Literal["Normal", "Warning"]
+
+#: Characters of a message; the API refuses longer ones.
+MAX_MESSAGE_LENGTH = 1024
+
+#: Seconds within which the same Event again counts up the first one (client-go's aggregation interval).
+REPETITION_INTERVAL = 600.0
+
+#: How many Events an object may have at once, and the seconds after which it gets one more. More than client-go's spam filter
+#: allows (25 and 300 s): a FlameCluster's Events tell the story of all its Pods.
+BURST = 50
+REFILL_INTERVAL = 30.0
+
+#: Events of an object's budget that only warnings may use, so that chatter cannot drown out what went wrong.
+RESERVED_FOR_WARNINGS = 5
+
+#: Events that wait to be written, and objects or Events that are remembered.
+QUEUE_LENGTH = 1000
+MEMORY = 4096
+
+_MAX_NAME_LENGTH = 253
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectReference:
+    """The object that an Event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """An Event to be written."""
+
+    about: ObjectReference
+    kind: EventKind
+    reason: str
+    message: str
+    at: datetime
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """What two Events have in common when one is a repetition of the other."""
+        return (self.about.uid, self.kind, self.reason, self.message)
+
+
+@dataclass(slots=True)
+class _Written:
+    """An Event that exists, and may be counted up."""
+
+    name: str
+    count: int
+    last: float  # monotonic seconds
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """The budget of an object."""
+
+    tokens: float
+    refilled: float  # monotonic seconds
+
+
+class EventRecorder:
+    """Records Events and writes them from a task of its own.
+
+    Args:
+        client: Writes them.
+        component: Who reports, such as `flamectl-operator`.
+        instance: Which of its processes, such as the Pod's name.
+        clock: The time of an Event, and the source of its name.
+    """
+
+    def __init__(self, client: Client, component: str, instance: str, clock: Clock) -> None:
+        self._client = client
+        self._component = component
+        self._instance = instance
+        self._clock = clock
+        self._queue: deque[_Entry] = deque()
+        self._filled = asyncio.Event()
+        self._written_all = asyncio.Event()
+        self._written_all.set()
+        self._buckets: _LeastRecentlyUsed[_Bucket] = _LeastRecentlyUsed(MEMORY)
+        self._written: _LeastRecentlyUsed[_Written] = _LeastRecentlyUsed(MEMORY)
+        self._names = 0
+        self._log = structlog.get_logger(component="events")
+        #: How many Events were not written, be it for the budget, a full queue or an error.
+        self.dropped = 0
+
+    def event(self, about: ObjectReference, kind: EventKind, reason: str, message: str) -> None:
+        """Record an Event; it is written later, or never.
+
+        Args:
+            about: The object.
+            kind: `Normal`, or `Warning` for what somebody should look at.
+            reason: One CamelCase word for machines.
+            message: A sentence for people; cut to 1024 characters.
+        """
+        if len(message) > MAX_MESSAGE_LENGTH:
+            message = message[: MAX_MESSAGE_LENGTH - 3] + "..."
+        entry = _Entry(about, kind, reason, message, self._clock.now())
+        if not self._within_budget(entry) or not self._has_room(entry):
+            self.dropped += 1
+            return
+        self._queue.append(entry)
+        self._written_all.clear()
+        self._filled.set()
+
+    async def run(self) -> None:
+        """Write Events until cancelled."""
+        while True:
+            await self._filled.wait()
+            while self._queue:
+                await self._write(self._queue.popleft())
+            self._filled.clear()
+            self._written_all.set()
+
+    async def flush(self, timeout: float) -> None:  # noqa: ASYNC109 - running out of time is no error here
+        """Wait until all Events are written, `timeout` seconds at the most; `run` must be running."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._written_all.wait()
+        except TimeoutError:
+            self._log.warning("events left unwritten", count=len(self._queue))
+
+    def _within_budget(self, entry: _Entry) -> bool:
+        """Take a token from the object's bucket, if there is one for this kind of Event."""
+        now = self._clock.monotonic()
+        bucket = self._buckets.get(entry.about.uid, lambda: _Bucket(BURST, now))
+        bucket.tokens = min(BURST, bucket.tokens + (now - bucket.refilled) / REFILL_INTERVAL)
+        bucket.refilled = now
+        if bucket.tokens < 1 + (RESERVED_FOR_WARNINGS if entry.kind == "Normal" else 0):
+            return False
+        bucket.tokens -= 1
+        return True
+
+    def _has_room(self, entry: _Entry) -> bool:
+        """Make room in a full queue for a warning, by dropping the oldest Event that is none."""
+        if len(self._queue) < QUEUE_LENGTH:
+            return True
+        victim = next((queued for queued in self._queue if queued.kind == "Normal"), None)
+        if entry.kind == "Normal" or victim is None:
+            return False
+        self._queue.remove(victim)
+        self.dropped += 1
+        return True
+
+    async def _write(self, entry: _Entry) -> None:
+        try:
+            if not await self._count_up(entry):
+                await self._create(entry)
+        except KubernetesError as error:
+            self.dropped += 1
+            # An object whose namespace is being deleted cannot have Events any more, and needs none.
+            quiet = isinstance(error, NotFoundError) or (
+                isinstance(error, ForbiddenError) and "being terminated" in error.message
+            )
+            log = self._log.debug if quiet else self._log.warning
+            log("event not written", about=entry.about.name, reason=entry.reason, error=str(error))
+
+    async def _count_up(self, entry: _Entry) -> bool:
+        """Count up the Event that this one repeats; False when there is none."""
+        written = self._written.find(entry.identity)
+        if written is None or self._clock.monotonic() - written.last > REPETITION_INTERVAL:
+            return False
+        changes = {"count": written.count + 1, "lastTimestamp": _timestamp(entry.at)}
+        try:
+            await self._client.merge_patch(EVENTS, entry.about.namespace, written.name, changes)
+        except NotFoundError:
+            return False  # Events live for an hour by default, and anybody may delete them
+        written.count += 1
+        written.last = self._clock.monotonic()
+        return True
+
+    async def _create(self, entry: _Entry) -> None:
+        body = self._body(entry)
+        await self._client.create(EVENTS, entry.about.namespace, body)
+        written = _Written(body["metadata"]["name"], 1, self._clock.monotonic())
+        self._written.put(entry.identity, written)
+
+    def _body(self, entry: _Entry) -> dict[str, Any]:
+        about, at = entry.about, _timestamp(entry.at)
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": self._name(entry), "namespace": about.namespace},
+            "involvedObject": {
+                "apiVersion": about.api_version,
+                "kind": about.kind,
+                "namespace": about.namespace,
+                "name": about.name,
+                "uid": about.uid,
+            },
+            "type": entry.kind,
+            "reason": entry.reason,
+            "message": entry.message,
+            "firstTimestamp": at,
+            "lastTimestamp": at,
+            "count": 1,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": self._instance,
+        }
+
+    def _name(self, entry: _Entry) -> str:
+        """The object's name and the time in nanoseconds, as client-go does; a counter tells Events of one moment apart."""
+        self._names += 1
+        microseconds = (entry.at - _EPOCH) // (entry.at.resolution)
+        suffix = f".{microseconds * 1000 + self._names % 1000:x}"
+        return entry.about.name[: _MAX_NAME_LENGTH - len(suffix)] + suffix
+
+
+V = TypeVar("V")
+
+
+class _LeastRecentlyUsed(Generic[V]):
+    """A dictionary that forgets what was not used for the longest time."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._values: OrderedDict[Hashable, V] = OrderedDict()
+
+    def find(self, key: Hashable) -> V | None:
+        if key in self._values:
+            self._values.move_to_end(key)
+        return self._values.get(key)
+
+    def put(self, key: Hashable, value: V) -> None:
+        self._values[key] = value
+        self._values.move_to_end(key)
+        if len(self._values) > self._capacity:
+            self._values.popitem(last=False)
+
+    def get(self, key: Hashable, make: Callable[[], V]) -> V:
+        value = self.find(key)
+        if value is None:
+            value = make()
+            self.put(key, value)
+        return value
+
+
+def _timestamp(at: datetime) -> str:
+    """A metav1.Time, which has whole seconds."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,57 @@
+"""Which resources there are, where they live and how they are viewed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+from urllib.parse import quote
+
+from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, LeaseView, PodView, ServiceView
+
+T = TypeVar("T", bound=KubernetesObject)
+
+
+@dataclass(frozen=True)
+class Resource(Generic[T]):
+    """A namespaced resource of the API.
+
+    Args:
+        api_version: `v1`, or `group/version`.
+        kind: The kind of one object, such as `Pod`.
+        plural: The name in paths, such as `pods`.
+        view: What objects are decoded into.
+    """
+
+    api_version: str
+    kind: str
+    plural: str
+    view: type[T]
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """The path of the collection in all namespaces or one, of an object, or of a subresource of it.
+
+        Raises:
+            ValueError: For a name without a namespace, or a subresource without a name.
+        """
+        if (name is not None and namespace is None) or (subresource is not None and name is None):
+            raise ValueError("a name needs a namespace, and a subresource a name")
+        if name == "" or namespace == "":
+            raise ValueError("an empty name would address the whole collection")
+        root = "apis" if "/" in self.api_version else "api"
+        parts = ["", root, self.api_version]
+        if namespace is not None:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        if name is not None:
+            parts.append(quote(name, safe=""))
+        if subresource is not None:
+            parts.append(subresource)
+        return "/".join(parts)
+
+
+PODS = Resource("v1", "Pod", "pods", PodView)
+SERVICES = Resource("v1", "Service", "services", ServiceView)
+CONFIG_MAPS = Resource("v1", "ConfigMap", "configmaps", ConfigMapView)
+LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases", LeaseView)
+#: Events are written and never read back, so their metadata is all that is decoded.
+EVENTS = Resource("v1", "Event", "events", KubernetesObject)

@@ -1,0 +1,285 @@
+"""What the API server has, as far as we know, and never older than what we did ourselves.
+
+A store is fed from two sides: by a reflector with lists and watch events, which come late but completely, and by the
+passes with the answers to their own writes, which come at once. So a pass that created a Pod sees it when it looks again,
+and cannot create it twice; one that deleted a Pod does not find it there to be deleted, or counted, once more.
+
+The rules that keep the two in order, all of them about resourceVersions. These are numbers of one line that all writes,
+lists, events and bookmarks of a cluster share (they may be compared: KEP-5504):
+
+- Of two states of an object, the one with the higher resourceVersion is newer, whichever arrived first.
+- The reflector's *revision* is the moment up to which it delivered everything. An answer that is not newer than that,
+  about an object which is not there, speaks of something that has been deleted since, or is not ours to watch.
+- A list shows one moment. An object that is missing from it is gone, unless we know of a state of it after that moment.
+- An object whose deletion left nothing behind is gone at once. Its uid is remembered, in a tombstone, as long as the
+  reflector may still have something to say about it: until its DELETED event, or a list from after its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from flamectl_operator.kube.client import EventType
+from flamectl_operator.kube.index import Index, Key
+from flamectl_operator.kube.views import KubernetesObject
+
+if TYPE_CHECKING:
+    from flamectl_operator.kube.client import WatchEvent
+
+T = TypeVar("T", bound=KubernetesObject)
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[T]):
+    """What a subscriber is told.
+
+    Args:
+        old: The object as it was; None for a new one.
+        new: The object as it is; None for one that is gone.
+        initial: Whether it was there when the operator started, so that nothing has happened to it just now.
+    """
+
+    old: T | None
+    new: T | None
+    initial: bool = False
+
+
+Handler = Callable[[Change[T]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tombstone:
+    """Remembers an object that is gone; `revision` is the last one it is known to have been alive at."""
+
+    namespace: str
+    revision: int
+
+
+class Store(Generic[T]):
+    """The objects of one resource.
+
+    A store may be fed by one reflector for all namespaces, or by one for each of several namespaces, not by both kinds.
+
+    Args:
+        index: Gives the value under which `by_index` finds an object, or None for an object it shall not find.
+        selects: Whether the reflector watches an object, as its label selector says; all of them if not given.
+    """
+
+    def __init__(
+        self, index: Callable[[T], Hashable | None] | None = None, selects: Callable[[T], bool] | None = None
+    ) -> None:
+        self._selects = selects or _everything
+        self._objects: dict[Key, T] = {}
+        self._by_owner: Index[T] = Index(_owner_uid)
+        self._by_index: Index[T] = Index(index or _no_value)
+        self._tombstones: dict[str, _Tombstone] = {}  # by uid
+        self._revisions: dict[str | None, int] = {}  # by the namespace of the reflector, None for all namespaces
+        self._handlers: list[Handler[T]] = []
+
+    def __len__(self) -> int:
+        """The number of objects."""
+        return len(self._objects)
+
+    def get(self, namespace: str, name: str) -> T | None:
+        """The object of that name, if there is one."""
+        return self._objects.get((namespace, name))
+
+    def all(self) -> tuple[T, ...]:
+        """All objects, by namespace and name."""
+        return tuple(self._objects[key] for key in sorted(self._objects))
+
+    def owned_by(self, uid: str) -> tuple[T, ...]:
+        """The objects whose controller has this uid, by name."""
+        return self._by_owner.get(uid)
+
+    def by_index(self, value: Hashable) -> tuple[T, ...]:
+        """The objects for which the index function gives this value, by name."""
+        return self._by_index.get(value)
+
+    def revision(self, namespace: str | None = None) -> int:
+        """The moment up to which the reflector of a namespace, or of all, delivered everything; 0 before its list."""
+        return self._revisions.get(namespace, self._revisions.get(None, 0))
+
+    def subscribe(self, handler: Handler[T]) -> None:
+        """Be told of each change that the reflector brings and that is news; not of what `observe` takes in."""
+        self._handlers.append(handler)
+
+    def observe(self, obj: T) -> None:
+        """Take in the answer to a create, patch, update or get. Subscribers are not told: who wrote it knows.
+
+        An object that is not selected is taken out, as the watch is going to do: nobody would say when it changes.
+        """
+        if obj.uid in self._tombstones:
+            return
+        current = self._objects.get(_key(obj))
+        if current is not None and current.uid == obj.uid:
+            if not _supersedes(obj, current):
+                return
+            if self._selects(obj):
+                self._set(obj)
+            else:
+                self._remove(current)
+        elif not self._selects(obj):
+            return
+        elif revision_of(obj) > max(self.revision(obj.namespace), revision_of(current)):
+            self._set(obj)
+
+    def observe_deletion(self, obj: T, response: T | None) -> None:
+        """Take in that the API server accepted the deletion of an object.
+
+        Args:
+            obj: The object that was deleted, exactly the one with this uid.
+            response: The object in the answer, None if the answer held none. With a deletionTimestamp it is on its way
+                out and stays visible so; otherwise it is gone already.
+        """
+        if response is not None and response.terminating:
+            self.observe(response)
+            return
+        current = self._objects.get(_key(obj))
+        revision = revision_of(obj)
+        if current is not None and current.uid == obj.uid:
+            self._remove(current)
+            revision = max(revision, revision_of(current))
+        elif revision <= self.revision(obj.namespace):
+            return  # the reflector is past it and said all there is to say
+        self._tombstones[obj.uid] = _Tombstone(obj.namespace, revision)
+
+    def apply(self, event: WatchEvent[T], namespace: str | None = None) -> None:
+        """Take in an event of the watch over a namespace, or over all."""
+        revision = revision_of(event.object)
+        passed = self._revisions.get(namespace, 0)
+        self._revisions[namespace] = max(passed, revision)
+        if event.type is EventType.BOOKMARK:
+            return
+        if event.type is EventType.DELETED:
+            changes = self._take_deletion(event.object, news=revision > passed)
+        else:
+            changes = self._take_state(event.object, news=revision > passed, initial=False)
+        self._notify(changes)
+
+    def replace(self, items: Iterable[T], resource_version: str, namespace: str | None = None) -> None:
+        """Take in a whole list of a namespace, or of all, and find out what was missed.
+
+        Args:
+            items: The objects of all pages.
+            resource_version: The list's. One from before the reflector's revision has no news and is ignored.
+            namespace: The namespace that was listed, None for all.
+        """
+        moment = int(resource_version)
+        initial = namespace not in self._revisions
+        if moment < self._revisions.get(namespace, 0):
+            return
+        self._revisions[namespace] = moment
+        changes: list[Change[T]] = []
+        listed: set[str] = set()
+        for item in items:
+            listed.add(item.uid)
+            changes += self._take_state(item, news=True, initial=initial)
+        changes += self._drop_missing(listed, moment, namespace)
+        self._notify(changes)
+
+    def clear(self, namespace: str | None = None) -> None:
+        """Take in that the API server does not know the resource, so that a namespace, or all of them, has no object of it."""
+        gone = [obj for obj in self._objects.values() if namespace in {None, obj.namespace}]
+        for obj in gone:
+            self._remove(obj)
+        for uid, tombstone in list(self._tombstones.items()):
+            if namespace in {None, tombstone.namespace}:
+                del self._tombstones[uid]
+        self._notify([Change(obj, None) for obj in gone])
+
+    def _take_state(self, obj: T, *, news: bool, initial: bool) -> list[Change[T]]:
+        """Take in a state that the reflector brought; `news` when it is from after what it brought before."""
+        if obj.uid in self._tombstones:
+            return []
+        current = self._objects.get(_key(obj))
+        if current is None:
+            if not news:
+                return []
+            self._set(obj)
+            return [Change(None, obj, initial)]
+        if not _supersedes(obj, current):
+            return []
+        self._set(obj)
+        if current.uid == obj.uid:
+            return [Change(current, obj, initial)]
+        return [Change(current, None), Change(None, obj, initial)]
+
+    def _take_deletion(self, obj: T, *, news: bool) -> list[Change[T]]:
+        tombstone = self._tombstones.get(obj.uid)
+        if tombstone is not None:
+            # An older one says that it stopped matching the label selector for a while, and its end is yet to come.
+            if revision_of(obj) >= tombstone.revision:
+                del self._tombstones[obj.uid]
+            return []
+        current = self._objects.get(_key(obj))
+        if current is not None and current.uid == obj.uid:
+            if revision_of(obj) < revision_of(current):
+                return []
+            self._remove(current)
+            return [Change(current, None)]
+        # Nobody was told yet of the end of an object that our own answers replaced by one of the same name.
+        return [Change(obj, None)] if news else []
+
+    def _drop_missing(self, listed: set[str], moment: int, namespace: str | None) -> list[Change[T]]:
+        """Remove what a list shows to be gone, and the tombstones of which it is the end."""
+        missing = [
+            obj
+            for obj in self._objects.values()
+            if namespace in {None, obj.namespace} and obj.uid not in listed and revision_of(obj) <= moment
+        ]
+        for obj in missing:
+            self._remove(obj)
+        for uid, tombstone in list(self._tombstones.items()):
+            if namespace in {None, tombstone.namespace} and uid not in listed and tombstone.revision <= moment:
+                del self._tombstones[uid]
+        return [Change(obj, None) for obj in missing]
+
+    def _set(self, obj: T) -> None:
+        key = _key(obj)
+        old = self._objects.get(key)
+        self._objects[key] = obj
+        self._by_owner.update(key, old, obj)
+        self._by_index.update(key, old, obj)
+
+    def _remove(self, obj: T) -> None:
+        key = _key(obj)
+        del self._objects[key]
+        self._by_owner.update(key, obj, None)
+        self._by_index.update(key, obj, None)
+
+    def _notify(self, changes: list[Change[T]]) -> None:
+        for change in changes:
+            for handler in self._handlers:
+                handler(change)
+
+
+def revision_of(obj: KubernetesObject | None) -> int:
+    """The resourceVersion as a number; 0 for no object and for one that was never stored."""
+    return int(obj.metadata.resource_version or 0) if obj is not None else 0
+
+
+def _supersedes(new: KubernetesObject, current: KubernetesObject) -> bool:
+    """Whether a state is newer than the one we have. Of two with the same number, the one that is terminating."""
+    number, known = revision_of(new), revision_of(current)
+    same_object = new.uid == current.uid
+    return number > known or (number == known and same_object and new.terminating and not current.terminating)
+
+
+def _key(obj: KubernetesObject) -> Key:
+    return (obj.namespace, obj.name)
+
+
+def _owner_uid(obj: KubernetesObject) -> str | None:
+    owner = obj.controller
+    return owner.uid if owner is not None else None
+
+
+def _everything(_obj: KubernetesObject) -> bool:
+    return True
+
+
+def _no_value(_obj: KubernetesObject) -> None:
+    return None

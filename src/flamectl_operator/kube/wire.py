@@ -1,0 +1,88 @@
+"""What goes over the wire: JSON, encoded from plain data and decoded into structs that name only what is read."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from flamectl_operator.kube.errors import ConnectionLostError
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+#: The API server takes ten thousand levels of objects in objects (`configOverrides` of one FlameCluster is enough), Python by
+#: default reads a thousand. What one author writes must not end the watch over everybody's.
+_DEEPEST = 50_000
+sys.setrecursionlimit(max(sys.getrecursionlimit(), _DEEPEST))
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+
+
+class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of a list's metadata that is read."""
+
+    resource_version: str = ""
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
+class List(msgspec.Struct, frozen=True):
+    """A list whose items are yet to be decoded, one by one and each into its view."""
+
+    metadata: ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class Event(msgspec.Struct, frozen=True):
+    """A line of a watch; the object of an ERROR is a Status."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+    object: msgspec.Raw
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def encode(data: Any) -> bytes:
+    """Encode plain data, or structs."""
+    return _ENCODER.encode(data)
+
+
+def decode(struct: type[S], answer: bytes | msgspec.Raw) -> S:
+    """Decode an answer of the API server.
+
+    Raises:
+        ConnectionLostError: When it is cut off or not what the API promises. What was asked for may have been done.
+    """
+    decoder: msgspec.json.Decoder[S] = _decoder(struct)
+    try:
+        return decoder.decode(answer)
+    except msgspec.DecodeError as error:
+        raise ConnectionLostError(f"an answer of the API server cannot be understood: {error}") from error
+
+
+def decode_list(answer: bytes) -> List:
+    """Decode a list, but not its items."""
+    return decode(List, answer)
+
+
+def decode_event(line: bytes) -> Event:
+    """Decode a line of a watch, but not the object in it."""
+    return decode(Event, line)
+
+
+def is_status(answer: bytes) -> bool:
+    """Whether an answer is a Status and not the object that was asked about."""
+    return decode(_Kind, answer).kind == "Status"
+
+
+@functools.cache
+def _decoder(struct: Any) -> msgspec.json.Decoder[Any]:
+    """The decoder of a struct; making one costs far more than using it."""
+    return msgspec.json.Decoder(struct)

@@ -1,0 +1,51 @@
+"""Objects as a store holds them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from flamectl_operator.kube.client import EventType, WatchEvent
+from flamectl_operator.kube.views import ObjectMeta, OwnerReference, PodView
+
+DELETED_AT = datetime(2025, 1, 1, tzinfo=UTC)
+
+
+def pod(
+    name: str,
+    revision: int,
+    *,
+    uid: str = "",
+    owner: str = "",
+    terminating: bool = False,
+    labels: dict[str, str] | None = None,
+    namespace: str = "default",
+) -> PodView:
+    """A Pod; its uid is `uid-<name>` if not given."""
+    owners = (OwnerReference(uid="bystander"), OwnerReference(uid=owner, controller=True)) if owner else ()
+    return PodView(
+        metadata=ObjectMeta(
+            name=name,
+            namespace=namespace,
+            uid=uid or f"uid-{name}",
+            resource_version=str(revision),
+            deletion_timestamp=DELETED_AT if terminating else None,
+            owner_references=owners,
+            labels=labels,
+        )
+    )
+
+
+def added(obj: PodView) -> WatchEvent[PodView]:
+    return WatchEvent(EventType.ADDED, obj)
+
+
+def modified(obj: PodView) -> WatchEvent[PodView]:
+    return WatchEvent(EventType.MODIFIED, obj)
+
+
+def deleted(obj: PodView) -> WatchEvent[PodView]:
+    return WatchEvent(EventType.DELETED, obj)
+
+
+def bookmark(revision: int) -> WatchEvent[PodView]:
+    return WatchEvent(EventType.BOOKMARK, PodView(metadata=ObjectMeta(resource_version=str(revision))))

@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import functools
+from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from flamectl_operator.kube.client import ApiServerClient, EventType, WatchEvent
+from flamectl_operator.kube.errors import ApiError, ConnectionLostError, GoneError
+from flamectl_operator.kube.resources import CONFIG_MAPS, PODS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+class RecordingTransport:
+    """Keeps what was asked and answers what it was given."""
+
+    def __init__(self) -> None:
+        self.answer: Any = {"kind": "Pod", "metadata": {"name": "a", "uid": "u", "resourceVersion": "7"}}
+        self.lines: list[bytes] = []
+        self.calls: list[dict[str, Any]] = []
+        self.streams_open = 0
+
+    async def request(
+        self, method: str, path: str, query: Any = None, body: bytes | None = None, **options: Any
+    ) -> bytes:
+        self.calls.append({"method": method, "path": path, "query": query, "body": body, **options})
+        return self.answer if isinstance(self.answer, bytes) else msgspec.json.encode(self.answer)
+
+    @asynccontextmanager
+    async def stream(self, path: str, query: Any = None, **options: Any) -> AsyncIterator[AsyncIterator[bytes]]:
+        self.calls.append({"path": path, "query": query, **options})
+
+        async def lines() -> AsyncIterator[bytes]:
+            for line in self.lines:
+                yield line
+
+        self.streams_open += 1
+        yield lines()
+        self.streams_open -= 1
+
+    async def close(self) -> None: ...
+
+    @property
+    def call(self) -> dict[str, Any]:
+        [call] = self.calls
+        return call
+
+
+@pytest.fixture
+def transport() -> RecordingTransport:
+    return RecordingTransport()
+
+
+@pytest.fixture
+def client(transport: RecordingTransport) -> ApiServerClient:
+    return ApiServerClient(transport, timeout=3)
+
+
+async def test_get(client: ApiServerClient, transport: RecordingTransport) -> None:
+    assert (await client.get(PODS, "ns", "a")).uid == "u"
+    assert (transport.call["method"], transport.call["path"]) == ("GET", "/api/v1/namespaces/ns/pods/a")
+    assert transport.call["timeout"] == 3
+
+
+@pytest.mark.parametrize(("strict", "query"), [(False, None), (True, {"fieldValidation": "Strict"})])
+async def test_create(
+    client: ApiServerClient, transport: RecordingTransport, *, strict: bool, query: dict[str, str] | None
+) -> None:
+    assert (await client.create(PODS, "ns", {"kind": "Pod"}, strict=strict)).name == "a"
+    assert transport.call["method"] == "POST"
+    assert transport.call["path"] == "/api/v1/namespaces/ns/pods"
+    assert transport.call["query"] == query
+    assert transport.call["body"] == b'{"kind":"Pod"}'
+
+
+async def test_replace_status(client: ApiServerClient, transport: RecordingTransport) -> None:
+    await client.replace_status(PODS, "ns", "a", {"status": {}})
+    assert (transport.call["method"], transport.call["path"]) == ("PUT", "/api/v1/namespaces/ns/pods/a/status")
+    assert transport.call["body"] == b'{"status":{}}'
+
+
+@pytest.mark.parametrize(("subresource", "suffix"), [(None, ""), ("status", "/status")])
+async def test_merge_patch(
+    client: ApiServerClient, transport: RecordingTransport, subresource: str | None, suffix: str
+) -> None:
+    await client.merge_patch(PODS, "ns", "a", {"metadata": {}}, subresource)
+    assert (transport.call["method"], transport.call["path"]) == ("PATCH", f"/api/v1/namespaces/ns/pods/a{suffix}")
+    assert transport.call["content_type"] == "application/merge-patch+json"
+
+
+async def test_delete_names_the_object_by_its_uid(client: ApiServerClient, transport: RecordingTransport) -> None:
+    assert await client.delete(PODS, "ns", "a", uid="u") is not None
+    assert (transport.call["method"], transport.call["path"]) == ("DELETE", "/api/v1/namespaces/ns/pods/a")
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "u"}}
+    assert msgspec.json.decode(transport.call["body"]) == options
+
+
+async def test_delete_with_all_options(client: ApiServerClient, transport: RecordingTransport) -> None:
+    await client.delete(
+        PODS, "ns", "a", uid="u", resource_version="7", grace_period_seconds=0, propagation="Background"
+    )
+    assert msgspec.json.decode(transport.call["body"]) == {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": "u", "resourceVersion": "7"},
+        "gracePeriodSeconds": 0,
+        "propagationPolicy": "Background",
+    }
+
+
+async def test_a_delete_that_is_answered_with_a_status_gives_no_object(
+    client: ApiServerClient, transport: RecordingTransport
+) -> None:
+    transport.answer = {"kind": "Status", "status": "Success", "metadata": {}, "details": {"uid": "u"}}
+    assert await client.delete(PODS, "ns", "a", uid="u") is None
+
+
+async def test_a_delete_without_a_uid_is_refused(client: ApiServerClient, transport: RecordingTransport) -> None:
+    with pytest.raises(ValueError, match="foreign object"):
+        await client.delete(PODS, "ns", "a", uid="")
+    assert transport.calls == []
+
+
+async def test_the_first_page_of_a_list(client: ApiServerClient, transport: RecordingTransport) -> None:
+    items = [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}, "status": {"phase": "Running"}}]
+    transport.answer = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": items}
+    page = await client.list_page(PODS, None, label_selector="app=x", limit=2)
+    assert [item.name for item in page.items] == ["a", "b"]
+    assert page.items[1].status.phase == "Running"
+    assert (page.resource_version, page.continue_token) == ("9", "more")
+    assert transport.call["path"] == "/api/v1/pods"
+    assert transport.call["query"] == {"limit": "2", "labelSelector": "app=x"}
+
+
+async def test_the_next_page_of_a_list_is_found_by_its_token_alone(
+    client: ApiServerClient, transport: RecordingTransport
+) -> None:
+    transport.answer = {"metadata": {"resourceVersion": "9"}, "items": None}
+    page = await client.list_page(PODS, "ns", continue_token="more", resource_version="0")
+    assert page.items == ()
+    assert page.continue_token == ""
+    assert transport.call["query"] == {"limit": "500", "continue": "more"}
+
+
+async def test_a_list_from_a_cache_says_so(client: ApiServerClient, transport: RecordingTransport) -> None:
+    transport.answer = {"metadata": {"resourceVersion": "9"}, "items": []}
+    await client.list_page(PODS, "ns", resource_version="0")
+    assert transport.call["query"] == {"limit": "500", "resourceVersion": "0"}
+
+
+@pytest.mark.parametrize("answer", [b"", b'{"kind":"Pod","meta', b"[]", b'{"metadata":{"name":5}}', b"\xff"])
+async def test_an_answer_that_is_cut_off_or_nonsense_is_a_lost_connection(
+    client: ApiServerClient, transport: RecordingTransport, answer: bytes
+) -> None:
+    transport.answer = answer
+    with pytest.raises(ConnectionLostError, match="cannot be understood"):
+        await client.get(PODS, "ns", "a")
+
+
+def event(kind: str, obj: object) -> bytes:
+    return msgspec.json.encode({"type": kind, "object": obj})
+
+
+async def watch(client: ApiServerClient) -> list[WatchEvent[Any]]:
+    events = client.watch(
+        CONFIG_MAPS, "ns", label_selector="app=x", resource_version="5", timeout_seconds=300, read_timeout=90
+    )
+    async with aclosing(events):
+        return [event async for event in events]
+
+
+async def test_a_watch_asks_for_bookmarks_and_decodes_each_line(
+    client: ApiServerClient, transport: RecordingTransport
+) -> None:
+    transport.lines = [
+        event("ADDED", {"metadata": {"name": "a"}, "data": {"k": "v"}}),
+        event("MODIFIED", {"metadata": {"name": "a"}}),
+        event("DELETED", {"metadata": {"name": "a"}}),
+        event("BOOKMARK", {"metadata": {"resourceVersion": "12", "creationTimestamp": None}}),
+    ]
+    events = await watch(client)
+    assert [event.type for event in events] == list(EventType)
+    assert events[0].object.data == {"k": "v"}
+    assert events[3].object.metadata.resource_version == "12"
+    assert transport.call == {
+        "path": "/api/v1/namespaces/ns/configmaps",
+        "query": {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": "5",
+            "timeoutSeconds": "300",
+            "labelSelector": "app=x",
+        },
+        "read_timeout": 90,
+    }
+    assert transport.streams_open == 0
+
+
+@pytest.mark.parametrize(("code", "error"), [(410, GoneError), (499, ApiError)])
+async def test_an_error_in_a_watch_is_raised(
+    client: ApiServerClient, transport: RecordingTransport, code: int, error: type[ApiError]
+) -> None:
+    status = {"kind": "Status", "metadata": {}, "code": code, "reason": "Expired", "message": "too old"}
+    transport.lines = [event("ERROR", status)]
+    with pytest.raises(error, match="too old"):
+        await watch(client)
+
+
+@pytest.mark.parametrize("line", [b"{", event("RENAMED", {}), event("ADDED", {"metadata": 5}), event("ERROR", [])])
+async def test_a_line_that_makes_no_sense_is_a_lost_connection(
+    client: ApiServerClient, transport: RecordingTransport, line: bytes
+) -> None:
+    transport.lines = [line]
+    with pytest.raises(ConnectionLostError):
+        await watch(client)
+
+
+async def test_each_write_is_guarded_and_no_read(transport: RecordingTransport) -> None:
+    def guard() -> None: ...
+
+    client = ApiServerClient(transport, guard=guard)
+    await client.create(PODS, "ns", {})
+    await client.rehearse_creation(PODS, "ns", {})
+    await client.replace_status(PODS, "ns", "a", {})
+    await client.merge_patch(PODS, "ns", "a", {})
+    await client.delete(PODS, "ns", "a", uid="u")
+    assert [call.get("guard") for call in transport.calls] == [guard] * 5
+    transport.calls.clear()
+    await client.get(PODS, "ns", "a")
+    assert transport.call.get("guard") is None
+
+
+async def test_a_deletion_may_have_a_guard_of_its_own(transport: RecordingTransport) -> None:
+    asked: list[str] = []
+    own = functools.partial(asked.append, "own")
+    await ApiServerClient(transport).delete(PODS, "ns", "a", uid="u", guard=own)
+    assert transport.call["guard"] is own
+    transport.calls.clear()
+
+    client = ApiServerClient(transport, guard=functools.partial(asked.append, "the client's"))
+    await client.delete(PODS, "ns", "a", uid="u", guard=own)
+    transport.call["guard"]()
+    assert asked == ["the client's", "own"]

@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+from structlog.testing import capture_logs
+
+from flamectl_operator.kube import events
+from flamectl_operator.kube.errors import ForbiddenError, KubernetesError, NotFoundError, ServerError
+from flamectl_operator.kube.events import EventRecorder, ObjectReference
+from flamectl_operator.kube.views import KubernetesObject
+from tests.unit.runtime.virtual_time import VirtualClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, MutableMapping
+
+ABOUT = ObjectReference("flame.xflops.io/v1alpha1", "FlameCluster", "default", "my-flame", "uid-1")
+
+
+class EventClient:
+    """Keeps Events as the API server would."""
+
+    def __init__(self) -> None:
+        self.stored: dict[str, dict[str, Any]] = {}
+        self.error: KubernetesError | None = None
+        self.duration = 0.0
+
+    async def create(self, _resource: object, _namespace: str, body: dict[str, Any]) -> KubernetesObject:
+        await self.answer()
+        assert body["metadata"]["name"] not in self.stored
+        self.stored[body["metadata"]["name"]] = body
+        return KubernetesObject()
+
+    async def merge_patch(
+        self, _resource: object, _namespace: str, name: str, body: dict[str, Any]
+    ) -> KubernetesObject:
+        await self.answer()
+        if name not in self.stored:
+            raise NotFoundError(404, "NotFound")
+        self.stored[name] |= body
+        return KubernetesObject()
+
+    async def answer(self) -> None:
+        await asyncio.sleep(self.duration)
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture
+def client() -> EventClient:
+    return EventClient()
+
+
+@pytest.fixture
+def log() -> Iterator[list[MutableMapping[str, Any]]]:
+    with capture_logs() as lines:
+        yield lines
+
+
+@pytest.fixture
+def recorder(client: EventClient, log: list[MutableMapping[str, Any]]) -> EventRecorder:
+    return EventRecorder(client, "flamectl-operator", "pod-1", VirtualClock())  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def running(recorder: EventRecorder) -> AsyncIterator[None]:
+    task = asyncio.create_task(recorder.run())
+    yield
+    await recorder.flush(1000)
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def reasons(client: EventClient) -> list[str]:
+    return [body["reason"] for body in client.stored.values()]
+
+
+async def test_an_event_is_written_whole(client: EventClient, recorder: EventRecorder) -> None:
+    async with running(recorder):
+        recorder.event(ABOUT, "Normal", "PodCreated", "Created Pod a")
+    [body] = client.stored.values()
+    name = body["metadata"].pop("name")
+    assert name.startswith("my-flame.")
+    assert body == {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"namespace": "default"},
+        "involvedObject": {
+            "apiVersion": "flame.xflops.io/v1alpha1",
+            "kind": "FlameCluster",
+            "namespace": "default",
+            "name": "my-flame",
+            "uid": "uid-1",
+        },
+        "type": "Normal",
+        "reason": "PodCreated",
+        "message": "Created Pod a",
+        "firstTimestamp": "2025-01-01T00:00:00Z",
+        "lastTimestamp": "2025-01-01T00:00:00Z",
+        "count": 1,
+        "source": {"component": "flamectl-operator"},
+        "reportingComponent": "flamectl-operator",
+        "reportingInstance": "pod-1",
+    }
+
+
+async def test_names_of_events_of_one_moment_differ_and_are_in_order(
+    client: EventClient, recorder: EventRecorder
+) -> None:
+    async with running(recorder):
+        for index in range(5):
+            recorder.event(ABOUT, "Normal", f"Reason{index}", "")
+    assert len(client.stored) == 5
+    assert sorted(client.stored) == list(client.stored)
+
+
+async def test_the_name_of_an_event_about_a_long_name_fits(client: EventClient, recorder: EventRecorder) -> None:
+    about = ObjectReference("v1", "Pod", "default", "a" * 253, "uid-2")
+    async with running(recorder):
+        recorder.event(about, "Normal", "Reason", "")
+    assert len(next(iter(client.stored))) == 253
+
+
+async def test_a_long_message_is_cut(client: EventClient, recorder: EventRecorder) -> None:
+    async with running(recorder):
+        recorder.event(ABOUT, "Warning", "Failed", "x" * 5000)
+    [body] = client.stored.values()
+    assert len(body["message"]) == 1024
+    assert body["message"].endswith("xxx...")
+
+
+async def test_a_repetition_counts_up_the_first_event(client: EventClient, recorder: EventRecorder) -> None:
+    async with running(recorder):
+        for _ in range(3):
+            recorder.event(ABOUT, "Warning", "QuotaExceeded", "no")
+            await asyncio.sleep(60)
+    [body] = client.stored.values()
+    assert body["count"] == 3
+    assert body["firstTimestamp"] == "2025-01-01T00:00:00Z"
+    assert body["lastTimestamp"] == "2025-01-01T00:02:00Z"
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "message"), [("Normal", "A", "a"), ("Warning", "B", "a"), ("Warning", "A", "b")]
+)
+async def test_what_differs_is_another_event(
+    client: EventClient, recorder: EventRecorder, kind: Literal["Normal", "Warning"], reason: str, message: str
+) -> None:
+    async with running(recorder):
+        recorder.event(ABOUT, "Warning", "A", "a")
+        recorder.event(ABOUT, kind, reason, message)
+    assert len(client.stored) == 2
+
+
+async def test_after_ten_minutes_it_is_a_new_event(client: EventClient, recorder: EventRecorder) -> None:
+    async with running(recorder):
+        recorder.event(ABOUT, "Normal", "A", "a")
+        await asyncio.sleep(601)
+        recorder.event(ABOUT, "Normal", "A", "a")
+    assert [body["count"] for body in client.stored.values()] == [1, 1]
+
+
+async def test_a_repetition_of_an_event_that_somebody_removed_is_a_new_one(
+    client: EventClient, recorder: EventRecorder
+) -> None:
+    async with running(recorder):
+        recorder.event(ABOUT, "Normal", "A", "a")
+        await asyncio.sleep(1)
+        client.stored.clear()
+        recorder.event(ABOUT, "Normal", "A", "a")
+    assert [body["count"] for body in client.stored.values()] == [1]
+
+
+async def test_an_object_has_a_budget_of_which_warnings_have_the_last(
+    client: EventClient, recorder: EventRecorder
+) -> None:
+    async with running(recorder):
+        for index in range(100):
+            recorder.event(ABOUT, "Normal", f"Chatter{index}", "")
+        for index in range(100):
+            recorder.event(ABOUT, "Warning", f"Trouble{index}", "")
+    assert len(client.stored) == events.BURST
+    assert sum(reason.startswith("Trouble") for reason in reasons(client)) == events.RESERVED_FOR_WARNINGS
+    assert recorder.dropped == 200 - events.BURST
+
+
+async def test_the_budget_is_refilled_slowly(client: EventClient, recorder: EventRecorder) -> None:
+    async with running(recorder):
+        for index in range(100):
+            recorder.event(ABOUT, "Warning", f"A{index}", "")
+        await asyncio.sleep(2 * events.REFILL_INTERVAL)
+        for index in range(100):
+            recorder.event(ABOUT, "Warning", f"B{index}", "")
+    assert len(client.stored) == events.BURST + 2
+
+
+async def test_the_budget_of_one_object_is_not_that_of_another(client: EventClient, recorder: EventRecorder) -> None:
+    async with running(recorder):
+        for index in range(100):
+            recorder.event(ABOUT, "Warning", f"A{index}", "")
+        recorder.event(ObjectReference("v1", "Pod", "default", "b", "uid-2"), "Normal", "Other", "")
+    assert "Other" in reasons(client)
+
+
+async def test_a_full_queue_drops_chatter_for_a_warning(
+    client: EventClient, recorder: EventRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "QUEUE_LENGTH", 2)
+    for reason in ("A", "B", "C"):
+        recorder.event(ABOUT, "Normal", reason, "")
+    for reason in ("D", "E", "F"):
+        recorder.event(ABOUT, "Warning", reason, "")
+    async with running(recorder):
+        pass
+    assert reasons(client) == ["D", "E"]
+    assert recorder.dropped == 4
+
+
+async def test_memory_is_bounded(client: EventClient, recorder: EventRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder._buckets._capacity = recorder._written._capacity = 3
+    async with running(recorder):
+        for index in range(10):
+            recorder.event(ObjectReference("v1", "Pod", "default", "b", f"uid-{index}"), "Normal", "A", "")
+    assert len(recorder._buckets._values) == len(recorder._written._values) == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [
+        (ServerError(500, "InternalError", "broken"), "warning"),
+        (ForbiddenError(403, "Forbidden", "events is forbidden"), "warning"),
+        (ForbiddenError(403, "Forbidden", "namespace x is forbidden because it is being terminated"), "debug"),
+        (NotFoundError(404, "NotFound", "namespace not found"), "debug"),
+    ],
+)
+async def test_a_failure_is_logged_and_the_next_event_is_written(
+    client: EventClient,
+    recorder: EventRecorder,
+    log: list[MutableMapping[str, Any]],
+    error: KubernetesError,
+    level: str,
+) -> None:
+    async with running(recorder):
+        client.error = error
+        recorder.event(ABOUT, "Normal", "A", "")
+        await asyncio.sleep(1)
+        client.error = None
+        recorder.event(ABOUT, "Normal", "B", "")
+    assert reasons(client) == ["B"]
+    assert [(line["log_level"], line["event"]) for line in log] == [(level, "event not written")]
+    assert recorder.dropped == 1
+
+
+async def test_flush_waits_for_all_that_was_recorded(client: EventClient, recorder: EventRecorder) -> None:
+    client.duration = 1
+    async with running(recorder):
+        for reason in "ABC":
+            recorder.event(ABOUT, "Normal", reason, "")
+        await recorder.flush(10)
+        assert reasons(client) == ["A", "B", "C"]
+
+
+async def test_flush_gives_up_when_its_time_is_over(
+    client: EventClient, recorder: EventRecorder, log: list[MutableMapping[str, Any]]
+) -> None:
+    client.duration = 60
+    async with running(recorder):
+        recorder.event(ABOUT, "Normal", "A", "")
+        await recorder.flush(10)
+        assert client.stored == {}
+    assert [line["event"] for line in log] == ["events left unwritten"]
+
+
+async def test_flushing_nothing_returns_at_once(recorder: EventRecorder) -> None:
+    await recorder.flush(10)

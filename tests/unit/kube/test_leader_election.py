@@ -1,0 +1,353 @@
+"""Who leads, for how long, and what happens when the Lease cannot be renewed, is taken, deleted or given back."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from flamectl_operator.kube.errors import (
+    ConflictError,
+    ConnectionFailedError,
+    ConnectionLostError,
+    ForbiddenError,
+    NotLeadingError,
+)
+from flamectl_operator.kube.leader_election import Fence, LeaderElector, LeaseTiming
+from tests.unit.runtime.virtual_time import VirtualClock
+from tests.unit.subreconcilers.fake_api import FakeApi
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from flamectl_operator.kube.errors import KubernetesError
+
+LEASE = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+
+
+class Api(FakeApi):
+    """Of which each process has one view, so that its requests can hang."""
+
+    def __init__(self, shared: FakeApi) -> None:
+        super().__init__(shared.clock, objects=shared.objects)
+        self.shared = shared
+        self.way = asyncio.Event()
+        self.way.set()
+
+    async def get(self, *arguments: Any, **options: Any) -> Any:
+        await self.way.wait()
+        return await self.shared.get(*arguments, **options)
+
+    async def create(self, *arguments: Any, **options: Any) -> Any:
+        await self.way.wait()
+        return await self.shared.create(*arguments, **options)
+
+    async def merge_patch(self, *arguments: Any, **options: Any) -> Any:
+        await self.way.wait()
+        return await self.shared.merge_patch(*arguments, **options)
+
+
+class Process:
+    """One that contends, and notes its terms."""
+
+    def __init__(self, name: str, shared: FakeApi, clock: VirtualClock) -> None:
+        self.name = name
+        self.clock = clock
+        self.api = Api(shared)
+        self.fence = Fence(clock)
+        self.stop = asyncio.Event()
+        self.terms: list[tuple[float, float | None]] = []
+        self.failure: Exception | None = None
+        self.elected = asyncio.Event()
+        self.elector = LeaderElector(
+            self.api,
+            self.fence,
+            name,
+            namespace="system",
+            name="operator",
+            timing=LeaseTiming(),
+            clock=clock,
+            random=Random(name),
+        )
+        self.task = asyncio.create_task(self.elector.run(self.term, self.stop))
+
+    @property
+    def leads(self) -> bool:
+        return bool(self.terms) and self.terms[-1][1] is None
+
+    async def term(self) -> None:
+        begun = self.clock.monotonic()
+        self.terms.append((begun, None))
+        self.elected.set()
+        try:
+            while not self.stop.is_set():
+                if self.failure is not None:
+                    raise self.failure
+                await asyncio.sleep(0.1)
+        finally:
+            self.terms[-1] = (begun, self.clock.monotonic())
+            self.elected.clear()
+
+    async def killed(self) -> None:
+        """It ends without a word: nothing of it reaches the API server any more."""
+        self.api.way.clear()
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+class Scene:
+    """Processes that contend for one Lease."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.api = FakeApi(self.clock)
+        self.processes: list[Process] = []
+
+    def start(self, name: str) -> Process:
+        self.processes.append(Process(name, self.api, self.clock))
+        return self.processes[-1]
+
+    @property
+    def lease(self) -> dict[str, Any]:
+        spec: dict[str, Any] = self.api.objects["leases", "system", "operator"]["spec"]
+        return spec
+
+    def held_by(self, holder: str) -> None:
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": 3}
+        self.api.put("leases", LEASE | {"metadata": {"name": "operator", "namespace": "system"}, "spec": spec})
+
+    async def until_leading(self, process: Process, limit: float = 60) -> float:
+        """Lets time pass until then, and says how much."""
+        begun = self.clock.monotonic()
+        async with asyncio.timeout(limit):
+            await process.elected.wait()
+        return self.clock.monotonic() - begun
+
+
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    with capture_logs():
+        scene = Scene()
+        yield scene
+        for process in scene.processes:
+            process.api.way.set()
+            process.task.cancel()
+        await asyncio.gather(*(process.task for process in scene.processes), return_exceptions=True)
+
+
+async def test_the_first_one_leads_at_once_and_says_so_in_the_lease(scene: Scene) -> None:
+    first = scene.start("first")
+    assert await scene.until_leading(first) < 1
+    assert first.fence.open
+    assert scene.lease["holderIdentity"] == "first"
+    assert scene.lease["leaseDurationSeconds"] == 15
+    assert scene.lease["acquireTime"] == scene.lease["renewTime"]
+
+
+async def test_a_leader_stays_leader(scene: Scene) -> None:
+    first = scene.start("first")
+    await scene.until_leading(first)
+    second = scene.start("second")
+    await asyncio.sleep(600)
+    assert len(first.terms) == 1
+    assert first.leads
+    assert not second.terms
+    assert scene.lease["leaseTransitions"] == 0
+    assert scene.lease["renewTime"] > scene.lease["acquireTime"]
+
+
+async def test_another_takes_over_when_the_leader_is_gone(scene: Scene) -> None:
+    first = scene.start("first")
+    await scene.until_leading(first)
+    second = scene.start("second")
+    await asyncio.sleep(60)
+    await first.killed()
+    assert 11 <= await scene.until_leading(second) <= 15 + 2 * 2.4
+    assert scene.lease["holderIdentity"] == "second"
+    assert scene.lease["leaseTransitions"] == 1
+
+
+async def test_a_clean_stop_lets_the_next_one_lead_at_its_next_look(scene: Scene) -> None:
+    first = scene.start("first")
+    await scene.until_leading(first)
+    second = scene.start("second")
+    await asyncio.sleep(10)
+    first.stop.set()
+    await first.task
+    assert not first.fence.open
+    assert scene.lease["holderIdentity"] == ""
+    assert await scene.until_leading(second) <= 2.4 + 0.1
+
+
+async def test_one_that_only_waits_stops_as_well(scene: Scene) -> None:
+    scene.held_by("other")
+    process = scene.start("process")
+    await asyncio.sleep(5)
+    process.stop.set()
+    await process.task
+    assert not process.terms
+    assert scene.lease["holderIdentity"] == "other"
+
+
+async def test_a_leader_whose_requests_hang_gives_up_before_another_may_take_over(scene: Scene) -> None:
+    first = scene.start("first")
+    await scene.until_leading(first)
+    second = scene.start("second")
+    await asyncio.sleep(60)
+    first.api.way.clear()
+    await scene.until_leading(second)
+    [(_, ended)] = first.terms
+    assert ended is not None
+    assert ended < second.terms[0][0]
+    with pytest.raises(NotLeadingError):
+        first.fence.check()
+
+
+async def test_one_that_lost_leadership_contends_again(scene: Scene) -> None:
+    first = scene.start("first")
+    await scene.until_leading(first)
+    second = scene.start("second")
+    await asyncio.sleep(10)
+    first.api.way.clear()
+    await scene.until_leading(second)
+    first.api.way.set()
+    await asyncio.sleep(30)
+    assert second.leads
+    assert not first.leads
+    second.stop.set()
+    await second.task
+    await scene.until_leading(first)
+    assert len(first.terms) == 2
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(ConnectionFailedError("down"), id="no connection"),
+        pytest.param(ForbiddenError(403, "Forbidden", "no"), id="forbidden"),
+        pytest.param(ConflictError(409, "Conflict", "changed"), id="conflict"),
+    ],
+)
+async def test_a_few_failed_renewals_cost_nothing(scene: Scene, error: KubernetesError) -> None:
+    first = scene.start("first")
+    await scene.until_leading(first)
+    scene.start("second")
+    await asyncio.sleep(30)
+    scene.api.fail("patch", "leases", error, times=3)
+    await asyncio.sleep(30)
+    assert not scene.api.faults
+    assert len(first.terms) == 1
+    assert first.leads
+
+
+async def test_a_renewal_whose_answer_was_lost_costs_nothing(scene: Scene) -> None:
+    first = scene.start("first")
+    await scene.until_leading(first)
+    scene.api.fail("patch", "leases", ConnectionLostError("lost"), applied=True, times=2)
+    await asyncio.sleep(30)
+    assert not scene.api.faults
+    assert len(first.terms) == 1
+    assert scene.lease["leaseTransitions"] == 0
+
+
+async def test_when_the_api_server_is_away_the_term_ends_and_another_begins_when_it_is_back(scene: Scene) -> None:
+    first = scene.start("first")
+    await scene.until_leading(first)
+    await asyncio.sleep(1)
+    scene.api.fail("patch", "leases", ConnectionFailedError("down"), times=10**6)
+    scene.api.fail("get", "leases", ConnectionFailedError("down"), times=10**6)
+    await asyncio.sleep(60)
+    [(begun, ended)] = first.terms
+    assert ended is not None
+    assert 8 <= ended - begun <= 11
+    scene.api.faults.clear()
+    assert await scene.until_leading(first) <= 2.5
+    assert not first.task.done()
+
+
+async def test_a_stranger_s_lease_is_waited_for_by_our_own_clock(scene: Scene) -> None:
+    scene.held_by("other")
+    process = scene.start("process")
+    assert 15 <= await scene.until_leading(process) <= 15 + 2.5
+    assert scene.lease["leaseTransitions"] == 4
+
+
+async def test_a_longer_duration_of_the_holder_counts(scene: Scene) -> None:
+    spec = {"holderIdentity": "other", "leaseDurationSeconds": 40}
+    scene.api.put("leases", LEASE | {"metadata": {"name": "operator", "namespace": "system"}, "spec": spec})
+    assert await scene.until_leading(scene.start("process")) >= 40
+
+
+async def test_a_deleted_lease_makes_nobody_leader_before_its_holder_must_have_noticed(scene: Scene) -> None:
+    first = scene.start("first")
+    await scene.until_leading(first)
+    second = scene.start("second")
+    await asyncio.sleep(30)
+    first.api.way.clear()
+    scene.api.remove("leases", "operator", "system")
+    await scene.until_leading(second)
+    [(_, ended)] = first.terms
+    assert ended is not None
+    assert ended < second.terms[0][0]
+
+
+async def test_a_lease_that_another_wrote_its_name_into_ends_the_term_at_once(scene: Scene) -> None:
+    first = scene.start("first")
+    await scene.until_leading(first)
+    scene.held_by("usurper")
+    await asyncio.sleep(5)
+    assert not first.leads
+    assert not first.fence.open
+
+
+async def test_a_term_that_fails_gives_the_lease_back_and_is_not_repeated(scene: Scene) -> None:
+    first = scene.start("first")
+    await scene.until_leading(first)
+    first.failure = RuntimeError("broken")
+    with pytest.raises(RuntimeError, match="broken"):
+        await first.task
+    assert scene.lease["holderIdentity"] == ""
+    assert not first.fence.open
+
+
+async def test_a_lease_that_cannot_be_given_back_does_not_keep_the_process(scene: Scene) -> None:
+    first = scene.start("first")
+    await scene.until_leading(first)
+    first.api.way.clear()
+    first.stop.set()
+    begun = scene.clock.monotonic()
+    await first.task
+    assert scene.clock.monotonic() - begun <= 3 + 2.5
+
+
+async def test_a_fence_closes_by_itself(scene: Scene) -> None:
+    fence = Fence(scene.clock)
+    assert not fence.open
+    fence.extend(scene.clock.boottime() + 10)
+    fence.check()
+    await asyncio.sleep(10)
+    with pytest.raises(NotLeadingError, match="does not lead"):
+        fence.check()
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_there_are_never_two_leaders_whatever_hangs(scene: Scene, seed: int) -> None:
+    random = Random(seed)
+    processes = [scene.start(name) for name in ("a", "b", "c")]
+    terms = 0
+    for _ in range(300):
+        process = random.choice(processes)
+        if random.random() < 0.3:
+            process.api.way.clear() if process.api.way.is_set() else process.api.way.set()
+        if random.random() < 0.05:
+            scene.api.fail("patch", "leases", ConnectionLostError("lost"), applied=random.random() < 0.5)
+        if random.random() < 0.02 and ("leases", "system", "operator") in scene.api.objects:
+            scene.api.remove("leases", "operator", "system")
+        await asyncio.sleep(random.uniform(0, 6))
+        leading = [each.name for each in processes if each.leads and each.fence.open]
+        assert len(leading) <= 1
+        terms = sum(len(each.terms) for each in processes)
+    assert terms > 3

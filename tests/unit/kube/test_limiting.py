@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flamectl_operator.kube.errors import TooManyRequestsError
+from flamectl_operator.kube.limiting import LimitedTransport
+from flamectl_operator.kube.retrying import RetryingTransport
+from tests.unit.runtime.virtual_time import VirtualClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from flamectl_operator.kube.transport import Transport
+
+
+class SlowTransport:
+    """Takes a second for each request."""
+
+    def __init__(self) -> None:
+        self.sent: list[float] = []
+        self.failures = 0
+        self.in_flight = 0
+        self.most = 0
+        self.closed = False
+
+    async def request(self, *_arguments: object, **_options: object) -> bytes:
+        self.sent.append(asyncio.get_running_loop().time() - 1000)
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
+        try:
+            await asyncio.sleep(1)
+            if self.failures:
+                self.failures -= 1
+                raise TooManyRequestsError(429, retry_after=10)
+        finally:
+            self.in_flight -= 1
+        return b"answer"
+
+    @asynccontextmanager
+    async def stream(self, *_arguments: object, **_options: object) -> AsyncIterator[AsyncIterator[bytes]]:
+        yield self._lines()
+
+    async def _lines(self) -> AsyncIterator[bytes]:
+        yield b"line"
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def inner() -> SlowTransport:
+    return SlowTransport()
+
+
+async def _ask(transport: Transport, count: int) -> None:
+    await asyncio.gather(*(transport.request("GET", f"/{number}") for number in range(count)))
+
+
+async def test_so_many_requests_are_under_way_at_a_time(inner: SlowTransport) -> None:
+    limited = LimitedTransport(inner, VirtualClock(), max_in_flight=3)
+
+    await _ask(limited, 10)
+
+    assert inner.most == 3
+    assert inner.sent == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]
+    assert limited.in_flight == 0
+
+
+async def test_so_many_requests_are_sent_a_second(inner: SlowTransport) -> None:
+    await _ask(LimitedTransport(inner, VirtualClock(), qps=2, burst=4, max_in_flight=100), 8)
+
+    assert inner.sent == [0, 0, 0, 0, 0.5, 1, 1.5, 2]
+
+
+async def test_the_answer_comes_back_and_so_does_an_error(inner: SlowTransport) -> None:
+    limited = LimitedTransport(inner, VirtualClock(), max_in_flight=1)
+    assert await limited.request("GET", "/") == b"answer"
+
+    inner.failures = 1
+    with pytest.raises(TooManyRequestsError):
+        await limited.request("GET", "/")
+    assert limited.in_flight == 0
+
+
+async def test_a_stream_waits_for_nobody_and_keeps_nobody(inner: SlowTransport) -> None:
+    limited = LimitedTransport(inner, VirtualClock(), qps=0.001, max_in_flight=1)
+    requests = asyncio.create_task(_ask(limited, 2))
+    await asyncio.sleep(0.5)
+
+    async with limited.stream("/", read_timeout=1) as lines:
+        assert [line async for line in lines] == [b"line"]
+        assert limited.in_flight == 1
+    requests.cancel()
+
+
+async def test_what_waits_to_be_tried_again_keeps_no_place(inner: SlowTransport) -> None:
+    clock = VirtualClock()
+    inner.failures = 1
+    retrying = RetryingTransport(LimitedTransport(inner, clock, max_in_flight=1), clock, Random(1))
+
+    await _ask(retrying, 3)
+
+    *others, repeated = inner.sent
+    assert others == [0, 1, 2]
+    assert 11 <= repeated <= 1 + 10 * 1.5
+
+
+async def test_the_transport_inside_does_not_wait_in_line(inner: SlowTransport) -> None:
+    requests = asyncio.create_task(_ask(LimitedTransport(inner, VirtualClock(), max_in_flight=1), 100))
+    await asyncio.sleep(0.5)
+    await inner.request("PUT", "/lease")
+
+    assert inner.sent == [0, 0.5, 1]
+    requests.cancel()
+
+
+async def test_new_bounds_hold_for_those_who_wait(inner: SlowTransport) -> None:
+    limited = LimitedTransport(inner, VirtualClock(), qps=0.001, max_in_flight=1)
+    requests = asyncio.create_task(_ask(limited, 5))
+    await asyncio.sleep(10)
+    limited.resize(qps=0, burst=0, max_in_flight=2)
+    await requests
+
+    assert inner.most == 2
+    assert inner.sent[-1] < 14
+
+
+async def test_closing_closes(inner: SlowTransport) -> None:
+    await LimitedTransport(inner, VirtualClock(), max_in_flight=1).close()
+
+    assert inner.closed

@@ -1,0 +1,363 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from structlog.testing import capture_logs
+
+from flamectl_operator.kube.client import Page
+from flamectl_operator.kube.errors import (
+    ConnectionFailedError,
+    ConnectionLostError,
+    ForbiddenError,
+    GoneError,
+    NotFoundError,
+    ServerError,
+    TooManyRequestsError,
+)
+from flamectl_operator.kube.reflector import MAX_RETRY_AFTER, READ_TIMEOUT, SLOW_RETRY, STEADY, Reflector
+from flamectl_operator.kube.resources import PODS
+from flamectl_operator.kube.store import Store
+from tests.unit.kube.fake_client import ScriptedClient
+from tests.unit.kube.objects import added, bookmark, deleted, modified, pod
+from tests.unit.runtime.virtual_time import VirtualClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, MutableMapping
+    from typing import Any
+
+    from flamectl_operator.kube.views import PodView
+
+GONE = GoneError(410, "Expired", "too old resource version")
+LOST = ConnectionLostError("connection lost: reset by peer")
+FAILED = ConnectionFailedError("no connection: refused")
+
+
+class Scene:
+    """A reflector between a scripted client and a store."""
+
+    def __init__(self) -> None:
+        self.client = ScriptedClient()
+        self.store: Store[PodView] = Store()
+        self.reflector = Reflector(
+            self.client,  # type: ignore[arg-type]
+            PODS,
+            self.store,
+            label_selector="app=flame",
+            clock=VirtualClock(),
+            random=Random(1),
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.reflector.run())
+        try:
+            await asyncio.sleep(0.01)
+            yield
+        finally:
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    def names(self) -> list[str]:
+        return [obj.name for obj in self.store.all()]
+
+
+@pytest.fixture
+def log() -> Iterator[list[MutableMapping[str, Any]]]:
+    with capture_logs() as lines:
+        yield lines
+
+
+@pytest.fixture
+def scene(log: list[MutableMapping[str, Any]]) -> Scene:
+    return Scene()
+
+
+def warnings(log: list[MutableMapping[str, Any]]) -> list[str]:
+    return [line["error"] for line in log if line["log_level"] == "warning"]
+
+
+# Listing
+
+
+async def test_all_pages_are_listed_and_then_it_is_synced(scene: Scene) -> None:
+    scene.client.lists = [Page((pod("a", 1),), "100", "more"), Page((pod("b", 2),), "100")]
+    assert not scene.reflector.synced.is_set()
+    async with scene.running():
+        await scene.reflector.wait_synced()
+        assert scene.names() == ["a", "b"]
+    assert [call["continue_token"] for call in scene.client.list_calls] == ["", "more"]
+    assert {call["limit"] for call in scene.client.list_calls} == {500}
+    assert {call["label_selector"] for call in scene.client.list_calls} == {"app=flame"}
+
+
+async def test_nothing_is_synced_before_the_last_page(scene: Scene) -> None:
+    scene.client.lists = [Page((pod("a", 1),), "100", "more"), FAILED]
+    async with scene.running():
+        assert not scene.reflector.synced.is_set()
+        assert len(scene.store) == 0
+
+
+async def test_a_continue_token_that_expired_begins_the_list_again(scene: Scene) -> None:
+    scene.client.lists = [Page((pod("a", 1),), "100", "more"), GONE, Page((pod("b", 2),), "200")]
+    async with scene.running():
+        assert scene.names() == ["b"]
+    assert [call["continue_token"] for call in scene.client.list_calls] == ["", "more", ""]
+
+
+@pytest.mark.parametrize("error", [ForbiddenError(403, "Forbidden", "cannot list"), NotFoundError(404)])
+async def test_what_needs_a_person_is_tried_again_slowly_and_told_once(
+    scene: Scene, log: list[MutableMapping[str, Any]], error: ForbiddenError
+) -> None:
+    scene.client.lists = [*[error] * 10, Page((pod("a", 1),), "100")]
+    async with scene.running():
+        await asyncio.sleep(60)
+        assert len(scene.client.list_calls) <= 8
+        assert scene.reflector.last_error is error
+        await asyncio.sleep(SLOW_RETRY * 1.5 * 5)
+        assert scene.names() == ["a"]
+        assert scene.reflector.restarts == 10
+    assert warnings(log) == [str(error)]
+
+
+async def test_a_server_that_has_just_started_and_knows_no_permissions_yet_is_asked_again_soon(scene: Scene) -> None:
+    refused = ForbiddenError(403, "Forbidden", "RBAC: clusterrole not found")
+    scene.client.watches = [[LOST], [refused], [added(pod("a", 101)), 1000]]
+    async with scene.running():
+        await asyncio.sleep(4)
+        assert scene.names() == ["a"]
+    assert len(scene.client.list_calls) == 1
+
+
+async def test_of_a_resource_that_the_server_does_not_know_any_more_there_is_nothing(scene: Scene) -> None:
+    scene.client.lists = [Page((pod("a", 1),), "100"), NotFoundError(404), Page((pod("b", 150),), "200")]
+    scene.client.watches = [[NotFoundError(404)], [1000]]
+    async with scene.running():
+        assert scene.names() == ["a"]
+        await asyncio.sleep(1.5)
+        assert scene.names() == []
+        await asyncio.sleep(3)
+        assert scene.names() == ["b"]
+    assert scene.client.watched_from == ["100", "200"]
+
+
+async def test_a_list_older_than_what_was_seen_is_refused(scene: Scene) -> None:
+    scene.client.lists = [Page((), "100"), Page((pod("old", 90),), "100"), Page((pod("a", 1),), "200")]
+    scene.client.watches = [[bookmark(150), GONE]]
+    async with scene.running():
+        assert scene.names() == []
+        await asyncio.sleep(5)
+        assert scene.names() == ["a"]
+
+
+# Watching
+
+
+async def test_the_watch_begins_where_the_list_ended_and_changes_arrive(scene: Scene) -> None:
+    scene.client.lists = [Page((pod("a", 1), pod("b", 2)), "100")]
+    scene.client.watches = [[modified(pod("a", 101)), deleted(pod("b", 102)), added(pod("c", 103)), 1000]]
+    async with scene.running():
+        assert scene.names() == ["a", "c"]
+    assert scene.client.watched_from == ["100"]
+    assert scene.client.watch_calls[0]["read_timeout"] == READ_TIMEOUT
+    assert 300 <= scene.client.watch_calls[0]["timeout_seconds"] <= 600
+
+
+async def test_a_clean_end_goes_on_at_once_from_the_last_event_without_a_list(scene: Scene) -> None:
+    scene.client.watches = [[400, added(pod("a", 101)), bookmark(150)], [1000]]
+    async with scene.running():
+        await asyncio.sleep(400.1)
+        assert scene.client.watched_from == ["100", "150"]
+        assert len(scene.client.list_calls) == 1
+        assert scene.reflector.restarts == 0
+
+
+async def test_a_server_that_ends_each_watch_at_once_is_not_stormed(scene: Scene) -> None:
+    scene.client.watches = [[] for _ in range(1000)]
+    async with scene.running():
+        await asyncio.sleep(60)
+    assert len(scene.client.watch_calls) <= 61
+
+
+async def test_a_break_goes_on_from_the_last_event_after_a_pause(
+    scene: Scene, log: list[MutableMapping[str, Any]]
+) -> None:
+    scene.client.watches = [[added(pod("a", 101)), LOST], [added(pod("b", 102)), 1000]]
+    async with scene.running():
+        await asyncio.sleep(0.7)
+        assert scene.names() == ["a"]
+        await asyncio.sleep(1)
+        assert scene.names() == ["a", "b"]
+    assert scene.client.watched_from == ["100", "101"]
+    assert len(scene.client.list_calls) == 1
+    assert scene.reflector.restarts == 1
+    assert warnings(log) == [str(LOST)]
+    assert [line["event"] for line in log if line["log_level"] == "info"] == ["watch works again"]
+
+
+async def test_pauses_grow_while_nothing_works_and_the_storm_is_told_once(
+    scene: Scene, log: list[MutableMapping[str, Any]]
+) -> None:
+    scene.client.watches = [[FAILED] for _ in range(100)]
+    async with scene.running():
+        await asyncio.sleep(600)
+    times = scene.client.watch_times
+    pauses = [later - earlier for earlier, later in pairwise(times)]
+    assert 0.8 <= pauses[0] <= 1.2
+    assert pauses[1] > pauses[0]
+    assert all(30 <= pause <= 45 for pause in pauses[6:])
+    assert warnings(log) == [str(FAILED)]
+    assert len(scene.client.list_calls) == 1
+
+
+async def test_another_error_is_told_as_well(scene: Scene, log: list[MutableMapping[str, Any]]) -> None:
+    scene.client.watches = [[LOST], [FAILED], [FAILED]]
+    async with scene.running():
+        await asyncio.sleep(60)
+    assert warnings(log) == [str(LOST), str(FAILED)]
+
+
+async def test_pauses_are_short_again_after_a_success(scene: Scene) -> None:
+    scene.client.watches = [[FAILED] for _ in range(10)]
+    scene.client.watches += [[bookmark(120), LOST], [1e6]]
+    async with scene.running():
+        await asyncio.sleep(1000)
+    assert scene.client.watch_times[-1] - scene.client.watch_times[-2] <= 1.2
+
+
+async def test_a_resource_version_that_is_too_old_is_healed_by_a_list_at_once(scene: Scene) -> None:
+    scene.client.lists = [Page((pod("a", 1), pod("b", 2)), "100"), Page((pod("b", 2),), "200")]
+    scene.client.watches = [[10, GONE]]
+    async with scene.running():
+        await asyncio.sleep(10)
+        assert scene.names() == ["b"]
+    assert scene.client.watched_from == ["100", "200"]
+
+
+async def test_a_410_after_other_failures_is_healed_at_once_as_well(scene: Scene) -> None:
+    scene.client.lists = [Page((), "100"), Page((pod("a", 150),), "200")]
+    scene.client.watches = [[FAILED], [FAILED], [FAILED], [GONE]]
+    async with scene.running():
+        await asyncio.sleep(9)
+        assert len(scene.client.watch_calls) == 5
+        assert scene.client.watch_times[4] == scene.client.watch_times[3]
+        assert scene.names() == ["a"]
+
+
+async def test_one_410_after_the_other_is_not_answered_with_a_storm_of_lists(scene: Scene) -> None:
+    scene.client.watches = [[GONE] for _ in range(1000)]
+    async with scene.running():
+        await asyncio.sleep(60)
+    assert len(scene.client.list_calls) <= 10
+
+
+async def test_pauses_are_short_again_after_a_watch_that_lasted_though_nothing_happened(scene: Scene) -> None:
+    scene.client.watches = [[FAILED] for _ in range(10)]
+    scene.client.watches += [[STEADY, LOST], [1e6]]
+    async with scene.running():
+        await asyncio.sleep(1000)
+    assert scene.client.watch_times[-1] - scene.client.watch_times[-2] <= STEADY + 1.2
+
+
+async def test_pauses_grow_as_well_while_it_takes_long_to_find_that_there_is_no_connection(scene: Scene) -> None:
+    scene.client.watches = [[10, FAILED] for _ in range(100)]
+    async with scene.running():
+        await asyncio.sleep(600)
+    pauses = [later - earlier - 10 for earlier, later in pairwise(scene.client.watch_times)]
+    assert all(30 <= pause <= 45 for pause in pauses[6:])
+
+
+async def test_the_server_may_ask_for_a_longer_pause(scene: Scene) -> None:
+    scene.client.watches = [[TooManyRequestsError(429, retry_after=10)], [TooManyRequestsError(429, retry_after=3600)]]
+    async with scene.running():
+        await asyncio.sleep(100)
+    first, second, third = scene.client.watch_times
+    assert 10 <= second - first <= 15
+    assert MAX_RETRY_AFTER <= third - second <= MAX_RETRY_AFTER * 1.5
+
+
+async def test_a_server_that_keeps_refusing_to_go_on_is_asked_for_a_list(scene: Scene) -> None:
+    too_large = ServerError(504, "Timeout", "Too large resource version")
+    scene.client.watches = [[too_large] for _ in range(5)]
+    async with scene.running():
+        await asyncio.sleep(120)
+    assert len(scene.client.list_calls) == 2
+
+
+# Silence
+
+
+async def test_a_silent_watch_goes_on_when_the_server_answers_and_is_no_failure(
+    scene: Scene, log: list[MutableMapping[str, Any]]
+) -> None:
+    scene.client.watches = [[READ_TIMEOUT, LOST], [READ_TIMEOUT, LOST], [1000]]
+    async with scene.running():
+        await asyncio.sleep(READ_TIMEOUT * 2.5)
+        assert scene.client.watched_from == ["100"] * 3
+        assert [call["limit"] for call in scene.client.list_calls] == [500, 1, 1]
+        assert scene.reflector.restarts == 0
+        assert scene.reflector.last_contact == pytest.approx(1000 + 2 * READ_TIMEOUT)
+    assert warnings(log) == []
+
+
+async def test_a_silent_watch_to_a_server_that_does_not_answer_is_a_failure(
+    scene: Scene, log: list[MutableMapping[str, Any]]
+) -> None:
+    scene.client.lists = [Page((), "100"), FAILED]
+    scene.client.watches = [[READ_TIMEOUT, LOST], [1000]]
+    async with scene.running():
+        await asyncio.sleep(READ_TIMEOUT + 0.5)
+        assert scene.reflector.last_contact == pytest.approx(1000)
+        assert scene.reflector.last_error is FAILED
+    assert warnings(log) == [str(FAILED)]
+
+
+async def test_each_sign_of_life_is_remembered(scene: Scene) -> None:
+    assert scene.reflector.last_contact is None
+    scene.client.watches = [[60, bookmark(120), 1000]]
+    async with scene.running():
+        assert scene.reflector.last_contact == pytest.approx(1000)
+        await asyncio.sleep(70)
+        assert scene.reflector.last_contact == pytest.approx(1060)
+
+
+async def test_cancelling_closes_the_watch(scene: Scene) -> None:
+    async with scene.running():
+        assert scene.client.open_watches == 1
+    assert scene.client.open_watches == 0
+
+
+async def test_each_attempt_is_remembered(scene: Scene) -> None:
+    assert scene.reflector.last_attempt is None
+    scene.client.lists = [FAILED, FAILED]
+    async with scene.running():
+        assert scene.reflector.last_attempt == pytest.approx(1000)
+        await asyncio.sleep(1.5)
+        assert scene.reflector.last_attempt == pytest.approx(1001, abs=0.3)
+        assert scene.reflector.last_contact is None
+
+
+async def test_asking_after_a_silence_is_an_attempt(scene: Scene) -> None:
+    scene.client.lists = [Page((), "100"), FAILED]
+    scene.client.watches = [[READ_TIMEOUT, LOST], [1000]]
+    async with scene.running():
+        await asyncio.sleep(READ_TIMEOUT + 0.1)
+        assert scene.reflector.last_attempt == pytest.approx(1000 + READ_TIMEOUT)
+
+
+async def test_its_name_says_what_it_watches_and_where(scene: Scene) -> None:
+    assert str(scene.reflector) == scene.reflector.plural == "pods"
+    there = Reflector(
+        scene.client,  # type: ignore[arg-type]
+        PODS,
+        Store(),
+        namespace="team-a",
+        clock=VirtualClock(),
+        random=Random(1),
+    )
+    assert str(there) == "pods in team-a"

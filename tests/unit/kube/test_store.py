@@ -1,0 +1,391 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flamectl_operator.kube.store import Change, Store
+from tests.unit.kube.objects import added, bookmark, deleted, modified, pod
+
+if TYPE_CHECKING:
+    from flamectl_operator.kube.views import PodView
+
+
+@pytest.fixture
+def store() -> Store[PodView]:
+    """Listed at 100, empty."""
+    store: Store[PodView] = Store(
+        index=lambda obj: obj.labels.get("cluster"), selects=lambda obj: obj.labels.get("off") is None
+    )
+    store.replace([], "100")
+    return store
+
+
+@pytest.fixture
+def changes(store: Store[PodView]) -> list[Change[PodView]]:
+    seen: list[Change[PodView]] = []
+    store.subscribe(seen.append)
+    return seen
+
+
+def names(objects: tuple[PodView, ...]) -> list[str]:
+    return [obj.name for obj in objects]
+
+
+# Reading
+
+
+def test_an_empty_store_has_nothing() -> None:
+    store: Store[PodView] = Store()
+    assert store.get("default", "a") is None
+    assert store.all() == ()
+    assert store.owned_by("x") == ()
+    assert store.by_index("x") == ()
+    assert len(store) == 0
+
+
+def test_children_are_found_by_their_controller_in_the_order_of_their_names(store: Store[PodView]) -> None:
+    for revision, name in enumerate("cab", start=101):
+        store.apply(added(pod(name, revision, owner="one")))
+    store.apply(added(pod("d", 110, owner="two")))
+    assert names(store.owned_by("one")) == ["a", "b", "c"]
+    assert names(store.owned_by("bystander")) == []
+
+
+def test_an_orphaned_child_is_no_longer_found(store: Store[PodView]) -> None:
+    store.apply(added(pod("a", 101, owner="one")))
+    assert names(store.owned_by("one")) == ["a"]
+    store.apply(modified(pod("a", 102)))
+    assert store.owned_by("one") == ()
+
+
+def test_the_extra_index_follows_the_object(store: Store[PodView]) -> None:
+    store.apply(added(pod("a", 101, labels={"cluster": "x"})))
+    store.apply(added(pod("b", 102, labels={"cluster": "x"})))
+    store.apply(modified(pod("a", 103, labels={"cluster": "y"})))
+    store.apply(deleted(pod("b", 104, labels={"cluster": "x"})))
+    assert names(store.by_index("x")) == []
+    assert names(store.by_index("y")) == ["a"]
+
+
+def test_all_objects_come_by_namespace_and_name(store: Store[PodView]) -> None:
+    store.apply(added(pod("a", 101, namespace="z", uid="1")))
+    store.apply(added(pod("b", 102, namespace="y", uid="2")))
+    assert names(store.all()) == ["b", "a"]
+    assert len(store) == 2
+
+
+# The reflector's side
+
+
+def test_the_first_list_is_initial_and_later_ones_are_not() -> None:
+    store: Store[PodView] = Store()
+    seen: list[Change[PodView]] = []
+    store.subscribe(seen.append)
+    store.replace([pod("a", 50)], "100")
+    store.replace([pod("a", 50), pod("b", 120)], "120")
+    assert seen == [Change(None, pod("a", 50), initial=True), Change(None, pod("b", 120))]
+
+
+def test_events_are_told_with_the_state_before(store: Store[PodView], changes: list[Change[PodView]]) -> None:
+    store.apply(added(pod("a", 101)))
+    store.apply(modified(pod("a", 102)))
+    store.apply(deleted(pod("a", 103)))
+    assert changes == [
+        Change(None, pod("a", 101)),
+        Change(pod("a", 101), pod("a", 102)),
+        Change(pod("a", 102), None),
+    ]
+    assert len(store) == 0
+
+
+def test_a_bookmark_moves_the_revision_and_nothing_else(store: Store[PodView], changes: list[Change[PodView]]) -> None:
+    store.apply(bookmark(150))
+    assert store.revision() == 150
+    assert len(store) == 0
+    assert changes == []
+
+
+def test_an_old_event_does_not_replace_a_newer_state(store: Store[PodView], changes: list[Change[PodView]]) -> None:
+    store.observe(pod("a", 110))
+    store.apply(added(pod("a", 105)))
+    assert store.get("default", "a") == pod("a", 110)
+    assert changes == []
+
+
+def test_a_repeated_event_does_not_bring_back_what_was_deleted_after_it(store: Store[PodView]) -> None:
+    store.apply(added(pod("a", 101)))
+    store.apply(deleted(pod("a", 102)))
+    store.apply(added(pod("a", 101)))
+    assert len(store) == 0
+
+
+def test_an_event_for_a_new_object_of_the_same_name_ends_the_old_one(
+    store: Store[PodView], changes: list[Change[PodView]]
+) -> None:
+    store.apply(added(pod("a", 101, uid="old")))
+    changes.clear()
+    store.apply(added(pod("a", 105, uid="new")))
+    assert changes == [Change(pod("a", 101, uid="old"), None), Change(None, pod("a", 105, uid="new"))]
+
+
+def test_the_end_of_an_old_object_does_not_touch_the_new_one_of_its_name(
+    store: Store[PodView], changes: list[Change[PodView]]
+) -> None:
+    store.apply(added(pod("a", 101, uid="old")))
+    store.observe(pod("a", 110, uid="new"))
+    changes.clear()
+    store.apply(deleted(pod("a", 105, uid="old")))
+    assert store.get("default", "a") == pod("a", 110, uid="new")
+    assert changes == [Change(pod("a", 105, uid="old"), None)]
+
+
+def test_a_deletion_that_is_told_twice_is_news_once(store: Store[PodView], changes: list[Change[PodView]]) -> None:
+    store.apply(added(pod("a", 101)))
+    store.apply(deleted(pod("a", 102)))
+    changes.clear()
+    store.apply(deleted(pod("a", 102)))
+    assert changes == []
+
+
+def test_leaving_the_selector_is_ignored_when_the_label_was_put_back_by_us(store: Store[PodView]) -> None:
+    store.apply(added(pod("a", 101)))
+    store.observe(pod("a", 106))  # the answer to the repair
+    store.apply(deleted(pod("a", 105)))  # the watch tells of the label that was removed
+    assert store.get("default", "a") == pod("a", 106)
+
+
+def test_an_answer_without_the_label_takes_the_object_out(store: Store[PodView]) -> None:
+    store.apply(added(pod("a", 101)))
+    store.observe(pod("a", 106, labels={"off": ""}))
+    store.observe(pod("b", 107, labels={"off": ""}))
+    assert len(store) == 0
+
+
+# Lists
+
+
+def test_a_list_tells_what_was_missed(store: Store[PodView], changes: list[Change[PodView]]) -> None:
+    store.apply(added(pod("gone", 101)))
+    store.apply(added(pod("changed", 102)))
+    store.apply(added(pod("same", 103)))
+    changes.clear()
+    store.replace([pod("changed", 150), pod("same", 103), pod("new", 140)], "200")
+    assert changes == [
+        Change(pod("changed", 102), pod("changed", 150)),
+        Change(None, pod("new", 140)),
+        Change(pod("gone", 101), None),
+    ]
+    assert names(store.all()) == ["changed", "new", "same"]
+
+
+def test_a_list_ends_an_object_whose_name_another_one_took(
+    store: Store[PodView], changes: list[Change[PodView]]
+) -> None:
+    store.apply(added(pod("a", 101, uid="old")))
+    changes.clear()
+    store.replace([pod("a", 150, uid="new")], "200")
+    assert changes == [Change(pod("a", 101, uid="old"), None), Change(None, pod("a", 150, uid="new"))]
+
+
+def test_a_list_does_not_drop_what_we_created_after_its_moment(
+    store: Store[PodView], changes: list[Change[PodView]]
+) -> None:
+    store.observe(pod("a", 210))
+    store.replace([], "200")
+    assert store.get("default", "a") == pod("a", 210)
+    assert changes == []
+
+
+def test_a_list_does_not_undo_what_we_wrote_after_its_moment(store: Store[PodView]) -> None:
+    store.apply(added(pod("a", 101)))
+    store.observe(pod("a", 210))
+    store.replace([pod("a", 101)], "200")
+    assert store.get("default", "a") == pod("a", 210)
+
+
+def test_a_list_older_than_the_watch_has_no_news(store: Store[PodView]) -> None:
+    store.apply(added(pod("a", 150)))
+    store.apply(deleted(pod("b", 160)))
+    store.replace([pod("b", 90)], "120")
+    assert names(store.all()) == ["a"]
+    assert store.revision() == 160
+
+
+def test_a_list_of_one_namespace_leaves_the_others_alone() -> None:
+    store: Store[PodView] = Store()
+    store.replace([pod("a", 50, namespace="one", uid="1")], "100", "one")
+    store.replace([pod("b", 60, namespace="two", uid="2")], "110", "two")
+    store.observe_deletion(pod("b", 60, namespace="two", uid="2"), None)
+    store.replace([], "120", "one")
+    assert store.all() == ()
+    assert (store.revision("one"), store.revision("two"), store.revision("three")) == (120, 110, 0)
+    store.apply(modified(pod("b", 111, namespace="two", uid="2")), "two")
+    assert store.all() == ()
+
+
+# Our own writes
+
+
+def test_what_we_wrote_is_there_at_once_and_told_to_nobody(
+    store: Store[PodView], changes: list[Change[PodView]]
+) -> None:
+    store.observe(pod("a", 110))
+    store.apply(added(pod("a", 110)))
+    assert store.get("default", "a") == pod("a", 110)
+    assert changes == []
+
+
+def test_what_happens_to_our_object_after_that_is_news(store: Store[PodView], changes: list[Change[PodView]]) -> None:
+    store.observe(pod("a", 110))
+    store.apply(added(pod("a", 110)))
+    store.apply(modified(pod("a", 115)))
+    assert changes == [Change(pod("a", 110), pod("a", 115))]
+
+
+def test_an_answer_that_comes_after_a_newer_event_changes_nothing(store: Store[PodView]) -> None:
+    store.apply(added(pod("a", 115)))
+    store.observe(pod("a", 110))
+    assert store.get("default", "a") == pod("a", 115)
+
+
+def test_an_answer_that_comes_after_the_end_of_its_object_changes_nothing(store: Store[PodView]) -> None:
+    store.apply(added(pod("a", 110)))
+    store.apply(deleted(pod("a", 112)))
+    store.observe(pod("a", 110))
+    assert len(store) == 0
+
+
+def test_an_answer_about_a_new_object_replaces_the_old_one_of_its_name(store: Store[PodView]) -> None:
+    store.apply(added(pod("a", 101, uid="old")))
+    store.observe(pod("a", 110, uid="new"))
+    assert store.get("default", "a") == pod("a", 110, uid="new")
+    store.observe(pod("a", 105, uid="old"))
+    assert store.get("default", "a") == pod("a", 110, uid="new")
+
+
+# Our own deletions
+
+
+def test_a_graceful_deletion_shows_the_object_terminating(store: Store[PodView]) -> None:
+    store.apply(added(pod("a", 101)))
+    store.observe_deletion(pod("a", 101), pod("a", 110, terminating=True))
+    store.apply(modified(pod("a", 105)))
+    assert store.get("default", "a") == pod("a", 110, terminating=True)
+
+
+def test_a_terminating_answer_counts_even_with_an_unchanged_resource_version(store: Store[PodView]) -> None:
+    store.apply(added(pod("a", 101)))
+    store.observe_deletion(pod("a", 101), pod("a", 101, terminating=True))
+    assert store.get("default", "a") == pod("a", 101, terminating=True)
+
+
+def test_the_end_of_a_terminating_object_is_news(store: Store[PodView], changes: list[Change[PodView]]) -> None:
+    store.apply(added(pod("a", 101)))
+    store.observe_deletion(pod("a", 101), pod("a", 110, terminating=True))
+    changes.clear()
+    store.apply(deleted(pod("a", 120, terminating=True)))
+    assert changes == [Change(pod("a", 110, terminating=True), None)]
+
+
+@pytest.mark.parametrize("response", [None, pod("a", 110)])
+def test_an_object_that_is_gone_at_once_does_not_come_back(
+    store: Store[PodView], changes: list[Change[PodView]], response: PodView | None
+) -> None:
+    store.apply(added(pod("a", 101)))
+    changes.clear()
+    store.observe_deletion(pod("a", 101), response)
+    assert len(store) == 0
+    store.apply(modified(pod("a", 105)))
+    store.observe(pod("a", 106))
+    assert len(store) == 0
+    store.apply(deleted(pod("a", 110)))
+    assert changes == []
+    assert not store._tombstones
+
+
+def test_a_new_object_may_have_the_name_of_one_that_is_gone(store: Store[PodView]) -> None:
+    store.apply(added(pod("a", 101, uid="old")))
+    store.observe_deletion(pod("a", 101, uid="old"), None)
+    store.observe(pod("a", 111, uid="new"))
+    store.apply(deleted(pod("a", 110, uid="old")))
+    store.apply(added(pod("a", 111, uid="new")))
+    assert store.get("default", "a") == pod("a", 111, uid="new")
+
+
+def test_a_list_from_before_our_deletion_does_not_bring_the_object_back(store: Store[PodView]) -> None:
+    store.apply(added(pod("a", 101)))
+    store.observe_deletion(pod("a", 101), None)
+    store.replace([pod("a", 101)], "105")
+    store.apply(modified(pod("a", 107)))
+    assert len(store) == 0
+    store.apply(deleted(pod("a", 110)))
+    assert not store._tombstones
+
+
+def test_a_list_from_after_our_deletion_ends_the_matter(store: Store[PodView]) -> None:
+    store.apply(added(pod("a", 101)))
+    store.observe_deletion(pod("a", 101), None)
+    store.replace([], "200")
+    assert not store._tombstones
+
+
+def test_what_was_created_and_deleted_during_a_list_does_not_come_back(store: Store[PodView]) -> None:
+    store.observe(pod("a", 210))
+    store.observe_deletion(pod("a", 210), None)
+    store.replace([], "200")
+    store.apply(added(pod("a", 210)))
+    assert len(store) == 0
+    store.apply(deleted(pod("a", 220)))
+    assert not store._tombstones
+
+
+def test_the_deletion_of_what_the_watch_has_not_shown_yet_is_remembered(store: Store[PodView]) -> None:
+    store.observe_deletion(pod("a", 105), None)
+    store.apply(added(pod("a", 105)))
+    assert len(store) == 0
+
+
+def test_the_deletion_of_what_the_watch_ended_already_leaves_no_trace(store: Store[PodView]) -> None:
+    store.apply(added(pod("a", 101)))
+    store.apply(deleted(pod("a", 110)))
+    store.observe_deletion(pod("a", 101), None)
+    assert not store._tombstones
+
+
+def test_leaving_the_selector_before_our_deletion_is_not_taken_for_the_end(store: Store[PodView]) -> None:
+    store.observe(pod("a", 125))
+    store.observe_deletion(pod("a", 125), None)
+    store.apply(deleted(pod("a", 120)))
+    store.apply(added(pod("a", 125)))
+    assert len(store) == 0
+    store.apply(deleted(pod("a", 130)))
+    assert not store._tombstones
+
+
+# A resource that the server does not know
+
+
+def test_a_resource_that_the_server_does_not_know_has_no_objects_and_subscribers_are_told(
+    store: Store[PodView], changes: list[Change[PodView]]
+) -> None:
+    store.apply(added(pod("a", 101, owner="one")))
+    changes.clear()
+    store.clear()
+    assert store.all() == ()
+    assert store.owned_by("one") == ()
+    assert [(change.old.name if change.old else None, change.new) for change in changes] == [("a", None)]
+
+
+def test_what_is_not_known_in_one_namespace_is_in_another(store: Store[PodView]) -> None:
+    store.apply(added(pod("a", 101, namespace="one")))
+    store.apply(added(pod("a", 102, namespace="two")))
+    store.clear("one")
+    assert [obj.namespace for obj in store.all()] == ["two"]
+
+
+def test_when_the_server_knows_the_resource_again_a_list_brings_it_back(store: Store[PodView]) -> None:
+    store.apply(added(pod("a", 101)))
+    store.clear()
+    store.replace([pod("a", 150, uid="another")], "200")
+    assert [obj.uid for obj in store.all()] == ["another"]
