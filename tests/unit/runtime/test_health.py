@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flamectl_operator.runtime.health import BEAT, MAX_LAG, Health, Heartbeat, report
+from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+def fine() -> str:
+    return ""
+
+
+def broken() -> str:
+    return "out of order"
+
+
+# Reports
+
+
+def test_when_all_is_well_it_is_said_in_one_word_or_check_by_check() -> None:
+    checks = {"ping": fine, "log": fine}
+    assert report("healthz", checks) == (True, "ok")
+    assert report("healthz", checks, verbose=True) == (True, "[+]ping ok\n[+]log ok\nhealthz check passed\n")
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_what_fails_is_named_with_the_reason(verbose: bool) -> None:  # noqa: FBT001
+    checks = {"ping": fine, "engine": broken}
+    text = "[+]ping ok\n[-]engine failed: out of order\nreadyz check failed\n"
+    assert report("readyz", checks, verbose=verbose) == (False, text)
+
+
+def test_who_has_no_checks_is_well() -> None:
+    health = Health()
+    assert report("healthz", health.live) == report("readyz", health.ready) == (True, "ok")
+
+
+# The heart
+
+
+def block(seconds: float) -> None:
+    """Holds up the event loop, as a computation would."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    loop.virtual_now += seconds
+
+
+@pytest.fixture
+async def heartbeat() -> AsyncIterator[Heartbeat]:
+    heartbeat = Heartbeat(VirtualClock())
+    async with _running(heartbeat):
+        yield heartbeat
+
+
+@asynccontextmanager
+async def _running(heartbeat: Heartbeat) -> AsyncIterator[None]:
+    task = asyncio.create_task(heartbeat.run())
+    await asyncio.sleep(0)
+    yield
+    task.cancel()
+
+
+async def test_an_idle_loop_is_not_late(heartbeat: Heartbeat) -> None:
+    await asyncio.sleep(100.5)
+    assert (heartbeat.lag, heartbeat.check()) == (0, "")
+
+
+async def test_a_heart_that_does_not_beat_yet_is_not_late() -> None:
+    assert Heartbeat(VirtualClock()).check() == ""
+
+
+async def test_a_loop_that_was_blocked_is_late_until_the_next_beat(heartbeat: Heartbeat) -> None:
+    await asyncio.sleep(10.5)
+    block(MAX_LAG + 2)
+    assert heartbeat.check() == f"the event loop was blocked for {MAX_LAG + 1.5:.1f} s"
+
+    await asyncio.sleep(0.1)
+    assert heartbeat.lag == pytest.approx(MAX_LAG + 1.5)
+    await asyncio.sleep(BEAT)
+    assert heartbeat.check() == ""
+
+
+async def test_a_loop_that_is_a_bit_late_is_healthy(heartbeat: Heartbeat) -> None:
+    await asyncio.sleep(10.5)
+    block(MAX_LAG)
+    assert heartbeat.check() == ""
+    assert heartbeat.lag == pytest.approx(MAX_LAG - 0.5)
+
+
+async def test_a_loop_that_is_blocked_over_and_over_fails_each_time_that_it_can_be_asked(heartbeat: Heartbeat) -> None:
+    for _ in range(5):
+        await asyncio.sleep(0.01)
+        block(MAX_LAG + BEAT + 1)
+        await asyncio.sleep(0.01)
+        assert heartbeat.check()
+
+
+async def test_a_heart_that_has_stopped_is_late_for_ever() -> None:
+    heartbeat = Heartbeat(VirtualClock())
+    async with _running(heartbeat):
+        await asyncio.sleep(1)
+    await asyncio.sleep(MAX_LAG + BEAT + 1)
+    assert heartbeat.check()

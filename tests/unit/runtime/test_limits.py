@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flamectl_operator.runtime.limits import Slots, TokenBucket
+from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
+
+
+def _time() -> float:
+    return asyncio.get_running_loop().time()
+
+
+# --- Slots -------------------------------------------------------------------------------------------------------------
+
+
+class Guests:
+    """Stay for a second each, and remember when they were let in."""
+
+    def __init__(self, slots: Slots) -> None:
+        self.slots = slots
+        self.admitted: dict[str, float] = {}
+        self.most = 0
+
+    async def visit(self, name: str) -> None:
+        async with self.slots.slot():
+            self.admitted[name] = _time() - 1000
+            self.most = max(self.most, self.slots.taken)
+            await asyncio.sleep(1)
+
+
+async def test_so_many_are_in_at_a_time_and_the_first_to_come_goes_first() -> None:
+    guests = Guests(Slots(2))
+
+    await asyncio.gather(*(guests.visit(name) for name in "abcde"))
+
+    assert guests.admitted == {"a": 0, "b": 0, "c": 1, "d": 1, "e": 2}
+    assert (guests.most, guests.slots.taken) == (2, 0)
+
+
+async def test_more_room_lets_those_in_who_wait() -> None:
+    guests = Guests(Slots(1))
+    visits = asyncio.gather(*(guests.visit(name) for name in "abc"))
+    await asyncio.sleep(0.5)
+    guests.slots.resize(3)
+    await visits
+
+    assert guests.admitted == {"a": 0, "b": 0.5, "c": 0.5}
+
+
+async def test_less_room_throws_nobody_out() -> None:
+    guests = Guests(Slots(3))
+    visits = asyncio.gather(*(guests.visit(name) for name in "abcde"))
+    await asyncio.sleep(0.5)
+    guests.slots.resize(1)
+    await visits
+
+    assert guests.admitted == {"a": 0, "b": 0, "c": 0, "d": 1, "e": 2}
+
+
+async def test_who_gives_up_waiting_holds_up_nobody() -> None:
+    guests = Guests(Slots(1))
+    visits = [asyncio.create_task(guests.visit(name)) for name in "abc"]
+    await asyncio.sleep(0.5)
+    visits[1].cancel()
+    await asyncio.wait(visits)
+
+    assert guests.admitted == {"a": 0, "c": 1}
+    assert guests.slots.taken == 0
+
+
+async def test_who_is_called_away_when_just_let_in_gives_the_slot_back() -> None:
+    slots = Slots(1)
+    guests = Guests(slots)
+    async with slots.slot():
+        visits = [asyncio.create_task(guests.visit(name)) for name in "ab"]
+        await asyncio.sleep(0.5)
+    visits[0].cancel()  # let in by now, but it has not run since
+    await asyncio.wait(visits)
+
+    assert guests.admitted == {"b": 0.5}
+    assert slots.taken == 0
+
+
+async def test_who_comes_behind_one_that_gave_up_is_let_in() -> None:
+    slots = Slots(1)
+    guests = Guests(slots)
+    async with slots.slot():
+        gone = asyncio.create_task(guests.visit("a"))
+        await asyncio.sleep(0.5)
+        gone.cancel()  # still in line: it has not run since
+    await guests.visit("b")
+
+    assert guests.admitted == {"b": 0.5}
+
+
+@given(
+    limits=st.lists(st.integers(1, 4), min_size=1, max_size=5),
+    visits=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 5), st.booleans()), max_size=15),
+)
+def test_however_they_come_and_go_there_are_never_too_many_and_nobody_is_forgotten(
+    limits: list[int], visits: list[tuple[int, int, bool]]
+) -> None:
+    async def scenario() -> None:
+        slots, inside = Slots(limits[0]), set()
+
+        async def visit(number: int, start: int, stay: int) -> None:
+            await asyncio.sleep(start)
+            async with slots.slot():
+                inside.add(number)
+                try:
+                    # Who was in when the room became smaller may stay; who was let in just now has not run yet.
+                    assert len(inside) <= slots.taken <= max(limits)
+                    await asyncio.sleep(stay)
+                finally:
+                    inside.discard(number)
+
+        tasks = [asyncio.create_task(visit(number, start, stay)) for number, (start, stay, _) in enumerate(visits)]
+        for limit in limits[1:]:
+            await asyncio.sleep(1.5)
+            slots.resize(limit)
+        for task, (_, _, leaves) in zip(tasks, visits, strict=True):
+            if leaves:
+                task.cancel()
+        async with asyncio.timeout(100):
+            done = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [result for result in done if not isinstance(result, asyncio.CancelledError | None)] == []
+        assert slots.taken == 0
+        async with asyncio.timeout(1), slots.slot():
+            assert slots.taken == 1
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(scenario())
+
+
+# --- TokenBucket -------------------------------------------------------------------------------------------------------
+
+
+async def _passages(bucket: TokenBucket, count: int) -> list[float]:
+    """When each of so many who come at once passes, in seconds from now."""
+    start, times = _time(), []
+
+    async def visit() -> None:
+        await bucket.take()
+        times.append(round(_time() - start, 2))
+
+    await asyncio.gather(*(visit() for _ in range(count)))
+    return times
+
+
+async def test_a_few_pass_at_once_and_then_so_many_a_second() -> None:
+    assert await _passages(TokenBucket(2, 3, VirtualClock()), 7) == [0, 0, 0, 0.5, 1, 1.5, 2]
+
+
+@pytest.mark.parametrize(("rate", "times"), [(4, [0, 0, 0, 0, 0.25]), (0.5, [0, 2, 4, 6, 8])])
+async def test_without_a_burst_as_many_pass_at_once_as_in_a_second(rate: float, times: list[float]) -> None:
+    assert await _passages(TokenBucket(rate, 0, VirtualClock()), 5) == times
+
+
+async def test_without_a_rate_everybody_passes() -> None:
+    assert await _passages(TokenBucket(0, 1, VirtualClock()), 100) == [0] * 100
+
+
+async def test_after_a_rest_as_many_pass_at_once_again_but_no_more() -> None:
+    bucket = TokenBucket(1, 2, VirtualClock())
+    await _passages(bucket, 2)
+    await asyncio.sleep(100)
+
+    assert await _passages(bucket, 3) == [0, 0, 1]
+
+
+async def test_a_higher_rate_helps_those_who_wait() -> None:
+    bucket = TokenBucket(0.001, 1, VirtualClock())
+    waiting = asyncio.create_task(_passages(bucket, 4))
+    await asyncio.sleep(10)
+    bucket.resize(1, 1)
+    times = await waiting
+
+    assert times[0] == 0
+    assert times[1] == pytest.approx(11, abs=1)
+    assert times[3] - times[1] == pytest.approx(2, abs=0.1)
+
+
+async def test_no_rate_lets_those_pass_who_wait() -> None:
+    bucket = TokenBucket(0.001, 1, VirtualClock())
+    waiting = asyncio.create_task(_passages(bucket, 4))
+    await asyncio.sleep(10)
+    bucket.resize(0, 0)
+
+    assert all(time <= 11 for time in await waiting)
+
+
+async def test_a_lower_rate_takes_what_was_saved() -> None:
+    bucket = TokenBucket(100, 100, VirtualClock())
+    await bucket.take()
+    bucket.resize(1, 1)
+
+    assert await _passages(bucket, 3) == [0, 1, 2]
+
+
+async def test_who_gives_up_waiting_takes_no_token() -> None:
+    bucket = TokenBucket(1, 1, VirtualClock())
+    await bucket.take()
+    impatient = asyncio.create_task(bucket.take())
+    await asyncio.sleep(0.5)
+    impatient.cancel()
+
+    assert await _passages(bucket, 2) == [0.5, 1.5]

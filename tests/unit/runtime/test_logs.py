@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import structlog
+
+from flamectl_operator.runtime.logs import configure_logging, set_level
+from tests.unit.runtime.virtual_time import VirtualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def _restore_logging() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    yield
+    root.handlers, root.level = handlers, level
+    logging.captureWarnings(capture=False)
+    structlog.contextvars.clear_contextvars()
+    structlog.reset_defaults()
+
+
+SECRET = "hunter2"
+
+
+def fail(_secret: str) -> None:
+    """Fail with a local variable that nobody may see."""
+    raise ValueError("broken")
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+async def test_a_json_line_has_time_level_event_and_values() -> None:
+    stream = io.StringIO()
+    configure_logging("json", "info", stream, VirtualClock())
+    structlog.get_logger().info("pass done", writes=3)
+    assert lines(stream) == [
+        {"timestamp": "2025-01-01T00:00:00.000Z", "level": "info", "event": "pass done", "writes": 3}
+    ]
+
+
+def test_what_is_bound_to_the_context_is_on_each_line() -> None:
+    stream = io.StringIO()
+    configure_logging("json", "info", stream)
+    with structlog.contextvars.bound_contextvars(cluster="a"):
+        structlog.get_logger().info("one")
+    structlog.get_logger().info("two")
+    assert [line.get("cluster") for line in lines(stream)] == ["a", None]
+
+
+def test_lines_below_the_level_are_left_out() -> None:
+    stream = io.StringIO()
+    configure_logging("json", "warning", stream)
+    structlog.get_logger().info("one")
+    structlog.get_logger().warning("two")
+    assert [line["event"] for line in lines(stream)] == ["two"]
+
+
+def test_an_exception_is_data_and_shows_no_variables() -> None:
+    stream = io.StringIO()
+    configure_logging("json", "info", stream)
+    try:
+        fail(SECRET)
+    except ValueError:
+        structlog.get_logger().exception("failed")
+    [line] = lines(stream)
+    assert line["exception"][0]["exc_type"] == "ValueError"
+    assert line["exception"][0]["exc_value"] == "broken"
+    assert SECRET not in stream.getvalue()
+
+
+def test_values_that_are_no_json_do_not_lose_the_line() -> None:
+    stream = io.StringIO()
+    configure_logging("json", "info", stream)
+    structlog.get_logger().info("odd", error=ValueError("x"))
+    assert lines(stream)[0]["error"] == "x"
+
+
+def test_libraries_come_out_in_the_same_format_from_warning_upwards() -> None:
+    stream = io.StringIO()
+    configure_logging("json", "debug", stream)
+    logging.getLogger("aiohttp.client").info("chatter")
+    logging.getLogger("aiohttp.client").warning("unclosed %s", "session")
+    [line] = lines(stream)
+    assert (line["level"], line["event"], line["logger"]) == ("warning", "unclosed session", "aiohttp.client")
+
+
+def test_an_exception_of_a_library_is_data_as_well() -> None:
+    stream = io.StringIO()
+    configure_logging("json", "info", stream)
+    try:
+        fail(SECRET)
+    except ValueError:
+        logging.getLogger("asyncio").exception("task failed")
+    assert lines(stream)[0]["exception"][0]["exc_type"] == "ValueError"
+
+
+def test_the_console_is_for_people_and_plain_where_it_is_no_terminal() -> None:
+    stream = io.StringIO()
+    configure_logging("console", "info", stream)
+    structlog.get_logger().info("pass done", writes=3)
+    assert "pass done" in stream.getvalue()
+    assert "writes=3" in stream.getvalue()
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_the_console_is_coloured_on_a_terminal() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stream = Terminal()
+    configure_logging("console", "info", stream)
+    structlog.get_logger().info("pass done")
+    assert "\x1b" in stream.getvalue()
+
+
+def test_a_traceback_on_the_console_shows_no_variables() -> None:
+    stream = io.StringIO()
+    configure_logging("console", "info", stream)
+    try:
+        fail(SECRET)
+    except ValueError:
+        structlog.get_logger().exception("failed")
+    assert "ValueError: broken" in stream.getvalue()
+    assert SECRET not in stream.getvalue()
+
+
+def test_an_unknown_level_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown log level 'loud': use one of debug"):
+        configure_logging("json", "loud")
+
+
+def test_the_level_can_be_changed_under_loggers_in_use() -> None:
+    stream = io.StringIO()
+    configure_logging("json", "info", stream)
+    ours, theirs = structlog.get_logger(), logging.getLogger("aiohttp.client")
+    ours.debug("one")
+    set_level("debug")
+    ours.debug("two")
+    theirs.warning("three")
+    set_level("error")
+    ours.warning("four")
+    theirs.warning("five")
+    ours.error("six")
+    assert [line["event"] for line in lines(stream)] == ["two", "three", "six"]
+
+
+def test_an_unknown_level_changes_nothing() -> None:
+    stream = io.StringIO()
+    configure_logging("json", "warning", stream)
+    with pytest.raises(ValueError, match="unknown log level 'loud'"):
+        set_level("loud")
+    structlog.get_logger().info("one")
+    assert lines(stream) == []
+
+
+@pytest.mark.parametrize(("preliminary", "formats"), [(True, ["{", "2"]), (False, ["{", "{"])])
+def test_loggers_follow_a_second_configuration_after_a_preliminary_one(
+    *, preliminary: bool, formats: list[str]
+) -> None:
+    stream = io.StringIO()
+    configure_logging("json", "info", stream, preliminary=preliminary)
+    log = structlog.get_logger()
+    log.info("one")
+    configure_logging("console", "info", stream)
+    log.info("two")
+    assert [line[0] for line in stream.getvalue().splitlines()] == formats

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flamectl_operator.runtime.metrics import Metrics
+from flamectl_operator.runtime.observer import StepReport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+QUEUE = {"name": "sheep", "controller": "sheep"}
+CONTROLLER = {"controller": "sheep"}
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics("sheep", "1.2.3")
+
+
+def value(metrics: Metrics, sample: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(sample, labels)
+
+
+def buckets(metrics: Metrics, metric: str) -> list[str]:
+    """The upper bounds of a histogram's buckets."""
+    return [
+        sample.labels["le"]
+        for family in metrics.registry.collect()
+        for sample in family.samples
+        if sample.name == f"{metric}_bucket"
+    ]
+
+
+def test_there_can_be_many_that_know_nothing_of_each_other() -> None:
+    one, other = Metrics("a", "1"), Metrics("a", "1")
+    one.key_added()
+    labels = {"name": "a", "controller": "a"}
+    assert (value(one, "workqueue_adds_total", **labels), value(other, "workqueue_adds_total", **labels)) == (1, 0)
+
+
+def test_when_a_series_began_is_left_out(metrics: Metrics) -> None:
+    names = {sample.name for family in metrics.registry.collect() for sample in family.samples}
+    assert {name for name in names if name.endswith("_created")} == set()
+
+
+def test_what_there_is_of_anyway(metrics: Metrics) -> None:
+    assert (value(metrics, "process_resident_memory_bytes") or 0) > 0
+    assert (value(metrics, "python_gc_collections_total", generation="0") or 0) >= 0
+    [info] = [family for family in metrics.registry.collect() if family.name == "flamectl_build"]
+    assert info.samples[0].labels["version"] == "1.2.3"
+
+
+@pytest.mark.parametrize(
+    ("tell", "sample", "labels"),
+    [
+        (Metrics.key_added, "workqueue_adds_total", QUEUE),
+        (Metrics.key_retried, "workqueue_retries_total", QUEUE),
+        (lambda metrics: metrics.key_taken(0.5), "workqueue_queue_duration_seconds_count", QUEUE),
+        (lambda metrics: metrics.key_done(0.5), "workqueue_work_duration_seconds_count", QUEUE),
+        (Metrics.pass_crashed, "controller_runtime_reconcile_panics_total", CONTROLLER),
+        (lambda metrics: metrics.first_ready(5), "flamectl_cluster_ready_seconds_count", {}),
+        (
+            lambda metrics: metrics.pass_ended("requeue_after", 1),
+            "controller_runtime_reconcile_total",
+            CONTROLLER | {"result": "requeue_after"},
+        ),
+        (
+            lambda metrics: metrics.pass_ended("success", 1),
+            "controller_runtime_reconcile_time_seconds_count",
+            CONTROLLER,
+        ),
+        (lambda metrics: metrics.pass_ended("error", 1), "controller_runtime_reconcile_errors_total", CONTROLLER),
+    ],
+)
+def test_what_is_counted_begins_at_nothing(
+    metrics: Metrics, tell: Callable[[Metrics], None], sample: str, labels: dict[str, str]
+) -> None:
+    assert value(metrics, sample, **labels) == 0
+    tell(metrics)
+    tell(metrics)
+    assert value(metrics, sample, **labels) == 2
+
+
+def test_only_a_pass_with_an_error_counts_as_one(metrics: Metrics) -> None:
+    metrics.pass_ended("success", 1)
+    metrics.pass_ended("requeue", 1)
+    assert value(metrics, "controller_runtime_reconcile_errors_total", **CONTROLLER) == 0
+
+
+def test_steps_are_counted_by_name_and_outcome(metrics: Metrics) -> None:
+    metrics.step_ended(StepReport("Shear", "done", 0.25, 0))
+    metrics.step_ended(StepReport("Shear", "wait", 0.5, 3))
+    assert value(metrics, "flamectl_subreconciler_outcomes_total", subreconciler="Shear", outcome="done") == 1
+    assert value(metrics, "flamectl_subreconciler_outcomes_total", subreconciler="Shear", outcome="wait") == 1
+    assert value(metrics, "flamectl_subreconciler_duration_seconds_sum", subreconciler="Shear") == 0.75
+    assert value(metrics, "flamectl_stale_view_waits_total", subreconciler="Shear") == 3
+
+
+def test_requests_are_counted_by_code_method_and_host(metrics: Metrics) -> None:
+    metrics.request_answered("POST", "here:6443", 201)
+    metrics.request_answered("GET", "here:6443", None)
+    metrics.request_ended("POST", "here:6443", 0.25)
+    for code, method in (("201", "POST"), ("<error>", "GET")):
+        assert value(metrics, "rest_client_requests_total", code=code, method=method, host="here:6443") == 1
+    assert value(metrics, "rest_client_request_duration_seconds_sum", verb="POST", host="here:6443") == 0.25
+
+
+def test_who_leads_is_asked_at_each_look(metrics: Metrics) -> None:
+    leads = False
+    metrics.watch_election("shepherd", lambda: leads)
+    assert value(metrics, "leader_election_master_status", name="shepherd") == 0
+    leads = True
+    assert value(metrics, "leader_election_master_status", name="shepherd") == 1
+
+
+def test_how_late_the_event_loop_is_is_asked_at_each_look(metrics: Metrics) -> None:
+    assert value(metrics, "flamectl_event_loop_lag_seconds") == 0
+    metrics.watch_event_loop(lambda: 1.5)
+    assert value(metrics, "flamectl_event_loop_lag_seconds") == 1.5
+
+
+def test_how_reading_settings_went_is_asked_at_each_look(metrics: Metrics) -> None:
+    refused = ""
+    needed: tuple[str, ...] = ("flock.size",)
+    assert value(metrics, "flamectl_config_reload_success") == 1
+    assert value(metrics, "flamectl_config_restart_needed") == 0
+    metrics.watch_config(lambda: refused, lambda: needed)
+    assert value(metrics, "flamectl_config_reload_success") == 1
+    assert value(metrics, "flamectl_config_restart_needed") == 1
+    refused, needed = "no such flock", ()
+    assert value(metrics, "flamectl_config_reload_success") == 0
+    assert value(metrics, "flamectl_config_restart_needed") == 0
+
+
+def test_buckets_are_those_that_dashboards_expect(metrics: Metrics) -> None:
+    queue = [
+        "1e-08",
+        "1e-07",
+        "1e-06",
+        "1e-05",
+        "0.0001",
+        "0.001",
+        "0.01",
+        "0.1",
+        "1.0",
+        "10.0",
+        "100.0",
+        "1000.0",
+        "+Inf",
+    ]
+    assert buckets(metrics, "workqueue_queue_duration_seconds") == queue
+    assert buckets(metrics, "workqueue_work_duration_seconds") == queue
+    passes = buckets(metrics, "controller_runtime_reconcile_time_seconds")
+    assert (len(passes), passes[0], passes[-2]) == (41, "0.005", "60.0")
+    metrics.request_ended("GET", "here", 0.01)
+    requests = buckets(metrics, "rest_client_request_duration_seconds")
+    assert (len(requests), requests[0], requests[-2]) == (13, "0.005", "60.0")

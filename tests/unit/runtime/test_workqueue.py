@@ -1,0 +1,312 @@
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+
+from flamectl_operator.runtime.backoff import ExponentialBackoff
+from flamectl_operator.runtime.workqueue import LOW_PRIORITY_TURN, Priority, QueueShutDown, WorkQueue
+from tests.unit.notes import Notes
+
+
+@pytest.fixture
+def queue() -> WorkQueue[str]:
+    return WorkQueue(ExponentialBackoff(base=1, factor=2, limit=60, jitter=0, random=Random(1)))
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def take_all(queue: WorkQueue[str]) -> list[str]:
+    taken = []
+    while len(queue):
+        taken.append(await queue.get())
+    return taken
+
+
+async def test_keys_come_in_the_order_of_their_first_add(queue: WorkQueue[str]) -> None:
+    for key in "abab":
+        queue.add(key)
+    assert await take_all(queue) == ["a", "b"]
+
+
+async def test_a_key_in_work_is_not_given_to_a_second_worker(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    assert await queue.get() == "a"
+    queue.add("a")
+    assert len(queue) == 0
+
+
+async def test_a_key_added_while_in_work_comes_back_when_done(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    await queue.get()
+    queue.add("a")
+    queue.add("a")
+    queue.done("a")
+    assert await take_all(queue) == ["a"]
+
+
+async def test_a_key_not_added_while_in_work_does_not_come_back(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    await queue.get()
+    queue.done("a")
+    assert len(queue) == 0
+
+
+async def test_giving_back_a_key_that_nobody_holds_is_a_bug(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    with pytest.raises(ValueError, match="nobody works on"):
+        queue.done("a")
+
+
+async def test_who_waits_gets_a_key_when_it_comes(queue: WorkQueue[str]) -> None:
+    getters = [asyncio.create_task(queue.get()) for _ in range(2)]
+    await asyncio.sleep(1)
+    queue.add("a")
+    queue.add("b")
+    assert await asyncio.gather(*getters) == ["a", "b"]
+
+
+async def test_a_cancelled_getter_loses_no_key(queue: WorkQueue[str]) -> None:
+    first, second = (asyncio.create_task(queue.get()) for _ in range(2))
+    await asyncio.sleep(1)
+    queue.add("a")  # wakes the first
+    first.cancel()
+    assert await second == "a"
+    assert first.cancelled()
+
+
+async def test_a_getter_cancelled_while_nothing_is_there_is_forgotten(queue: WorkQueue[str]) -> None:
+    getter = asyncio.create_task(queue.get())
+    await asyncio.sleep(1)
+    getter.cancel()
+    await asyncio.wait([getter])
+    queue.add("a")
+    assert await queue.get() == "a"
+
+
+async def test_a_real_change_overtakes_the_initial_list(queue: WorkQueue[str]) -> None:
+    for key in "abc":
+        queue.add(key, Priority.LOW)
+    queue.add("x")
+    assert await take_all(queue) == ["x", "a", "b", "c"]
+
+
+async def test_an_urgent_add_makes_a_waiting_key_urgent(queue: WorkQueue[str]) -> None:
+    queue.add("a", Priority.LOW)
+    queue.add("b", Priority.LOW)
+    queue.add("b")
+    assert await take_all(queue) == ["b", "a"]
+
+
+async def test_a_low_add_does_not_make_an_urgent_key_low(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    queue.add("b")
+    queue.add("a", Priority.LOW)
+    assert await take_all(queue) == ["a", "b"]
+
+
+async def test_the_most_urgent_add_while_in_work_counts(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    await queue.get()
+    queue.add("a", Priority.LOW)
+    queue.add("a")
+    queue.add("a", Priority.LOW)
+    queue.add("b", Priority.LOW)
+    queue.done("a")
+    assert await take_all(queue) == ["a", "b"]
+
+
+async def test_low_keys_do_not_starve(queue: WorkQueue[str]) -> None:
+    queue.add("low", Priority.LOW)
+    for index in range(100):
+        queue.add(f"urgent-{index}")
+    assert (await take_all(queue)).index("low") == LOW_PRIORITY_TURN - 1
+
+
+async def test_a_delayed_key_comes_when_its_time_has_come(queue: WorkQueue[str]) -> None:
+    begun = now()
+    queue.add_after("a", 30)
+    assert len(queue) == 0
+    assert await queue.get() == "a"
+    assert now() == begun + 30
+
+
+async def test_no_delay_is_an_add(queue: WorkQueue[str]) -> None:
+    queue.add_after("a", 0)
+    assert len(queue) == 1
+
+
+@pytest.mark.parametrize("delays", [(30, 10), (10, 30)])
+async def test_of_two_delays_the_earlier_time_counts(queue: WorkQueue[str], delays: tuple[float, float]) -> None:
+    begun = now()
+    for delay in delays:
+        queue.add_after("a", delay)
+    await queue.get()
+    queue.done("a")
+    assert now() == begun + 10
+    await asyncio.sleep(100)
+    assert len(queue) == 0
+
+
+async def test_of_two_delayed_adds_the_urgent_one_gives_the_priority(queue: WorkQueue[str]) -> None:
+    queue.add_after("a", 10)
+    queue.add_after("a", 5, Priority.LOW)
+    queue.add("b", Priority.LOW)
+    await asyncio.sleep(10)
+    assert await take_all(queue) == ["a", "b"]
+
+
+async def test_an_add_does_not_cancel_a_delayed_one(queue: WorkQueue[str]) -> None:
+    queue.add_after("a", 10)
+    queue.add("a")
+    await queue.get()
+    queue.done("a")
+    await asyncio.sleep(11)
+    assert await take_all(queue) == ["a"]
+
+
+async def test_failures_lengthen_the_delay_until_forgotten(queue: WorkQueue[str]) -> None:
+    for expected in (1, 2, 4):
+        begun = now()
+        queue.add_rate_limited("a")
+        queue.done(await queue.get())
+        assert now() - begun == pytest.approx(expected)
+    assert queue.failures("a") == 3
+    queue.forget("a")
+    assert queue.failures("a") == 0
+    begun = now()
+    queue.add_rate_limited("a")
+    await queue.get()
+    assert now() - begun == pytest.approx(1)
+
+
+async def test_forgetting_an_unknown_key_is_fine(queue: WorkQueue[str]) -> None:
+    queue.forget("a")
+    assert queue.failures("a") == 0
+
+
+async def test_after_shut_down_nothing_is_handed_out(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    queue.add_after("b", 1)
+    queue.shut_down()
+    assert queue.shutting_down
+    with pytest.raises(QueueShutDown):
+        await queue.get()
+    queue.add("c")
+    queue.add_after("d", 1)
+    queue.add_rate_limited("e")
+    await asyncio.sleep(100)
+    assert len(queue) == 0
+
+
+async def test_shut_down_wakes_everyone_who_waits(queue: WorkQueue[str]) -> None:
+    getters = [asyncio.create_task(queue.get()) for _ in range(3)]
+    await asyncio.sleep(1)
+    queue.shut_down()
+    results = await asyncio.gather(*getters, return_exceptions=True)
+    assert [type(result) for result in results] == [QueueShutDown] * 3
+
+
+async def test_drained_waits_for_the_workers_in_flight(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    await queue.get()
+    queue.add("a")
+    queue.shut_down()
+    drained = asyncio.create_task(queue.drained())
+    await asyncio.sleep(10)
+    assert not drained.done()
+    queue.done("a")
+    await drained
+    assert len(queue) == 0
+
+
+async def test_an_idle_queue_is_drained(queue: WorkQueue[str]) -> None:
+    await queue.drained()
+
+
+# What it tells
+
+
+@pytest.fixture
+def notes() -> Notes:
+    return Notes()
+
+
+@pytest.fixture
+def observed(notes: Notes) -> WorkQueue[str]:
+    return WorkQueue(ExponentialBackoff(base=1, factor=2, limit=60, jitter=0, random=Random(1)), notes)
+
+
+async def test_it_tells_how_long_a_key_waited_from_its_first_add_and_was_worked_on(
+    observed: WorkQueue[str], notes: Notes
+) -> None:
+    observed.add("a", Priority.LOW)
+    await asyncio.sleep(2)
+    observed.add("a")
+    await asyncio.sleep(1)
+    await observed.get()
+    await asyncio.sleep(5)
+    observed.done("a")
+    assert notes.keys == [("added", 0), ("taken", 3), ("done", 5)]
+
+
+async def test_a_key_added_while_in_work_waits_from_then_on(observed: WorkQueue[str], notes: Notes) -> None:
+    observed.add("a")
+    await observed.get()
+    await asyncio.sleep(2)
+    observed.add("a")
+    observed.add("a")
+    await asyncio.sleep(3)
+    observed.done("a")
+    await asyncio.sleep(1)
+    await observed.get()
+    assert notes.keys == [("added", 0), ("taken", 0), ("added", 0), ("done", 5), ("taken", 4)]
+
+
+async def test_what_is_put_off_is_a_retry_and_an_add_when_its_time_has_come(
+    observed: WorkQueue[str], notes: Notes
+) -> None:
+    observed.add_after("a", 10)
+    observed.add_after("b", 0)
+    observed.add_rate_limited("c")
+    told = [name for name, _ in notes.keys]
+    assert told == ["retried", "retried", "added", "retried"]
+    await asyncio.sleep(11)
+    assert [name for name, _ in notes.keys][4:] == ["added", "added"]
+
+
+async def test_after_shut_down_it_tells_of_nothing_new(observed: WorkQueue[str], notes: Notes) -> None:
+    observed.add("a")
+    await observed.get()
+    observed.shut_down()
+    observed.add("b")
+    observed.add_after("b", 1)
+    observed.done("a")
+    assert notes.keys == [("added", 0), ("taken", 0), ("done", 0)]
+
+
+async def test_its_depth_is_what_needs_work_by_priority(queue: WorkQueue[str]) -> None:
+    for key in "ab":
+        queue.add(key)
+    queue.add("low", Priority.LOW)
+    queue.add_after("later", 10)
+    assert (queue.depth(Priority.NORMAL), queue.depth(Priority.LOW)) == (2, 1)
+
+    await queue.get()
+    queue.add("a", Priority.LOW)
+    assert (queue.depth(Priority.NORMAL), queue.depth(Priority.LOW)) == (1, 2)
+
+
+async def test_it_knows_since_when_keys_are_worked_on(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    queue.add("b")
+    await queue.get()
+    await asyncio.sleep(5)
+    await queue.get()
+    assert dict(queue.processing) == {"a": now() - 5, "b": now()}
+
+    queue.done("a")
+    assert set(queue.processing) == {"b"}

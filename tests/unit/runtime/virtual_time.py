@@ -1,0 +1,60 @@
+"""An event loop whose clock jumps to the next timer as soon as there is nothing else to do: tests that sleep take no time."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from datetime import UTC, datetime, timedelta
+
+START = datetime(2025, 1, 1, tzinfo=UTC)
+
+
+class _NothingToWaitForError(Exception):
+    """Everybody waits and no timer is set: a real loop would hang."""
+
+
+class _JumpingSelector(selectors.SelectSelector):
+    """Instead of waiting, moves the loop's clock."""
+
+    loop: VirtualTimeLoop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if not ready and timeout is None:
+            raise _NothingToWaitForError
+        if not ready and timeout:
+            self.loop.virtual_now += timeout
+        return ready
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """A loop that starts at 1000 s and never really waits."""
+
+    def __init__(self) -> None:
+        self.virtual_now = 1000.0
+        selector = _JumpingSelector()
+        selector.loop = self
+        super().__init__(selector)
+
+    def time(self) -> float:
+        return self.virtual_now
+
+
+class VirtualClock:
+    """A clock for code that runs in a `VirtualTimeLoop`; the wall clock starts at `START`."""
+
+    def __init__(self) -> None:
+        self.sleeps: list[float] = []
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self.monotonic() - 1000.0)
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def boottime(self) -> float:
+        return self.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        await asyncio.sleep(seconds)
