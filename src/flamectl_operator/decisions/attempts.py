@@ -1,0 +1,146 @@
+"""Backoff of replacements: how often in a row a component's Pods failed, and when the next ones may be made.
+
+All of it is in the status, so that it survives a restart of the operator, and each failure is counted once however often a
+pass is repeated: a session manager by its Pod's uid, executors by id. The first failure is replaced at once. Failures of
+replacements wait longer and longer. A new revision starts afresh, since it may be the cure; so does a component whose
+Pods have all been ready for a while.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from flamectl_operator.observed.cluster import terminal_since
+from flamectl_operator.observed.pods import ready_since
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flamectl_operator.observed.cluster import Component, Executor, ObservedCluster
+    from flamectl_operator.settings import FlameSettings
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """What the status remembers of a component's failures.
+
+    Args:
+        revision: The revision that the failures are of.
+        failures: Replacements that failed in a row.
+        next_attempt: No Pod of the component is made before this time.
+        last_failure: uid of the last session manager Pod that was counted.
+        attempt_id: Executors with a lower id have been counted, or are older than the failures.
+    """
+
+    revision: str = ""
+    failures: int = 0
+    next_attempt: datetime | None = None
+    last_failure: str = ""
+    attempt_id: int = 0
+
+
+def count_session_manager(
+    before: Attempts, observed: ObservedCluster, revision: str, now: datetime, settings: FlameSettings
+) -> Attempts:
+    """Takes the session manager as it is now into the count.
+
+    Args:
+        before: What the status says.
+        observed: What is there.
+        revision: The revision that is wanted now.
+        now: The time.
+        settings: Lengths of the waits.
+    """
+    attempts = _for_revision(before, revision)
+    manager = observed.session_manager
+    if manager is None or manager.revision != revision:
+        return attempts
+    if manager.terminal and not manager.terminating and manager.pod.uid != attempts.last_failure:
+        return replace(_failed(attempts, now, settings), last_failure=manager.pod.uid)
+    return _forgiven(attempts, [manager], now, settings)
+
+
+def count_executors(
+    before: Attempts,
+    observed: ObservedCluster,
+    revision: str,
+    *,
+    replicas: int,
+    next_id: int,
+    now: datetime,
+    settings: FlameSettings,
+) -> Attempts:
+    """Takes the executors as they are now into the count.
+
+    Executors that fail together are one failure: from the first one on, `attempt_id` says that what was made before is
+    accounted for.
+
+    Args:
+        before: What the status says.
+        observed: What is there.
+        revision: The revision that is wanted now.
+        replicas: How many executors are wanted.
+        next_id: The high-water mark of ids.
+        now: The time.
+        settings: Lengths of the waits.
+    """
+    attempts = _for_revision(before, revision)
+    if replicas == 0:
+        attempts = replace(attempts, failures=0, next_attempt=None)
+    elif any(_counts(executor, attempts, settings) for executor in observed.terminal_executors):
+        return replace(_failed(attempts, now, settings), attempt_id=next_id)
+    elif len(observed.live_executors) >= replicas:
+        attempts = _forgiven(attempts, observed.live_executors, now, settings)
+    # A clean slate: what failed before it is not counted after it.
+    cleared = attempts.failures == 0 and (before.failures > 0 or before.revision not in {"", revision})
+    return replace(attempts, attempt_id=next_id) if cleared else attempts
+
+
+def _counts(executor: Executor, attempts: Attempts, settings: FlameSettings) -> bool:
+    """Whether the end of an executor is a failure that is not counted yet.
+
+    It is none when the executor had worked for a while: in a large cluster some end now and then, which says nothing about those
+    that take their place.
+    """
+    if executor.revision != attempts.revision or executor.executor_id < attempts.attempt_id:
+        return False
+    born, ended = executor.pod.metadata.creation_timestamp, terminal_since(executor)
+    return born is None or ended is None or ended - born < timedelta(seconds=settings.stable_after_seconds)
+
+
+def forgiven_at(attempts: Attempts, components: Sequence[Component], settings: FlameSettings) -> datetime | None:
+    """When the failures will be forgotten if nothing happens; None when there are none or Pods are not ready."""
+    if attempts.failures == 0 or not components:
+        return None
+    since = [ready_since(component.pod) for component in components]
+    known = [time for time in since if time is not None]
+    if len(known) < len(since):
+        return None
+    return max(known) + timedelta(seconds=settings.stable_after_seconds)
+
+
+def _for_revision(before: Attempts, revision: str) -> Attempts:
+    if before.revision == revision:
+        return before
+    return replace(before, revision=revision, failures=0, next_attempt=None)
+
+
+def _failed(attempts: Attempts, now: datetime, settings: FlameSettings) -> Attempts:
+    failures = attempts.failures + 1
+    if failures == 1:
+        return replace(attempts, failures=1, next_attempt=None)
+    # The exponent is bounded so that a year of failures does not overflow.
+    delay = min(settings.backoff_base_seconds * 2 ** min(failures - 2, 32), settings.backoff_limit_seconds)
+    return replace(attempts, failures=failures, next_attempt=_whole_seconds(now + timedelta(seconds=delay)))
+
+
+def _forgiven(attempts: Attempts, components: Sequence[Component], now: datetime, settings: FlameSettings) -> Attempts:
+    time = forgiven_at(attempts, components, settings)
+    return replace(attempts, failures=0, next_attempt=None) if time is not None and time <= now else attempts
+
+
+def _whole_seconds(time: datetime) -> datetime:
+    """As the status stores it: Kubernetes times have whole seconds."""
+    return time.replace(microsecond=0) + timedelta(seconds=1 if time.microsecond else 0)

@@ -1,0 +1,114 @@
+"""What to do about the one session manager: make it, mend it, remove it, or wait. Never two of them at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.constants import API_VERSION, KIND
+from flamectl_operator.decisions import drift
+from flamectl_operator.decisions.executors import Hold
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from flamectl_operator.decisions.intent import Intent
+    from flamectl_operator.desired.metadata import Identity
+    from flamectl_operator.kube.views import KubernetesObject, PodView
+    from flamectl_operator.observed.cluster import Component, ObservedCluster
+
+
+class Action(Enum):
+    """What to do."""
+
+    NOTHING = "nothing"
+    CREATE = "create"
+    DELETE = "delete"
+    FORCE_DELETE = "force-delete"
+    REPAIR = "repair"
+    LOOK = "look"
+    WAIT = "wait"
+
+
+@dataclass(frozen=True)
+class SessionManagerPlan:
+    """What to do, and why.
+
+    Args:
+        action: What to do.
+        why: For an event: why a Pod is deleted.
+        hold: What is waited for; None with WAIT when somebody else's Pod has the name.
+    """
+
+    action: Action
+    why: str = ""
+    hold: Hold | None = None
+
+
+def plan_session_manager(observed: ObservedCluster, intent: Intent, now: datetime) -> SessionManagerPlan:
+    """Decides what to do about the session manager, but for a stale one, which is the rollout's business."""
+    manager, pod = observed.session_manager, observed.session_manager_pod
+    if pod is not None and manager is None:
+        return _taken(pod, observed.owner)
+    if manager is None:
+        return _missing(observed, intent, now)
+    if manager.terminating:
+        return _terminating(manager, intent, now)
+    if intent.suspended:
+        return SessionManagerPlan(Action.DELETE, "suspended")
+    if manager.terminal:
+        return SessionManagerPlan(Action.DELETE, str(manager.trouble))
+    if intent.session_manager_stale(manager):
+        return SessionManagerPlan(Action.NOTHING)
+    if drift.metadata_patch(manager.pod, intent.desired.session_manager.pod(manager.name)) is not None:
+        return SessionManagerPlan(Action.REPAIR)
+    return SessionManagerPlan(Action.NOTHING)
+
+
+def is_predecessors(existing: KubernetesObject, owner: Identity) -> bool:
+    """Whether it belongs to an earlier FlameCluster of this name, and so is on its way to the garbage collector."""
+    controller = existing.controller
+    return (
+        controller is not None
+        and (controller.api_version, controller.kind, controller.name) == (API_VERSION, KIND, owner.name)
+        and controller.uid != owner.uid
+    )
+
+
+def _taken(pod: PodView, owner: Identity) -> SessionManagerPlan:
+    if not is_predecessors(pod, owner):
+        return SessionManagerPlan(Action.WAIT)
+    message = f'Pod "{pod.name}" of an earlier FlameCluster of this name is not gone yet'
+    return SessionManagerPlan(Action.WAIT, hold=Hold("NameNotFree", message))
+
+
+def _missing(observed: ObservedCluster, intent: Intent, now: datetime) -> SessionManagerPlan:
+    if intent.suspended:
+        # Nothing is going to be made under its name, which is how one without its label is found otherwise.
+        return SessionManagerPlan(Action.LOOK)
+    if not intent.config_map_current(observed):
+        return SessionManagerPlan(Action.WAIT, hold=Hold("ConfigMapNotReady"))
+    attempts = intent.session_manager_attempts
+    if attempts.next_attempt is not None and now < attempts.next_attempt:
+        message = (
+            f"session manager failed {attempts.failures} times in a row; "
+            f"next attempt at {attempts.next_attempt:%H:%M:%S} UTC"
+        )
+        return SessionManagerPlan(Action.WAIT, hold=Hold("BackOff", message, attempts.next_attempt))
+    return SessionManagerPlan(Action.CREATE)
+
+
+def _terminating(manager: Component, intent: Intent, now: datetime) -> SessionManagerPlan:
+    """Its name is needed, so patience has an end; `deletionTimestamp` already has the grace period in it."""
+    due = manager.pod.metadata.deletion_timestamp
+    patience = timedelta(seconds=intent.settings.force_delete_after_seconds)
+    until = due + patience if due is not None else now
+    forced = manager.pod.metadata.deletion_grace_period_seconds == 0
+    message = f'waiting for Pod "{manager.name}" to terminate'
+    if finalizers := manager.pod.metadata.finalizers:
+        message += f" (held by finalizer {', '.join(finalizers)})"
+    if until <= now and not forced:
+        return SessionManagerPlan(Action.FORCE_DELETE, "stuck terminating")
+    return SessionManagerPlan(Action.WAIT, hold=Hold("Terminating", message, None if forced else until))

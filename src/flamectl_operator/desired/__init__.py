@@ -1,0 +1,1 @@
+"""What should exist for a FlameCluster: pure functions from its spec to plain Kubernetes objects."""

@@ -1,0 +1,238 @@
+"""podPolicy: what a FlameCluster may ask of its Pods.
+
+The operator creates Pods with its own rights. Whoever may write a FlameCluster, but not Pods, must not get through a podTemplate
+or `env` what they could not have otherwise: other people's service accounts and Secrets, or the host. So everything of
+that kind is refused unless the operator's settings allow it, with the path of the field and the setting's name.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING, Any
+
+from flamectl_operator.api.validation import InvalidSpecError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec, SessionManagerSpec
+    from flamectl_operator.settings import PodPolicy
+
+#: Kinds of volumes that give no access to anything but what is the namespace's own, and hold no Secrets.
+HARMLESS_VOLUMES = frozenset({"configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim"})
+
+#: Capabilities and sysctls that the baseline Pod Security level allows to be added (pod-security-standards, "Baseline").
+BASELINE_CAPABILITIES = frozenset(
+    {
+        "AUDIT_WRITE",
+        "CHOWN",
+        "DAC_OVERRIDE",
+        "FOWNER",
+        "FSETID",
+        "KILL",
+        "MKNOD",
+        "NET_BIND_SERVICE",
+        "SETFCAP",
+        "SETGID",
+        "SETPCAP",
+        "SETUID",
+        "SYS_CHROOT",
+    }
+)
+BASELINE_SYSCTLS = frozenset(
+    {
+        "kernel.shm_rmid_forced",
+        "net.ipv4.ip_local_port_range",
+        "net.ipv4.ip_local_reserved_ports",
+        "net.ipv4.ip_unprivileged_port_start",
+        "net.ipv4.ping_group_range",
+        "net.ipv4.tcp_fin_timeout",
+        "net.ipv4.tcp_keepalive_intvl",
+        "net.ipv4.tcp_keepalive_probes",
+        "net.ipv4.tcp_keepalive_time",
+        "net.ipv4.tcp_rmem",
+        "net.ipv4.tcp_syncookies",
+        "net.ipv4.tcp_wmem",
+    }
+)
+BASELINE_SELINUX_TYPES = frozenset(
+    {"", "container_engine_t", "container_init_t", "container_kvm_t", "container_t", "container_user_t"}
+)
+_APPARMOR_PREFIX = "container.apparmor.security.beta.kubernetes.io/"
+_CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
+
+
+def check_pod_policy(spec: FlameClusterSpec, policy: PodPolicy) -> None:
+    """Refuses a spec that asks for more than the policy allows.
+
+    Raises:
+        InvalidSpecError: It does; each problem names the field and the setting that would allow it.
+    """
+    problems = [
+        *_component("spec.sessionManager", spec.session_manager, policy),
+        *_component("spec.executorManager", spec.executor_manager, policy),
+    ]
+    if problems:
+        raise InvalidSpecError(tuple(problems))
+
+
+def _component(path: str, component: SessionManagerSpec | ExecutorManagerSpec, policy: PodPolicy) -> Iterator[Problem]:
+    yield from _env(f"{path}.env", [variable.model_dump(by_alias=True) for variable in component.env], policy)
+    template = component.pod_template or {}
+    yield from _annotations(f"{path}.podTemplate.metadata.annotations", _object(template.get("metadata")), policy)
+    pod, path = _object(template.get("spec")), f"{path}.podTemplate.spec"
+    yield from _pod(path, pod, policy)
+    yield from _pod_security(f"{path}.securityContext", _object(pod.get("securityContext")), policy)
+    for index, volume in enumerate(_objects(pod.get("volumes"))):
+        yield from _volume(f"{path}.volumes[{index}]", volume, policy)
+    for field in _CONTAINER_LISTS:
+        for index, container in enumerate(_objects(pod.get(field))):
+            yield from _container(f"{path}.{field}[{index}]", container, policy)
+
+
+def _annotations(path: str, metadata: dict[str, Any], policy: PodPolicy) -> Iterator[Problem]:
+    """AppArmor was set by annotations before it had a field, and they still count."""
+    for key, value in sorted(_object(metadata.get("annotations")).items()):
+        confined = value == "runtime/default" or str(value).startswith("localhost/")
+        if key.startswith(_APPARMOR_PREFIX) and not confined and not policy.privileged:
+            yield _refused(f"{path}[{key}]", "privileged")
+
+
+def _pod(path: str, pod: dict[str, Any], policy: PodPolicy) -> Iterator[Problem]:
+    for field in ("serviceAccountName", "serviceAccount"):
+        if pod.get(field) not in (None, "", "default"):
+            yield from _named(f"{path}.{field}", pod[field], policy.service_accounts, "serviceAccounts")
+    if pod.get("automountServiceAccountToken") and not policy.token_mounts:
+        yield _refused(f"{path}.automountServiceAccountToken", "tokenMounts")
+    for field in ("hostPID", "hostIPC", "hostNetwork"):
+        if pod.get(field) and not policy.host_namespaces:
+            yield _refused(f"{path}.{field}", "hostNamespaces")
+    if pod.get("priorityClassName"):
+        name = pod["priorityClassName"]
+        yield from _named(f"{path}.priorityClassName", name, policy.priority_classes, "priorityClasses")
+    if pod.get("priority") is not None and "*" not in policy.priority_classes:
+        yield _refused(f"{path}.priority", "priorityClasses")
+    if pod.get("runtimeClassName"):
+        yield from _named(f"{path}.runtimeClassName", pod["runtimeClassName"], policy.runtime_classes, "runtimeClasses")
+    if pod.get("nodeName") and not policy.node_names:
+        yield _refused(f"{path}.nodeName", "nodeNames")
+
+
+def _volume(path: str, volume: dict[str, Any], policy: PodPolicy) -> Iterator[Problem]:
+    for kind in sorted(volume.keys() - {"name"} - HARMLESS_VOLUMES):
+        source = _object(volume[kind])
+        if kind == "hostPath":
+            yield from _host_path(f"{path}.hostPath.path", str(source.get("path", "")), policy)
+        elif kind == "secret":
+            yield from _named(f"{path}.secret.secretName", source.get("secretName"), policy.secrets, "secrets")
+        elif kind == "projected":
+            yield from _projected(f"{path}.projected", source, policy)
+        elif kind == "csi":
+            reference = _object(source.get("nodePublishSecretRef"))
+            if reference:
+                where = f"{path}.csi.nodePublishSecretRef.name"
+                yield from _named(where, reference.get("name"), policy.secrets, "secrets")
+        elif not policy.privileged:
+            yield _refused(f"{path}.{kind}", "privileged")
+
+
+def _host_path(path: str, directory: str, policy: PodPolicy) -> Iterator[Problem]:
+    normal = posixpath.normpath(directory)
+    roots = [posixpath.normpath(root) for root in policy.host_paths]
+    inside = any(normal == root or normal.startswith(root.rstrip("/") + "/") for root in roots)
+    if ".." in directory.split("/") or not (inside or "*" in policy.host_paths):
+        yield _refused(path, "hostPaths")
+
+
+def _projected(path: str, source: dict[str, Any], policy: PodPolicy) -> Iterator[Problem]:
+    if not policy.projected_volumes:
+        yield _refused(path, "projectedVolumes")
+        return
+    for index, entry in enumerate(_objects(source.get("sources"))):
+        if "serviceAccountToken" in entry and not policy.token_mounts:
+            yield _refused(f"{path}.sources[{index}].serviceAccountToken", "tokenMounts")
+        if "secret" in entry:
+            name = _object(entry["secret"]).get("name")
+            yield from _named(f"{path}.sources[{index}].secret.name", name, policy.secrets, "secrets")
+
+
+def _container(path: str, container: dict[str, Any], policy: PodPolicy) -> Iterator[Problem]:
+    yield from _env(f"{path}.env", _objects(container.get("env")), policy)
+    for index, source in enumerate(_objects(container.get("envFrom"))):
+        if "secretRef" in source:
+            name = _object(source["secretRef"]).get("name")
+            yield from _named(f"{path}.envFrom[{index}].secretRef.name", name, policy.secrets, "secrets")
+    for index, port in enumerate(_objects(container.get("ports"))):
+        if port.get("hostPort") and not policy.host_namespaces:
+            yield _refused(f"{path}.ports[{index}].hostPort", "hostNamespaces")
+    if not policy.privileged:
+        yield from _container_security(f"{path}.securityContext", _object(container.get("securityContext")))
+        yield from _probed_hosts(path, container)
+    yield from _pod_security(f"{path}.securityContext", _object(container.get("securityContext")), policy)
+
+
+def _env(path: str, env: Sequence[dict[str, Any]], policy: PodPolicy) -> Iterator[Problem]:
+    for index, variable in enumerate(env):
+        reference = _object(_object(variable.get("valueFrom")).get("secretKeyRef"))
+        if reference:
+            where = f"{path}[{index}].valueFrom.secretKeyRef.name"
+            yield from _named(where, reference.get("name"), policy.secrets, "secrets")
+
+
+def _container_security(path: str, context: dict[str, Any]) -> Iterator[Problem]:
+    if context.get("privileged"):
+        yield _refused(f"{path}.privileged", "privileged")
+    if context.get("procMount") not in (None, "Default"):
+        yield _refused(f"{path}.procMount", "privileged")
+    added = _object(context.get("capabilities")).get("add") or []
+    if not isinstance(added, list) or not BASELINE_CAPABILITIES.issuperset(map(str, added)):
+        yield _refused(f"{path}.capabilities.add", "privileged")
+
+
+def _pod_security(path: str, context: dict[str, Any], policy: PodPolicy) -> Iterator[Problem]:
+    """What Pods' and containers' security contexts have in common, and the Pod's sysctls."""
+    if policy.privileged:
+        return
+    for field in ("seccompProfile", "appArmorProfile"):
+        if _object(context.get(field)).get("type") == "Unconfined":
+            yield _refused(f"{path}.{field}.type", "privileged")
+    options = _object(context.get("seLinuxOptions"))
+    if str(options.get("type") or "") not in BASELINE_SELINUX_TYPES or options.get("user") or options.get("role"):
+        yield _refused(f"{path}.seLinuxOptions", "privileged")
+    if _object(context.get("windowsOptions")).get("hostProcess"):
+        yield _refused(f"{path}.windowsOptions.hostProcess", "privileged")
+    for index, sysctl in enumerate(_objects(context.get("sysctls"))):
+        if str(sysctl.get("name")) not in BASELINE_SYSCTLS:
+            yield _refused(f"{path}.sysctls[{index}].name", "privileged")
+
+
+def _probed_hosts(path: str, container: dict[str, Any]) -> Iterator[Problem]:
+    """Probes and hooks of another host than the Pod make the kubelet a way into networks that the author cannot reach."""
+    lifecycle = _object(container.get("lifecycle"))
+    handlers = {
+        **{probe: _object(container.get(probe)) for probe in ("startupProbe", "readinessProbe", "livenessProbe")},
+        **{f"lifecycle.{hook}": _object(lifecycle.get(hook)) for hook in ("postStart", "preStop")},
+    }
+    for name, handler in handlers.items():
+        for action in ("httpGet", "tcpSocket"):
+            if _object(handler.get(action)).get("host"):
+                yield _refused(f"{path}.{name}.{action}.host", "privileged")
+
+
+def _named(path: str, name: object, allowed: Sequence[str], setting: str) -> Iterator[Problem]:
+    if name not in allowed and "*" not in allowed:
+        yield Problem(path, f'"{name}" is not among what the operator\'s setting flame.podPolicy.{setting} allows')
+
+
+def _refused(path: str, setting: str) -> Problem:
+    return Problem(path, f"is not allowed by the operator's setting flame.podPolicy.{setting}")
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """Only what is an object can be looked into; what should be one and is not is refused by the API server."""
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    """Likewise for lists; entries keep their index."""
+    return [_object(entry) for entry in value] if isinstance(value, list) else []

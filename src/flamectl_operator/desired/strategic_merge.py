@@ -1,0 +1,74 @@
+"""Strategic merge of Pod specs: lists whose entries have a key merge by that key, other lists are replaced.
+
+The keys are those that Kubernetes declares (`x-kubernetes-patch-merge-key` in its OpenAPI description). Directives
+(`$patch` and the like) are not supported: a podTemplate adds and sets, it does not delete. Where a field is one of several
+(a variable's value or its source, a volume's kind, a probe's handler) the patch's choice takes the place of the base's,
+which Kubernetes' own merge leaves to directives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: Merge key of each list of a Pod spec that has one, by the name of the field.
+MERGE_KEYS = {
+    "containers": "name",
+    "initContainers": "name",
+    "ephemeralContainers": "name",
+    "volumes": "name",
+    "imagePullSecrets": "name",
+    "hostAliases": "ip",
+    "topologySpreadConstraints": "topologyKey",
+    "schedulingGates": "name",
+    "resourceClaims": "name",
+    "env": "name",
+    "ports": "containerPort",
+    "volumeMounts": "mountPath",
+    "volumeDevices": "devicePath",
+}
+
+#: Keyed lists whose entries are unions as a whole: an entry of the patch replaces the one of its name.
+REPLACED_ENTRIES = frozenset({"env", "volumes"})
+
+_PROBES = frozenset({"startupProbe", "readinessProbe", "livenessProbe"})
+_PROBE_HANDLERS = frozenset({"exec", "grpc", "httpGet", "tcpSocket"})
+
+
+def strategic_merge(base: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """`base` with `patch` merged into it; neither is changed. A null in the patch removes the field.
+
+    Entries of keyed lists keep the order of `base`; new ones are appended in the order of `patch`.
+    """
+    merged = dict(base)
+    for field, value in patch.items():
+        current = merged.get(field)
+        if value is None:
+            merged.pop(field, None)
+        elif isinstance(value, dict) and isinstance(current, dict):
+            kept = _without_handler(current) if field in _PROBES and _PROBE_HANDLERS & value.keys() else current
+            merged[field] = strategic_merge(kept, value)
+        elif isinstance(value, list) and isinstance(current, list) and field in MERGE_KEYS:
+            merged[field] = _merge_lists(field, current, value)
+        else:
+            merged[field] = value
+    return merged
+
+
+def _merge_lists(field: str, base: list[dict[str, Any]], patch: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    key = MERGE_KEYS[field]
+    if not all(isinstance(_key(entry, key), (str, int)) for entry in patch):
+        return patch  # not what Kubernetes knows there; it will say so
+    merged = {entry.get(key): entry for entry in base}
+    for entry in patch:
+        name = entry.get(key)
+        current = {} if field in REPLACED_ENTRIES else merged.get(name, {})
+        merged[name] = strategic_merge(current, entry)
+    return list(merged.values())
+
+
+def _without_handler(probe: dict[str, Any]) -> dict[str, Any]:
+    return {field: value for field, value in probe.items() if field not in _PROBE_HANDLERS}
+
+
+def _key(entry: Any, key: str) -> Any:
+    return entry.get(key) if isinstance(entry, dict) else None

@@ -1,0 +1,396 @@
+"""FlameClusters and their children as the domain rooms see them, with as few words as a test needs."""
+
+from __future__ import annotations
+
+import functools
+from copy import deepcopy
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import msgspec
+
+from flamectl_operator.api.constants import (
+    CLUSTER_LABEL,
+    EXECUTOR_MANAGER,
+    RENDERED_ANNOTATION,
+    REVISION_ANNOTATION,
+    SESSION_MANAGER,
+    SESSION_MANAGER_ANNOTATION,
+    WAIT_CONTAINER,
+)
+from flamectl_operator.api.validation import parse_spec
+from flamectl_operator.decisions.attempts import Attempts
+from flamectl_operator.decisions.intent import Intent
+from flamectl_operator.desired.cluster import DesiredCluster
+from flamectl_operator.desired.config_map import config_map as config_map_manifest
+from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.kube.views import (
+    ConfigMapView,
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+    KubernetesObject,
+    ManagedFieldsEntry,
+    ObjectMeta,
+    OwnerReference,
+    PodCondition,
+    PodSpec,
+    PodStatus,
+    PodView,
+    ServiceView,
+)
+from flamectl_operator.observed.cluster import Executor, ObservedCluster, Views
+from flamectl_operator.settings import FlameSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from flamectl_operator.api.flamecluster import FlameClusterSpec
+
+V = TypeVar("V", bound=KubernetesObject)
+
+NOW = datetime(2025, 6, 1, 12, 0, 0, tzinfo=UTC)
+OWNER = Identity("my-flame", "default", "owner-uid")
+SETTINGS = FlameSettings()
+MINIMAL: dict[str, Any] = {
+    "sessionManager": {"image": "xflops/flame-session-manager:v0.6.0"},
+    "executorManager": {"image": "xflops/flame-executor-manager:v0.6.0"},
+}
+
+
+def ago(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
+def later(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+# --- What is asked for -------------------------------------------------------------------------------------------------
+
+
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with `changes` put into it, however deep; neither is changed."""
+    result = deepcopy(dict(base))
+    for key, value in changes.items():
+        current = result.get(key)
+        result[key] = merged(current, value) if isinstance(current, dict) and isinstance(value, dict) else value
+    return result
+
+
+def raw_spec(changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    return merged(MINIMAL, changes or {})
+
+
+def spec(changes: Mapping[str, Any] | None = None) -> FlameClusterSpec:
+    return parse_spec(raw_spec(changes), OWNER.name)
+
+
+def session_template(pod_spec: dict[str, Any], **metadata: dict[str, str]) -> dict[str, Any]:
+    return {"sessionManager": {"podTemplate": {"spec": pod_spec, "metadata": metadata}}}
+
+
+def executor_template(pod_spec: dict[str, Any], **metadata: dict[str, str]) -> dict[str, Any]:
+    return {"executorManager": {"podTemplate": {"spec": pod_spec, "metadata": metadata}}}
+
+
+def replicas(count: int, **strategy: Any) -> dict[str, Any]:
+    """Changes of a spec: how many executors, and the update strategy if it matters."""
+    changes: dict[str, Any] = {"replicas": count}
+    if strategy:
+        changes["updateStrategy"] = strategy
+    return {"executorManager": changes}
+
+
+def rolling(count: int, unavailable: int | str, surge: int | str) -> dict[str, Any]:
+    limits = {"maxUnavailable": unavailable, "maxSurge": surge}
+    return replicas(count, type="RollingUpdate", rollingUpdate=limits)
+
+
+@functools.cache
+def _plain() -> DesiredCluster:
+    return DesiredCluster.of(OWNER, spec(), SETTINGS)
+
+
+def desired(
+    changes: Mapping[str, Any] | None = None, owner: Identity = OWNER, settings: FlameSettings = SETTINGS
+) -> DesiredCluster:
+    if changes is None and owner is OWNER and settings is SETTINGS:
+        return _plain()
+    return DesiredCluster.of(owner, spec(changes), settings)
+
+
+def intent(
+    changes: Mapping[str, Any] | None = None,
+    *,
+    suspended: bool = False,
+    config_generation: int = 1,
+    session_manager_attempts: Attempts | None = None,
+    executor_attempts: Attempts | None = None,
+    settings: FlameSettings = SETTINGS,
+) -> Intent:
+    wanted = desired(changes, settings=settings)
+    return Intent(
+        desired=wanted,
+        settings=settings,
+        suspended=suspended,
+        config_generation=config_generation,
+        session_manager_attempts=session_manager_attempts or Attempts(wanted.session_manager.revision),
+        executor_attempts=executor_attempts or Attempts(wanted.executor.revision),
+    )
+
+
+# --- What is there -----------------------------------------------------------------------------------------------------
+
+
+def view(kind: type[V], manifest: Mapping[str, Any], **metadata: Any) -> V:
+    """An object as it was written, and as the API server gives it back."""
+    stored = {"uid": f"uid-{manifest['metadata']['name']}", "resourceVersion": "1", **metadata}
+    return msgspec.convert(merged(manifest, {"metadata": stored}), kind)
+
+
+def controller_reference(uid: str = OWNER.uid, kind: str = "FlameCluster", name: str = OWNER.name) -> OwnerReference:
+    return OwnerReference("flame.xflops.io/v1alpha1", kind, name, uid, controller=True, block_owner_deletion=True)
+
+
+def waiting(name: str, reason: str = "PodInitializing", message: str = "", restarts: int = 0) -> ContainerStatus:
+    return ContainerStatus(
+        name, restart_count=restarts, state=ContainerState(waiting=ContainerStateWaiting(reason, message))
+    )
+
+
+def running(name: str, *, ready: bool = True, restarts: int = 0) -> ContainerStatus:
+    state = ContainerState(running=ContainerStateRunning(ago(1000)))
+    return ContainerStatus(name, ready=ready, restart_count=restarts, state=state)
+
+
+def ended(
+    name: str,
+    exit_code: int = 1,
+    reason: str = "Error",
+    message: str = "",
+    finished_at: datetime | None = None,
+    *,
+    restarts: int = 0,
+) -> ContainerStatus:
+    state = ContainerState(terminated=ContainerStateTerminated(exit_code, reason, message, finished_at))
+    return ContainerStatus(name, restart_count=restarts, state=state)
+
+
+def condition(
+    kind: str, status: str, reason: str = "", message: str = "", since: datetime | None = None
+) -> PodCondition:
+    return PodCondition(kind, status, reason, message, since)
+
+
+UNSCHEDULABLE = condition("PodScheduled", "False", "Unschedulable", "0/20 nodes are available: Insufficient cpu.")
+
+
+def pod(
+    name: str = "my-flame-executor-manager-0",
+    *,
+    phase: str = "Running",
+    reason: str = "",
+    message: str = "",
+    node: str = "node-1",
+    conditions: Iterable[PodCondition] = (),
+    init: Iterable[ContainerStatus] = (),
+    containers: Iterable[ContainerStatus] = (),
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    owner: OwnerReference | None = None,
+    uid: str = "",
+    terminating_since: datetime | None = None,
+    grace: int | None = None,
+    finalizers: tuple[str, ...] = (),
+    created: datetime | None = None,
+    written: datetime | None = None,
+) -> PodView:
+    metadata = ObjectMeta(
+        name=name,
+        namespace=OWNER.namespace,
+        uid=uid or f"uid-{name}",
+        resource_version="1",
+        creation_timestamp=created or ago(3600),
+        deletion_timestamp=terminating_since,
+        deletion_grace_period_seconds=grace,
+        labels=dict(labels or {}),
+        annotations=dict(annotations or {}),
+        owner_references=() if owner is None else (owner,),
+        finalizers=finalizers,
+        managed_fields=() if written is None else (ManagedFieldsEntry(written),),
+    )
+    status = PodStatus(phase, reason, message, tuple(conditions), tuple(init), tuple(containers))
+    return PodView(metadata=metadata, spec=PodSpec(node), status=status)
+
+
+#: What a Pod is up to.
+PodState = Literal[
+    "unscheduled", "unschedulable", "pending", "waiting", "starting", "ready", "crashing", "failed", "succeeded", "half"
+]
+TERMINAL_STATES = ("failed", "succeeded", "half")
+PULLING = "Back-off pulling image"
+
+
+def _status(state: PodState, main: str, init: str, since: datetime, restarts: int) -> dict[str, Any]:
+    """Arguments of `pod`.
+
+    `waiting` is in its init container, `starting` runs but is not ready, `crashing` cannot pull its image, `half` has lost
+    its main container while a sidecar lives on.
+    """
+    ready = condition("Ready", "True", since=since)
+    unready = condition("Ready", "False", "ContainersNotReady", since=since)
+    init_done = (ended(init, 0, "Completed"),) if init else ()
+    table: dict[PodState, dict[str, Any]] = {
+        "unscheduled": {"phase": "Pending", "node": ""},
+        "unschedulable": {"phase": "Pending", "node": "", "conditions": [UNSCHEDULABLE]},
+        "pending": {"phase": "Pending", "conditions": [unready], "containers": [waiting(main)]},
+        "waiting": {
+            "phase": "Pending",
+            "conditions": [unready],
+            "init": [running(init)] if init else [],
+            "containers": [waiting(main)],
+        },
+        "starting": {
+            "conditions": [unready],
+            "init": init_done,
+            "containers": [running(main, ready=False, restarts=restarts)],
+        },
+        "ready": {"conditions": [ready], "init": init_done, "containers": [running(main, restarts=restarts)]},
+        "crashing": {
+            "phase": "Pending",
+            "conditions": [unready],
+            "init": init_done,
+            "containers": [waiting(main, "ImagePullBackOff", PULLING, restarts)],
+        },
+        "failed": {
+            "phase": "Failed",
+            "conditions": [unready],
+            "containers": [ended(main, 1, finished_at=since, restarts=restarts)],
+        },
+        "succeeded": {
+            "phase": "Succeeded",
+            "conditions": [unready],
+            "containers": [ended(main, 0, "Completed", finished_at=since, restarts=restarts)],
+        },
+        "half": {
+            "conditions": [unready],
+            "containers": [ended(main, 1, finished_at=since, restarts=restarts), running("sidecar")],
+        },
+    }
+    return table[state]
+
+
+def session_manager(
+    state: PodState = "ready",
+    *,
+    wanted: DesiredCluster | None = None,
+    revision: str | None = None,
+    restarts: int = 0,
+    since: datetime | None = None,
+    **changes: Any,
+) -> PodView:
+    template = (wanted or desired()).session_manager
+    manifest = template.pod(f"{OWNER.name}-{SESSION_MANAGER}")
+    metadata = manifest["metadata"]
+    annotations = metadata["annotations"] | ({} if revision is None else {REVISION_ANNOTATION: revision})
+    arguments = {
+        "name": metadata["name"],
+        "labels": metadata["labels"],
+        "annotations": annotations,
+        "owner": controller_reference(),
+        "uid": "sm-uid",
+        **_status(state, SESSION_MANAGER, "", since or ago(3600), restarts),
+        **changes,
+    }
+    return pod(**arguments)
+
+
+#: The life of the session manager that `session_manager()` is.
+LIFE = "sm-uid.0"
+
+
+def executor_pod(
+    executor_id: int = 0,
+    state: PodState = "ready",
+    *,
+    wanted: DesiredCluster | None = None,
+    revision: str | None = None,
+    rendered: str | None = None,
+    life: str = LIFE,
+    since: datetime | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **changes: Any,
+) -> PodView:
+    template = (wanted or desired()).executor
+    given = {REVISION_ANNOTATION: revision, RENDERED_ANNOTATION: rendered}
+    marks = {key: value for key, value in given.items() if value is not None}
+    manifest = template.pod(f"{OWNER.name}-{EXECUTOR_MANAGER}-{executor_id}", {SESSION_MANAGER_ANNOTATION: life})
+    metadata = manifest["metadata"]
+    arguments = {
+        "name": metadata["name"],
+        "labels": metadata["labels"],
+        "annotations": {**metadata["annotations"], **marks, **(annotations or {})},
+        "owner": controller_reference(),
+        **_status(state, EXECUTOR_MANAGER, WAIT_CONTAINER, since or ago(3600), 0),
+        **changes,
+    }
+    return pod(**arguments)
+
+
+def terminating(view_: PodView, since: datetime = NOW) -> PodView:
+    metadata = msgspec.structs.replace(
+        view_.metadata,
+        deletion_timestamp=since,
+        deletion_grace_period_seconds=SETTINGS.termination_grace_period_seconds,
+    )
+    return msgspec.structs.replace(view_, metadata=metadata)
+
+
+def executor(executor_id: int = 0, state: PodState = "ready", **changes: Any) -> Executor:
+    return Executor(executor_pod(executor_id, state, **changes), EXECUTOR_MANAGER, executor_id)
+
+
+def config_map_view(wanted: Intent | None = None, **metadata: Any) -> ConfigMapView:
+    return view(ConfigMapView, (wanted or intent()).config_map, **metadata)
+
+
+def service_views(wanted: DesiredCluster | None = None) -> tuple[ServiceView, ...]:
+    return tuple(view(ServiceView, manifest) for manifest in (wanted or desired()).services)
+
+
+_AS_WANTED: Any = object()
+
+
+@functools.cache
+def _config_map_as_wanted(text: str, generation: int) -> ConfigMapView:
+    return view(ConfigMapView, config_map_manifest(OWNER, text, generation))
+
+
+@functools.cache
+def _services_as_wanted() -> tuple[ServiceView, ...]:
+    return service_views()
+
+
+def observed(
+    *pods: PodView,
+    wanted: Intent | None = None,
+    config_map: ConfigMapView | None = _AS_WANTED,
+    services: Iterable[ServiceView] = _AS_WANTED,
+) -> ObservedCluster:
+    """A snapshot in which ConfigMap and Services are as wanted unless said otherwise, and the Pods are those given."""
+    if config_map is _AS_WANTED:
+        wanted = wanted or intent()
+        config_map = _config_map_as_wanted(wanted.desired.config_text, wanted.config_generation)
+    return ObservedCluster.of(
+        OWNER,
+        Views(config_map, _services_as_wanted() if services is _AS_WANTED else tuple(services), pods),
+    )
+
+
+def foreign_pod(name: str, **changes: Any) -> PodView:
+    """Somebody else's Pod with a name and the label of ours."""
+    arguments = {"labels": {CLUSTER_LABEL: OWNER.name}, **changes}
+    return pod(name, **arguments)

@@ -1,0 +1,261 @@
+"""Backoff of replacements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flamectl_operator.decisions.attempts import Attempts, count_executors, count_session_manager, forgiven_at
+from flamectl_operator.settings import FlameSettings
+from tests.unit.builders import (
+    NOW,
+    SETTINGS,
+    ago,
+    desired,
+    executor,
+    executor_pod,
+    later,
+    observed,
+    session_manager,
+    terminating,
+)
+
+if TYPE_CHECKING:
+    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.observed.cluster import Executor, ObservedCluster
+
+SM_REVISION = desired().session_manager.revision
+EX_REVISION = desired().executor.revision
+
+
+def _session_manager(before: Attempts, *views: PodView, now: datetime = NOW, revision: str = SM_REVISION) -> Attempts:
+    return count_session_manager(before, observed(*views), revision, now, SETTINGS)
+
+
+def _executors(
+    before: Attempts,
+    found: ObservedCluster,
+    *,
+    replicas: int = 3,
+    next_id: int = 3,
+    now: datetime = NOW,
+    revision: str = EX_REVISION,
+    settings: FlameSettings = SETTINGS,
+) -> Attempts:
+    return count_executors(before, found, revision, replicas=replicas, next_id=next_id, now=now, settings=settings)
+
+
+# --- The session manager -----------------------------------------------------------------------------------------------
+
+
+def test_the_first_failure_is_replaced_at_once() -> None:
+    after = _session_manager(Attempts(SM_REVISION), session_manager("failed"))
+
+    assert after == Attempts(SM_REVISION, failures=1, next_attempt=None, last_failure="sm-uid")
+
+
+def test_waits_double_from_ten_seconds_to_five_minutes() -> None:
+    attempts, waits = Attempts(SM_REVISION), []
+    for number in range(9):
+        attempts = _session_manager(attempts, session_manager("failed", uid=f"uid-{number}"))
+        waits.append((attempts.next_attempt - NOW).total_seconds() if attempts.next_attempt else 0)
+
+    assert waits == [0, 10, 20, 40, 80, 160, 300, 300, 300]
+    assert attempts.failures == 9
+
+
+def test_the_waits_are_a_setting() -> None:
+    settings = FlameSettings(backoff_base_seconds=1, backoff_limit_seconds=3)
+    attempts, waits = Attempts(SM_REVISION), []
+    for number in range(5):
+        found = observed(session_manager("failed", uid=f"uid-{number}"))
+        attempts = count_session_manager(attempts, found, SM_REVISION, NOW, settings)
+        waits.append((attempts.next_attempt - NOW).total_seconds() if attempts.next_attempt else 0)
+
+    assert waits == [0, 1, 2, 3, 3]
+
+
+def test_a_year_of_failures_does_not_overflow() -> None:
+    after = _session_manager(Attempts(SM_REVISION, failures=2_000_000), session_manager("failed"))
+
+    assert after.next_attempt == later(300)
+
+
+def test_the_next_attempt_is_a_time_that_the_status_can_hold() -> None:
+    now = NOW + timedelta(microseconds=1)
+    after = _session_manager(Attempts(SM_REVISION, failures=1), session_manager("failed"), now=now)
+
+    assert after.next_attempt == later(11)
+
+
+def test_one_failure_is_counted_once_however_often_a_pass_is_repeated() -> None:
+    once = _session_manager(Attempts(SM_REVISION, failures=1), session_manager("failed"))
+
+    assert _session_manager(once, session_manager("failed"), now=later(60)) == once
+
+
+@pytest.mark.parametrize(
+    "views",
+    [
+        pytest.param([], id="none there"),
+        pytest.param([session_manager("starting")], id="starting"),
+        pytest.param([session_manager("crashing")], id="the kubelet retries"),
+        pytest.param([session_manager("ready", since=ago(599))], id="ready for less than ten minutes"),
+        pytest.param([terminating(session_manager("failed"))], id="failed and on its way out"),
+        pytest.param([session_manager("failed", revision="old")], id="failed, but of another revision"),
+        pytest.param([session_manager("ready", revision="old", since=ago(9999))], id="another revision is well"),
+        pytest.param([session_manager("failed", owner=None)], id="somebody else's"),
+    ],
+)
+def test_what_is_no_failure_and_no_recovery_changes_nothing(views: list[PodView]) -> None:
+    before = Attempts(SM_REVISION, failures=3, next_attempt=later(20), last_failure="before")
+
+    assert _session_manager(before, *views) == before
+
+
+def test_failures_are_forgotten_when_it_has_been_ready_for_ten_minutes() -> None:
+    before = Attempts(SM_REVISION, failures=3, next_attempt=ago(600), last_failure="before")
+    after = _session_manager(before, session_manager("ready", since=ago(600)))
+
+    assert after == replace(before, failures=0, next_attempt=None)
+
+
+def test_a_new_revision_starts_afresh() -> None:
+    before = Attempts("old", failures=7, next_attempt=later(300), last_failure="before")
+
+    assert _session_manager(before) == Attempts(SM_REVISION, last_failure="before")
+
+
+def test_a_failure_of_the_new_revision_is_its_first() -> None:
+    before = Attempts("old", failures=7, next_attempt=later(300), last_failure="before")
+    after = _session_manager(before, session_manager("failed"))
+
+    assert (after.failures, after.next_attempt) == (1, None)
+
+
+# --- Executors ---------------------------------------------------------------------------------------------------------
+
+
+def _wave(first: int, count: int) -> ObservedCluster:
+    return observed(*(executor_pod(number, "failed") for number in range(first, first + count)))
+
+
+def test_executors_that_fail_together_are_one_failure() -> None:
+    after = _executors(Attempts(EX_REVISION), _wave(0, 3))
+
+    assert after == Attempts(EX_REVISION, failures=1, next_attempt=None, attempt_id=3)
+
+
+def test_stragglers_of_the_same_wave_are_not_counted_again() -> None:
+    first = _executors(Attempts(EX_REVISION), observed(executor_pod(0, "failed"), executor_pod(1), executor_pod(2)))
+
+    assert _executors(first, _wave(0, 3), next_id=4) == first
+
+
+def test_replacements_that_fail_wait_longer_and_longer() -> None:
+    attempts, waits, next_id = Attempts(EX_REVISION), [], 3
+    for _ in range(8):
+        attempts = _executors(attempts, _wave(next_id - 3, 3), next_id=next_id)
+        repeated = _executors(attempts, _wave(next_id - 3, 3), next_id=next_id, now=later(5))
+        assert repeated == attempts
+        waits.append((attempts.next_attempt - NOW).total_seconds() if attempts.next_attempt else 0)
+        next_id += 3
+
+    assert waits == [0, 10, 20, 40, 80, 160, 300, 300]
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(observed(), id="none there"),
+        pytest.param(observed(executor_pod(3), executor_pod(4)), id="fewer than wanted"),
+        pytest.param(observed(*(executor_pod(n, "crashing") for n in (3, 4, 5))), id="the kubelet retries"),
+        pytest.param(observed(*(executor_pod(n, since=ago(599)) for n in (3, 4, 5))), id="ready for a short while"),
+        pytest.param(
+            observed(executor_pod(3), executor_pod(4), executor_pod(5, since=ago(1))),
+            id="one is ready for a short while",
+        ),
+        pytest.param(observed(executor_pod(2, "failed")), id="counted before"),
+        pytest.param(observed(executor_pod(3, "failed", revision="old")), id="of another revision"),
+        pytest.param(observed(terminating(executor_pod(3, "failed"))), id="on its way out"),
+    ],
+)
+def test_what_is_no_failure_of_a_replacement_and_no_recovery_changes_nothing(found: ObservedCluster) -> None:
+    before = Attempts(EX_REVISION, failures=3, next_attempt=later(20), attempt_id=3)
+
+    assert _executors(before, found, next_id=6) == before
+
+
+def test_failures_of_executors_are_forgotten_when_all_have_been_ready_for_ten_minutes() -> None:
+    before = Attempts(EX_REVISION, failures=3, next_attempt=later(20), attempt_id=3)
+    after = _executors(before, observed(*(executor_pod(n, since=ago(600)) for n in (3, 4, 5))), next_id=6)
+
+    assert after == Attempts(EX_REVISION, attempt_id=6), "what ends now is no failure of those made to replace it"
+
+
+def test_where_no_executors_are_wanted_nothing_waits() -> None:
+    before = Attempts(EX_REVISION, failures=3, next_attempt=later(20), attempt_id=3)
+
+    assert _executors(before, _wave(3, 3), replicas=0) == Attempts(EX_REVISION, attempt_id=3)
+
+
+def test_a_new_revision_of_executors_starts_afresh() -> None:
+    before = Attempts("old", failures=7, next_attempt=later(300), attempt_id=9)
+
+    assert _executors(before, _wave(6, 3), revision="new", next_id=9) == Attempts("new", attempt_id=9)
+
+
+@pytest.mark.parametrize(
+    ("lived", "counts"), [(599, True), (600, False), (7200, False)], ids=["not yet stable", "just stable", "for hours"]
+)
+def test_an_executor_that_worked_for_a_while_is_no_replacement_that_failed(lived: int, *, counts: bool) -> None:
+    """Executors of a large cluster end now and then; that says nothing about those that take their place."""
+    gone = executor_pod(0, "failed", since=ago(3600 - lived))
+    after = _executors(Attempts(EX_REVISION), observed(gone, executor_pod(1), executor_pod(2)))
+
+    assert after.failures == (1 if counts else 0)
+
+
+def test_spot_nodes_that_come_and_go_put_nothing_off() -> None:
+    """Of twenty executors one is taken every five minutes, after more than an hour and a half of service."""
+    attempts, lifetime, interval, count = Attempts(EX_REVISION), 6000, 300, 20
+    for step in range(1, 120):
+        now = later(step * interval)
+        # The one that is taken was made `lifetime` ago, the others one after the other since then.
+        pods = [executor_pod(step - 1, "failed", since=now, created=now - timedelta(seconds=lifetime))]
+        for number in range(step, step + count):
+            born = now - timedelta(seconds=lifetime - (number - step + 1) * interval)
+            pods.append(executor_pod(number, "ready", since=born, created=born))
+        attempts = _executors(attempts, observed(*pods), replicas=count, next_id=step + count, now=now)
+
+    assert (attempts.failures, attempts.next_attempt) == (0, None)
+
+
+def test_a_clean_slate_counts_nothing_of_what_failed_before_it() -> None:
+    before = Attempts(EX_REVISION, failures=2, attempt_id=3)
+    cleared = _executors(before, _wave(3, 3), replicas=0, next_id=6)
+    again = _executors(cleared, _wave(3, 3), replicas=3, next_id=6)
+
+    assert again.failures == 0
+
+
+# --- When failures are forgotten ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("failures", "components", "time"),
+    [
+        pytest.param(0, [executor(0)], None, id="no failures"),
+        pytest.param(1, [], None, id="no Pods"),
+        pytest.param(1, [executor(0, "starting")], None, id="not ready"),
+        pytest.param(1, [executor(0), executor(1, "starting")], None, id="one not ready"),
+        pytest.param(1, [executor(0, since=ago(500)), executor(1, since=ago(100))], later(500), id="the latest counts"),
+    ],
+)
+def test_when_failures_will_be_forgotten(failures: int, components: list[Executor], time: datetime | None) -> None:
+    attempts = Attempts(EX_REVISION, failures=failures)
+
+    assert forgiven_at(attempts, components, SETTINGS) == time

@@ -1,0 +1,90 @@
+"""How often a status is said again that somebody else has written over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flamectl_operator.decisions.contradiction import (
+    FIRST_REPEAT,
+    LAST_REPEAT,
+    REMEMBERED,
+    Voice,
+    fingerprint,
+)
+
+OURS: dict[str, Any] = {"message": "ours", "conditions": [{"type": "Ready", "lastTransitionTime": "1"}]}
+THEIRS: dict[str, Any] = {"message": "theirs"}
+
+
+def _spoken(at: float = 0.0) -> Voice:
+    return Voice().spoke(OURS, {}, OURS, at)
+
+
+def test_what_nobody_wrote_over_is_said_at_once() -> None:
+    assert Voice().must_wait(OURS, {}, 0.0) == 0
+    assert Voice().must_wait(OURS, THEIRS, 0.0) == 0
+    assert _spoken().must_wait(THEIRS, OURS, 0.0) == 0
+
+
+def test_what_is_new_is_said_at_once_whoever_wrote_last() -> None:
+    assert _spoken().must_wait({"message": "news"}, THEIRS, 0.1) == 0
+
+
+def test_what_was_said_a_while_ago_is_said_again_at_once() -> None:
+    """Somebody edits a status by hand: it is put right."""
+    assert _spoken().must_wait(OURS, THEIRS, 100.0) == 0
+
+
+def test_the_same_is_said_again_after_longer_and_longer_waits() -> None:
+    voice, now, waits = _spoken(), 0.0, []
+    for _ in range(12):
+        now += 0.01
+        waits.append(round(voice.must_wait(OURS, THEIRS, now) + 0.01, 6))
+        now += waits[-1]
+        voice = voice.spoke(OURS, THEIRS, OURS, now - 0.01)
+        now -= 0.01
+
+    assert waits[:3] == [FIRST_REPEAT, 2 * FIRST_REPEAT, 4 * FIRST_REPEAT]
+    assert waits[-1] == LAST_REPEAT
+    assert waits == sorted(waits)
+
+
+def test_wavering_between_a_few_statuses_is_no_news() -> None:
+    other = {**OURS, "message": "ours as well"}
+    voice = _spoken().spoke(other, THEIRS, other, 1.0)
+    assert voice.must_wait(OURS, THEIRS, 1.0) == FIRST_REPEAT
+
+
+def test_when_conditions_changed_says_nothing() -> None:
+    again = {**OURS, "conditions": [{"type": "Ready", "lastTransitionTime": "2"}]}
+    assert fingerprint(again) == fingerprint(OURS)
+    assert _spoken().must_wait(again, THEIRS, 0.0) == FIRST_REPEAT
+
+
+def test_agreeing_with_another_is_no_contradiction() -> None:
+    """It said the same before we did; then it changes back to what we said earlier."""
+    voice = _spoken().agreed(THEIRS)
+    assert voice.must_wait(OURS, THEIRS, 0.0) == 0
+
+
+def test_news_make_the_waits_short_again() -> None:
+    voice = _spoken()
+    for now in (10.0, 30.0, 70.0):
+        voice = voice.spoke(OURS, THEIRS, OURS, now)
+    assert voice.must_wait(OURS, THEIRS, 70.0) == 8 * FIRST_REPEAT
+    voice = voice.spoke({"message": "news"}, THEIRS, {"message": "news"}, 80.0)
+    assert voice.must_wait(OURS, THEIRS, 80.0) == FIRST_REPEAT
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    voice = Voice()
+    for number in range(100):
+        status = {"message": str(number)}
+        voice = voice.spoke(status, {}, status, 0.0)
+    assert len(voice.said) == REMEMBERED
+
+
+def test_who_was_written_over_knows_it() -> None:
+    assert _spoken().overwritten(THEIRS)
+    assert not _spoken().overwritten(OURS)
+    assert not Voice().overwritten(THEIRS)

@@ -1,0 +1,336 @@
+"""Which executors are replaced, and when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from flamectl_operator.decisions.executors import Budget, plan_rollout, plan_scale
+from tests.unit.builders import (
+    LIFE,
+    NOW,
+    PodState,
+    executor_pod,
+    intent,
+    observed,
+    replicas,
+    rolling,
+    session_manager,
+    terminating,
+)
+
+if TYPE_CHECKING:
+    from flamectl_operator.decisions.executors import RolloutPlan
+    from flamectl_operator.decisions.intent import Intent
+    from flamectl_operator.kube.views import PodView
+
+OLD = "old"
+
+
+def _rollout(wanted: Intent, *pods: PodView, manager: PodView | None = None) -> RolloutPlan:
+    return plan_rollout(observed(manager or session_manager(), *pods, wanted=wanted), wanted)
+
+
+def _deleted(plan: RolloutPlan) -> list[int]:
+    return sorted(executor.executor_id for executor, _ in plan.delete)
+
+
+def _fleet(*revisions_and_states: tuple[str | None, PodState]) -> list[PodView]:
+    """Executors with ids from 0, each with its revision (None: the current one) and state."""
+    return [executor_pod(n, state, revision=revision) for n, (revision, state) in enumerate(revisions_and_states)]
+
+
+ALL_STALE = [executor_pod(number, revision=OLD) for number in range(4)]
+ALL_CURRENT = [executor_pod(number) for number in range(4)]
+
+
+# --- Within the budget -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "pods", "deleted"),
+    [
+        pytest.param(rolling(4, 1, 0), ALL_CURRENT, [], id="nothing is stale"),
+        pytest.param(rolling(4, 1, 0), ALL_STALE, [3], id="one at a time"),
+        pytest.param(rolling(4, "50%", 0), ALL_STALE, [2, 3], id="two at a time"),
+        pytest.param(rolling(4, "100%", 0), ALL_STALE, [0, 1, 2, 3], id="all at a time"),
+        pytest.param(rolling(4, "24%", 0), ALL_STALE, [3], id="never none"),
+        pytest.param(rolling(4, 0, 1), ALL_STALE, [], id="surge comes before"),
+        pytest.param(rolling(4, 0, 1), [*ALL_STALE, executor_pod(4, "starting")], [], id="the surge is not ready"),
+        pytest.param(rolling(4, 0, 1), [*ALL_STALE, executor_pod(4)], [3], id="the surge is ready"),
+        pytest.param(rolling(4, 1, 1), [*ALL_STALE, executor_pod(4)], [2, 3], id="surge and budget"),
+        pytest.param(
+            rolling(4, 1, 0),
+            [*ALL_STALE[:3], terminating(ALL_STALE[3])],
+            [],
+            id="the budget is used up by one that terminates",
+        ),
+        pytest.param(
+            rolling(4, 1, 0), [*ALL_STALE[:3], executor_pod(4, "starting")], [], id="the replacement is not ready"
+        ),
+        pytest.param(
+            rolling(4, 1, 0), [*ALL_STALE[:3], executor_pod(4, "crashing")], [], id="the replacement is broken"
+        ),
+        pytest.param(rolling(4, 1, 0), [*ALL_STALE[:3], executor_pod(4)], [2], id="the replacement is ready"),
+        pytest.param(
+            rolling(4, 1, 0),
+            _fleet((OLD, "ready"), (OLD, "crashing"), (OLD, "starting"), (OLD, "ready")),
+            [1, 2],
+            id="what is not ready goes without a budget",
+        ),
+        pytest.param(
+            rolling(4, 2, 0),
+            _fleet((OLD, "ready"), (OLD, "crashing"), (OLD, "ready"), (OLD, "ready")),
+            [1, 3],
+            id="what is not ready takes from the budget of the rest",
+        ),
+        pytest.param(
+            rolling(4, 1, 0),
+            _fleet((None, "crashing"), (None, "crashing"), (None, "crashing"), (OLD, "ready")),
+            [],
+            id="a broken rollout stops",
+        ),
+        pytest.param(replicas(4, type="Recreate"), ALL_STALE, [0, 1, 2, 3], id="Recreate"),
+        pytest.param(replicas(4, type="OnDelete"), ALL_STALE, [], id="OnDelete"),
+        pytest.param(
+            replicas(4, type="OnDelete"),
+            _fleet((OLD, "crashing"), (OLD, "ready")),
+            [],
+            id="OnDelete keeps even broken ones",
+        ),
+        pytest.param(
+            rolling(4, 1, 0),
+            [*ALL_STALE, executor_pod(4, "failed", revision=OLD)],
+            [3],
+            id="what is over is not replaced",
+        ),
+    ],
+)
+def test_stale_executors_go_as_the_strategy_has_it(
+    changes: dict[str, Any], pods: list[PodView], deleted: list[int]
+) -> None:
+    assert _deleted(_rollout(intent(changes), *pods)) == deleted
+
+
+def test_a_rollout_is_taken_back_by_deleting_what_is_broken() -> None:
+    """The author returned to the old template: what is stale now is the broken new one."""
+    pods = _fleet((None, "ready"), (None, "ready"), (None, "ready"), ("broken", "crashing"))
+
+    assert _deleted(_rollout(intent(rolling(4, 1, 0)), *pods)) == [3]
+
+
+def test_a_rollout_is_overtaken_by_the_next_one() -> None:
+    pods = _fleet(("v1", "ready"), ("v1", "ready"), ("v1", "ready"), ("v2", "crashing"))
+
+    assert _deleted(_rollout(intent(rolling(4, 1, 0)), *pods)) == [3]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason", "words"),
+    [
+        pytest.param(rolling(4, 1, 0), "RollingUpdate", "0 of 4 executors are on the current revision", id="rolling"),
+        pytest.param(replicas(4, type="OnDelete"), "OnDelete", "4 executors are stale", id="OnDelete"),
+    ],
+)
+def test_what_is_left_is_said(changes: dict[str, Any], reason: str, words: str) -> None:
+    [hold] = _rollout(intent(changes), *ALL_STALE).holds
+
+    assert hold.reason == reason
+    assert words in hold.message
+    assert hold.until is None
+
+
+def test_nothing_is_said_when_nothing_is_stale() -> None:
+    assert _rollout(intent(replicas(2)), *_fleet((None, "ready"), (None, "starting"))) == plan_rollout(
+        observed(session_manager()), intent(replicas(0))
+    )
+
+
+# --- The session manager comes first -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "manager",
+    [
+        pytest.param(session_manager("starting"), id="not ready"),
+        pytest.param(session_manager(revision="old"), id="stale"),
+        pytest.param(terminating(session_manager()), id="terminating"),
+        pytest.param(session_manager("failed"), id="failed"),
+        pytest.param(session_manager(owner=None), id="somebody else's"),
+    ],
+)
+def test_no_executor_goes_before_the_session_manager_is_ready_and_current(manager: PodView) -> None:
+    pods = [*ALL_STALE, executor_pod(4, "crashing", revision=OLD), executor_pod(5, life="earlier")]
+
+    for changes in (rolling(6, 3, 0), replicas(6, type="Recreate")):
+        plan = _rollout(intent(changes), *pods, manager=manager)
+        assert (plan.delete, plan.rebind) == ((), ())
+        assert [hold.reason for hold in plan.holds] == ["WaitingForSessionManager"]
+
+
+def test_no_executor_goes_while_there_is_no_session_manager() -> None:
+    wanted = intent(rolling(4, 3, 0))
+    plan = plan_rollout(observed(*ALL_STALE, wanted=wanted), wanted)
+
+    assert (plan.delete, plan.rebind) == ((), ())
+
+
+# --- Another life of the session manager -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [rolling(4, 1, 0), rolling(4, 0, 1), replicas(4, type="Recreate"), replicas(4, type="OnDelete")],
+    ids=["RollingUpdate", "surge", "Recreate", "OnDelete"],
+)
+@pytest.mark.parametrize("life", ["earlier.0", "sm-uid.1", ""], ids=["another Pod", "another start", "none"])
+def test_executors_that_started_under_another_life_go_all_at_once(changes: dict[str, Any], life: str) -> None:
+    pods = [
+        executor_pod(0, "ready", life=life),
+        executor_pod(1, "starting", life=life),
+        executor_pod(2, "waiting", life=life),
+        executor_pod(3, "ready", life=LIFE),
+    ]
+    plan = _rollout(intent(changes), *pods)
+
+    assert _deleted(plan) == [0, 1]
+    assert [executor.executor_id for executor in plan.rebind] == [2]
+    assert {why for _, why in plan.delete} == {"started under an earlier session manager"}
+
+
+def test_an_executor_that_waits_and_is_stale_is_replaced_rather_than_marked() -> None:
+    plan = _rollout(intent(rolling(2, 1, 0)), executor_pod(0, "waiting", life="earlier", revision=OLD), executor_pod(1))
+
+    assert (_deleted(plan), plan.rebind) == ([0], ())
+
+
+def test_a_stale_one_that_the_strategy_keeps_is_marked() -> None:
+    plan = _rollout(intent(replicas(1, type="OnDelete")), executor_pod(0, "waiting", life="earlier", revision=OLD))
+
+    assert (_deleted(plan), len(plan.rebind)) == ([], 1)
+
+
+def test_those_that_go_with_the_session_manager_are_not_in_the_rollouts_way() -> None:
+    """Three have to go anyway; the fourth is stale, and no other one is left that serves."""
+    pods = [*(executor_pod(n, life="earlier") for n in range(3)), executor_pod(3, revision=OLD)]
+
+    assert _deleted(_rollout(intent(rolling(4, 1, 0)), *pods)) == [0, 1, 2]
+
+
+def test_those_on_their_way_out_are_left_alone() -> None:
+    plan = _rollout(intent(rolling(4, 4, 0)), terminating(executor_pod(0, life="earlier", revision=OLD)))
+
+    assert (plan.delete, plan.rebind, plan.holds) == ((), (), ())
+
+
+# --- Many passes -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Fleet:
+    """Executors as they would be in a cluster, and passes over them."""
+
+    wanted: Intent
+    pods: dict[int, PodView] = field(default_factory=dict)
+    next_id: int = 0
+
+    def add(self, state: PodState, revision: str | None = None) -> None:
+        self.pods[self.next_id] = executor_pod(self.next_id, state, revision=revision)
+        self.next_id += 1
+
+    @property
+    def ready(self) -> int:
+        return len(observed(*self.pods.values()).ready_executors)
+
+    @property
+    def done(self) -> bool:
+        found = observed(*self.pods.values())
+        current = sum(not self.wanted.stale(executor) for executor in found.ready_executors)
+        return current == len(found.executors) == self.wanted.replicas
+
+    def move(self, executor_id: int, state: PodState) -> None:
+        found = self.pods[executor_id]
+        if not found.terminating:
+            revision = found.annotations["flame.xflops.io/revision"]
+            self.pods[executor_id] = executor_pod(executor_id, state, revision=revision)
+
+    def run_pass(self) -> None:
+        """ScaleExecutors, then ReplaceStalePods, which sees what the first one did."""
+        plan = plan_scale(self._observed(), self.wanted, NOW, 500)
+        self._delete([executor.executor_id for executor in (*plan.bury, *plan.delete)])
+        for _ in range(plan.create):
+            self.add("unscheduled")
+        rollout = plan_rollout(self._observed(), self.wanted)
+        self._delete([executor.executor_id for executor, _ in rollout.delete])
+
+    def _observed(self) -> Any:
+        return observed(session_manager(), *self.pods.values(), wanted=self.wanted)
+
+    def _delete(self, ids: list[int]) -> None:
+        for executor_id in ids:
+            assert not self.pods[executor_id].terminating, "deleted twice"
+            self.pods[executor_id] = terminating(self.pods[executor_id])
+
+    def settle(self) -> None:
+        """What terminates goes, what is of the current revision becomes ready."""
+        self.pods = {number: each for number, each in self.pods.items() if not each.terminating}
+        for number in self.pods:
+            self.move(number, "ready")
+
+
+STATES: list[PodState] = ["unscheduled", "pending", "waiting", "starting", "ready", "crashing", "failed"]
+strategies = st.one_of(
+    st.tuples(st.integers(0, 4), st.integers(0, 4)).filter(any),
+    st.tuples(st.sampled_from(["1%", "25%", "50%", "100%"]), st.sampled_from([0, "10%", "100%"])),
+)
+steps = st.lists(
+    st.one_of(
+        st.just("pass"),
+        st.tuples(st.integers(0, 30), st.sampled_from(STATES)),
+        st.tuples(st.integers(0, 30), st.just("gone")),
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    count=st.integers(0, 6),
+    strategy=strategies,
+    start=st.lists(st.tuples(st.sampled_from(STATES), st.booleans()), max_size=8),
+    chaos=steps,
+)
+def test_a_rolling_update_keeps_enough_executors_ready_and_ends(
+    count: int, strategy: tuple[Any, Any], start: list[tuple[PodState, bool]], chaos: list[Any]
+) -> None:
+    wanted = intent(rolling(count, *strategy))
+    budget = Budget.of(wanted.update_strategy, count)
+    fleet = Fleet(wanted)
+    for state, stale in start:
+        fleet.add(state, OLD if stale else None)
+
+    def one_pass() -> None:
+        before = fleet.ready
+        fleet.run_pass()
+        # Whatever was ready before: a pass takes nothing below the line.
+        assert fleet.ready >= min(before, count - budget.unavailable)
+        live = observed(*fleet.pods.values()).live_executors
+        assert len(live) <= max(count + budget.surge, 0)
+
+    for step in chaos:
+        if step == "pass":
+            one_pass()
+        elif step[0] in fleet.pods and step[1] == "gone":
+            del fleet.pods[step[0]]
+        elif step[0] in fleet.pods:
+            fleet.move(*step)
+    for _ in range(25):
+        one_pass()
+        fleet.settle()
+        if fleet.done:
+            break
+    assert fleet.done

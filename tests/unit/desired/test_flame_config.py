@@ -1,0 +1,269 @@
+"""flame-cluster.yaml."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from flamectl_operator.desired import flame_config as module
+from flamectl_operator.desired.config_map import config_map
+from flamectl_operator.desired.flame_config import content_hash, flame_config, merge, render
+from tests.unit.builders import OWNER, desired, spec
+
+#: The documentation's example, word for word.
+HLD = """
+cluster:
+  name: my-flame                                    # From metadata.name
+  endpoint: "http://my-flame-session-manager:8080"  # Auto-generated
+  slot: "cpu=1,mem=1g"                              # From sessionManager.slot
+  policy: priority                                  # From sessionManager.policy
+  storage: sqlite://flame.db                        # From sessionManager.storage
+executors:
+  shim: host                                        # From executorManager.shim
+  limits:
+    max_executors: 10                               # From executorManager.maxExecutors
+cache:
+  endpoint: "grpc://my-flame-object-cache:9090"     # Auto-generated
+  network_interface: "eth0"                         # From objectCache.networkInterface
+  storage: "/var/lib/flame/cache"                   # From objectCache.storage
+"""
+
+#: What YAML 1.2's core schema, and 1.1's readers, take for something else than a string.
+_NOT_A_STRING = re.compile(
+    r"""
+      (?: [-+]?[0-9][0-9_]* | 0o[0-7]+ | 0x[0-9a-fA-F]+ | 0b[01_]+            # integers
+        | [-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?           # numbers
+        | [-+]?\.(?:inf|Inf|INF) | \.(?:nan|NaN|NAN)
+        | [-+]?[0-9]+(?::[0-5]?[0-9])+(?:\.[0-9]*)?                           # base 60
+        | true|True|TRUE|false|False|FALSE|null|Null|NULL|~
+        | yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF
+        | [0-9]{4}-[0-9]{1,2}-[0-9]{1,2}.*                                    # dates
+      )?""",
+    re.VERBOSE,
+)
+
+
+def _text(changes: dict[str, Any] | None = None) -> str:
+    return desired(changes).config_text
+
+
+def test_the_file_has_what_the_documentation_shows_and_what_flame_0_6_reads_beside_it() -> None:
+    documented = yaml.safe_load(HLD)
+    documented["cluster"] |= {
+        "resreq": "cpu=1,mem=1g",
+        "executors": {"shim": "host"},
+        "limits": {"max_executors": 10},
+    }
+
+    assert yaml.safe_load(_text()) == documented
+
+
+def test_policies_are_left_out_because_no_list_works_with_every_flame() -> None:
+    assert "policies" not in _text()
+
+
+def test_the_file_for_0_5_is_five_strings() -> None:
+    config = yaml.safe_load(_text({"flameVersion": "0.5", "sessionManager": {"slot": "cpu=2,mem=512m"}}))
+
+    assert config == {
+        "name": "my-flame",
+        "endpoint": "http://my-flame-session-manager:8080",
+        "slot": "cpu=2,mem=512m",
+        "policy": "priority",
+        "storage": "sqlite://flame.db",
+    }
+
+
+def test_every_field_of_the_spec_ends_up_in_the_file() -> None:
+    config = yaml.safe_load(
+        _text(
+            {
+                "sessionManager": {"slot": "cpu=2,mem=4g,gpu=1", "policy": "drf", "storage": "none"},
+                "executorManager": {"shim": "wasm", "maxExecutors": 3},
+                "objectCache": {"networkInterface": "ens.*", "storage": "/data/cache"},
+            }
+        )
+    )
+
+    assert config["cluster"]["slot"] == config["cluster"]["resreq"] == "cpu=2,mem=4g,gpu=1"
+    assert config["cluster"]["policy"] == "drf"
+    assert config["cluster"]["storage"] == "none"
+    assert config["cluster"]["executors"]["shim"] == config["executors"]["shim"] == "wasm"
+    assert config["cluster"]["limits"]["max_executors"] == config["executors"]["limits"]["max_executors"] == 3
+    assert config["cache"] == {
+        "endpoint": "grpc://my-flame-object-cache:9090",
+        "network_interface": "ens.*",
+        "storage": "/data/cache",
+    }
+
+
+def test_replicas_are_not_in_the_file() -> None:
+    assert _text({"executorManager": {"replicas": 100}}) == _text()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "path", "value"),
+    [
+        pytest.param({"cluster": {"tls": {"cert_file": "/c"}}}, ("cluster", "tls", "cert_file"), "/c", id="adds"),
+        pytest.param({"cluster": {"endpoint": "https://x"}}, ("cluster", "endpoint"), "https://x", id="replaces"),
+        pytest.param(
+            {"cluster": {"limits": {"max_sessions": 5}}},
+            ("cluster", "limits", "max_executors"),
+            10,
+            id="keeps the rest",
+        ),
+        pytest.param({"cluster": {"policies": ["drf"]}}, ("cluster", "policies"), ["drf"], id="lists"),
+        pytest.param({"cache": "none"}, ("cache",), "none", id="replaces an object by a value"),
+        pytest.param({"extra": {"a": 1.5}}, ("extra", "a"), 1.5, id="numbers stay numbers"),
+        pytest.param({"extra": {"a": False}}, ("extra", "a"), False, id="booleans stay booleans"),
+    ],
+)
+def test_overrides_are_merged_in_last(overrides: dict[str, Any], path: tuple[str, ...], value: object) -> None:
+    part: Any = yaml.safe_load(_text({"configOverrides": overrides}))
+    for key in path:
+        part = part[key]
+
+    assert part == value
+
+
+def test_null_in_an_override_takes_a_key_out() -> None:
+    config = yaml.safe_load(_text({"configOverrides": {"cluster": {"resreq": None}, "cache": None}}))
+
+    assert "resreq" not in config["cluster"]
+    assert "cache" not in config
+
+
+def test_overrides_apply_to_the_flat_file_of_0_5_too() -> None:
+    assert yaml.safe_load(_text({"flameVersion": "0.5", "configOverrides": {"name": "other"}}))["name"] == "other"
+
+
+#: Without the one character (NEL) that YAML 1.1 takes for a line's end and no FlameCluster ever held.
+texts = st.text(st.characters(exclude_characters="\x85", exclude_categories=["Cs"]), max_size=8)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=12,
+)
+json_objects = st.dictionaries(st.sampled_from("abcd"), json_values, max_size=4)
+
+
+def _rfc_7386(target: Any, patch: Any) -> Any:
+    """The algorithm of the RFC, as it is printed there."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = _rfc_7386(result.get(name), value)
+    return result
+
+
+@given(json_objects, json_objects)
+def test_overrides_merge_as_rfc_7386_says(base: dict[str, Any], overrides: dict[str, Any]) -> None:
+    assert merge(base, overrides) == _rfc_7386(base, overrides)
+
+
+@given(json_objects, json_objects)
+def test_merging_leaves_what_is_merged_as_it_was(base: dict[str, Any], overrides: dict[str, Any]) -> None:
+    before = repr((base, overrides))
+
+    merge(base, overrides)
+
+    assert repr((base, overrides)) == before
+
+
+@given(json_objects)
+def test_the_file_says_what_it_was_made_from(config: dict[str, Any]) -> None:
+    assert yaml.safe_load(render(config)) == config
+
+
+TRICKY = [
+    *("true", "True", "yes", "no", "on", "off", "null", "~", "0o7", "0x1F", "0b1", "1e3", "1_000", "12:30", "12:30:45"),
+    *(
+        ".5",
+        ".inf",
+        "-.inf",
+        ".nan",
+        "+1",
+        "-1",
+        "0",
+        "007",
+        "1.",
+        "2025-06-01",
+        "",
+        " ",
+        "=",
+        "<<",
+        "- a",
+        "a: b",
+        "#",
+    ),
+    *("'", '"', "a\nb", "{", "[", "!x", "&x", "*x", "|", ">", "%", "@", "`", "y", "n", "é", "\ud7ff", "\u2028"),
+]
+
+
+@pytest.mark.parametrize("text", TRICKY, ids=repr)
+def test_strings_come_back_as_strings(text: str) -> None:
+    assert yaml.safe_load(render({"a": text, "b": [text], text: "c"})) == {"a": text, "b": [text], text: "c"}
+
+
+@given(st.from_regex(_NOT_A_STRING, fullmatch=True) | st.sampled_from(TRICKY))
+@settings(max_examples=300)
+@example("0o17")
+@example("1e3")
+def test_what_any_yaml_reader_could_take_for_something_else_is_quoted(text: str) -> None:
+    written = render({"a": text}).removeprefix("a:").strip()
+
+    assert written[:1] in {"'", '"'} or not _NOT_A_STRING.fullmatch(written), written
+
+
+_any_key = st.text(max_size=6)
+_any_value = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=12) | st.text(" -~#:'"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_any_key, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@pytest.mark.skipif(not yaml.__with_libyaml__, reason="PyYAML was built without libyaml: there is only one emitter")
+@given(st.dictionaries(_any_key, _any_value, max_size=4))
+@settings(max_examples=100)
+@example({"": 1})
+@example({"\r": 1, "a\nb": "\N{GRINNING FACE}"})
+@example({"k" * 100: "v" * 300, "k" * 128: "v"})
+def test_the_file_does_not_depend_on_how_pyyaml_was_built(config: dict[str, Any]) -> None:
+    with pytest.MonkeyPatch.context() as without_libyaml:
+        without_libyaml.setattr(module, "_FastDumper", module._QuotingDumper)
+        expected = render(config)
+
+    assert render(config) == expected
+
+
+def test_the_file_has_no_anchors_even_where_values_repeat() -> None:
+    shared = ["x", "y"]
+
+    assert "&" not in render({"a": list(shared), "b": list(shared)})
+
+
+def test_the_hash_changes_with_the_content_alone() -> None:
+    assert content_hash(_text()) == content_hash(_text())
+    assert content_hash(_text()) != content_hash(_text({"objectCache": {"storage": "/data"}}))
+
+
+def test_the_config_map_holds_the_file_and_remembers_which_it_is() -> None:
+    text = render(flame_config("my-flame", spec()))
+    manifest = config_map(OWNER, text, 3)
+
+    assert manifest["metadata"]["name"] == "my-flame-config"
+    assert manifest["data"] == {"flame-cluster.yaml": text}
+    assert manifest["metadata"]["annotations"] == {
+        "flame.xflops.io/config-generation": "3",
+        "flame.xflops.io/config-hash": content_hash(text),
+    }

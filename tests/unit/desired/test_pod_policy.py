@@ -1,0 +1,294 @@
+"""podPolicy: what a FlameCluster may not ask of its Pods, and which setting allows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flamectl_operator.api.validation import InvalidSpecError
+from flamectl_operator.desired.pod_policy import check_pod_policy
+from flamectl_operator.settings import PodPolicy
+from tests.unit.builders import executor_template, merged, session_template, spec
+
+SM = "spec.sessionManager.podTemplate.spec"
+EM = "spec.executorManager.podTemplate.spec"
+SM_CONTAINER = f"{SM}.containers[0]"
+#: The API server still takes this for `appArmorProfile`, and the baseline level forbids it as well.
+APPARMOR = "container.apparmor.security.beta.kubernetes.io/session-manager"
+
+
+def _refused(changes: dict[str, Any], **policy: Any) -> dict[str, str]:
+    """What is refused: for each path the message."""
+    try:
+        check_pod_policy(spec(changes), PodPolicy(**policy))
+    except InvalidSpecError as error:
+        return {problem.path: problem.message for problem in error.problems}
+    return {}
+
+
+def _container(fields: dict[str, Any]) -> dict[str, Any]:
+    return session_template({"containers": [{"name": "session-manager", **fields}]})
+
+
+def _sidecar(fields: dict[str, Any]) -> dict[str, Any]:
+    return session_template({"containers": [{"name": "extra", "image": "x", **fields}]})
+
+
+def _security(context: dict[str, Any]) -> dict[str, Any]:
+    return _container({"securityContext": context})
+
+
+def _volume(source: dict[str, Any]) -> dict[str, Any]:
+    return executor_template({"volumes": [{"name": "harmless", "emptyDir": {}}, {"name": "v", **source}]})
+
+
+def _projected(source: dict[str, Any]) -> dict[str, Any]:
+    return _volume({"projected": {"sources": [{"downwardAPI": {}}, source]}})
+
+
+SECRET_KEY = {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+
+REFUSED = [
+    # what is asked for, where, the setting, what allows it
+    (session_template({"serviceAccountName": "admin"}), f"{SM}.serviceAccountName", "serviceAccounts", ["admin"]),
+    (session_template({"serviceAccount": "admin"}), f"{SM}.serviceAccount", "serviceAccounts", ["admin"]),
+    (executor_template({"serviceAccountName": "admin"}), f"{EM}.serviceAccountName", "serviceAccounts", ["*"]),
+    (session_template({"automountServiceAccountToken": True}), f"{SM}.automountServiceAccountToken", "tokenMounts", True),
+    (session_template({"automountServiceAccountToken": "yes"}), f"{SM}.automountServiceAccountToken", "tokenMounts", True),
+    (session_template({"hostPID": True}), f"{SM}.hostPID", "hostNamespaces", True),
+    (session_template({"hostIPC": True}), f"{SM}.hostIPC", "hostNamespaces", True),
+    (_container({"ports": [{"containerPort": 1}, {"containerPort": 2, "hostPort": 2}]}),
+     f"{SM_CONTAINER}.ports[1].hostPort", "hostNamespaces", True),
+    (session_template({"priorityClassName": "high"}), f"{SM}.priorityClassName", "priorityClasses", ["high"]),
+    (session_template({"priority": 0}), f"{SM}.priority", "priorityClasses", ["*"]),
+    (session_template({"runtimeClassName": "kata"}), f"{SM}.runtimeClassName", "runtimeClasses", ["kata"]),
+    (session_template({"nodeName": "node-1"}), f"{SM}.nodeName", "nodeNames", True),
+    # volumes
+    (_volume({"hostPath": {"path": "/data/x"}}), f"{EM}.volumes[1].hostPath.path", "hostPaths", ["/data"]),
+    (_volume({"secret": {"secretName": "s"}}), f"{EM}.volumes[1].secret.secretName", "secrets", ["s"]),
+    (_volume({"projected": {"sources": []}}), f"{EM}.volumes[1].projected", "projectedVolumes", True),
+    (_volume({"csi": {"driver": "d", "nodePublishSecretRef": {"name": "s"}}}),
+     f"{EM}.volumes[1].csi.nodePublishSecretRef.name", "secrets", ["s"]),
+    (_volume({"nfs": {"server": "s", "path": "/"}}), f"{EM}.volumes[1].nfs", "privileged", True),
+    (_volume({"rbd": {"secretRef": {"name": "s"}}}), f"{EM}.volumes[1].rbd", "privileged", True),
+    (_volume({"azureFile": {"secretName": "s"}}), f"{EM}.volumes[1].azureFile", "privileged", True),
+    (_volume({"flexVolume": {"driver": "d"}}), f"{EM}.volumes[1].flexVolume", "privileged", True),
+    (_volume({"kindOfTomorrow": {}}), f"{EM}.volumes[1].kindOfTomorrow", "privileged", True),
+    # the environment
+    ({"sessionManager": {"env": [{"name": "B"}, SECRET_KEY]}},
+     "spec.sessionManager.env[1].valueFrom.secretKeyRef.name", "secrets", ["s"]),
+    ({"executorManager": {"env": [SECRET_KEY]}},
+     "spec.executorManager.env[0].valueFrom.secretKeyRef.name", "secrets", ["s"]),
+    (_sidecar({"env": [SECRET_KEY]}), f"{SM_CONTAINER}.env[0].valueFrom.secretKeyRef.name", "secrets", ["s"]),
+    (_sidecar({"envFrom": [{"configMapRef": {"name": "c"}}, {"secretRef": {"name": "s"}}]}),
+     f"{SM_CONTAINER}.envFrom[1].secretRef.name", "secrets", ["s"]),
+    (_container({"envFrom": [{"secretRef": {"name": "s"}}]}), f"{SM_CONTAINER}.envFrom[0].secretRef.name", "secrets", ["s"]),
+    # beyond the baseline Pod Security level
+    (_security({"privileged": True}), f"{SM_CONTAINER}.securityContext.privileged", "privileged", True),
+    (_security({"procMount": "Unmasked"}), f"{SM_CONTAINER}.securityContext.procMount", "privileged", True),
+    (_security({"capabilities": {"add": ["CHOWN", "SYS_ADMIN"]}}),
+     f"{SM_CONTAINER}.securityContext.capabilities.add", "privileged", True),
+    (_security({"seccompProfile": {"type": "Unconfined"}}),
+     f"{SM_CONTAINER}.securityContext.seccompProfile.type", "privileged", True),
+    (_security({"appArmorProfile": {"type": "Unconfined"}}),
+     f"{SM_CONTAINER}.securityContext.appArmorProfile.type", "privileged", True),
+    (_security({"seLinuxOptions": {"type": "spc_t"}}), f"{SM_CONTAINER}.securityContext.seLinuxOptions", "privileged", True),
+    (_security({"seLinuxOptions": {"user": "u"}}), f"{SM_CONTAINER}.securityContext.seLinuxOptions", "privileged", True),
+    (_security({"seLinuxOptions": {"role": "r"}}), f"{SM_CONTAINER}.securityContext.seLinuxOptions", "privileged", True),
+    (_security({"windowsOptions": {"hostProcess": True}}),
+     f"{SM_CONTAINER}.securityContext.windowsOptions.hostProcess", "privileged", True),
+    (session_template({"securityContext": {"seccompProfile": {"type": "Unconfined"}}}),
+     f"{SM}.securityContext.seccompProfile.type", "privileged", True),
+    (session_template({"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}}),
+     f"{SM}.securityContext.sysctls[0].name", "privileged", True),
+    (session_template({"initContainers": [{"name": "i", "image": "x", "securityContext": {"privileged": True}}]}),
+     f"{SM}.initContainers[0].securityContext.privileged", "privileged", True),
+    (session_template({"ephemeralContainers": [{"name": "e", "securityContext": {"privileged": True}}]}),
+     f"{SM}.ephemeralContainers[0].securityContext.privileged", "privileged", True),
+    *(
+        (_container({probe: {"httpGet": {"host": "169.254.169.254", "port": 80}}}),
+         f"{SM_CONTAINER}.{probe}.httpGet.host", "privileged", True)
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe")
+    ),
+    (_container({"livenessProbe": {"tcpSocket": {"host": "h", "port": 80}}}),
+     f"{SM_CONTAINER}.livenessProbe.tcpSocket.host", "privileged", True),
+    (_container({"lifecycle": {"preStop": {"httpGet": {"host": "h", "port": 80}}}}),
+     f"{SM_CONTAINER}.lifecycle.preStop.httpGet.host", "privileged", True),
+    (_container({"lifecycle": {"postStart": {"httpGet": {"host": "h", "port": 80}}}}),
+     f"{SM_CONTAINER}.lifecycle.postStart.httpGet.host", "privileged", True),
+    (session_template({}, annotations={APPARMOR: "unconfined"}),
+     f"spec.sessionManager.podTemplate.metadata.annotations[{APPARMOR}]", "privileged", True),
+]  # fmt: skip
+_IDS = [f"{path.removeprefix('spec.')} {number}" for number, (_, path, _, _) in enumerate(REFUSED)]
+
+
+def _snake(setting: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in setting)
+
+
+@pytest.mark.parametrize(("changes", "path", "setting", "allowing"), REFUSED, ids=_IDS)
+def test_it_is_refused_with_its_path_and_the_setting(
+    changes: dict[str, Any], path: str, setting: str, allowing: object
+) -> None:
+    refused = _refused(changes)
+
+    assert list(refused) == [path]
+    assert f"flame.podPolicy.{setting}" in refused[path]
+
+
+@pytest.mark.parametrize(("changes", "path", "setting", "allowing"), REFUSED, ids=_IDS)
+def test_it_is_allowed_by_that_setting(changes: dict[str, Any], path: str, setting: str, allowing: object) -> None:
+    assert _refused(changes, **{_snake(setting): allowing}) == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "policy"),
+    [
+        pytest.param(session_template({"serviceAccountName": "admin"}), {"service_accounts": ["adm"]}, id="account"),
+        pytest.param(_volume({"secret": {"secretName": "s"}}), {"secrets": ["other", "S"]}, id="secret"),
+        pytest.param(
+            session_template({"priority": 1}), {"priority_classes": ["high"]}, id="a number needs every class"
+        ),
+        pytest.param(_security({"privileged": True}), {"host_namespaces": True, "secrets": ["*"]}, id="other settings"),
+    ],
+)
+def test_other_names_and_settings_do_not_allow_it(changes: dict[str, Any], policy: dict[str, Any]) -> None:
+    assert _refused(changes, **policy)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, id="nothing asked for"),
+        pytest.param(session_template({"serviceAccountName": "default"}), id="the default service account"),
+        pytest.param(session_template({"serviceAccountName": ""}), id="no service account"),
+        pytest.param(session_template({"automountServiceAccountToken": False}), id="no token"),
+        pytest.param(session_template({"hostPID": False, "hostIPC": False}), id="no host namespaces"),
+        pytest.param(_volume({"configMap": {"name": "c"}}), id="configMap"),
+        pytest.param(_volume({"emptyDir": {"medium": "Memory"}}), id="emptyDir"),
+        pytest.param(_volume({"downwardAPI": {}}), id="downwardAPI"),
+        pytest.param(_volume({"persistentVolumeClaim": {"claimName": "c"}}), id="claim"),
+        pytest.param(_volume({"ephemeral": {"volumeClaimTemplate": {}}}), id="ephemeral"),
+        pytest.param(_volume({"image": {"reference": "r"}}), id="image"),
+        pytest.param(_volume({"csi": {"driver": "d"}}), id="csi without a secret"),
+        pytest.param(_security({"capabilities": {"add": ["CHOWN", "NET_BIND_SERVICE"]}}), id="baseline capabilities"),
+        pytest.param(_security({"seccompProfile": {"type": "Localhost"}}), id="a seccomp profile"),
+        pytest.param(_security({"seLinuxOptions": {"type": "container_t", "level": "s0"}}), id="a SELinux type"),
+        pytest.param(_security({"procMount": "Default", "privileged": False, "runAsUser": 0}), id="root"),
+        pytest.param(
+            session_template({"securityContext": {"sysctls": [{"name": "net.ipv4.tcp_syncookies"}]}}),
+            id="a safe sysctl",
+        ),
+        pytest.param(_container({"ports": [{"containerPort": 9000}, {"containerPort": 1, "hostPort": 0}]}), id="ports"),
+        pytest.param(_container({"livenessProbe": {"httpGet": {"port": 80}}}), id="a probe of itself"),
+        pytest.param(session_template({}, annotations={"sidecar.istio.io/inject": "false"}), id="other annotations"),
+    ],
+)
+def test_what_is_harmless_needs_no_setting(changes: dict[str, Any]) -> None:
+    assert _refused(changes) == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "roots", "allowed"),
+    [
+        pytest.param("/data", ["/data"], True, id="the directory itself"),
+        pytest.param("/data/", ["/data"], True, id="with a slash"),
+        pytest.param("/data/a/b", ["/data/"], True, id="below"),
+        pytest.param("/data/./a//b", ["/data"], True, id="odd but below"),
+        pytest.param("/etc", ["/"], True, id="anything"),
+        pytest.param("/data2", ["/data"], False, id="the same beginning"),
+        pytest.param("/data/../etc", ["/data"], False, id="up and away"),
+        pytest.param("/data/../data/x", ["/data"], False, id="up and back"),
+        pytest.param("/data/..", ["/data"], False, id="up"),
+        pytest.param("/etc/../data", ["/data"], False, id="from elsewhere"),
+        pytest.param("//data/x", ["/data"], False, id="two slashes"),
+        pytest.param("data/x", ["/data"], False, id="relative"),
+        pytest.param("", ["/data"], False, id="empty"),
+        pytest.param("/data", [], False, id="no policy"),
+        pytest.param("/", ["/data"], False, id="root"),
+        pytest.param("/da", ["/data"], False, id="above"),
+        pytest.param("/data/x", ["*"], True, id="star allows any, as in the other lists"),
+    ],
+)
+def test_a_host_path_must_be_below_a_directory_that_is_allowed(path: str, roots: list[str], *, allowed: bool) -> None:
+    refused = _refused(_volume({"hostPath": {"path": path}}), host_paths=roots)
+
+    assert (not refused) == allowed
+
+
+@pytest.mark.parametrize(
+    ("source", "where", "policy"),
+    [
+        pytest.param({"serviceAccountToken": {"path": "t"}}, "serviceAccountToken", {"token_mounts": True}, id="token"),
+        pytest.param({"secret": {"name": "s"}}, "secret.name", {"secrets": ["s"]}, id="secret"),
+    ],
+)
+def test_what_a_projected_volume_holds_needs_a_setting_of_its_own(
+    source: dict[str, Any], where: str, policy: dict[str, Any]
+) -> None:
+    changes = _projected(source)
+
+    assert list(_refused(changes, projected_volumes=True)) == [f"{EM}.volumes[1].projected.sources[1].{where}"]
+    assert _refused(changes, projected_volumes=True, **policy) == {}
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    both = merged(session_template({"hostPID": True, "nodeName": "n"}), executor_template({"hostIPC": True}))
+
+    assert list(_refused(both)) == [f"{SM}.hostPID", f"{SM}.nodeName", f"{EM}.hostIPC"]
+
+
+def test_a_volume_of_two_kinds_is_refused_for_each_in_a_fixed_order() -> None:
+    both = {"secret": {"secretName": "s"}, "hostPath": {"path": "/"}, "nfs": {}, "iscsi": {}, "rbd": {}}
+    problems = list(_refused(_volume(both)))
+
+    assert problems == sorted(problems), "the order of a set differs from process to process, so the status would too"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param(_security({"capabilities": {"add": 5}}), id="capabilities are a number"),
+        pytest.param(_security({"capabilities": {"add": [{}]}}), id="a capability is an object"),
+        pytest.param(_security({"capabilities": "ALL"}), id="capabilities are text"),
+        pytest.param(_security({"seLinuxOptions": {"type": {}}}), id="SELinux type is an object"),
+        pytest.param(_security({"seLinuxOptions": {"type": []}}), id="SELinux type is a list"),
+        pytest.param(
+            session_template({"securityContext": {"sysctls": [{"name": []}]}}), id="a sysctl's name is a list"
+        ),
+        pytest.param(session_template({"securityContext": {"sysctls": ["x"]}}), id="sysctls are names"),
+        pytest.param(session_template({"securityContext": 5}), id="security context is a number"),
+        pytest.param(session_template({"serviceAccountName": {}}), id="service account is an object"),
+        pytest.param(session_template({"serviceAccountName": ["a"]}), id="service account is a list"),
+        pytest.param(session_template({"priorityClassName": ["a"]}), id="priority class is a list"),
+        pytest.param(_volume({"hostPath": "/etc"}), id="hostPath is text"),
+        pytest.param(_volume({"hostPath": {"path": 5}}), id="hostPath's path is a number"),
+        pytest.param(_volume({"secret": "s"}), id="secret is text"),
+        pytest.param(_volume({"projected": []}), id="projected is a list"),
+        pytest.param(_sidecar({"env": [{"name": "A", "valueFrom": "s"}]}), id="source is text"),
+        pytest.param(_sidecar({"envFrom": "s"}), id="envFrom is text"),
+        pytest.param(_sidecar({"envFrom": [{"secretRef": "s"}]}), id="secretRef is text"),
+        pytest.param(_sidecar({"ports": [80]}), id="ports are numbers"),
+        pytest.param(_sidecar({"livenessProbe": []}), id="probe is a list"),
+        pytest.param(_sidecar({"lifecycle": "x"}), id="lifecycle is text"),
+        pytest.param(_sidecar({"securityContext": ["x"]}), id="container's security context is a list"),
+    ],
+)
+def test_malformed_shapes_crash_nothing_whatever_the_policy(changes: dict[str, Any]) -> None:
+    everything = {
+        "service_accounts": ["*"], "host_paths": ["/"], "secrets": ["*"], "priority_classes": ["*"],
+        "projected_volumes": True,
+    }  # fmt: skip
+
+    _refused(changes)
+    _refused(changes, **everything)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [{"hostPath": "/etc"}, {"secret": "s"}, {"secret": {}}, {"projected": []}],
+    ids=["text", "name", "empty", "list"],
+)
+def test_a_malformed_source_is_not_a_way_around(source: dict[str, Any]) -> None:
+    assert _refused(_volume(source))

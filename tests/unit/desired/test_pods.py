@@ -1,0 +1,413 @@
+"""The Pods: what Flame needs, what the author adds, and who has the last word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flamectl_operator.settings import FlameSettings
+from tests.unit.builders import desired, executor_template, session_template
+
+OWN_ENV = {
+    "FLAME_CONFIG": "/etc/flame/flame-cluster.yaml",
+    "OBJECT_CACHE_ADDR": "my-flame-object-cache.default.svc.cluster.local:9090",
+}
+
+
+def _session_manager(changes: dict[str, Any] | None = None, settings: FlameSettings | None = None) -> dict[str, Any]:
+    pod_spec: dict[str, Any] = desired(changes, settings=settings or FlameSettings()).session_manager.pod("a")["spec"]
+    return pod_spec
+
+
+def _executor(changes: dict[str, Any] | None = None, settings: FlameSettings | None = None) -> dict[str, Any]:
+    pod_spec: dict[str, Any] = desired(changes, settings=settings or FlameSettings()).executor.pod("b")["spec"]
+    return pod_spec
+
+
+def _both(changes: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    return [_session_manager(changes), _executor(changes)]
+
+
+def _env(container: dict[str, Any]) -> dict[str, Any]:
+    return {variable["name"]: variable.get("value", variable.get("valueFrom")) for variable in container["env"]}
+
+
+def _mounts(container: dict[str, Any]) -> dict[str, str]:
+    return {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+
+
+def _named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    [entry] = [entry for entry in entries if entry["name"] == name]
+    return entry
+
+
+# --- What both have ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("automountServiceAccountToken", False),
+        ("enableServiceLinks", False),
+        ("terminationGracePeriodSeconds", 10),
+        ("securityContext", {"seccompProfile": {"type": "RuntimeDefault"}}),
+    ],
+)
+def test_pods_get_no_more_than_they_need(field: str, value: object) -> None:
+    for pod in _both():
+        assert pod[field] == value
+
+
+def test_images_are_those_of_the_spec() -> None:
+    changes = {"sessionManager": {"image": "s:1"}, "executorManager": {"image": "e:1", "imagePullPolicy": "Always"}}
+
+    assert _session_manager(changes)["containers"][0]["image"] == "s:1"
+    assert "imagePullPolicy" not in _session_manager(changes)["containers"][0]
+    assert _executor(changes)["containers"][0]["image"] == "e:1"
+    assert _executor(changes)["containers"][0]["imagePullPolicy"] == "Always"
+
+
+def test_resources_are_passed_on_as_they_were_written() -> None:
+    resources = {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"nvidia.com/gpu": "1"}, "claims": [{"name": "c"}]}
+    changes = {"sessionManager": {"resources": resources}, "executorManager": {"resources": resources}}
+
+    for pod in _both(changes):
+        assert pod["containers"][0]["resources"] == resources
+    assert all("resources" not in pod["containers"][0] for pod in _both())
+
+
+@pytest.mark.parametrize(
+    ("version", "flag"), [pytest.param("0.5", "--flame-conf", id="0.5"), pytest.param("0.6", "--config", id="0.6")]
+)
+def test_flame_finds_its_configuration_by_the_flag_of_its_version(version: str, flag: str) -> None:
+    for pod in _both({"flameVersion": version}):
+        assert pod["containers"][0]["args"] == [flag, "/etc/flame/flame-cluster.yaml"]
+        assert "command" not in pod["containers"][0]
+
+
+def test_the_configuration_is_mounted_where_the_flag_says() -> None:
+    for pod in _both():
+        assert _named(pod["volumes"], "config") == {"name": "config", "configMap": {"name": "my-flame-config"}}
+        assert {"name": "config", "mountPath": "/etc/flame", "readOnly": True} in pod["containers"][0]["volumeMounts"]
+
+
+def test_volumes_and_mounts_match() -> None:
+    for version in ("0.5", "0.6"):
+        for pod in _both({"flameVersion": version}):
+            volumes = [volume["name"] for volume in pod["volumes"]]
+            assert sorted(set(_mounts(pod["containers"][0]).values())) == sorted(volumes)
+            assert len(set(volumes)) == len(volumes)
+
+
+def test_addresses_are_in_the_clusters_domain() -> None:
+    pod = _executor(settings=FlameSettings(cluster_domain="corp.example"))
+
+    assert (
+        _env(pod["containers"][0])["SESSION_MANAGER_ADDR"] == "my-flame-session-manager.default.svc.corp.example:8080"
+    )
+    assert "my-flame-session-manager.default.svc.corp.example 8081" in pod["initContainers"][0]["command"][2]
+
+
+# --- The session manager -----------------------------------------------------------------------------------------------
+
+
+def test_the_session_managers_variables() -> None:
+    [container] = _session_manager()["containers"]
+
+    assert container["name"] == "session-manager"
+    assert _env(container) == OWN_ENV | {"RUST_LOG": "info,flame_session_manager::scheduler::plugins=warn"}
+
+
+def test_the_session_manager_is_restarted_in_place() -> None:
+    assert _session_manager()["restartPolicy"] == "Always"
+    assert "initContainers" not in _session_manager()
+
+
+@pytest.mark.parametrize("probe", ["startupProbe", "readinessProbe", "livenessProbe"])
+def test_the_session_manager_is_probed_by_tcp(probe: str) -> None:
+    [container] = _session_manager()["containers"]
+
+    assert container[probe]["tcpSocket"] == {"port": 8080}
+
+
+def test_the_session_manager_listens_for_clients_and_executors() -> None:
+    ports = {port["containerPort"] for port in _session_manager()["containers"][0]["ports"]}
+
+    assert ports == {8080, 8081}
+
+
+def test_the_session_manager_can_write_what_it_writes() -> None:
+    pod = _session_manager()
+
+    for path in ("/usr/local/flame/logs", "/usr/local/flame/events", "/var/lib/flame/session"):
+        assert _named(pod["volumes"], _mounts(pod["containers"][0])[path])["emptyDir"] == {}
+
+
+# --- Executors ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_executors_variables() -> None:
+    [container] = _executor()["containers"]
+
+    assert container["name"] == "executor-manager"
+    assert _env(container) == OWN_ENV | {
+        "RUST_LOG": "info",
+        "SESSION_MANAGER_ADDR": "my-flame-session-manager.default.svc.cluster.local:8080",
+    }
+
+
+def test_an_executor_is_never_restarted_in_place_and_not_probed() -> None:
+    pod = _executor()
+
+    assert pod["restartPolicy"] == "Never"
+    assert not {"startupProbe", "readinessProbe", "livenessProbe"} & pod["containers"][0].keys()
+
+
+def test_an_executor_waits_until_the_backend_answers() -> None:
+    [wait] = _executor(settings=FlameSettings(init_image="mirror/busybox:1"))["initContainers"]
+
+    assert wait["name"] == "wait-for-session-manager"
+    assert wait["image"] == "mirror/busybox:1"
+    assert "my-flame-session-manager.default.svc.cluster.local 8081" in wait["command"][2]
+    assert wait["resources"]["limits"].keys() == {"cpu", "memory"}
+
+
+def test_an_executor_can_write_what_it_writes() -> None:
+    pod = _executor()
+    paths = ["work", "data/apps", "data/cache", "logs"]
+
+    for path in [*(f"/usr/local/flame/{each}" for each in paths), "/tmp/flame", "/var/flame", "/var/lib/flame/cache"]:
+        assert _named(pod["volumes"], _mounts(pod["containers"][0])[path])["emptyDir"] == {}
+
+
+def test_nothing_is_mounted_over_the_working_directory_of_0_5() -> None:
+    for pod in _both({"flameVersion": "0.5"}):
+        for path in _mounts(pod["containers"][0]):
+            assert not f"{path}/".startswith("/usr/local/flame/work/")
+            assert not "/usr/local/flame/work/".startswith(f"{path}/")
+
+
+@pytest.mark.parametrize(
+    ("storage", "mounted"),
+    [
+        pytest.param("/var/lib/flame/cache", "/var/lib/flame/cache", id="default"),
+        pytest.param("/data/cache/", "/data/cache", id="trailing slash"),
+        pytest.param("/mnt/./x/../y", "/mnt/y", id="dots"),
+        pytest.param("/usr/local/flame", None, id="the image's own"),
+        pytest.param("/", None, id="root"),
+        pytest.param("/var", None, id="a top directory"),
+        pytest.param("/var/../etc", None, id="up and away"),
+        pytest.param("/var/flame/cache", None, id="within a directory that is mounted"),
+        pytest.param("/etc/flame/cache", None, id="within the configuration"),
+        pytest.param("/usr/local/flame/data/cache", None, id="a directory that is mounted"),
+        pytest.param("relative/cache", None, id="relative"),
+        pytest.param("fs:///var/lib/x", None, id="an address"),
+    ],
+)
+def test_the_object_caches_directory_is_mounted_where_that_hides_nothing(storage: str, mounted: str | None) -> None:
+    pod = _executor({"objectCache": {"storage": storage}})
+    names = [name for name in _mounts(pod["containers"][0]).values() if name == "flame-object-cache"]
+    paths = [path for path, name in _mounts(pod["containers"][0]).items() if name == "flame-object-cache"]
+
+    assert paths == ([mounted] if mounted else [])
+    assert [volume["name"] for volume in pod["volumes"] if volume["name"] == "flame-object-cache"] == names
+
+
+def test_executors_leave_lost_nodes_sooner_than_other_pods() -> None:
+    tolerations = _executor(settings=FlameSettings(executor_toleration_seconds=20))["tolerations"]
+
+    assert tolerations == [
+        {"key": f"node.kubernetes.io/{state}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 20}
+        for state in ("not-ready", "unreachable")
+    ]
+
+
+# --- Pod Security ------------------------------------------------------------------------------------------------------
+
+
+def _containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*pod.get("initContainers", []), *pod["containers"]]
+
+
+@pytest.mark.parametrize("version", ["0.5", "0.6"])
+def test_pods_fit_the_baseline_level(version: str) -> None:
+    for pod in _both({"flameVersion": version}):
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+        assert all(volume.keys() & {"configMap", "emptyDir"} for volume in pod["volumes"])
+        for container in _containers(pod):
+            assert not container["securityContext"].keys() & {"privileged", "procMount", "seLinuxOptions"}
+            assert "add" not in container["securityContext"]["capabilities"]
+            assert not any("hostPort" in port for port in container.get("ports", []))
+
+
+def test_with_a_user_in_the_pod_template_pods_fit_the_restricted_level() -> None:
+    user = {"securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000}}
+
+    for pod in [_session_manager(session_template(user)), _executor(executor_template(user))]:
+        assert pod["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}, **user["securityContext"]}
+        for container in _containers(pod):
+            assert container["securityContext"]["allowPrivilegeEscalation"] is False
+            assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+# --- Layers: defaults, podTemplate, musts ------------------------------------------------------------------------------
+
+
+def test_the_pod_template_overrides_defaults() -> None:
+    own = {"name": "session-manager", "livenessProbe": {"periodSeconds": 60}, "securityContext": {"runAsUser": 7}}
+    pod = _session_manager(session_template({"terminationGracePeriodSeconds": 90, "containers": [own]}))
+    [container] = pod["containers"]
+
+    assert pod["terminationGracePeriodSeconds"] == 90
+    assert container["livenessProbe"]["periodSeconds"] == 60
+    assert container["livenessProbe"]["tcpSocket"] == {"port": 8080}
+    assert container["securityContext"]["runAsUser"] == 7
+    assert container["securityContext"]["allowPrivilegeEscalation"] is False
+
+
+def test_another_kind_of_probe_takes_the_place_of_ours() -> None:
+    own = {"name": "session-manager", "readinessProbe": {"exec": {"command": ["true"]}}}
+    [container] = _session_manager(session_template({"containers": [own]}))["containers"]
+
+    assert "tcpSocket" not in container["readinessProbe"]
+    assert container["readinessProbe"]["exec"] == {"command": ["true"]}
+    assert container["readinessProbe"]["periodSeconds"] == 5
+
+
+def test_a_volume_of_the_authors_takes_the_place_of_ours_at_its_path() -> None:
+    own = {"name": "session-manager", "volumeMounts": [{"name": "disk", "mountPath": "/var/lib/flame/session"}]}
+    volumes = [{"name": "disk", "persistentVolumeClaim": {"claimName": "c"}}]
+    pod = _session_manager(session_template({"containers": [own], "volumes": volumes}))
+
+    assert _mounts(pod["containers"][0])["/var/lib/flame/session"] == "disk"
+    assert _named(pod["volumes"], "disk")["persistentVolumeClaim"] == {"claimName": "c"}
+    assert _mounts(pod["containers"][0])["/etc/flame"] == "config"
+
+
+def test_more_containers_come_after_ours() -> None:
+    extra = {"name": "sidecar", "image": "x"}
+    pod = _executor(executor_template({"containers": [extra], "initContainers": [extra | {"name": "prepare"}]}))
+
+    assert [container["name"] for container in pod["containers"]] == ["executor-manager", "sidecar"]
+    assert [container["name"] for container in pod["initContainers"]] == ["wait-for-session-manager", "prepare"]
+    assert pod["containers"][1] == extra
+
+
+def test_the_waiting_containers_resources_may_be_changed_but_not_what_it_does() -> None:
+    own = {"name": "wait-for-session-manager", "resources": {"limits": {"cpu": "1"}}}
+    [wait] = _executor(executor_template({"initContainers": [own]}))["initContainers"]
+
+    assert wait["resources"]["limits"]["cpu"] == "1"
+    assert wait["resources"]["limits"]["memory"] == "32Mi"
+    assert "8081" in wait["command"][2]
+
+
+@pytest.mark.parametrize(
+    ("asked", "ours"),
+    [
+        pytest.param({"key": "gpu", "operator": "Exists"}, ["not-ready", "unreachable"], id="another key"),
+        pytest.param({"operator": "Exists"}, [], id="everything"),
+        pytest.param({"key": "", "operator": "Exists", "effect": "NoExecute"}, [], id="every key"),
+        pytest.param(
+            {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "tolerationSeconds": 5},
+            ["unreachable"],
+            id="one of ours, any effect",
+        ),
+        pytest.param(
+            {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"},
+            ["not-ready"],
+            id="one of ours",
+        ),
+        pytest.param(
+            {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoSchedule"},
+            ["not-ready", "unreachable"],
+            id="one of ours, another effect",
+        ),
+    ],
+)
+def test_the_authors_tolerations_join_ours(asked: dict[str, Any], ours: list[str]) -> None:
+    tolerations = _executor(executor_template({"tolerations": [asked]}))["tolerations"]
+
+    assert tolerations[0] == asked
+    assert [each["key"].removeprefix("node.kubernetes.io/") for each in tolerations[1:]] == ours
+
+
+def test_the_session_managers_tolerations_are_the_authors_alone() -> None:
+    asked = [{"key": "gpu", "operator": "Exists"}]
+
+    assert _session_manager(session_template({"tolerations": asked}))["tolerations"] == asked
+
+
+def test_the_authors_variables_come_through_and_ours_win() -> None:
+    env = [
+        {"name": "PLAIN", "value": "x"},
+        {"name": "EMPTY"},
+        {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        {"name": "RUST_LOG", "value": "debug"},
+    ]
+    [container] = _executor({"executorManager": {"env": env}})["containers"]
+    found = {variable["name"]: variable for variable in container["env"]}
+
+    assert len(found) == len(container["env"])
+    assert found["PLAIN"] == env[0]
+    assert found["EMPTY"] == {"name": "EMPTY"}
+    assert found["NODE"] == env[2]
+    assert found["RUST_LOG"] == env[3]
+    assert found["FLAME_CONFIG"]["value"] == "/etc/flame/flame-cluster.yaml"
+
+
+def test_a_variable_with_a_source_takes_the_place_of_the_default_value() -> None:
+    source = {"configMapKeyRef": {"name": "logs", "key": "level"}}
+    [container] = _executor({"executorManager": {"env": [{"name": "RUST_LOG", "valueFrom": source}]}})["containers"]
+
+    assert _named(container["env"], "RUST_LOG") == {"name": "RUST_LOG", "valueFrom": source}
+
+
+@pytest.mark.parametrize(
+    "pod_spec",
+    [
+        pytest.param({"nodeSelector": {"gpu": "yes"}}, id="object"),
+        pytest.param({"affinity": {"nodeAffinity": {"x": 1}}}, id="nested"),
+        pytest.param({"imagePullSecrets": [{"name": "regcred"}]}, id="list"),
+        pytest.param({"priorityClassName": "high"}, id="string"),
+        pytest.param({"someFieldOfTomorrow": {"a": [1]}}, id="unknown"),
+    ],
+)
+def test_other_fields_pass_through(pod_spec: dict[str, Any]) -> None:
+    assert _executor(executor_template(pod_spec)).items() >= pod_spec.items()
+
+
+#: Nothing of these is declared in the schema, so only the API server will say that they are wrong, when the Pod is made.
+MALFORMED = [
+    pytest.param(executor_template({"tolerations": "none"}), id="tolerations are text"),
+    pytest.param(executor_template({"tolerations": 5}), id="tolerations are a number"),
+    pytest.param(executor_template({"tolerations": ["gpu"]}), id="tolerations are names"),
+    pytest.param(executor_template({"tolerations": [None]}), id="a toleration is null"),
+    pytest.param(executor_template({"tolerations": {"key": "gpu"}}), id="tolerations are an object"),
+    pytest.param(
+        session_template({"containers": [{"name": "session-manager", "ports": [8080]}]}), id="ports are numbers"
+    ),
+    pytest.param(session_template({"containers": [{"name": "session-manager", "ports": "8080"}]}), id="ports are text"),
+    pytest.param(
+        session_template({"containers": [{"name": "session-manager", "ports": [{"containerPort": {}}]}]}),
+        id="a port's number is an object",
+    ),
+    pytest.param(
+        session_template({"containers": [{"name": "session-manager", "ports": [{"hostPort": 1}]}]}),
+        id="a port has no number",
+    ),
+    pytest.param(session_template({"securityContext": "root"}), id="security context is text"),
+    pytest.param(
+        session_template({"containers": [{"name": "session-manager", "livenessProbe": 1}]}), id="probe is a number"
+    ),
+    pytest.param(executor_template({"imagePullSecrets": ["regcred"]}), id="pull secrets are names"),
+    pytest.param(executor_template({"volumes": [{"name": "x", "emptyDir": []}]}), id="volume's source is a list"),
+    pytest.param(executor_template({"terminationGracePeriodSeconds": "soon"}), id="grace period is text"),
+]
+
+
+@pytest.mark.parametrize("changes", MALFORMED)
+def test_a_malformed_pod_template_is_left_to_the_api_server_to_refuse(changes: dict[str, Any]) -> None:
+    for pod in _both(changes):
+        assert pod["containers"]

@@ -1,0 +1,53 @@
+"""An observer that writes everything down."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flamectl_operator.runtime.observer import Observer
+
+if TYPE_CHECKING:
+    from flamectl_operator.runtime.observer import Result, StepReport
+
+
+class Notes(Observer):
+    """All that was told, by what it is about, in the order in which it was told."""
+
+    def __init__(self) -> None:
+        self.keys: list[tuple[str, float]] = []
+        self.passes: list[tuple[Result, float]] = []
+        self.crashes = 0
+        self.steps: list[StepReport] = []
+        self.ready: list[float] = []
+        self.answers: list[tuple[str, str, int | None]] = []
+        self.requests: list[tuple[str, str, float]] = []
+
+    def key_added(self) -> None:
+        self.keys.append(("added", 0))
+
+    def key_retried(self) -> None:
+        self.keys.append(("retried", 0))
+
+    def key_taken(self, waited: float) -> None:
+        self.keys.append(("taken", waited))
+
+    def key_done(self, worked: float) -> None:
+        self.keys.append(("done", worked))
+
+    def pass_ended(self, result: Result, seconds: float) -> None:
+        self.passes.append((result, seconds))
+
+    def pass_crashed(self) -> None:
+        self.crashes += 1
+
+    def step_ended(self, report: StepReport) -> None:
+        self.steps.append(report)
+
+    def first_ready(self, seconds: float) -> None:
+        self.ready.append(seconds)
+
+    def request_answered(self, method: str, host: str, code: int | None) -> None:
+        self.answers.append((method, host, code))
+
+    def request_ended(self, method: str, host: str, seconds: float) -> None:
+        self.requests.append((method, host, seconds))

@@ -1,0 +1,268 @@
+"""A snapshot of a FlameCluster's children."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flamectl_operator.api.constants import CLUSTER_LABEL, REBOUND_ANNOTATION
+from flamectl_operator.kube.views import ContainerState, ContainerStateRunning, ContainerStatus
+from flamectl_operator.observed.cluster import Component, ObservedCluster, Views, terminal_since
+from tests.unit.builders import (
+    LIFE,
+    OWNER,
+    ago,
+    config_map_view,
+    controller_reference,
+    ended,
+    executor,
+    executor_pod,
+    foreign_pod,
+    observed,
+    pod,
+    running,
+    service_views,
+    session_manager,
+    terminating,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from flamectl_operator.kube.views import PodView
+
+FOREIGN = controller_reference("somebody", "ReplicaSet", "web")
+EARLIER = controller_reference("earlier-uid")
+
+
+def test_executors_come_in_the_order_of_their_ids() -> None:
+    found = observed(*(executor_pod(number) for number in (10, 9, 2, 0)))
+
+    assert [each.executor_id for each in found.executors] == [0, 2, 9, 10]
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [
+        pytest.param(foreign_pod("my-flame-executor-manager-3"), id="no owner"),
+        pytest.param(executor_pod(3, owner=FOREIGN), id="another controller"),
+        pytest.param(executor_pod(3, owner=EARLIER), id="an earlier FlameCluster of the same name"),
+        pytest.param(executor_pod(3, labels={CLUSTER_LABEL: "my-flame"}), id="without the label app"),
+        pytest.param(
+            executor_pod(3, labels={CLUSTER_LABEL: "my-flame", "app": "flame-session-manager"}),
+            id="another component's",
+        ),
+    ],
+)
+def test_a_pod_that_is_no_executor_of_ours_only_takes_its_id(stranger: PodView) -> None:
+    found = observed(executor_pod(1), stranger)
+
+    assert [each.executor_id for each in found.executors] == [1]
+    assert found.highest_executor_id == 3
+
+
+def test_a_pod_whose_owner_reference_is_not_the_controllers_is_not_ours() -> None:
+    reference = controller_reference()
+    plain = type(reference)(reference.api_version, reference.kind, reference.name, reference.uid, controller=False)
+
+    assert observed(executor_pod(0, owner=plain), session_manager(owner=plain)).components == ()
+
+
+def test_pods_under_other_names_are_nobodys_executors() -> None:
+    names = ["my-flame-executor-manager-01", "my-flame-executor-manager-x", "my-flame-2", "my-flame-executor-manager"]
+    found = observed(*(pod(name, owner=controller_reference()) for name in names))
+
+    assert found.executors == ()
+    assert found.highest_executor_id == -1
+
+
+@pytest.mark.parametrize("digits", [11, 19, 20, 60])
+def test_a_number_too_large_for_an_id_does_not_use_up_all_ids(digits: int) -> None:
+    # Anybody who may create Pods can make one of that name. Ids of more than ten digits make hostnames too long, those of more
+    # than 19 make a status that cannot be stored.
+    found = observed(foreign_pod(f"my-flame-executor-manager-{'9' * digits}"))
+
+    assert found.highest_executor_id < 10**10
+
+
+def test_what_counts_is_neither_terminating_nor_over() -> None:
+    found = observed(
+        executor_pod(0, "ready"),
+        terminating(executor_pod(1, "ready")),
+        executor_pod(2, "failed"),
+        executor_pod(3, "half"),
+        executor_pod(4, "crashing"),
+        terminating(executor_pod(5, "failed")),
+        executor_pod(6, "waiting"),
+    )
+
+    assert [each.executor_id for each in found.live_executors] == [0, 4, 6]
+    assert [each.executor_id for each in found.ready_executors] == [0]
+    assert [each.executor_id for each in found.terminal_executors] == [2, 3]
+    assert [each.name.rsplit("-", 1)[1] for each in found.terminating] == ["1", "5"]
+
+
+def test_the_session_manager_comes_first_among_the_components() -> None:
+    found = observed(executor_pod(0), session_manager())
+
+    assert [each.name for each in found.components] == ["my-flame-session-manager", "my-flame-executor-manager-0"]
+
+
+def test_a_terminating_session_manager_is_among_what_terminates() -> None:
+    found = observed(terminating(session_manager()), terminating(executor_pod(0)))
+
+    assert [each.name for each in found.terminating] == ["my-flame-session-manager", "my-flame-executor-manager-0"]
+    assert not found.session_manager_ready
+
+
+@pytest.mark.parametrize(
+    "owner", [None, FOREIGN, EARLIER], ids=["nobody's", "another controller's", "an earlier one's"]
+)
+def test_a_foreign_session_manager_is_seen_but_not_ours(owner: object) -> None:
+    found = observed(session_manager(owner=owner))
+
+    assert found.session_manager is None
+    assert found.session_manager_pod is not None
+    assert not found.session_manager_ready
+    assert found.session_manager_life == ""
+
+
+@pytest.mark.parametrize(
+    ("view", "life"),
+    [
+        pytest.param(None, "", id="none"),
+        pytest.param(session_manager("unscheduled"), LIFE, id="not started"),
+        pytest.param(session_manager("ready"), LIFE, id="ready"),
+        pytest.param(session_manager("ready", restarts=2), "sm-uid.2", id="restarted"),
+        pytest.param(session_manager("ready", uid="other"), "other.0", id="another Pod"),
+        pytest.param(session_manager("failed"), "", id="over"),
+        pytest.param(terminating(session_manager("ready")), "", id="terminating"),
+    ],
+)
+def test_the_life_of_a_session_manager(view: PodView | None, life: str) -> None:
+    assert observed(*([view] if view else [])).session_manager_life == life
+
+
+def test_only_the_restarts_of_its_own_container_begin_a_new_life() -> None:
+    view = session_manager(containers=[running("sidecar", restarts=7), running("session-manager", restarts=1)])
+
+    assert observed(view).session_manager_life == "sm-uid.1"
+
+
+def test_a_session_manager_whose_container_ended_is_restarted_in_place_and_not_over() -> None:
+    view = session_manager("starting", containers=[ended("session-manager", 0, "Completed")])
+    manager = observed(view).session_manager
+
+    assert manager is not None
+    assert manager.live
+    assert not manager.ready
+    assert manager.trouble is not None
+
+
+def _since(name: str, started: datetime | None) -> ContainerStatus:
+    return ContainerStatus(name, ready=True, state=ContainerState(running=ContainerStateRunning(started)))
+
+
+@pytest.mark.parametrize(
+    ("life", "rebound", "executor_start", "manager_start", "follows"),
+    [
+        pytest.param(LIFE, False, ago(100), ago(200), True, id="made under this life"),
+        pytest.param(LIFE, False, ago(200), ago(100), True, id="made under this life, by a node whose clock is wrong"),
+        pytest.param("earlier", False, ago(100), ago(200), False, id="made under an earlier one"),
+        pytest.param("", False, ago(100), ago(200), False, id="made under none"),
+        pytest.param(LIFE, True, ago(100), ago(200), True, id="bound to it later, and started later"),
+        pytest.param(LIFE, True, ago(200), ago(100), False, id="bound to it later, but had started before"),
+        pytest.param(LIFE, True, None, ago(100), True, id="bound to it later, and nobody knows when it started"),
+        pytest.param("earlier", True, ago(100), ago(200), False, id="bound to an earlier one"),
+    ],
+)
+def test_which_life_of_the_session_manager_an_executor_follows(
+    life: str, executor_start: datetime | None, manager_start: datetime, *, rebound: bool, follows: bool
+) -> None:
+    marks = {REBOUND_ANNOTATION: "true"} if rebound else {}
+    follower = executor(0, life=life, annotations=marks, containers=[_since("executor-manager", executor_start)])
+    found = observed(session_manager(containers=[_since("session-manager", manager_start)]), follower.pod)
+
+    assert found.follows(follower) == follows
+
+
+def test_an_executor_that_has_not_started_follows_whom_it_was_bound_to() -> None:
+    follower = executor(0, "waiting", annotations={REBOUND_ANNOTATION: "true"})
+
+    assert observed(session_manager(), follower.pod).follows(follower)
+
+
+def test_ownership_is_asked_of_the_uid_alone() -> None:
+    found = observed(config_map=config_map_view(), services=service_views())
+
+    assert found.owns(found.config_map)
+    assert not found.owns(None)
+    assert not found.owns(config_map_view(ownerReferences=[]))
+    assert set(found.services) == {"my-flame-session-manager", "my-flame-object-cache"}
+    assert found.owner == OWNER
+
+
+def test_a_snapshot_is_taken_again_while_the_stores_hold_the_same_objects() -> None:
+    first = observed(session_manager(), executor_pod(0))
+    same = Views(first.views.config_map, tuple(first.views.services), first.views.labelled_pods)
+
+    assert ObservedCluster.of(OWNER, same, first) is first
+
+
+@pytest.mark.parametrize("field", ["config_map", "services", "labelled_pods"])
+def test_a_snapshot_is_new_when_anything_in_the_stores_is(field: str) -> None:
+    first = observed(session_manager(), executor_pod(0))
+    changes: dict[str, Any] = {field: None if field == "config_map" else getattr(first.views, field)[:-1]}
+    views = replace(first.views, **changes)
+    second = ObservedCluster.of(OWNER, views, first)
+
+    assert second.views is views
+    assert second == ObservedCluster.of(OWNER, views)
+
+
+def test_only_the_pods_that_changed_are_looked_at_again() -> None:
+    pods = (session_manager(), executor_pod(0), executor_pod(1, "starting"))
+    first = observed(*pods)
+    ready = executor_pod(1, "ready")
+    second = ObservedCluster.of(OWNER, replace(first.views, labelled_pods=(pods[0], pods[1], ready)), first)
+
+    assert second.executors[0] is first.executors[0]
+    assert second.executors[1].pod is ready
+    assert [each.executor_id for each in second.ready_executors] == [0, 1]
+    assert second.highest_executor_id == 1
+
+
+def test_an_executor_under_the_name_of_an_earlier_one_is_another() -> None:
+    first = observed(executor_pod(0))
+    foreign = executor_pod(0, owner=FOREIGN)
+    second = ObservedCluster.of(OWNER, replace(first.views, labelled_pods=(foreign,)), first)
+
+    assert second.executors == ()
+
+
+@pytest.mark.parametrize(
+    ("component", "since"),
+    [
+        pytest.param(executor(0, "failed", since=ago(40)), ago(40), id="its container's end"),
+        pytest.param(executor(0, "failed", containers=[], written=ago(7)), ago(7), id="the last write to it"),
+        pytest.param(executor(0, "failed", containers=[]), ago(3600), id="its creation"),
+    ],
+)
+def test_when_a_terminal_pod_ended(component: Component, since: object) -> None:
+    assert terminal_since(component) == since
+
+
+def test_an_executor_reads_its_annotations() -> None:
+    marked = executor(0, revision="r", rendered="x", life="l")
+    bare = executor(0, annotations={}, labels={})
+
+    assert (marked.revision, marked.rendered, marked.session_manager_life) == ("r", "x", "l")
+    assert bare.name == "my-flame-executor-manager-0"
+
+
+def test_a_pod_without_annotations_has_no_revision() -> None:
+    bare = Component(pod("x"))
+
+    assert (bare.revision, bare.rendered) == ("", "")

@@ -1,0 +1,234 @@
+"""What a Pod's status says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flamectl_operator.observed import pods
+from flamectl_operator.observed.pods import Trouble
+from tests.unit.builders import UNSCHEDULABLE, ago, condition, ended, later, pod, running, waiting
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+READY = condition("Ready", "True", since=ago(100))
+MAIN = "executor-manager"
+
+
+def _last_state(name: str) -> Any:
+    """A container that runs again after it failed: the view does not even have its `lastState`."""
+    return running(name, restarts=3)
+
+
+HEALTHY: list[Any] = [
+    pytest.param({"conditions": [READY], "containers": [running(MAIN)]}, id="running and ready"),
+    pytest.param({"containers": [running(MAIN, ready=False)]}, id="running and not ready"),
+    pytest.param({"phase": "Pending", "node": ""}, id="not scheduled"),
+    pytest.param({"phase": "Pending", "conditions": [UNSCHEDULABLE], "node": ""}, id="unschedulable"),
+    pytest.param({"phase": "Pending", "containers": [waiting(MAIN, "ContainerCreating")]}, id="being created"),
+    pytest.param({"phase": "Pending", "containers": [waiting(MAIN, "PodInitializing")]}, id="initializing"),
+    pytest.param({"phase": "Pending", "containers": [waiting(MAIN, "")]}, id="no reason given"),
+    pytest.param(
+        {"phase": "Pending", "init": [running("wait")], "containers": [waiting(MAIN)]}, id="init container runs"
+    ),
+    pytest.param({"init": [ended("wait", 0, "Completed")], "containers": [running(MAIN)]}, id="init container is done"),
+    pytest.param({"containers": [_last_state(MAIN)]}, id="failed before and runs again"),
+    pytest.param({"phase": "Unknown"}, id="its node is silent"),
+    pytest.param({"phase": ""}, id="no phase yet"),
+]
+FAILED: list[Any] = [
+    *(
+        pytest.param(
+            {"phase": "Pending", "containers": [waiting(MAIN, reason, "why")]}, Trouble(reason, "why"), id=reason
+        )
+        for reason in (
+            "CrashLoopBackOff",
+            "ImagePullBackOff",
+            "ErrImagePull",
+            "InvalidImageName",
+            "CreateContainerConfigError",
+            "CreateContainerError",
+            "RunContainerError",
+        )
+    ),
+    pytest.param(
+        {"containers": [ended(MAIN, 1, "Error")]}, Trouble("Error", f"{MAIN} exited with 1"), id="ended with an error"
+    ),
+    pytest.param(
+        {"containers": [ended(MAIN, 0, "Completed")]},
+        Trouble("Completed", f"{MAIN} exited with 0"),
+        id="ended with 0, as Flame does over fatal errors",
+    ),
+    pytest.param(
+        {"containers": [ended(MAIN, 137, "OOMKilled", "too much")]}, Trouble("OOMKilled", "too much"), id="killed"
+    ),
+    pytest.param({"containers": [ended(MAIN, 3, "")]}, Trouble("Terminated", f"{MAIN} exited with 3"), id="no reason"),
+    pytest.param(
+        {"conditions": [READY], "containers": [running(MAIN), ended("sidecar", 0, "Completed")]},
+        Trouble("Completed", "sidecar exited with 0"),
+        id="a sidecar ended",
+    ),
+    pytest.param(
+        {"conditions": [READY], "containers": [running(MAIN), waiting("sidecar", "CrashLoopBackOff", "back-off 10s")]},
+        Trouble("CrashLoopBackOff", "back-off 10s"),
+        id="a sidecar crashes",
+    ),
+    pytest.param(
+        {"phase": "Pending", "init": [waiting("wait", "ImagePullBackOff", "no")], "containers": [waiting(MAIN)]},
+        Trouble("ImagePullBackOff", "no"),
+        id="init container cannot pull",
+    ),
+    pytest.param(
+        {"phase": "Pending", "init": [ended("wait", 2)], "containers": [waiting(MAIN)]},
+        Trouble("Error", "wait exited with 2"),
+        id="init container failed",
+    ),
+    pytest.param(
+        {"phase": "Failed", "reason": "Evicted", "message": "low on disk"},
+        Trouble("Evicted", "low on disk"),
+        id="evicted",
+    ),
+    pytest.param({"phase": "Failed"}, Trouble("Failed"), id="failed without a word"),
+    pytest.param(
+        {"phase": "Failed", "conditions": [READY], "containers": [running(MAIN)]},
+        Trouble("Failed"),
+        id="phase Failed, though everything else looks well",
+    ),
+    pytest.param(
+        {"phase": "Failed", "containers": [ended(MAIN, 1, "Error", "boom")]},
+        Trouble("Error", "boom"),
+        id="phase Failed",
+    ),
+    pytest.param(
+        {"phase": "Succeeded", "containers": [ended(MAIN, 0, "Completed")]},
+        Trouble("Completed", f"{MAIN} exited with 0"),
+        id="phase Succeeded",
+    ),
+]
+
+
+@pytest.mark.parametrize("status", HEALTHY)
+def test_a_pod_on_its_way_has_not_failed(status: dict[str, Any]) -> None:
+    assert pods.trouble(pod(**status)) is None
+
+
+@pytest.mark.parametrize(("status", "trouble"), FAILED)
+def test_a_pod_has_failed_and_says_why(status: dict[str, Any], trouble: Trouble) -> None:
+    assert pods.trouble(pod(**status)) == trouble
+
+
+@pytest.mark.parametrize(("status", "trouble"), FAILED)
+def test_a_failed_pod_is_not_ready_whatever_its_conditions_say(status: dict[str, Any], trouble: Trouble) -> None:
+    assert not pods.is_ready(pod(**{**status, "conditions": [READY]}))
+
+
+@pytest.mark.parametrize(
+    ("status", "ready"),
+    [
+        pytest.param({"conditions": [READY]}, True, id="ready"),
+        pytest.param({"conditions": [condition("Ready", "False")]}, False, id="not ready"),
+        pytest.param({"conditions": [condition("Ready", "Unknown")]}, False, id="node silent"),
+        pytest.param({"conditions": [condition("ContainersReady", "True")]}, False, id="only its containers are"),
+        pytest.param({"conditions": []}, False, id="says nothing"),
+        pytest.param({"conditions": [READY], "terminating_since": ago(1)}, False, id="terminating"),
+        pytest.param({"conditions": [READY], "phase": "Failed"}, False, id="phase Failed"),
+        pytest.param({"conditions": [READY], "phase": "Succeeded"}, False, id="phase Succeeded"),
+    ],
+)
+def test_ready(status: dict[str, Any], *, ready: bool) -> None:
+    view = pod(**status)
+
+    assert pods.is_ready(view) == ready
+    assert pods.ready_since(view) == (ago(100) if ready else None)
+
+
+def test_ready_since_is_unknown_when_the_condition_does_not_say() -> None:
+    assert pods.ready_since(pod(conditions=[condition("Ready", "True")])) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "main", "terminal"),
+    [
+        pytest.param({"phase": "Failed"}, MAIN, True, id="failed"),
+        pytest.param({"phase": "Succeeded"}, MAIN, True, id="succeeded"),
+        pytest.param({"containers": [running(MAIN)]}, MAIN, False, id="running"),
+        pytest.param({"containers": [waiting(MAIN, "ImagePullBackOff")]}, MAIN, False, id="the kubelet retries"),
+        pytest.param({"containers": [ended(MAIN, 0), running("sidecar")]}, MAIN, True, id="a sidecar lives on"),
+        pytest.param({"containers": [running(MAIN), ended("sidecar", 1)]}, MAIN, False, id="only a sidecar ended"),
+        pytest.param({"containers": [ended("session-manager", 1)]}, "", False, id="restarted in place"),
+        pytest.param({"phase": "Failed", "containers": [ended("session-manager", 1)]}, "", True, id="evicted"),
+        pytest.param({"init": [ended(MAIN, 1)], "containers": []}, MAIN, False, id="init containers do not count"),
+        pytest.param({"phase": "Pending"}, MAIN, False, id="pending"),
+    ],
+)
+def test_terminal(status: dict[str, Any], main: str, *, terminal: bool) -> None:
+    assert pods.is_terminal(pod(**status), main) == terminal
+
+
+@pytest.mark.parametrize(
+    ("status", "started"),
+    [
+        pytest.param({}, False, id="nothing known"),
+        pytest.param({"containers": [waiting(MAIN)]}, False, id="waiting"),
+        pytest.param({"containers": [waiting(MAIN, "ImagePullBackOff")]}, False, id="cannot pull"),
+        pytest.param({"containers": [waiting(MAIN, "CrashLoopBackOff", restarts=1)]}, True, id="ran before"),
+        pytest.param({"containers": [running(MAIN, ready=False)]}, True, id="running"),
+        pytest.param({"containers": [ended(MAIN)]}, True, id="ended"),
+        pytest.param({"init": [running("wait")], "containers": [waiting(MAIN)]}, False, id="init container runs"),
+        pytest.param({"containers": [running("sidecar"), waiting(MAIN)]}, False, id="only a sidecar runs"),
+    ],
+)
+def test_started(status: dict[str, Any], *, started: bool) -> None:
+    assert pods.has_started(pod(**status), MAIN) == started
+
+
+@pytest.mark.parametrize(
+    ("status", "trouble"),
+    [
+        pytest.param({"node": ""}, None, id="nothing said yet"),
+        pytest.param(
+            {"node": "", "conditions": [UNSCHEDULABLE]},
+            Trouble("Unschedulable", "0/20 nodes are available: Insufficient cpu."),
+            id="no node fits",
+        ),
+        pytest.param({"node": "", "conditions": [condition("PodScheduled", "True")]}, None, id="scheduled"),
+        pytest.param({"node": "n", "conditions": [UNSCHEDULABLE]}, None, id="the condition is old"),
+        pytest.param(
+            {"node": "", "conditions": [condition("PodScheduled", "False")]},
+            Trouble("Unschedulable"),
+            id="no reason given",
+        ),
+        pytest.param(
+            {"node": "", "conditions": [condition("PodScheduled", "False", "SchedulingGated", "gated")]},
+            Trouble("SchedulingGated", "gated"),
+            id="gated",
+        ),
+    ],
+)
+def test_unschedulable(status: dict[str, Any], trouble: Trouble | None) -> None:
+    assert pods.unschedulable(pod(**{"phase": "Pending", **status})) == trouble
+
+
+@pytest.mark.parametrize(
+    ("containers", "time"),
+    [
+        pytest.param([], None, id="none"),
+        pytest.param([running(MAIN)], None, id="still running"),
+        pytest.param([ended(MAIN)], None, id="no time given"),
+        pytest.param(
+            [ended(MAIN, finished_at=ago(9)), ended("sidecar", finished_at=ago(3))], ago(3), id="the last one"
+        ),
+        pytest.param([ended(MAIN, finished_at=later(9)), running("sidecar")], later(9), id="the sidecar lives on"),
+    ],
+)
+def test_finished_at(containers: list[Any], time: datetime | None) -> None:
+    assert pods.finished_at(pod(containers=containers)) == time
+
+
+@pytest.mark.parametrize(
+    ("trouble", "text"), [(Trouble("Evicted"), "Evicted"), (Trouble("Evicted", "low on disk"), "Evicted: low on disk")]
+)
+def test_trouble_reads_well(trouble: Trouble, text: str) -> None:
+    assert str(trouble) == text
