@@ -1,0 +1,109 @@
+"""AddSessionManager: there is one session manager, and never a second."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flamectl_operator.decisions.drift import metadata_patch
+from flamectl_operator.decisions.session_manager import Action, SessionManagerPlan, plan_session_manager
+from flamectl_operator.desired import names
+from flamectl_operator.kube.errors import AlreadyExistsError
+from flamectl_operator.kube.resources import PODS
+from flamectl_operator.runtime.outcome import DONE, Outcome, wait
+from flamectl_operator.subreconcilers import children, lock
+
+if TYPE_CHECKING:
+    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.subreconcilers.base import Context
+
+
+class AddSessionManager:
+    """Responsible for the Pod `<name>-session-manager`: makes it when it is missing, clears it away when it is over.
+
+    Its fixed name is what guarantees that there are never two: a new one can only be made once the old one is gone. One that
+    stays stuck terminating, as on a lost node, is in the end deleted by force. A stale one is ReplaceStalePods' business.
+    """
+
+    name = "AddSessionManager"
+
+    async def reconcile(self, context: Context) -> Outcome:
+        """Does what the plan says."""
+        observed, plan = self._plan(context)
+        if plan.action in {Action.DELETE, Action.FORCE_DELETE}:
+            if (hold := await lock.acquire(context)) is not None:
+                return hold
+            observed, plan = self._plan(context)  # that took a while
+        match plan.action:
+            case Action.NOTHING:
+                return DONE
+            case Action.WAIT:
+                return self._wait(context, observed, plan)
+            case Action.CREATE:
+                return await self._create(context)
+            case Action.LOOK:
+                return await self._look(context)
+            case Action.REPAIR:
+                return await self._repair(context, _pod(observed))
+            case Action.DELETE | Action.FORCE_DELETE:
+                return await self._delete(context, _pod(observed), plan)
+
+    def _plan(self, context: Context) -> tuple[ObservedCluster, SessionManagerPlan]:
+        observed = context.observe()
+        return observed, plan_session_manager(observed, context.wanted(), context.clock.now())
+
+    def _wait(self, context: Context, observed: ObservedCluster, plan: SessionManagerPlan) -> Outcome:
+        if plan.hold is None:
+            return children.taken(context, PODS, _pod(observed))
+        return context.waiting(plan.hold)
+
+    async def _create(self, context: Context) -> Outcome:
+        name = names.session_manager(context.owner.name)
+        manifest = context.wanted().desired.session_manager.pod(name)
+        try:
+            await children.create(context, PODS, context.stores.pods, manifest)
+        except AlreadyExistsError:
+            return await self._find(context, name)
+        context.normal("SessionManagerCreated", f'Created session manager Pod "{name}"')
+        return DONE
+
+    async def _find(self, context: Context, name: str) -> Outcome:
+        """The watch does not show the Pod that has the name: it is somebody else's, or ours without its label."""
+        pod = await children.look(context, PODS, name)
+        if pod is None:
+            return wait("Changed", "", children.RECHECK_CHANGED)
+        if not pod.controlled_by(context.owner.uid):
+            return children.taken(context, PODS, pod)
+        return await self._repair(context, pod)
+
+    async def _look(self, context: Context) -> Outcome:
+        """None is wanted and none is shown; but one of ours without its label would not be shown."""
+        pod = await children.look(context, PODS, names.session_manager(context.owner.name))
+        if pod is None or not pod.controlled_by(context.owner.uid):
+            return DONE
+        await self._repair(context, pod)
+        return wait("Changed", "", 0)
+
+    async def _repair(self, context: Context, pod: PodView) -> Outcome:
+        changes = metadata_patch(pod, context.wanted().desired.session_manager.pod(pod.name))
+        if changes is None:
+            return wait("Changed", "", children.RECHECK_CHANGED)
+        outcome = await children.patch(context, PODS, context.stores.pods, pod.name, changes)
+        if outcome is DONE:
+            context.normal("SessionManagerRepaired", f'Restored labels of Pod "{pod.name}"')
+        return outcome
+
+    async def _delete(self, context: Context, pod: PodView, plan: SessionManagerPlan) -> Outcome:
+        forced = plan.action is Action.FORCE_DELETE
+        grace = 0 if forced else None
+        if not await children.delete(context, PODS, context.stores.pods, pod, grace_period_seconds=grace):
+            return wait("Changed", "", children.RECHECK_CHANGED)
+        how = "Deleted by force" if forced else "Deleted"
+        context.normal("SessionManagerDeleted", f'{how} session manager Pod "{pod.name}": {plan.why}')
+        return wait("Terminating", "waiting for the old session manager to be gone", 0)
+
+
+def _pod(observed: ObservedCluster) -> PodView:
+    """The Pod that a plan with an action on it speaks of."""
+    assert observed.session_manager_pod is not None
+    return observed.session_manager_pod

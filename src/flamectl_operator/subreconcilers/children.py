@@ -1,0 +1,302 @@
+"""Writing children: every create, repair and delete of a pass goes through here.
+
+Each response is taken into the store at once, so that the next step, and the next pass, never act on a view older than what
+was just written. Each delete carries the uid it means. Nothing is written to an object that is not this FlameCluster's, and
+no Pod is deleted without the lock (`lock.py`).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from flamectl_operator.decisions.session_manager import is_predecessors
+from flamectl_operator.kube.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    KubernetesError,
+    NotFoundError,
+)
+from flamectl_operator.kube.resources import PODS
+from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.runtime.outcome import DONE, Outcome, blocked, wait
+from flamectl_operator.subreconcilers.base import REFUSALS, RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from flamectl_operator.desired.pods import PodTemplate
+    from flamectl_operator.kube.resources import Resource
+    from flamectl_operator.kube.store import Store
+    from flamectl_operator.subreconcilers.base import Context
+
+T = TypeVar("T", bound=KubernetesObject)
+
+#: How often a name that is taken is looked at again, in seconds: no event may tell when it comes free.
+RECHECK_TAKEN_NAME = 15.0
+#: How soon to look again when an object changed under our hands, in seconds; the watch usually is faster.
+RECHECK_CHANGED = 0.25
+#: The reason of an outcome that says that a name is taken by somebody else.
+NAME_CONFLICT = "NameConflict"
+
+
+async def create(context: Context, resource: Resource[T], store: Store[T], manifest: Mapping[str, Any]) -> T:
+    """Creates a child. When the answer is lost, a read tells whether it was made.
+
+    Raises:
+        AlreadyExistsError: The name is taken.
+        RefusedError: RBAC, admission, a quota or the schema refuses it.
+    """
+    context.writes += 1
+    name = manifest["metadata"]["name"]
+    try:
+        created = await context.client.create(resource, context.owner.namespace, manifest, strict=True)
+    except REFUSALS as error:
+        # Admission speaks before the name is looked at, and what has the name already may need no more than its label.
+        if await _exists(context, resource, name):
+            raise AlreadyExistsError(409, "AlreadyExists", f'{resource.plural} "{name}" already exists') from error
+        raise RefusedError.of(error) from error
+    except KubernetesError as error:
+        found = await _look_after(context, resource, name, error)
+        if found is None or not found.controlled_by(context.owner.uid):
+            raise
+        created = found
+    store.observe(created)
+    return created
+
+
+async def rehearse(context: Context, template: PodTemplate, name: str) -> None:
+    """Asks whether a Pod would be accepted, before the one whose place it takes is deleted.
+
+    A template is asked about until it was accepted once. A quota's refusal says nothing, for the old Pod still counts, and
+    neither does that of a webhook which cannot be asked.
+
+    Args:
+        context: The pass.
+        template: What the Pod is made from.
+        name: The name of the one whose place it takes.
+
+    Raises:
+        RefusedError: RBAC, admission or the schema would refuse it.
+    """
+    if template.rendered in context.memory.accepted:
+        return
+    try:
+        # That the name is taken is said last, after all that could be wrong with the Pod.
+        with suppress(AlreadyExistsError):
+            await context.client.rehearse_creation(PODS, context.owner.namespace, template.pod(name))
+    except REFUSALS as error:
+        quota = isinstance(error, ForbiddenError) and error.quota
+        if not quota and "does not support dry run" not in error.message:
+            raise RefusedError.of(error) from error
+    context.memory.accepted.add(template.rendered)
+
+
+async def patch(
+    context: Context, resource: Resource[T], store: Store[T], name: str, changes: Mapping[str, Any]
+) -> Outcome:
+    """Repairs a child. A conflict is no error: the view was old, and a newer one is on its way.
+
+    Raises:
+        RefusedError: RBAC, admission or the schema refuses it.
+    """
+    context.writes += 1
+    try:
+        store.observe(await context.client.merge_patch(resource, context.owner.namespace, name, changes))
+    except (ConflictError, NotFoundError):
+        context.conflicts += 1
+        return wait("Changed", "", RECHECK_CHANGED)
+    except REFUSALS as error:
+        raise RefusedError.of(error) from error
+    return DONE
+
+
+async def delete(
+    context: Context,
+    resource: Resource[T],
+    store: Store[T],
+    child: T,
+    *,
+    grace_period_seconds: int | None = None,
+    as_seen: bool = False,
+) -> bool:
+    """Deletes this very child; one that is gone, or replaced by another of its name, is no error.
+
+    This is the one door through which Pods are deleted, and the lock guards it up to the moment at which the request is sent.
+    When the answer is lost, a read tells what became of it: the next pass must not count on what may be on its way out.
+
+    Args:
+        context: The pass.
+        resource: Kind of the child.
+        store: Where it is known.
+        child: The child.
+        grace_period_seconds: Instead of its own; 0 removes a Pod without asking its node.
+        as_seen: Whether to delete it only if nothing about it has changed since.
+
+    Returns:
+        Whether it is on its way out by our doing.
+
+    Raises:
+        RefusedError: RBAC or admission refuses it.
+        LockLostError: It is a Pod, and the lock is not held (any more).
+    """
+    context.writes += 1
+    try:
+        response = await context.client.delete(
+            resource,
+            child.namespace,
+            child.name,
+            uid=child.uid,
+            resource_version=child.metadata.resource_version if as_seen else None,
+            grace_period_seconds=grace_period_seconds,
+            guard=context.check_lock if resource.kind == PODS.kind else None,
+        )
+    except ConflictError:
+        context.conflicts += 1
+        return False  # it changed, or another object has the name by now; the watch is about to say so
+    except NotFoundError:
+        context.conflicts += 1
+        store.observe_deletion(child, None)
+        return False
+    except REFUSALS as error:
+        raise RefusedError.of(error) from error
+    except KubernetesError as error:
+        found = await _look_after(context, resource, child.name, error)
+        response = found if found is not None and found.uid == child.uid else None
+        if response is not None and not response.terminating:
+            store.observe(response)
+            raise
+    store.observe_deletion(child, response)
+    return True
+
+
+async def ensure(
+    context: Context,
+    resource: Resource[T],
+    store: Store[T],
+    manifest: Mapping[str, Any],
+    difference: Callable[[T, dict[str, Any]], dict[str, Any] | None],
+    *,
+    frozen: Callable[[T, dict[str, Any]], bool] = lambda _child, _changes: False,
+) -> Outcome:
+    """Makes a child be there and be as it should.
+
+    Args:
+        context: The pass.
+        resource: Kind of the child.
+        store: Where it is known.
+        manifest: How it should be.
+        difference: Gives the merge patch that it needs, or None.
+        frozen: Says whether a child cannot take the patch, so that only a new one helps.
+
+    Raises:
+        RefusedError: The API server will not have it.
+    """
+    name = manifest["metadata"]["name"]
+    existing = store.get(context.owner.namespace, name)
+    if existing is None:
+        try:
+            await create(context, resource, store, manifest)
+        except AlreadyExistsError:
+            # The watch shows only what carries our label: this one is foreign, or somebody took its label off.
+            existing = await look(context, resource, name)
+            if existing is None:
+                return wait("Changed", "", RECHECK_CHANGED)
+        else:
+            context.normal(f"{resource.kind}Created", f'Created {resource.kind} "{name}"')
+            return DONE
+    if not existing.controlled_by(context.owner.uid):
+        return taken(context, resource, existing)
+    if existing.terminating:
+        return wait("Terminating", f'waiting for {resource.kind} "{name}" to terminate', RECHECK_TAKEN_NAME)
+    changes = difference(existing, dict(manifest))
+    if changes is None:
+        return DONE
+    if frozen(existing, changes):
+        return await _give_up(context, resource, store, existing)
+    outcome = await patch(context, resource, store, name, changes)
+    if outcome is DONE:
+        context.normal(f"{resource.kind}Updated", f'Brought {resource.kind} "{name}" to what it should be')
+    return outcome
+
+
+async def _give_up(context: Context, resource: Resource[T], store: Store[T], child: T) -> Outcome:
+    """Deletes a child that cannot be brought to what it should be; the next pass makes it anew."""
+    if await delete(context, resource, store, child):
+        context.normal(
+            f"{resource.kind}Deleted", f'Deleted {resource.kind} "{child.name}", which had been made immutable'
+        )
+    return wait("Terminating", "", 0)
+
+
+async def _look_after(context: Context, resource: Resource[T], name: str, error: KubernetesError) -> T | None:
+    """Reads an object after a request for it that failed so; a Pod that cannot be read either is left to `settle`.
+
+    Raises:
+        KubernetesError: The request's own error: nothing was done, or that cannot be found out now.
+    """
+    if not error.outcome_unknown:
+        raise error
+    try:
+        return await look(context, resource, name)
+    except KubernetesError:
+        if resource is PODS:
+            context.memory.unsettled.add(name)
+        raise error from None
+
+
+async def settle(context: Context) -> None:
+    """Finds out what became of Pods of which that is not known, before they are counted.
+
+    After an interruption requests may get through again before the watch does. Without this, a Pod that was made would be made
+    once more under another name, and one that was deleted would count as one that serves.
+
+    Raises:
+        KubernetesError: It cannot be found out yet.
+    """
+    pods, unsettled = context.stores.pods, context.memory.unsettled
+    for name in sorted(unsettled):
+        found, known = await look(context, PODS, name), pods.get(context.owner.namespace, name)
+        if known is not None and (found is None or found.uid != known.uid):
+            pods.observe_deletion(known, None)
+        if found is not None:
+            pods.observe(found)
+        unsettled.discard(name)
+
+
+async def look(context: Context, resource: Resource[T], name: str) -> T | None:
+    """Reads an object that the watch does not show, or not in time; None when it is not there after all.
+
+    Raises:
+        RefusedError: RBAC refuses it.
+    """
+    try:
+        return await context.client.get(resource, context.owner.namespace, name)
+    except NotFoundError:
+        return None
+    except REFUSALS as error:
+        raise RefusedError.of(error) from error
+
+
+async def _exists(context: Context, resource: Resource[T], name: str) -> bool:
+    """Whether there is such an object, as far as it can be found out."""
+    try:
+        return await look(context, resource, name) is not None
+    except KubernetesError:
+        return False
+
+
+def taken(context: Context, resource: Resource[Any], existing: KubernetesObject) -> Outcome:
+    """The outcome for a name that an object of somebody else's takes. Nothing of it is touched."""
+    label = f'{resource.kind} "{existing.name}"'
+    if is_predecessors(existing, context.owner):
+        message = f"{label} of an earlier FlameCluster of this name is not gone yet"
+        return wait("NameNotFree", message, RECHECK_TAKEN_NAME)
+    owner = existing.controller
+    whose = f"is controlled by {owner.kind} {owner.name}" if owner is not None else "has no owner"
+    return blocked(
+        NAME_CONFLICT,
+        f"{label} is not this FlameCluster's: it {whose}. It is left alone; delete it or rename one of the two",
+        RECHECK_TAKEN_NAME,
+    )

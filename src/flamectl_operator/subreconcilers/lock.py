@@ -1,0 +1,201 @@
+"""The lock that lets one operator at a time delete the Pods of a FlameCluster.
+
+Two deployments of the operator may see the same FlameCluster: in an upgrade side by side, or with namespaces that overlap.
+Whatever both of them may do safely they do without it, as creates do, which are protected by names and promises. Deleting is
+not: both would use up the budget of a rollout, and each would go by a view that knows nothing of what the other just did.
+
+A step that has something to delete asks for the lock (`acquire`), then looks at what is there again, and deletes. The lock is
+extended while Pods are being deleted, and given back when nothing is left to be (`give_back`). A cluster at rest writes
+nothing. The Lease is not watched: it is read by who wants the lock and does not know it, and by nobody else.
+
+Whoever comes by the lock anew first reads the FlameCluster and its Pods: what the one before him did a moment ago his watches
+may not have told yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from flamectl_operator.api.constants import CLUSTER_LABEL
+from flamectl_operator.decisions.lock import Foreign, Grip, Held, disruption_ahead, judge_lock, sight
+from flamectl_operator.desired import lock as desired
+from flamectl_operator.desired import names
+from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from flamectl_operator.kube.resources import LEASES, PODS
+from flamectl_operator.runtime.outcome import DONE, Outcome, blocked, wait
+from flamectl_operator.subreconcilers import children
+from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, REFUSALS, LockMemory, RefusedError
+
+if TYPE_CHECKING:
+    from flamectl_operator.decisions.lock import Verdict
+    from flamectl_operator.kube.views import LeaseView
+    from flamectl_operator.subreconcilers.base import Context
+
+#: How often a lock that somebody else holds is looked at, in seconds: he may give it back before it expires.
+LOOK_AGAIN = 5.0
+#: Reasons of outcomes that say that Pods stay since another operator may delete them, or this one may not.
+LOCK_HELD = "LockHeld"
+LOCK_DENIED = "LockDenied"
+
+
+async def acquire(context: Context) -> Outcome | None:
+    """Takes the lock, or extends it where that is due.
+
+    Args:
+        context: The pass.
+
+    Returns:
+        None when Pods may be deleted; look at what is there again before, for this may have taken a while and brought news.
+        Otherwise why not.
+
+    Raises:
+        RefusedError: The API server will not have it.
+        KubernetesError: It is not known whether the lock is ours, or the view could not be brought up to date.
+    """
+    if context.lock_options.disabled:
+        context.memory.lock = LockMemory()
+        return None
+    if context.lock_hold is None:
+        context.lock_hold = await _acquire(context)
+    return context.lock_hold
+
+
+async def give_back(context: Context) -> Outcome:
+    """Gives the lock back when nothing is left to be deleted, or when this operator is not to have it.
+
+    Raises:
+        RefusedError: The API server will not have it.
+        KubernetesError: It is not known whether it was given back. If not, it expires.
+    """
+    memory, options = context.memory.lock, context.lock_options
+    if options.disabled:
+        context.memory.lock = LockMemory()
+        return DONE
+    grip = memory.grip
+    if grip is None or not grip.held:
+        return DONE
+    denied = context.lock_identity in options.deny_list
+    if not denied and disruption_ahead(context.observe(), context.wanted()):
+        return DONE
+    lease = await _write(context, grip.lease, desired.given_back(grip.lease, context.clock.now()))
+    if lease is not None:
+        memory.grip = Grip.given_back(lease, informed=grip.informed)
+    return DONE
+
+
+async def _acquire(context: Context) -> Outcome | None:
+    memory = context.memory.lock
+    if context.lock_identity in context.lock_options.deny_list:
+        return _denied()
+    if memory.grip is None:
+        if (hold := await _take(context)) is not None:
+            return hold
+    elif context.clock.boottime() >= memory.grip.extend_at:
+        # Nobody has written the Lease since we did, or this fails: so nobody else had the lock meanwhile.
+        informed = memory.grip.informed
+        if not await _claim(context, memory.grip.lease, informed=informed):
+            return _changed()
+    if memory.grip is not None and not memory.grip.informed:
+        return await _inform(context, memory.grip)
+    return None
+
+
+async def _take(context: Context) -> Outcome | None:
+    """Takes a lock of which this process knows nothing, or that somebody else held when it was looked at."""
+    memory, now = context.memory.lock, context.clock.boottime()
+    verdict = _judge(context, None, now)
+    if isinstance(verdict, Held) and now < memory.look_again:
+        return _held(verdict, memory.look_again - now)
+    lease = await children.look(context, LEASES, names.lock(context.owner.name))
+    now = context.clock.boottime()  # after the answer: counted from before, another's time would be cut short
+    memory.sighting = sight(lease, memory.sighting, now, context.config.controller.lock_duration_seconds)
+    match _judge(context, lease, now):
+        case Foreign(lease=theirs):
+            return children.taken(context, LEASES, theirs)
+        case Held() as held:
+            memory.look_again = min(now + LOOK_AGAIN, held.until)
+            return _held(held, memory.look_again - now)
+    if lease is not None and lease.terminating:
+        return wait("Terminating", f'waiting for Lease "{lease.name}" to terminate', children.RECHECK_TAKEN_NAME)
+    return None if await _claim(context, lease, informed=False) else _changed()
+
+
+def _judge(context: Context, lease: LeaseView | None, now: float) -> Verdict:
+    options, me = context.lock_options, context.lock_identity
+    return judge_lock(lease, context.memory.lock.sighting, context.owner.uid, options, me, now)
+
+
+async def _claim(context: Context, lease: LeaseView | None, *, informed: bool) -> bool:
+    """Writes our name into the Lease; False when somebody was faster."""
+    me, duration, now = context.lock_identity, context.config.controller.lock_duration_seconds, context.clock.now()
+    sent = context.clock.boottime()
+    if lease is None:
+        written = await _write(context, None, desired.lease(context.owner, me, duration, now))
+    else:
+        written = await _write(context, lease, desired.claim(lease, me, duration, now))
+    if written is not None:
+        context.memory.lock.grip = Grip.taken(written, sent, duration, informed=informed)
+    return written is not None
+
+
+async def _write(context: Context, lease: LeaseView | None, body: dict[str, Any]) -> LeaseView | None:
+    """Makes or changes the Lease; None when somebody was faster. Until the answer is there nothing is known of the lock."""
+    namespace = context.owner.namespace
+    context.memory.lock.grip = None
+    context.writes += 1
+    try:
+        if lease is None:
+            return await context.client.create(LEASES, namespace, body)
+        return await context.client.merge_patch(LEASES, namespace, lease.name, body)
+    except (AlreadyExistsError, ConflictError, NotFoundError):
+        context.conflicts += 1
+        return None
+    except REFUSALS as error:
+        raise RefusedError.of(error) from error
+
+
+async def _inform(context: Context, grip: Grip) -> Outcome | None:
+    """Brings the view up to date with what was before the lock came to us."""
+    owner, stores = context.owner, context.stores
+    cluster = await children.look(context, FLAME_CLUSTERS, owner.name)
+    if cluster is None or cluster.uid != owner.uid:
+        return _changed()
+    stores.flame_clusters.observe(cluster)
+    await _read_pods(context)
+    context.memory.lock.grip = replace(grip, informed=True)
+    known = context.cluster.metadata.resource_version
+    return None if cluster.metadata.resource_version == known else wait("Changed", "", 0)
+
+
+async def _read_pods(context: Context) -> None:
+    """Reads the FlameCluster's Pods, and what has become of those that are not there any more."""
+    owner, store, selector = context.owner, context.stores.pods, f"{CLUSTER_LABEL}={context.owner.name}"
+    ours = {pod.uid: pod for pod in store.by_index(owner.key) if pod.controlled_by(owner.uid)}
+    token: str | None = ""
+    while token is not None:
+        page = await context.client.list_page(PODS, owner.namespace, label_selector=selector, continue_token=token)
+        for pod in page.items:
+            if ours.pop(pod.uid, None) is not None or pod.controlled_by(owner.uid):
+                store.observe(pod)
+        token = page.continue_token or None
+    for pod in ours.values():
+        # It is gone, or was made since, or its label says something else by now.
+        found = await children.look(context, PODS, pod.name)
+        if found is not None and found.uid == pod.uid:
+            store.observe(found)
+        else:
+            store.observe_deletion(pod, None)
+
+
+def _changed() -> Outcome:
+    return wait("Changed", "", children.RECHECK_CHANGED)
+
+
+def _denied() -> Outcome:
+    # Without a name: of two operators that are denied, both say the same.
+    return blocked(LOCK_DENIED, "the operator deletes no Pods, for it is on the deny list (spec.lockOptions.denyList)")
+
+
+def _held(held: Held, delay: float) -> Outcome:
+    return wait(LOCK_HELD, f'operator "{held.by}" holds the lock, which lets one at a time delete Pods', delay)

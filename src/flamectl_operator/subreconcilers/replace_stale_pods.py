@@ -1,0 +1,113 @@
+"""ReplaceStalePods: every Pod is what its author asked for, with as little disruption as that allows."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from flamectl_operator.decisions.executors import RolloutPlan, plan_rollout
+from flamectl_operator.desired.pods import rebinding_annotations
+from flamectl_operator.kube.resources import PODS
+from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
+from flamectl_operator.runtime.slow_start import slow_start_batch
+from flamectl_operator.subreconcilers import children, lock
+from flamectl_operator.subreconcilers.base import RefusedError, in_turn
+from flamectl_operator.subreconcilers.scale_executors import delete_executors, listed
+
+if TYPE_CHECKING:
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.subreconcilers.base import Context
+
+
+class ReplaceStalePods:
+    """Responsible for rollouts: deletes what is stale, as far as the update strategy allows; the next pass makes it anew.
+
+    The session manager comes first. Executors follow when it is ready: those that belong to an earlier one all at once, stale
+    ones within their budget. A rollout whose new Pods do not become ready halts there, with the rest still serving.
+    """
+
+    name = "ReplaceStalePods"
+
+    async def reconcile(self, context: Context) -> Outcome:
+        """Deletes the stale Pods whose turn it is."""
+        observed, intent = context.observe(), context.wanted()
+        if intent.suspended:
+            return DONE
+        if not intent.config_map_current(observed):
+            return wait("ConfigMapNotReady", "")
+        manager = observed.session_manager
+        if manager is not None and manager.live and intent.session_manager_stale(manager):
+            return await self._replace_session_manager(context, observed)
+        plan = plan_rollout(observed, intent)
+        rehearsed, refused = bool(plan.stale), await self._rehearse(context, plan)
+        keep_stale = refused is not None or not rehearsed
+        done = await in_turn(
+            partial(self._delete, context, plan, keep_stale=keep_stale), partial(self._rebind, context, plan)
+        )
+        if refused is not None:
+            raise refused
+        return combine([*map(context.waiting, plan.holds), *done])
+
+    async def _rehearse(self, context: Context, plan: RolloutPlan) -> RefusedError | None:
+        """Why stale executors must stay: those in their place would be refused. Lost ones are of no use in any case."""
+        if not plan.stale:
+            return None
+        try:
+            await children.rehearse(context, context.wanted().desired.executor, plan.stale[0].name)
+        except RefusedError as error:
+            return error
+        return None
+
+    async def _replace_session_manager(self, context: Context, observed: ObservedCluster) -> Outcome:
+        manager = observed.session_manager
+        assert manager is not None
+        await children.rehearse(context, context.wanted().desired.session_manager, manager.name)
+        if (hold := await lock.acquire(context)) is not None:
+            return hold
+        manager = context.observe().session_manager  # that took a while
+        if manager is None or not manager.live or not context.wanted().session_manager_stale(manager):
+            return wait("Changed", "", children.RECHECK_CHANGED)
+        if not await children.delete(context, PODS, context.stores.pods, manager.pod):
+            return wait("Changed", "", children.RECHECK_CHANGED)
+        context.normal("SessionManagerDeleted", f'Deleted session manager Pod "{manager.name}": no longer as specified')
+        return wait("Terminating", "replacing the session manager", 0)
+
+    async def _delete(self, context: Context, plan: RolloutPlan, *, keep_stale: bool) -> Outcome:
+        plan = plan.without_stale() if keep_stale else plan
+        if not plan.delete:
+            return DONE
+        if (hold := await lock.acquire(context)) is not None:
+            return hold
+        # All this took a while, in which executors may have become ready, or fewer.
+        plan = plan_rollout(context.observe(), context.wanted())
+        plan = plan.without_stale() if keep_stale else plan
+        if not plan.delete:
+            return DONE
+        # One that is not ready needs no budget; if it becomes ready before it is its turn to be deleted, it does.
+        as_seen = {executor.name for executor, _ in plan.delete if not executor.ready}
+        deleted, errors = await delete_executors(context, [executor for executor, _ in plan.delete], as_seen)
+        for reason in dict.fromkeys(reason for executor, reason in plan.delete if executor.name in deleted):
+            chosen = [executor for executor, why in plan.delete if why == reason and executor.name in deleted]
+            context.normal("ExecutorsReplaced", f"Deleted {listed(chosen)} to replace them: {reason}")
+        if errors:
+            raise errors[0]
+        # The store knows of the deletions already, so no event will tell: come back at once for the replacements.
+        return wait("Replacing", "", 0 if deleted else children.RECHECK_CHANGED)
+
+    async def _rebind(self, context: Context, plan: RolloutPlan) -> Outcome:
+        """Executors that still wait in their init container have met no session manager: they need only the new mark."""
+        annotations = rebinding_annotations(context.observe().session_manager_life)
+        changed: list[Outcome] = []
+
+        async def mark(index: int) -> None:
+            # The resourceVersion sees to it that none is marked which has started meanwhile.
+            version = plan.rebind[index].pod.metadata.resource_version
+            patch = {"metadata": {"annotations": annotations, "resourceVersion": version}}
+            name = plan.rebind[index].name
+            changed.append(await children.patch(context, PODS, context.stores.pods, name, patch))
+
+        in_flight = context.config.controller.max_writes_in_flight
+        result = await slow_start_batch(len(plan.rebind), len(plan.rebind) or 1, in_flight, mark)
+        if result.errors:
+            raise result.errors[0]
+        return combine(changed)

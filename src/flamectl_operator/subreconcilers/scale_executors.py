@@ -1,0 +1,164 @@
+"""ScaleExecutors: there are as many executors as wanted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from flamectl_operator.decisions.executors import ScalePlan, plan_scale
+from flamectl_operator.desired import names
+from flamectl_operator.desired.pods import executor_annotations
+from flamectl_operator.kube.errors import AlreadyExistsError, KubernetesError
+from flamectl_operator.kube.resources import PODS
+from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
+from flamectl_operator.runtime.slow_start import slow_start_batch
+from flamectl_operator.subreconcilers import children, lock
+from flamectl_operator.subreconcilers.base import in_turn
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from flamectl_operator.observed.cluster import Executor
+    from flamectl_operator.subreconcilers.base import Context
+
+
+class ScaleExecutors:
+    """Responsible for the number of executors: makes what is missing, deletes what is too many, buries what is over.
+
+    Pods are made in parallel with slow start, each under an id that the status reserved before. Pods that are on their way
+    out are neither counted nor waited for.
+    """
+
+    name = "ScaleExecutors"
+
+    async def reconcile(self, context: Context) -> Outcome:
+        """Does what the plan says."""
+        plan = self._plan(context)
+        done = await in_turn(partial(self._delete, context, plan), partial(self._create, context, plan))
+        return combine([*map(context.waiting, plan.holds), *done])
+
+    def _plan(self, context: Context) -> ScalePlan:
+        limit = context.config.controller.max_creates_per_pass
+        return plan_scale(context.observe(), context.wanted(), context.clock.now(), limit)
+
+    async def _delete(self, context: Context, plan: ScalePlan) -> Outcome:
+        if not (plan.bury or plan.delete):
+            return DONE
+        if (hold := await lock.acquire(context)) is not None:
+            return hold
+        plan = self._plan(context)  # that took a while
+        deleted, errors = await delete_executors(context, (*plan.bury, *plan.delete))
+        surplus = [executor for executor in plan.delete if executor.name in deleted]
+        if surplus:
+            context.normal("ExecutorsRemoved", f"Removed {listed(surplus)}: {plan.target} wanted")
+        if errors:
+            raise errors[0]
+        return DONE
+
+    async def _create(self, context: Context, plan: ScalePlan) -> Outcome:
+        """Makes Pods under reserved ids. More than were reserved are left to the next pass, which reserves them first."""
+        if plan.bury or plan.delete:
+            plan = self._plan(context)
+        if not plan.create:
+            return DONE
+        reserved = context.memory.reserved_ids
+        ids, context.memory.reserved_ids = reserved[: plan.create], reserved[plan.create :]
+        birth = _Birth(context, context.observe().session_manager_life)
+
+        async def create(index: int) -> None:
+            await birth.create(ids[index])
+
+        result = await slow_start_batch(len(ids), 1, context.config.controller.max_writes_in_flight, create)
+        unused = [executor_id for executor_id in ids if executor_id not in birth.used]
+        context.memory.reserved_ids = sorted(unused + context.memory.reserved_ids)
+        if birth.made:
+            context.normal("ExecutorsCreated", f"Created {_span(context.owner.name, birth.made)}")
+        if result.errors:
+            raise result.errors[0]
+        if birth.taken:
+            return wait("Creating", "", children.RECHECK_CHANGED)
+        # What the pass may not make, or has no ids for, is left to the next one, at once: no event is going to ask for it.
+        return wait("Creating", "", 0) if len(birth.made) < plan.missing else DONE
+
+
+@dataclass
+class _Birth:
+    """Makes executors, and keeps account of the ids.
+
+    Args:
+        context: The pass.
+        life: The session manager's, which they will belong to.
+        made: Ids of the executors that were made.
+        taken: Ids under which there is something already.
+        lost: Ids of requests whose answer was lost. Something may yet appear under them.
+    """
+
+    context: Context
+    life: str
+    made: set[int] = field(default_factory=set)
+    taken: set[int] = field(default_factory=set)
+    lost: set[int] = field(default_factory=set)
+
+    @property
+    def used(self) -> set[int]:
+        """Ids that must not be tried again; one that got a definite refusal may."""
+        return self.made | self.taken | self.lost
+
+    async def create(self, executor_id: int) -> None:
+        """Makes one.
+
+        Raises:
+            RefusedError: The API server refuses it.
+            KubernetesError: It could not be made, or its fate is unknown.
+        """
+        context = self.context
+        name = names.executor(context.owner.name, executor_id)
+        manifest = context.wanted().desired.executor.pod(name, executor_annotations(self.life))
+        try:
+            await children.create(context, PODS, context.stores.pods, manifest)
+        except AlreadyExistsError:
+            self.taken.add(executor_id)
+        except KubernetesError as error:
+            if error.outcome_unknown:
+                self.lost.add(executor_id)
+            raise
+        else:
+            self.made.add(executor_id)
+
+
+def _span(cluster: str, ids: set[int]) -> str:
+    """Executors by number and names, for an event."""
+    first, last = (names.executor(cluster, each) for each in (min(ids), max(ids)))
+    return f'executor "{first}"' if len(ids) == 1 else f'{len(ids)} executors, "{first}" to "{last}"'
+
+
+async def delete_executors(
+    context: Context, executors: Sequence[Executor], as_seen: Collection[str] = ()
+) -> tuple[set[str], tuple[Exception, ...]]:
+    """Deletes executors side by side; one that cannot be deleted does not keep the others.
+
+    Args:
+        context: The pass.
+        executors: Which ones.
+        as_seen: Names of those that are deleted only if nothing about them has changed since they were looked at.
+
+    Returns:
+        The names of those that are on their way out by our doing, and what went wrong with the others.
+    """
+    deleted: set[str] = set()
+
+    async def delete(index: int) -> None:
+        pod = executors[index].pod
+        if await children.delete(context, PODS, context.stores.pods, pod, as_seen=pod.name in as_seen):
+            deleted.add(pod.name)
+
+    in_flight = context.config.controller.max_writes_in_flight
+    result = await slow_start_batch(len(executors), len(executors) or 1, in_flight, delete)
+    return deleted, result.errors
+
+
+def listed(executors: Sequence[Executor]) -> str:
+    """Executors by name, as far as there is room in an event."""
+    few = ", ".join(f'"{executor.name}"' for executor in executors[:3])
+    return few if len(executors) <= 3 else f"{len(executors)} executors ({few}, ...)"  # noqa: PLR2004 - as many as above

@@ -1,0 +1,18 @@
+"""What the tests of the steps have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import structlog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Tracebacks in colours take seconds."""
+    with structlog.testing.capture_logs():
+        yield

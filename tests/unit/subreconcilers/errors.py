@@ -1,0 +1,71 @@
+"""Answers of an API server that says no, in its own words."""
+
+from __future__ import annotations
+
+from flamectl_operator.kube.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    ConflictError,
+    ConnectionFailedError,
+    ConnectionLostError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    ServerError,
+    TooManyRequestsError,
+)
+
+
+def quota() -> ForbiddenError:
+    return ForbiddenError(
+        403, "Forbidden", 'pods "x" is forbidden: exceeded quota: compute, requested: pods=1, used: pods=3'
+    )
+
+
+def forbidden() -> ForbiddenError:
+    return ForbiddenError(403, "Forbidden", 'pods is forbidden: User "operator" cannot create resource "pods"')
+
+
+def invalid() -> InvalidError:
+    return InvalidError(422, "Invalid", "spec.containers[0].image: Required value")
+
+
+def bad_request() -> BadRequestError:
+    return BadRequestError(400, "BadRequest", 'strict decoding error: unknown field "spec.nodeSelectors"')
+
+
+def already_exists() -> AlreadyExistsError:
+    return AlreadyExistsError(409, "AlreadyExists", "the name is taken")
+
+
+def conflict() -> ConflictError:
+    return ConflictError(409, "Conflict", "the object has been modified")
+
+
+def not_found() -> NotFoundError:
+    return NotFoundError(404, "NotFound", 'namespaces "default" not found')
+
+
+def overloaded() -> TooManyRequestsError:
+    return TooManyRequestsError(429, "TooManyRequests", "too many requests", 1.0)
+
+
+def broken() -> ServerError:
+    return ServerError(500, "InternalError", "etcdserver: request timed out")
+
+
+def lost() -> ConnectionLostError:
+    return ConnectionLostError("connection reset")
+
+
+def unreachable() -> ConnectionFailedError:
+    return ConnectionFailedError("connection refused")
+
+
+#: Answers that do not change by themselves, with the reason that the `Degraded` condition gives.
+REFUSALS = [
+    (quota, "QuotaExceeded"),
+    (forbidden, "Forbidden"),
+    (invalid, "Rejected"),
+    (bad_request, "Rejected"),
+]

@@ -1,0 +1,368 @@
+"""A small API server in memory: names, uids, resourceVersions, preconditions and graceful deletion, as the real one has them."""
+
+# ruff: noqa: ARG002 - a client has more parameters than matter here
+
+from __future__ import annotations
+
+import asyncio
+import json
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from flamectl_operator.kube import wire
+from flamectl_operator.kube.client import EventType, Page, WatchEvent
+from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, KubernetesError, NotFoundError
+from flamectl_operator.kube.views import KubernetesObject
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Mapping
+
+    from flamectl_operator.kube.client import Propagation
+    from flamectl_operator.kube.resources import Resource
+    from flamectl_operator.kube.transport import Guard
+    from flamectl_operator.runtime.clock import Clock
+
+T = TypeVar("T", bound=KubernetesObject)
+Manifest = dict[str, Any]
+
+
+@dataclass
+class ManualClock:
+    """A clock that stands still unless told otherwise."""
+
+    time: datetime
+    elapsed: float = 0.0
+
+    def now(self) -> datetime:
+        return self.time + timedelta(seconds=self.elapsed)
+
+    def monotonic(self) -> float:
+        return self.elapsed
+
+    def boottime(self) -> float:
+        return self.elapsed
+
+    async def sleep(self, seconds: float) -> None:
+        self.elapsed += max(0.0, seconds)
+        await asyncio.sleep(0)
+
+
+@dataclass
+class Fault:
+    """What goes wrong with a request.
+
+    Args:
+        error: What the caller gets.
+        applied: Whether the request was carried out all the same.
+        name: Of the object; any if empty.
+        times: How often.
+    """
+
+    verb: str
+    plural: str
+    error: KubernetesError
+    applied: bool = False
+    name: str = ""
+    times: int = 1
+
+
+@dataclass
+class FakeApi:
+    """The objects, and what was done to them."""
+
+    clock: Clock
+    objects: dict[tuple[str, str, str], Manifest] = field(default_factory=dict)
+    writes: list[tuple[str, str, str]] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    #: Called once, right before the next request of this verb on this resource: somebody else was faster.
+    interference: dict[tuple[str, str], Callable[[], None]] = field(default_factory=dict)
+    version: int = 100
+    #: Fields of a status, with their path, that the installed CRD does not know: they are dropped without a word.
+    unknown: tuple[str, ...] = ()
+    history: list[tuple[int, str, str, Manifest]] = field(default_factory=list)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    # --- What a test does to it
+
+    def fail(
+        self,
+        verb: str,
+        plural: str,
+        error: KubernetesError,
+        *,
+        applied: bool = False,
+        name: str = "",
+        times: int = 1,
+    ) -> None:
+        self.faults.append(Fault(verb, plural, error, applied, name, times))
+
+    def put(self, plural: str, manifest: Mapping[str, Any]) -> Manifest:
+        """Stores an object as it is, be it new or changed."""
+        stored = deepcopy(dict(manifest))
+        metadata = stored["metadata"]
+        key = (plural, metadata["namespace"], metadata["name"])
+        kind = "MODIFIED" if key in self.objects else "ADDED"
+        metadata.setdefault("uid", f"uid-{self.version + 1}")
+        self._store(key, stored, kind)
+        return stored
+
+    def find(self, plural: str, name: str, namespace: str = "default") -> Manifest | None:
+        return self.objects.get((plural, namespace, name))
+
+    def remove(self, plural: str, name: str, namespace: str = "default") -> None:
+        """The object is gone, whatever held it."""
+        manifest = self.objects.pop((plural, namespace, name))
+        self._next(manifest)
+        self._tell("DELETED", plural, manifest)
+
+    def all(self, plural: str) -> list[Manifest]:
+        return [self.objects[key] for key in sorted(self.objects) if key[0] == plural]
+
+    # --- The client's protocol
+
+    async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
+        fault = self._fault("get", resource.plural, name)
+        if fault is not None:
+            raise fault.error
+        return self._view(resource, self._found(resource, namespace, name))
+
+    async def create(
+        self, resource: Resource[T], namespace: str, body: Mapping[str, Any], *, strict: bool = False
+    ) -> T:
+        manifest = deepcopy(dict(body))
+        name = manifest["metadata"]["name"]
+
+        def apply() -> Manifest:
+            if (resource.plural, namespace, name) in self.objects:
+                raise AlreadyExistsError(409, "AlreadyExists", f'{resource.plural} "{name}" already exists')
+            manifest["metadata"] |= {"namespace": namespace, "creationTimestamp": _wire(self.clock.now())}
+            if resource.plural == "pods":
+                manifest["status"] = {"phase": "Pending"}
+            return self.put(resource.plural, manifest)
+
+        return self._view(resource, self._write("create", resource, name, apply))
+
+    async def rehearse_creation(self, resource: Resource[T], namespace: str, body: Mapping[str, Any]) -> None:
+        name = body["metadata"]["name"]
+        fault = self._fault("rehearse", resource.plural, name)
+        if fault is not None:
+            raise fault.error
+        if (resource.plural, namespace, name) in self.objects:
+            raise AlreadyExistsError(409, "AlreadyExists", f'{resource.plural} "{name}" already exists')
+
+    async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: Mapping[str, Any]) -> T:
+        def apply() -> Manifest:
+            current = self._found(resource, namespace, name)
+            self._check(resource, current, body["metadata"])
+            return self._update(resource, current, current | {"status": self._known(body["status"])})
+
+        return self._view(resource, self._write("status", resource, name, apply))
+
+    async def rehearse_status(self, resource: Resource[T], namespace: str, name: str, body: Mapping[str, Any]) -> T:
+        current = self._found(resource, namespace, name)
+        self._check(resource, current, body["metadata"])
+        return self._view(resource, current | {"status": self._known(body["status"])})
+
+    async def merge_patch(
+        self,
+        resource: Resource[T],
+        namespace: str,
+        name: str,
+        body: Mapping[str, Any],
+        subresource: str | None = None,
+    ) -> T:
+        def apply() -> Manifest:
+            current = self._found(resource, namespace, name)
+            self._check(resource, current, body.get("metadata", {}))
+            kept = {key: current["metadata"][key] for key in ("uid", "resourceVersion")}
+            merged: Manifest = _merge(current, body)
+            merged["metadata"] |= kept
+            return self._update(resource, current, merged)
+
+        return self._view(resource, self._write("patch", resource, name, apply))
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        namespace: str,
+        name: str,
+        *,
+        uid: str,
+        resource_version: str | None = None,
+        grace_period_seconds: int | None = None,
+        propagation: Propagation | None = None,
+        guard: Guard | None = None,
+    ) -> T | None:
+        def apply() -> Manifest:
+            current = self._found(resource, namespace, name)
+            self._check(resource, current, {"uid": uid} | _given(resourceVersion=resource_version))
+            return self._delete(resource, current, grace_period_seconds)
+
+        manifest = self._write("delete", resource, name, apply, guard)
+        return self._view(resource, manifest) if (resource.plural, namespace, name) in self.objects else None
+
+    async def list_page(
+        self,
+        resource: Resource[T],
+        namespace: str | None,
+        *,
+        label_selector: str = "",
+        limit: int = 500,
+        continue_token: str = "",
+        resource_version: str = "",
+    ) -> Page[T]:
+        fault = self._fault("list", resource.plural, "")
+        if fault is not None:
+            raise fault.error
+        items = tuple(
+            self._view(resource, manifest)
+            for manifest in self.all(resource.plural)
+            if namespace in (None, manifest["metadata"]["namespace"]) and _selected(manifest, label_selector)
+        )
+        return Page(items, str(self.version))
+
+    async def watch(
+        self,
+        resource: Resource[T],
+        namespace: str | None,
+        *,
+        label_selector: str = "",
+        resource_version: str,
+        timeout_seconds: int,
+        read_timeout: float,
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        seen = int(resource_version)
+        while True:
+            for version, kind, plural, manifest in list(self.history):
+                if version > seen and plural == resource.plural and _selected(manifest, label_selector):
+                    yield WatchEvent(EventType(kind), self._view(resource, manifest))
+            seen = self.version
+            self.changed.clear()
+            await self.changed.wait()
+
+    # --- How it works
+
+    def _write(
+        self,
+        verb: str,
+        resource: Resource[Any],
+        name: str,
+        apply: Callable[[], Manifest],
+        guard: Guard | None = None,
+    ) -> Manifest:
+        interfere = self.interference.pop((verb, resource.plural), None)
+        if interfere is not None:
+            interfere()
+        if guard is not None:
+            guard()
+        fault = self._fault(verb, resource.plural, name)
+        self.writes.append((verb, resource.plural, name))
+        if fault is None:
+            return apply()
+        if fault.applied:
+            apply()
+        raise fault.error
+
+    def _fault(self, verb: str, plural: str, name: str) -> Fault | None:
+        for fault in self.faults:
+            if (fault.verb, fault.plural) == (verb, plural) and fault.name in ("", name):
+                fault.times -= 1
+                if fault.times <= 0:
+                    self.faults.remove(fault)
+                return fault
+        return None
+
+    def _found(self, resource: Resource[Any], namespace: str, name: str) -> Manifest:
+        found = self.objects.get((resource.plural, namespace, name))
+        if found is None:
+            raise NotFoundError(404, "NotFound", f'{resource.plural} "{name}" not found')
+        return found
+
+    def _check(self, resource: Resource[Any], current: Manifest, preconditions: Mapping[str, Any]) -> None:
+        for precondition in ("uid", "resourceVersion"):
+            wanted = preconditions.get(precondition)
+            if wanted is not None and wanted != current["metadata"][precondition]:
+                raise ConflictError(
+                    409, "Conflict", f"Operation cannot be fulfilled on {resource.plural}: {precondition}"
+                )
+
+    def _update(self, resource: Resource[Any], current: Manifest, updated: Manifest) -> Manifest:
+        if updated == current:
+            return current
+        return self.put(resource.plural, updated)
+
+    def _delete(self, resource: Resource[Any], current: Manifest, grace: int | None) -> Manifest:
+        metadata = current["metadata"]
+        key = (resource.plural, metadata["namespace"], metadata["name"])
+        if grace is None:
+            grace = current["spec"].get("terminationGracePeriodSeconds", 30) if resource.plural == "pods" else 0
+            grace = grace if current.get("spec", {}).get("nodeName") else 0
+        if grace == 0 and not metadata.get("finalizers"):
+            self.remove(*(key[0], key[2], key[1]))
+            return current
+        if "deletionTimestamp" in metadata and grace >= metadata["deletionGracePeriodSeconds"]:
+            return current
+        marks = {
+            "deletionTimestamp": _wire(self.clock.now() + timedelta(seconds=grace)),
+            "deletionGracePeriodSeconds": grace,
+        }
+        return self.put(resource.plural, current | {"metadata": metadata | marks})
+
+    def _known(self, status: Manifest) -> Manifest:
+        """A status without what the installed CRD does not know."""
+        known = deepcopy(status)
+        for path in self.unknown:
+            _drop(known, path.split("."))
+        return known
+
+    def _store(self, key: tuple[str, str, str], manifest: Manifest, kind: str) -> None:
+        self._next(manifest)
+        self.objects[key] = manifest
+        self._tell(kind, key[0], manifest)
+
+    def _next(self, manifest: Manifest) -> None:
+        self.version += 1
+        manifest["metadata"]["resourceVersion"] = str(self.version)
+
+    def _tell(self, kind: str, plural: str, manifest: Manifest) -> None:
+        self.history.append((self.version, kind, plural, deepcopy(manifest)))
+        self.changed.set()
+
+    def _view(self, resource: Resource[T], manifest: Manifest) -> T:
+        return wire.decode(resource.view, json.dumps(manifest).encode())
+
+
+def _merge(target: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return deepcopy(patch)
+    merged = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merge(merged.get(key), value)
+    return merged
+
+
+def _selected(manifest: Manifest, selector: str) -> bool:
+    label, _, value = selector.partition("=")
+    labels = manifest["metadata"].get("labels", {})
+    return not label or (label in labels and value in {"", labels[label]})
+
+
+def _given(**values: object) -> dict[str, object]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _wire(time: datetime) -> str:
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _drop(part: Manifest, path: list[str]) -> None:
+    """Removes a field, if it is there."""
+    for step in path[:-1]:
+        part = part.get(step, {})
+    part.pop(path[-1], None)

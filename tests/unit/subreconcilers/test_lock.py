@@ -1,0 +1,792 @@
+"""The lock: at a time only one operator deletes Pods of a FlameCluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flamectl_operator.decisions.executors import DELETION_COST_ANNOTATION
+from flamectl_operator.kube.errors import LockLostError
+from flamectl_operator.kube.resources import PODS
+from flamectl_operator.subreconcilers import children
+from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS
+from tests.unit.builders import OWNER, controller_reference, replicas, rolling
+from tests.unit.subreconcilers.errors import (
+    already_exists,
+    broken,
+    conflict,
+    forbidden,
+    lost,
+    overloaded,
+    unreachable,
+)
+from tests.unit.subreconcilers.world import LOCK_NAME, SM_NAME, World, converged, executor_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flamectl_operator.kube.errors import KubernetesError
+
+#: What there is to delete, as changes of the spec or of the Pods: each a way in which Pods go.
+NEW_EXECUTORS = {"executorManager": {"image": "new"}}
+NEW_SESSION_MANAGER = {"sessionManager": {"image": "new"}}
+
+
+def _lease_writes(world: World) -> list[tuple[str, str, str]]:
+    return [write for write in world.writes if write[1] == "leases"]
+
+
+def _hold(world: World, holder: str, **changes: Any) -> None:
+    """Somebody takes the lock, or gives a sign."""
+    lease = world.api.find("leases", LOCK_NAME)
+    if lease is None:
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": 60}
+        world.api.put("leases", {"metadata": OWNER.metadata(LOCK_NAME, "lock"), "spec": spec | changes})
+    else:
+        world.change("leases", LOCK_NAME, {"spec": {"holderIdentity": holder, **changes}})
+
+
+async def _held_by_another() -> World:
+    world = await converged(rolling(4, 1, 0))
+    _hold(world, "them")
+    return world
+
+
+# --- When it is taken and given back -----------------------------------------------------------------------------------
+
+
+async def test_a_cluster_that_is_made_needs_no_lock() -> None:
+    world = World(replicas(3))
+    await world.converge()
+    assert world.holder is None
+
+
+async def test_a_cluster_at_rest_writes_no_lease_whatever_restarts() -> None:
+    world = await converged(replicas(3))
+    world.edit(replicas(1))
+    await world.converge()
+    assert world.holder == ""
+    version = world.api.version
+
+    for _ in range(3):
+        world.clock.elapsed += 10_000
+        world.restart()
+        await world.run_pass()
+
+    assert world.api.version == version
+
+
+async def test_it_is_taken_for_a_scale_down_and_given_back_in_the_same_pass() -> None:
+    world = await converged(replicas(3))
+    world.edit(replicas(1))
+
+    await world.run_pass()
+
+    assert world.leaving_ids == [1, 2]
+    assert [write[0] for write in _lease_writes(world)] == ["create", "patch"]
+    assert world.holder == ""
+    deletes = [number for number, write in enumerate(world.writes) if write[0] == "delete"]
+    taken, given_back = (number for number, write in enumerate(world.writes) if write[1] == "leases")
+    assert taken < min(deletes)
+    assert max(deletes) < given_back
+
+
+async def test_it_is_kept_through_a_rollout_and_given_back_in_the_end() -> None:
+    world = await converged(rolling(4, 1, 0))
+    world.edit(NEW_EXECUTORS)
+    holders = []
+    for _ in range(12):
+        await world.run_pass()
+        holders.append(world.holder)
+        world.settle()
+
+    assert world.executor_ids == [4, 5, 6, 7]
+    given_back = holders.index("")
+    assert set(holders[:given_back]) == {"us"}
+    assert set(holders[given_back:]) == {""}
+    assert len(_lease_writes(world)) == 2
+
+
+async def test_it_is_kept_while_a_new_session_manager_starts_whom_executors_will_follow() -> None:
+    world = await converged(rolling(2, 1, 0))
+    world.edit(NEW_SESSION_MANAGER)
+    await world.run_pass()
+    world.api.remove("pods", SM_NAME)
+    await world.run_pass()
+    assert world.holder == "us"
+
+    await world.converge()
+    assert world.holder == ""
+    assert len(_lease_writes(world)) == 2
+
+
+async def test_a_rollout_that_is_stuck_writes_no_lease_while_it_is() -> None:
+    world = await converged(rolling(4, 1, 0))
+    world.edit(NEW_EXECUTORS)
+    for _ in range(3):
+        await world.run_pass()
+        for number in world.leaving_ids:
+            world.api.remove("pods", executor_name(number))
+    world.set_executor(4, "crashing")
+    await world.run_pass()
+    world.writes.clear()
+
+    for _ in range(10):
+        world.clock.elapsed += 100
+        await world.run_pass()
+
+    assert _lease_writes(world) == []
+    assert world.holder == "us"
+
+
+async def test_it_is_extended_before_more_is_deleted_when_half_of_its_time_is_over() -> None:
+    world = await converged(rolling(4, 1, 0))
+    world.edit(NEW_EXECUTORS)
+    for _ in range(8):
+        await world.run_pass()
+        world.settle()
+        world.clock.elapsed += 20
+
+    assert [write[0] for write in _lease_writes(world)] == ["create", *["patch"] * 3, "patch"]
+    lease = world.api.find("leases", LOCK_NAME)
+    assert lease is not None
+    assert lease["spec"]["leaseTransitions"] == 0
+
+
+async def test_it_is_taken_again_without_looking_when_nobody_else_had_it_meanwhile() -> None:
+    world = await converged(replicas(4))
+    for wanted in (3, 2, 1):
+        world.edit(replicas(wanted))
+        await world.converge()
+        # Reading the Lease would fail from now on.
+        world.api.fail("get", "leases", forbidden(), times=100)
+
+    assert world.executor_ids == [0]
+    assert len(_lease_writes(world)) == 6
+
+
+async def test_each_way_in_which_pods_go_takes_the_lock() -> None:
+    """Whatever deletes a Pod comes through one door."""
+    world = await converged(replicas(2))
+    context = await world.opened()
+    pod = context.stores.pods.get(OWNER.namespace, executor_name(0))
+    assert pod is not None
+
+    with pytest.raises(LockLostError):
+        await children.delete(context, PODS, context.stores.pods, pod)
+
+    assert world.leaving_ids == []
+
+
+# --- While somebody else holds it --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        replicas(1),
+        replicas(0),
+        NEW_EXECUTORS,
+        NEW_SESSION_MANAGER,
+        {"suspend": True},
+        replicas(2, type="Recreate") | NEW_SESSION_MANAGER,
+    ],
+    ids=["down", "to zero", "rollout", "session manager", "suspend", "recreate"],
+)
+async def test_nothing_is_deleted(changes: dict[str, Any]) -> None:
+    world = await _held_by_another()
+    world.edit(changes)
+
+    for _ in range(3):
+        result = await world.run_pass()
+        assert result.errors == ()
+        assert result.delay is not None
+        assert 0 < result.delay <= 5
+
+    assert world.deleted == []
+    assert _lease_writes(world) == []
+    assert (
+        'operator "them" holds the lock' in (world.status.message or "") or world.condition("Suspended")[0] == "False"
+    )
+
+
+async def test_failed_pods_stay_and_executors_are_replaced_all_the_same() -> None:
+    world = await _held_by_another()
+    world.set_executor(0, "failed")
+    world.clock.elapsed += 40
+    _hold(world, "them", leaseTransitions=1)
+
+    await world.run_pass()
+    assert world.deleted == []
+    assert world.executor_ids == [0, 1, 2, 3, 4]
+
+    world.set_pod(SM_NAME, "failed")
+    await world.run_pass()
+    assert world.session_manager is not None
+    assert "deletionTimestamp" not in world.session_manager["metadata"]
+
+
+async def test_a_session_manager_that_is_stuck_is_not_deleted_by_force() -> None:
+    world = await converged()
+    metadata = {"deletionTimestamp": "2025-06-01T12:00:10Z", "deletionGracePeriodSeconds": 10}
+    world.change("pods", SM_NAME, {"metadata": metadata})
+    world.clock.elapsed = 1000
+    _hold(world, "them")
+
+    result = await world.run_pass()
+
+    assert world.deleted == []
+    assert result.errors == ()
+
+
+async def test_scaling_up_repairs_and_status_go_on() -> None:
+    world = await _held_by_another()
+    world.edit(replicas(6))
+    world.edit(NEW_EXECUTORS)
+    world.set_executor(0, "failed")
+    world.clock.elapsed += 40
+    world.api.remove("services", SM_NAME)
+
+    await world.run_pass()
+
+    assert world.deleted == []
+    assert world.executor_ids == [0, 1, 2, 3, 4, 5, 6]
+    assert world.api.find("services", SM_NAME) is not None
+    assert world.status.observed_generation == 3
+
+
+async def test_it_is_asked_for_now_and_then_and_had_as_soon_as_it_is_given_back() -> None:
+    world = await _held_by_another()
+    world.edit(replicas(1))
+    result = await world.run_pass()
+    assert result.delay == 5
+
+    world.clock.elapsed += 2
+    world.api.fail("get", "leases", broken())  # would be seen if it was read
+    result = await world.run_pass()
+    assert (result.errors, result.delay) == ((), 3)
+    world.api.faults.clear()
+
+    _hold(world, "")
+    world.clock.elapsed += 3
+    await world.run_pass()
+    assert world.leaving_ids == [1, 2, 3]
+
+
+async def test_it_is_taken_when_its_holder_gave_no_sign_for_its_duration() -> None:
+    world = await _held_by_another()
+    world.edit(replicas(1))
+    await world.run_pass()
+
+    world.clock.elapsed += 59
+    _hold(world, "them", leaseTransitions=1)  # a sign
+    await world.run_pass()
+    world.clock.elapsed += 59
+    await world.run_pass()
+    assert world.deleted == []
+
+    world.clock.elapsed += 1
+    await world.run_pass()
+    assert world.leaving_ids == [1, 2, 3]
+
+
+async def test_one_that_somebody_deleted_is_waited_for_by_who_knew_its_holder() -> None:
+    world = await _held_by_another()
+    world.edit(replicas(1))
+    await world.run_pass()
+    world.api.remove("leases", LOCK_NAME)
+
+    world.clock.elapsed += 30
+    await world.run_pass()
+    assert world.deleted == []
+
+    world.clock.elapsed += 30
+    await world.run_pass()
+    assert world.leaving_ids == [1, 2, 3]
+
+
+async def test_a_lock_of_our_own_from_before_a_restart_is_continued_at_once() -> None:
+    world = await _held_by_another()
+    _hold(world, "us")
+    world.edit(replicas(1))
+
+    await world.run_pass()
+
+    assert world.leaving_ids == [1, 2, 3]
+    assert world.holder == ""
+
+
+# --- Two operators -----------------------------------------------------------------------------------------------------
+
+
+async def test_who_gets_the_lock_after_another_does_not_go_by_what_was_before() -> None:
+    """The watches of the second are late: they have not told it that the first one deleted an executor, and which."""
+    world = await converged(rolling(4, 1, 0))
+    rival = world.rival("them")
+    world.edit(NEW_EXECUTORS)
+    rival.sync()
+    world.change("pods", executor_name(0), {"metadata": {"annotations": {DELETION_COST_ANNOTATION: "-1"}}})
+    await world.run_pass()
+    assert world.leaving_ids == [0]
+
+    for _ in range(3):
+        rival.sync(FLAME_CLUSTERS)
+        await rival.run_pass(stale=True)
+        world.clock.elapsed += 100
+
+    assert world.holder == "them"
+    assert world.leaving_ids == [0]
+
+
+async def test_who_gets_the_lock_after_another_does_not_go_by_an_old_spec() -> None:
+    world = await converged(rolling(4, 1, 0))
+    rival = world.rival("them")
+    world.edit(NEW_EXECUTORS)
+    for _ in range(2):
+        await world.run_pass()
+        world.settle()
+    rival.sync()
+    world.edit({"executorManager": {"image": "newer"}})
+    await world.converge()
+    assert world.status.message == "All components healthy"
+    deleted = world.deleted
+
+    for _ in range(5):
+        await rival.run_pass(stale=True)
+
+    assert world.deleted == deleted
+    assert world.holder == ""
+    assert _lease_writes(world)[-2:] == [("patch", "leases", LOCK_NAME)] * 2
+
+
+@pytest.mark.parametrize("seen", [(), ("us",), ("them",)], ids=["neither is late", "we are late", "they are late"])
+async def test_two_operators_roll_out_together_within_the_budget(seen: tuple[str, ...]) -> None:
+    world = await converged(rolling(6, 1, 0))
+    rival = world.rival("them")
+    world.edit(NEW_EXECUTORS)
+    for each in (world, rival):
+        each.sync()
+
+    least = 6
+    for turn in range(120):
+        each = (world, rival)[turn % 2]
+        await each.run_pass(stale=each.lock_identity in seen and turn % 5 != 0)
+        ready = sum(1 for pod in world.api.all("pods") if _serves(pod))
+        least = min(least, ready)
+        world.clock.elapsed += 4
+        if turn % 3 == 2:
+            world.settle()
+
+    assert least == 5
+    assert len(world.deleted) == len(set(world.deleted))
+    assert world.executor_ids == [6, 7, 8, 9, 10, 11]
+    assert world.holder == ""
+
+
+def _serves(pod: dict[str, Any]) -> bool:
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in pod["status"].get("conditions", []))
+    return ready and "deletionTimestamp" not in pod["metadata"] and pod["metadata"]["name"] != SM_NAME
+
+
+async def test_one_that_stood_still_deletes_nothing_after_its_time() -> None:
+    """It has taken the lock and planned what to delete; then it is frozen, and woken up when another is at work."""
+    world = await converged(rolling(4, 1, 0))
+    rival = world.rival("them")
+    world.edit(NEW_EXECUTORS)
+    rival.sync()
+
+    def frozen() -> None:
+        world.clock.elapsed += 50
+
+    world.api.interference["delete", "pods"] = frozen
+    result = await world.run_pass()
+
+    assert world.leaving_ids == []
+    assert [type(error) for error in result.errors] == [LockLostError]
+
+    await world.run_pass()
+    assert world.leaving_ids == [3]
+
+
+async def test_one_that_stood_still_finds_that_another_has_the_lock() -> None:
+    world = await converged(rolling(4, 1, 0))
+    world.edit(NEW_EXECUTORS)
+
+    def frozen() -> None:
+        world.clock.elapsed += 100
+        _hold(world, "them", leaseTransitions=1)
+
+    world.api.interference["delete", "pods"] = frozen
+    await world.run_pass()
+    await world.run_pass()
+    await world.run_pass()
+
+    assert world.leaving_ids == []
+    assert world.holder == "them"
+
+
+# --- Lock options ------------------------------------------------------------------------------------------------------
+
+
+async def test_an_operator_on_the_deny_list_deletes_nothing_and_says_so() -> None:
+    world = await converged(replicas(3))
+    world.edit(replicas(1) | {"lockOptions": {"denyList": ["them", "us"]}})
+
+    result = await world.run_pass()
+
+    assert world.deleted == []
+    assert _lease_writes(world) == []
+    assert (result.errors, result.delay) == ((), None)
+    message = "the operator deletes no Pods, for it is on the deny list (spec.lockOptions.denyList)"
+    assert world.condition("Degraded") == ("True", "LockDenied", message)
+
+    world.edit({"lockOptions": {"denyList": []}})
+    await world.converge()
+    assert world.executor_ids == [0]
+    assert world.condition("Degraded")[0] == "False"
+
+
+async def test_a_denied_operator_has_nothing_to_say_while_nothing_is_to_be_deleted() -> None:
+    world = await converged(replicas(3))
+    world.edit({"lockOptions": {"denyList": ["us"]}})
+
+    await world.run_pass()
+
+    assert world.status.message == "All components healthy"
+
+
+async def test_an_operator_that_is_put_on_the_deny_list_gives_the_lock_back_and_stops() -> None:
+    world = await converged(rolling(4, 1, 0))
+    world.edit(NEW_EXECUTORS)
+    await world.run_pass()
+    world.settle()
+    assert world.holder == "us"
+    world.edit({"lockOptions": {"denyList": ["us"]}})
+
+    for _ in range(4):
+        await world.run_pass()
+        world.settle()
+
+    assert world.holder == ""
+    assert world.deleted == [executor_name(3)]
+
+
+async def test_a_holder_that_is_put_on_the_deny_list_is_not_waited_for() -> None:
+    world = await _held_by_another()
+    world.edit(replicas(1))
+    await world.run_pass()
+    assert world.deleted == []
+
+    world.edit({"lockOptions": {"denyList": ["them"]}})
+    await world.run_pass()
+
+    assert world.leaving_ids == [1, 2, 3]
+
+
+async def test_without_the_lock_pods_are_deleted_and_no_lease_is_written_or_read() -> None:
+    world = await converged(rolling(4, 1, 0))
+    _hold(world, "them")
+    world.edit(NEW_EXECUTORS | {"lockOptions": {"disabled": True}})
+    world.api.fail("get", "leases", forbidden(), times=100)
+
+    await world.converge()
+
+    assert world.executor_ids == [4, 5, 6, 7]
+    assert _lease_writes(world) == []
+
+
+async def test_a_lock_that_is_held_when_it_is_switched_off_is_forgotten() -> None:
+    world = await converged(rolling(4, 1, 0))
+    world.edit(NEW_EXECUTORS)
+    await world.run_pass()
+    world.settle()
+    world.writes.clear()
+    world.edit({"lockOptions": {"disabled": True}})
+
+    await world.converge()
+
+    assert world.executor_ids == [4, 5, 6, 7]
+    assert _lease_writes(world) == []
+
+
+# --- Leases that are not as they should be -----------------------------------------------------------------------------
+
+
+async def test_a_lease_of_somebody_elses_is_reported_and_left_alone() -> None:
+    world = await converged(replicas(3))
+    world.api.put("leases", {"metadata": {"name": LOCK_NAME, "namespace": "default"}, "spec": {"holderIdentity": ""}})
+    world.edit(replicas(1))
+
+    result = await world.run_pass()
+
+    assert world.deleted == []
+    assert _lease_writes(world) == []
+    assert result.delay == 15
+    status, reason, message = world.condition("Degraded")
+    assert (status, reason) == ("True", "NameConflict")
+    assert f'Lease "{LOCK_NAME}" is not this FlameCluster\'s: it has no owner' in message
+
+    world.api.remove("leases", LOCK_NAME)
+    await world.converge()
+    assert world.executor_ids == [0]
+
+
+async def test_a_lease_of_an_earlier_flame_cluster_is_waited_for() -> None:
+    world = await converged(replicas(3))
+    reference = controller_reference("earlier-uid")
+    metadata = {"name": LOCK_NAME, "namespace": "default", "ownerReferences": [_plain(reference)]}
+    world.api.put("leases", {"metadata": metadata, "spec": {"holderIdentity": "us"}})
+    world.edit(replicas(1))
+
+    await world.run_pass()
+
+    assert world.deleted == []
+    assert "of an earlier FlameCluster of this name is not gone yet" in (world.status.message or "")
+
+
+def _plain(reference: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": reference.api_version,
+        "kind": reference.kind,
+        "name": reference.name,
+        "uid": reference.uid,
+        "controller": True,
+    }
+
+
+async def test_a_lease_that_is_on_its_way_out_is_of_no_use() -> None:
+    world = await converged(replicas(3))
+    _hold(world, "")
+    world.change("leases", LOCK_NAME, {"metadata": {"deletionTimestamp": "2025-06-01T12:00:00Z"}})
+    world.edit(replicas(1))
+
+    result = await world.run_pass()
+    assert world.deleted == []
+    assert result.delay == 15
+
+    world.api.remove("leases", LOCK_NAME)
+    await world.converge()
+    assert world.executor_ids == [0]
+
+
+# --- What can go wrong -------------------------------------------------------------------------------------------------
+
+MISHAPS: list[tuple[str, Callable[[], KubernetesError], bool]] = [
+    (verb, error, applied)
+    for verb in ("get", "create", "patch")
+    for error, applied in (
+        (lost, False),
+        (lost, True),
+        (broken, True),
+        (broken, False),
+        (overloaded, False),
+        (unreachable, False),
+        (conflict, False),
+        (already_exists, False),
+    )
+    if not (verb == "get" and applied)
+]
+
+
+@pytest.mark.parametrize("others", [(), ("leases",)], ids=["first", "later"])
+@pytest.mark.parametrize(("verb", "error", "applied"), MISHAPS)
+async def test_whatever_becomes_of_a_request_nothing_is_deleted_without_the_lock_and_in_the_end_all_is_well(
+    verb: str,
+    error: Callable[[], KubernetesError],
+    applied: bool,  # noqa: FBT001 - a column of the table
+    others: tuple[str, ...],
+) -> None:
+    world = await converged(rolling(3, 1, 0))
+    if others:
+        world.edit(rolling(2, 1, 0))
+        await world.converge()
+        world.restart()
+    world.edit(NEW_EXECUTORS)
+    world.api.fail(verb, "leases", error(), applied=applied)
+
+    for _ in range(20):
+        before = len(world.deleted)
+        await world.run_pass()
+        if len(world.deleted) > before:
+            assert world.holder in {"us", ""}
+        world.settle()
+
+    count = 2 if others else 3
+    assert len(world.executor_ids) == count
+    assert world.status.message == "All components healthy"
+    assert world.status.executor_manager.updated == count
+
+
+@pytest.mark.parametrize("error", [lost, broken])
+async def test_a_request_whose_answer_was_lost_is_looked_at_before_it_is_believed(
+    error: Callable[[], KubernetesError],
+) -> None:
+    """Somebody else was faster, and the write failed: that there was no answer says nothing."""
+    world = await converged(replicas(3))
+    world.edit(replicas(1))
+    world.api.fail("create", "leases", error())
+    result = await world.run_pass()
+    assert len(result.errors) == 1
+    assert world.deleted == []
+
+    _hold(world, "them")
+    await world.run_pass()
+
+    assert world.deleted == []
+
+
+@pytest.mark.parametrize(("verb", "plural"), [("get", "leases"), ("create", "leases"), ("get", "flameclusters")])
+async def test_a_permission_that_is_missing_shows_in_the_status(verb: str, plural: str) -> None:
+    world = await converged(replicas(3))
+    world.edit(replicas(1))
+    world.api.fail(verb, plural, forbidden(), times=3)
+
+    for _ in range(3):
+        await world.run_pass()
+
+    assert world.deleted == []
+    assert world.condition("Degraded")[:2] == ("True", "Forbidden")
+
+    await world.converge()
+    assert world.executor_ids == [0]
+
+
+async def test_a_lock_that_could_not_be_given_back_is_given_back_by_the_next_to_hold_it() -> None:
+    world = await converged(replicas(3))
+    world.edit(replicas(2))
+    world.api.fail("patch", "leases", lost())
+    result = await world.run_pass()
+    assert len(result.errors) == 1
+    await world.converge()
+    assert world.holder == "us"
+
+    world.edit(replicas(1))
+    await world.converge()
+    assert world.holder == ""
+
+
+async def test_a_view_that_cannot_be_brought_up_to_date_keeps_pods_from_being_deleted() -> None:
+    world = await converged(replicas(3))
+    world.edit(replicas(1))
+    world.api.fail("list", "pods", broken())
+
+    result = await world.run_pass()
+    assert (len(result.errors), world.deleted) == (1, [])
+
+    await world.run_pass()
+    assert world.leaving_ids == [1, 2]
+
+
+async def test_an_executor_that_has_left_the_cluster_meanwhile_is_not_taken_for_gone() -> None:
+    """Its label says something else by now: it is read, and is what it says."""
+    world = await converged(replicas(3))
+    world.edit(replicas(1))
+    world.sync()
+    world.change("pods", executor_name(2), {"metadata": {"labels": {"flame.xflops.io/cluster": "other"}}})
+
+    await world.run_pass(stale=True)
+
+    assert world.deleted == [executor_name(1)]
+    found = world.stores.pods.get("default", executor_name(2))
+    assert found is not None
+    assert found.labels["flame.xflops.io/cluster"] == "other"
+
+
+async def test_an_executor_that_is_somebody_elses_by_now_is_left_alone() -> None:
+    world = await converged(replicas(3))
+    world.edit(replicas(1))
+    world.sync()
+    world.change("pods", executor_name(2), {"metadata": {"ownerReferences": []}})
+
+    await world.run_pass(stale=True)
+
+    assert world.deleted == [executor_name(1)]
+
+
+# --- What two operators say --------------------------------------------------------------------------------------------
+
+
+def _status_writes(world: World) -> int:
+    return sum(1 for verb, plural, _ in world.writes if (verb, plural) == ("status", "flameclusters"))
+
+
+async def _take_turns(world: World, rival: World, seconds: int) -> int:
+    """Both look whenever the other has written, and when they asked to; returns how often the status was written."""
+    before, due = _status_writes(world), {world.lock_identity: 0.0, rival.lock_identity: 0.0}
+    end = world.clock.elapsed + seconds
+    versions = {world.lock_identity: 0, rival.lock_identity: 0}
+    while world.clock.elapsed < end:
+        for each in (world, rival):
+            if each.api.version == versions[each.lock_identity] and each.clock.elapsed < due[each.lock_identity]:
+                continue
+            result = await each.run_pass()
+            versions[each.lock_identity] = each.api.version
+            delay = 1e9 if result.delay is None else result.delay
+            due[each.lock_identity] = each.clock.elapsed + delay
+        world.clock.elapsed += 1
+    return _status_writes(world) - before
+
+
+async def test_operators_with_other_settings_do_not_contradict_each_other_without_end() -> None:
+    """To each the executors of the other are outdated, and says so."""
+    world = await converged(replicas(2))
+    rival = world.rival("them", {"flame": {"initImage": "other:1"}})
+
+    assert await _take_turns(world, rival, 300) < 20
+    assert await _take_turns(world, rival, 3000) <= 12
+
+
+async def test_an_operator_that_waits_for_the_lock_does_not_contradict_the_one_that_has_it() -> None:
+    world = await converged(rolling(4, 1, 0))
+    rival = world.rival("them")
+    world.edit(NEW_EXECUTORS)
+    for _ in range(2):
+        await world.run_pass()
+        world.settle()
+    await world.run_pass()
+    assert world.holder == "us"
+    assert world.leaving_ids == [2]
+
+    assert await _take_turns(world, rival, 30) <= 5
+    assert "holds the lock" not in (world.status.message or "")
+
+
+async def test_a_denied_operator_does_not_contradict_one_that_works_each_time_that_it_would_delete_something() -> None:
+    world = await converged(rolling(4, 1, 0))
+    rival = world.rival("them")
+    world.edit(NEW_EXECUTORS | {"lockOptions": {"denyList": ["them"]}})
+
+    for _ in range(12):
+        await rival.run_pass()
+        await world.run_pass()
+        world.settle()
+
+    assert world.executor_ids == [4, 5, 6, 7]
+    assert world.condition("Degraded")[0] == "False"
+    assert rival.events.reasons.count("LockDenied") == 1
+
+
+@pytest.mark.parametrize(
+    "before", [["us"], ["them"], []], ids=["we were before", "they were before", "nobody was before"]
+)
+async def test_when_all_operators_are_denied_the_status_says_so(before: list[str]) -> None:
+    world = await converged(rolling(4, 1, 0))
+    rival = world.rival("them")
+    world.edit(replicas(3) | {"lockOptions": {"denyList": before}})
+    await _take_turns(world, rival, 20)
+    world.settle()
+    world.edit(replicas(1) | {"lockOptions": {"denyList": ["us", "them"]}})
+
+    assert await _take_turns(world, rival, 300) <= 8
+
+    assert world.condition("Degraded")[:2] == ("True", "LockDenied")
+    assert "is on the deny list" in (world.status.message or "")
+
+
+async def test_a_holder_that_says_nothing_is_named_in_the_status() -> None:
+    world = await _held_by_another()
+    world.edit(replicas(1))
+    await world.run_pass()
+
+    assert 'operator "them" holds the lock, which lets one at a time delete Pods' in (world.status.message or "")

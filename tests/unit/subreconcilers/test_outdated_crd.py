@@ -1,0 +1,137 @@
+"""An installed CRD that does not know what this operator writes, or knows more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from structlog.testing import capture_logs
+
+from flamectl_operator.subreconcilers.update_status import RECHECK_CRD
+from tests.unit.builders import replicas
+from tests.unit.subreconcilers.world import KEY, World, converged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, MutableMapping
+    from typing import Any
+
+#: What promises are made of; without any of these nothing may be done.
+PROMISES = ["executorManager.nextId", "executorManager.attemptId", "observedGeneration", "sessionManager.revision"]
+#: What the HLD's status has; all else came later.
+HLD = ("state", "message", "configGeneration", "sessionManager", "executorManager")
+
+
+@pytest.fixture
+def log() -> Iterator[list[MutableMapping[str, Any]]]:
+    with capture_logs() as lines:
+        yield lines
+
+
+def told(log: list[MutableMapping[str, Any]]) -> list[list[str]]:
+    return [line["fields_not_stored"] for line in log if "fields_not_stored" in line]
+
+
+def stored(world: World) -> Any:
+    return world.api.objects["flameclusters", *KEY]["status"]
+
+
+def of_the_hld(world: World) -> None:
+    """The CRD of the HLD, which knows little more than state and message."""
+    later = ("nextId", "current", "updated", "outdated", "selector", "revision", "failures", "attemptId")
+    world.api.unknown = (
+        *("observedGeneration", "configHash", "conditions", "generations", "unhealthyPods"),
+        *("sessionManager.revision", "sessionManager.failures"),
+        *(f"executorManager.{field}" for field in later),
+    )
+
+
+@pytest.mark.parametrize("field", PROMISES)
+async def test_without_a_place_for_its_promises_the_operator_does_nothing_and_says_why(field: str) -> None:
+    world = World(replicas(2))
+    world.api.unknown = (field,)
+
+    result = await world.run_pass()
+
+    assert {verb for verb, *_ in world.writes} == {"status"}
+    assert result.delay == RECHECK_CRD
+    assert f"The installed CRD is older than the operator and does not know status.{field}" in stored(world)["message"]
+    assert "flamectl-operator crd | kubectl apply" in stored(world)["message"]
+    assert ("Warning", "OutdatedCRD") in {(kind, reason) for kind, reason, _ in world.events.told}
+
+
+@pytest.mark.parametrize("hld", [True, False], ids=["the HLD's", "a little older"])
+async def test_as_long_as_the_crd_is_too_old_nothing_changes(log: list[MutableMapping[str, Any]], *, hld: bool) -> None:
+    world = World(replicas(2))
+    of_the_hld(world)
+    world.api.unknown = world.api.unknown if hld else ("executorManager.nextId",)
+    for _ in range(3):
+        await world.run_pass()
+    version, events = world.api.version, len(world.events.told)
+    for _ in range(5):
+        await world.run_pass()
+
+    assert world.api.version == version
+    assert len(world.events.told) == events
+    assert len(told(log)) == 1
+
+
+@pytest.mark.parametrize("hld", [True, False], ids=["the HLD's", "a little older"])
+async def test_when_the_crd_is_updated_the_work_begins(*, hld: bool) -> None:
+    world = World(replicas(2))
+    of_the_hld(world)
+    world.api.unknown = world.api.unknown if hld else ("executorManager.nextId",)
+    for _ in range(3):
+        await world.run_pass()
+    assert world.executor_ids == []
+
+    world.api.unknown = ()
+    await world.converge()
+
+    assert world.executor_ids == [0, 1]
+    assert stored(world)["message"] == "All components healthy"
+
+
+async def test_a_crd_that_becomes_older_takes_no_name_away() -> None:
+    world = await converged(replicas(2))
+    world.edit(replicas(0))
+    await world.converge()
+    world.api.unknown = ("executorManager.nextId",)
+    world.edit(replicas(1))
+    await world.run_pass()
+    assert "nextId" not in stored(world)["executorManager"]
+    assert world.executor_ids == []
+
+    world.api.unknown = ()
+    await world.converge()
+
+    assert world.executor_ids == [2]
+
+
+async def test_what_is_no_promise_may_be_missing_and_is_said_once(log: list[MutableMapping[str, Any]]) -> None:
+    world = World(replicas(2))
+    world.api.unknown = ("generations", "executorManager.selector")
+    await world.converge()
+    writes = len(world.writes)
+    for _ in range(3):
+        await world.run_pass()
+
+    assert world.executor_ids == [0, 1]
+    assert len(world.writes) == writes
+    assert told(log)[0] == ["status.executorManager.selector", "status.generations"]
+    assert len(told(log)) == 1
+
+
+async def test_what_a_newer_operator_has_stored_is_kept() -> None:
+    world = await converged(replicas(1))
+    newer = {"lease": {"holder": "somebody"}, "executorManager": {"drained": 3}}
+    world.change("flameclusters", KEY[1], {"status": newer})
+
+    world.edit(replicas(2))
+    await world.converge()
+
+    assert stored(world)["lease"] == {"holder": "somebody"}
+    assert stored(world)["executorManager"]["drained"] == 3
+    assert stored(world)["executorManager"]["ready"] == 2
+    before = len(world.writes)
+    await world.run_pass()
+    assert len(world.writes) == before

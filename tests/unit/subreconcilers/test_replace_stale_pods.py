@@ -1,0 +1,414 @@
+"""ReplaceStalePods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flamectl_operator.api.constants import SESSION_MANAGER_ANNOTATION
+from flamectl_operator.runtime.outcome import DONE
+from flamectl_operator.subreconcilers.replace_stale_pods import ReplaceStalePods
+from tests.unit.builders import replicas, rolling
+from tests.unit.subreconcilers.errors import REFUSALS, broken, forbidden, lost, overloaded, quota
+from tests.unit.subreconcilers.world import CM_NAME, SM_NAME, World, converged, executor_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flamectl_operator.kube.errors import KubernetesError
+    from flamectl_operator.runtime.outcome import Outcome
+
+NEW_EXECUTORS = {"executorManager": {"image": "new"}}
+NEW_SESSION_MANAGER = {"sessionManager": {"image": "new"}}
+
+
+async def _step(world: World) -> Outcome:
+    return await ReplaceStalePods().reconcile(await world.opened())
+
+
+def _life(world: World, executor_id: int) -> str:
+    found = world.api.find("pods", executor_name(executor_id))
+    assert found is not None
+    return str(found["metadata"]["annotations"][SESSION_MANAGER_ANNOTATION])
+
+
+def _uid(world: World) -> str:
+    assert world.session_manager is not None
+    return str(world.session_manager["metadata"]["uid"])
+
+
+async def test_nothing_is_done_when_all_is_current() -> None:
+    world = await converged(replicas(2))
+
+    assert await _step(world) is DONE
+    assert world.writes == []
+
+
+# --- Executors ---------------------------------------------------------------------------------------------------------
+
+
+async def test_stale_executors_are_replaced_within_the_budget() -> None:
+    world = await converged(rolling(4, 1, 0))
+    world.edit(NEW_EXECUTORS)
+    ready = []
+    for _ in range(12):
+        await world.run_pass()
+        ready.append(4 - len(world.leaving_ids))
+        world.settle()
+
+    assert world.executor_ids == [4, 5, 6, 7]
+    assert min(ready) == 3
+    assert world.status.message == "All components healthy"
+
+
+async def test_the_session_manager_is_left_alone_when_only_executors_are_stale() -> None:
+    world = await converged(rolling(2, 1, 0))
+    before = _uid(world)
+    world.edit(NEW_EXECUTORS)
+
+    await world.converge()
+
+    assert _uid(world) == before
+
+
+async def test_the_replacement_is_asked_for_at_once() -> None:
+    world = await converged(rolling(2, 1, 0))
+    world.edit(NEW_EXECUTORS)
+    result = await world.run_pass()
+
+    assert result.delay == 0
+
+
+async def test_a_broken_rollout_stops_and_can_be_taken_back() -> None:
+    world = await converged(rolling(4, 1, 0))
+    world.edit(NEW_EXECUTORS)
+    for _ in range(6):
+        await world.run_pass()
+        for number in world.leaving_ids:
+            world.api.remove("pods", executor_name(number))
+        for number in world.executor_ids:
+            if number > 3:
+                world.set_executor(number, "crashing")
+
+    assert world.executor_ids == [0, 1, 2, 4]
+    assert world.status.state == "Running"
+    assert "1 of 4 executors are on the current revision" in (world.status.message or "")
+
+    world.edit({"executorManager": {"image": "xflops/flame-executor-manager:v0.6.0"}})
+    await world.converge()
+
+    assert world.executor_ids == [0, 1, 2, 5]
+    assert world.status.message == "All components healthy"
+
+
+async def test_recreate_replaces_all_at_once_but_never_side_by_side() -> None:
+    world = await converged(replicas(3, type="Recreate"))
+    world.edit(NEW_EXECUTORS)
+
+    await world.run_pass()
+    await world.run_pass()
+    assert (world.executor_ids, world.leaving_ids) == ([], [0, 1, 2])
+
+    world.api.remove("pods", executor_name(0))
+    await world.run_pass()
+    assert world.executor_ids == []
+
+    await world.converge()
+    assert world.executor_ids == [3, 4, 5]
+
+
+async def test_on_delete_waits_for_somebody_to_delete() -> None:
+    world = await converged(replicas(2, type="OnDelete"))
+    world.edit(NEW_EXECUTORS)
+    await world.converge()
+    assert world.executor_ids == [0, 1]
+    assert "2 executors are stale" in (world.status.message or "")
+
+    world.api.remove("pods", executor_name(0))
+    await world.converge()
+    assert world.executor_ids == [1, 2]
+    assert "1 executors are stale" in (world.status.message or "")
+
+
+async def test_a_surge_comes_before_the_first_one_goes() -> None:
+    world = await converged(rolling(2, 0, 1))
+    world.edit(NEW_EXECUTORS)
+
+    await world.run_pass()
+    assert (world.executor_ids, world.leaving_ids) == ([0, 1, 2], [])
+
+    await world.run_pass()
+    assert world.leaving_ids == []
+
+    world.settle()
+    await world.run_pass()
+    assert world.leaving_ids == [1]
+
+    await world.converge()
+    assert world.executor_ids == [2, 3]
+
+
+async def test_scaling_changes_nothing_about_the_executors_that_stay() -> None:
+    world = await converged(rolling(4, 1, 0))
+    world.edit(rolling(2, 2, 1))
+    await world.converge()
+
+    assert world.executor_ids == [0, 1]
+
+
+# --- The session manager -----------------------------------------------------------------------------------------------
+
+
+async def test_a_stale_session_manager_comes_first_and_its_executors_follow_when_the_new_one_is_ready() -> None:
+    world = await converged(rolling(3, 1, 0))
+    before = _uid(world)
+    world.edit(NEW_SESSION_MANAGER)
+
+    await world.run_pass()
+    assert world.session_manager is not None
+    assert "deletionTimestamp" in world.session_manager["metadata"]
+    assert world.leaving_ids == []
+
+    world.api.remove("pods", SM_NAME)
+    await world.run_pass()
+    assert _uid(world) != before
+    assert world.leaving_ids == []
+
+    world.set_pod(SM_NAME, "ready")
+    await world.run_pass()
+    assert world.leaving_ids == [0, 1, 2]
+
+    await world.converge()
+    assert world.executor_ids == [3, 4, 5]
+    assert {_life(world, number) for number in world.executor_ids} == {f"{_uid(world)}.0"}
+
+
+async def test_executors_follow_a_session_manager_whose_container_restarted() -> None:
+    world = await converged(replicas(2, type="OnDelete"))
+    world.set_pod(SM_NAME, "starting", restarts=1)
+    await world.run_pass()
+    assert world.leaving_ids == []
+
+    world.set_pod(SM_NAME, "ready", restarts=1)
+    await world.run_pass()
+    assert world.leaving_ids == [0, 1]
+
+    await world.converge()
+    assert {_life(world, number) for number in world.executor_ids} == {f"{_uid(world)}.1"}
+
+
+async def test_executors_that_still_wait_get_the_new_mark_and_stay() -> None:
+    world = await converged(replicas(2))
+    world.edit(replicas(3))
+    await world.run_pass()
+    world.set_executor(2, "waiting")
+    world.set_pod(SM_NAME, "ready", restarts=1)
+
+    await world.run_pass()
+
+    assert world.leaving_ids == [0, 1]
+    assert _life(world, 2) == f"{_uid(world)}.1"
+
+
+async def test_an_executor_that_started_meanwhile_is_not_given_the_new_mark() -> None:
+    """The store is late: it shows the executor in its init container, but its main container met the old session manager."""
+    world = await converged(replicas(1))
+    world.edit(replicas(2))
+    await world.run_pass()
+    world.set_executor(1, "waiting")
+    world.set_pod(SM_NAME, "ready", restarts=1)
+    world.sync()
+    world.set_executor(1, "ready")
+
+    await world.run_pass(stale=True)
+    await world.converge()
+
+    assert 1 not in world.executor_ids
+
+
+async def test_a_pod_of_the_same_name_is_not_marked() -> None:
+    world = await converged(replicas(1))
+    world.edit(replicas(2))
+    await world.run_pass()
+    world.set_executor(1, "waiting")
+    world.set_pod(SM_NAME, "ready", restarts=1)
+
+    def replace() -> None:
+        world.api.remove("pods", executor_name(1))
+        world.squat("pods", executor_name(1))
+
+    world.api.interference["patch", "pods"] = replace
+    result = await world.run_pass()
+
+    found = world.api.find("pods", executor_name(1))
+    assert found is not None
+    assert "annotations" not in found["metadata"]
+    assert result.errors == ()
+
+
+async def test_an_executor_that_cannot_be_marked_does_not_keep_stale_ones_from_being_replaced() -> None:
+    world = await converged(replicas(2))
+    world.edit(replicas(3))
+    await world.run_pass()
+    world.set_executor(2, "waiting")
+    world.set_pod(SM_NAME, "ready", restarts=1)
+    world.api.fail("patch", "pods", forbidden(), name=executor_name(2), times=100)
+
+    result = await world.run_pass()
+
+    assert world.leaving_ids == [0, 1]
+    assert len(result.errors) == 1
+
+
+async def test_one_that_cannot_be_deleted_does_not_keep_the_others() -> None:
+    world = await converged(replicas(3, type="Recreate"))
+    world.edit(NEW_EXECUTORS)
+    world.api.fail("delete", "pods", forbidden(), name=executor_name(1), times=100)
+
+    result = await world.run_pass()
+
+    assert world.leaving_ids == [0, 2]
+    assert len(result.errors) == 1
+    assert world.condition("Degraded")[:2] == ("True", "Forbidden")
+
+
+async def test_a_deletion_that_came_too_late_is_not_repeated_at_once() -> None:
+    """Somebody made another Pod of that name, and the watch has not said so yet: to ask again at once would be a busy loop."""
+    world = await converged(replicas(1, type="Recreate"))
+    world.edit(NEW_EXECUTORS)
+    world.sync()
+    world.api.remove("pods", executor_name(0))
+    world.squat("pods", executor_name(0))
+
+    await world.run_pass(stale=True)
+    result = await world.run_pass(stale=True)
+
+    assert result.delay is None or result.delay > 0
+
+
+# --- Rehearsals --------------------------------------------------------------------------------------------------------
+
+REFUSING = [(error, reason) for error, reason in REFUSALS if reason != "QuotaExceeded"]
+
+
+@pytest.mark.parametrize(("error", "reason"), REFUSING)
+async def test_a_session_manager_whose_successor_would_be_refused_is_kept(
+    error: Callable[[], KubernetesError], reason: str
+) -> None:
+    world = await converged(replicas(1))
+    before = _uid(world)
+    world.edit(NEW_SESSION_MANAGER)
+    world.api.fail("rehearse", "pods", error(), times=3)
+
+    for _ in range(3):
+        result = await world.run_pass()
+        assert len(result.errors) == 1
+
+    assert world.session_manager is not None
+    assert "deletionTimestamp" not in world.session_manager["metadata"]
+    assert world.condition("Degraded") == ("True", reason, str(error()))
+    assert world.status.state == "Running"
+
+    await world.converge()
+    assert _uid(world) != before
+
+
+@pytest.mark.parametrize(("error", "reason"), REFUSING)
+async def test_executors_whose_successors_would_be_refused_are_kept(
+    error: Callable[[], KubernetesError], reason: str
+) -> None:
+    world = await converged(replicas(2, type="Recreate"))
+    world.edit(NEW_EXECUTORS)
+    world.api.fail("rehearse", "pods", error(), times=3)
+
+    for _ in range(3):
+        await world.run_pass()
+
+    assert (world.executor_ids, world.leaving_ids) == ([0, 1], [])
+    assert world.condition("Degraded")[:2] == ("True", reason)
+
+    await world.converge()
+    assert world.executor_ids == [2, 3]
+
+
+async def test_a_quota_that_is_used_up_does_not_keep_a_rollout_from_going_on() -> None:
+    """The Pod that goes makes room for the one that comes."""
+    world = await converged(replicas(2, type="Recreate"))
+    world.edit(NEW_EXECUTORS)
+    world.api.fail("rehearse", "pods", quota(), times=10)
+
+    await world.run_pass()
+
+    assert world.leaving_ids == [0, 1]
+
+
+async def test_what_was_accepted_is_not_asked_again() -> None:
+    world = await converged(rolling(3, 1, 0))
+    world.edit(NEW_EXECUTORS)
+    await world.run_pass()
+    world.api.fail("rehearse", "pods", forbidden(), times=100)
+    world.settle()
+
+    await world.converge()
+
+    assert world.executor_ids == [3, 4, 5]
+
+
+@pytest.mark.parametrize("error", [lost, broken, overloaded], ids=["no answer", "500", "429"])
+async def test_a_rehearsal_that_fails_is_repeated(error: Callable[[], KubernetesError]) -> None:
+    world = await converged(replicas(1))
+    world.edit(NEW_SESSION_MANAGER)
+    world.api.fail("rehearse", "pods", error())
+
+    result = await world.run_pass()
+    assert len(result.errors) == 1
+    assert world.session_manager is not None
+    assert "deletionTimestamp" not in world.session_manager["metadata"]
+
+    await world.run_pass()
+    assert "deletionTimestamp" in world.session_manager["metadata"]
+
+
+# --- When not ----------------------------------------------------------------------------------------------------------
+
+
+async def test_nothing_is_replaced_while_the_cluster_is_suspended() -> None:
+    world = await converged(replicas(2))
+    world.edit({"suspend": True} | NEW_EXECUTORS)
+
+    context = await world.opened()
+    assert await ReplaceStalePods().reconcile(context) is DONE
+
+
+async def test_nothing_is_replaced_before_the_config_map_is_current() -> None:
+    world = await converged(replicas(2))
+    world.api.remove("configmaps", CM_NAME)
+    world.squat("configmaps", CM_NAME)
+    world.edit({"executorManager": {"maxExecutors": 3}})
+
+    await world.run_pass()
+
+    assert world.leaving_ids == []
+    assert world.condition("Degraded")[:2] == ("True", "NameConflict")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"flame": {"initImage": "other:1"}},
+        {"flame": {"terminationGracePeriodSeconds": 3, "clusterDomain": "corp.example"}},
+    ],
+    ids=["init image", "others"],
+)
+async def test_other_settings_of_the_operator_replace_nothing_and_are_counted(settings: dict[str, object]) -> None:
+    world = await converged(replicas(2))
+    world.config = type(world.config).model_validate(settings)
+    world.restart()
+
+    await world.converge()
+
+    assert world.executor_ids == [0, 1]
+    assert world.status.executor_manager.outdated == 2
+    assert world.status.message == "All components healthy"
+    assert [write for write in world.writes if write[0] != "status"] == []

@@ -1,0 +1,522 @@
+"""ScaleExecutors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flamectl_operator.api.constants import SESSION_MANAGER_ANNOTATION
+from flamectl_operator.runtime.outcome import DONE
+from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
+from flamectl_operator.subreconcilers.base import RefusedError
+from flamectl_operator.subreconcilers.scale_executors import ScaleExecutors, listed
+from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
+from tests.unit.builders import executor, replicas
+from tests.unit.subreconcilers.errors import (
+    REFUSALS,
+    broken,
+    forbidden,
+    lost,
+    not_found,
+    overloaded,
+    quota,
+    unreachable,
+)
+from tests.unit.subreconcilers.world import CM_NAME, World, converged, executor_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flamectl_operator.kube.errors import KubernetesError
+    from flamectl_operator.runtime.outcome import Outcome
+    from flamectl_operator.subreconcilers.base import Context
+    from tests.unit.builders import PodState
+
+
+async def _prepared(world: World) -> Context:
+    context = await world.opened()
+    await UpdateConfigMap().reconcile(context)
+    await AddSessionManager().reconcile(context)
+    return context
+
+
+async def _step(world: World) -> Outcome:
+    return await ScaleExecutors().reconcile(await _prepared(world))
+
+
+def _creates(world: World) -> list[str]:
+    return [name for verb, plural, name in world.writes if (verb, plural) == ("create", "pods") and "executor" in name]
+
+
+# --- Making executors --------------------------------------------------------------------------------------------------
+
+
+async def test_missing_executors_are_made_under_ids_from_0_upwards() -> None:
+    world = World(replicas(5))
+
+    assert await _step(world) is DONE
+    assert world.executor_ids == [0, 1, 2, 3, 4]
+    assert world.status.executor_manager.next_id == 5
+    assert (
+        "Normal",
+        "ExecutorsCreated",
+        'Created 5 executors, "my-flame-executor-manager-0" to "my-flame-executor-manager-4"',
+    ) in world.events.told
+
+
+async def test_ids_are_in_the_status_before_they_are_used() -> None:
+    world = World(replicas(3))
+    world.api.interference["create", "pods"] = lambda: ids.append(world.status.executor_manager.next_id)
+    ids: list[int | None] = []
+
+    await world.run_pass()
+
+    assert ids == [3]
+
+
+async def test_executors_carry_the_life_of_the_session_manager() -> None:
+    world = World(replicas(1))
+    await _step(world)
+    found = world.api.find("pods", executor_name(0))
+
+    assert found is not None
+    assert world.session_manager is not None
+    life = f"{world.session_manager['metadata']['uid']}.0"
+    assert found["metadata"]["annotations"][SESSION_MANAGER_ANNOTATION] == life
+
+
+async def test_scaling_up_leaves_the_others_alone() -> None:
+    world = await converged(replicas(2))
+    before = [world.api.find("pods", executor_name(number)) for number in (0, 1)]
+    world.edit(replicas(4))
+
+    await world.run_pass()
+
+    assert world.executor_ids == [0, 1, 2, 3]
+    assert [world.api.find("pods", executor_name(number)) for number in (0, 1)] == before
+
+
+async def test_an_id_is_never_used_again() -> None:
+    world = await converged(replicas(3))
+    world.edit(replicas(0))
+    await world.converge()
+    world.restart()
+    world.edit(replicas(2))
+    await world.converge()
+
+    assert world.executor_ids == [3, 4]
+
+
+async def test_an_id_is_never_used_again_even_when_the_status_is_lost() -> None:
+    world = await converged(replicas(3))
+    found = world.api.objects["flameclusters", "default", "my-flame"]
+    world.api.put("flameclusters", {key: value for key, value in found.items() if key != "status"})
+    world.restart()
+    world.api.remove("pods", executor_name(1))
+
+    await world.run_pass()
+
+    assert world.executor_ids == [0, 2, 3]
+
+
+async def test_none_is_made_without_a_config_map() -> None:
+    world = World(replicas(2))
+    world.squat("configmaps", CM_NAME)
+
+    outcome = await _step(world)
+
+    assert outcome.reason == "ConfigMapNotReady"
+    assert world.executor_ids == []
+
+
+async def test_more_than_one_pass_may_make_are_made_by_the_passes_that_follow_at_once() -> None:
+    world = World(replicas(5), {"controller": {"maxCreatesPerPass": 2}})
+
+    delays = []
+    for _ in range(3):
+        result = await world.run_pass()
+        delays.append(result.delay)
+
+    assert world.executor_ids == [0, 1, 2, 3, 4]
+    assert delays == [0, 0, None], "what a pass wrote itself causes no event, so it has to ask for the next one"
+
+
+# --- Refusals ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("error", "reason"), REFUSALS)
+async def test_slow_start_stops_at_the_first_refusal(error: Callable[[], KubernetesError], reason: str) -> None:
+    world = World(replicas(100))
+    context = await _prepared(world)
+    world.api.fail("create", "pods", error(), times=100)
+
+    with pytest.raises(RefusedError) as raised:
+        await ScaleExecutors().reconcile(context)
+
+    assert (raised.value.reason, str(raised.value)) == (reason, str(error()))
+    assert len(_creates(world)) == 1
+
+
+async def test_after_a_refusal_the_ids_go_back_and_are_used_later() -> None:
+    world = World(replicas(8))
+    context = await _prepared(world)
+    world.api.fail("create", "pods", quota(), name=executor_name(4))
+
+    with pytest.raises(RefusedError):
+        await ScaleExecutors().reconcile(context)
+    assert context.memory.reserved_ids == [4, 7]
+    assert world.executor_ids == [0, 1, 2, 3, 5, 6]
+
+    assert await ScaleExecutors().reconcile(context) is DONE
+    assert world.executor_ids == list(range(8))
+    assert world.status.executor_manager.next_id == 8
+
+
+async def test_a_quota_that_refuses_for_hours_neither_uses_up_ids_nor_tells_it_twice() -> None:
+    world = await converged(replicas(1))
+    world.edit(replicas(4))
+    world.api.fail("create", "pods", quota(), times=10_000)
+
+    for _ in range(20):
+        await world.run_pass()
+
+    assert world.status.executor_manager.next_id == 4
+    assert world.events.reasons == ["QuotaExceeded"]
+    assert world.condition("Degraded") == ("True", "QuotaExceeded", str(quota()))
+    assert len(_creates(world)) == 20
+    assert len([write for write in world.writes if write[0] == "status"]) <= 2
+
+
+async def test_after_a_restart_ids_that_were_only_reserved_are_burnt() -> None:
+    world = World(replicas(3))
+    world.api.fail("create", "pods", quota(), name=executor_name(0), times=10)
+    await world.run_pass()
+    assert world.status.executor_manager.next_id == 3
+
+    world.restart()
+    await world.run_pass()
+
+    assert world.executor_ids == [3, 4, 5]
+
+
+@pytest.mark.parametrize("error", [overloaded, unreachable, not_found], ids=["429", "no connection", "404"])
+async def test_an_id_whose_request_surely_failed_is_used_again(error: Callable[[], KubernetesError]) -> None:
+    world = World(replicas(1))
+    world.api.fail("create", "pods", error(), name=executor_name(0))
+
+    result = await world.run_pass()
+    assert [str(each) for each in result.errors] == [str(error())]
+    await world.run_pass()
+
+    assert world.executor_ids == [0]
+
+
+@pytest.mark.parametrize("error", [lost, broken], ids=["no answer", "500"])
+async def test_an_id_whose_request_may_have_been_carried_out_is_burnt(error: Callable[[], KubernetesError]) -> None:
+    world = World(replicas(1))
+    world.api.fail("create", "pods", error(), name=executor_name(0))
+
+    await world.run_pass()
+    await world.run_pass()
+
+    assert world.executor_ids == [1]
+
+
+@pytest.mark.parametrize("error", [lost, broken], ids=["no answer", "500"])
+async def test_one_that_was_made_though_the_answer_was_lost_is_counted(error: Callable[[], KubernetesError]) -> None:
+    world = World(replicas(2))
+    world.api.fail("create", "pods", error(), name=executor_name(0), applied=True)
+
+    await world.run_pass()
+    await world.run_pass(stale=True)
+    await world.run_pass()
+
+    assert world.executor_ids == [0, 1]
+    assert world.leaving_ids == []
+
+
+async def test_one_is_counted_as_well_though_it_could_not_be_looked_up_either() -> None:
+    world = World(replicas(2))
+    world.api.fail("create", "pods", lost(), name=executor_name(0), applied=True)
+    world.api.fail("get", "pods", unreachable(), name=executor_name(0), times=2)
+
+    await world.run_pass()
+    written = len(world.writes)
+    result = await world.run_pass(stale=True)
+    assert [str(each) for each in result.errors] == [str(unreachable())]
+    assert len(world.writes) == written
+    await world.run_pass(stale=True)
+    await world.run_pass()
+
+    assert world.executor_ids == [0, 1]
+    assert world.leaving_ids == []
+
+
+async def test_what_was_not_made_is_made_when_that_is_known() -> None:
+    world = World(replicas(1))
+    world.api.fail("create", "pods", lost(), name=executor_name(0))
+    world.api.fail("get", "pods", unreachable(), name=executor_name(0))
+
+    await world.run_pass()
+    await world.run_pass(stale=True)
+
+    assert world.executor_ids == [1]
+
+
+# --- Names that are taken ----------------------------------------------------------------------------------------------
+
+
+async def test_a_name_that_somebody_else_has_is_passed_over() -> None:
+    world = World(replicas(2))
+    world.squat("pods", executor_name(0))
+
+    await world.run_pass()
+    await world.run_pass()
+
+    assert world.executor_ids == [0, 1, 2]
+    foreign = world.api.find("pods", executor_name(0))
+    assert foreign is not None
+    assert "ownerReferences" not in foreign["metadata"]
+    assert world.status.executor_manager.current == 2
+
+
+async def test_an_executor_whose_label_was_taken_off_has_left_the_cluster() -> None:
+    world = await converged(replicas(2))
+    world.unlabel("pods", executor_name(0))
+
+    await world.run_pass()
+
+    assert world.executor_ids == [0, 1, 2]
+    assert world.status.executor_manager.current == 2
+
+
+# --- Removing executors ------------------------------------------------------------------------------------------------
+
+
+async def test_surplus_executors_go_the_least_useful_first() -> None:
+    world = await converged(replicas(4))
+    world.set_executor(1, "starting")
+    world.edit(replicas(2))
+
+    await world.run_pass()
+
+    assert world.executor_ids == [0, 2]
+    assert world.leaving_ids == [1, 3]
+    assert [told for told in world.events.told if told[1] == "ExecutorsRemoved"] == [
+        ("Normal", "ExecutorsRemoved", 'Removed "my-flame-executor-manager-1", "my-flame-executor-manager-3": 2 wanted')
+    ]
+
+
+async def test_none_is_deleted_twice_by_a_view_that_is_late() -> None:
+    world = await converged(replicas(4))
+    world.edit(replicas(2))
+    await world.run_pass()
+
+    await world.run_pass(stale=True)
+
+    assert world.executor_ids == [0, 1]
+    assert len([write for write in world.writes if write[0] == "delete"]) == 2
+
+
+async def test_none_is_made_twice_by_a_view_that_is_late() -> None:
+    world = World(replicas(3))
+    await world.run_pass()
+
+    await world.run_pass(stale=True)
+
+    assert world.executor_ids == [0, 1, 2]
+
+
+async def test_a_terminal_executor_is_replaced_at_once_and_removed_after_thirty_seconds() -> None:
+    world = await converged(replicas(2))
+    world.set_executor(0, "failed")
+
+    result = await world.run_pass()
+    assert world.executor_ids == [0, 1, 2]
+    assert result.delay == 30
+
+    world.clock.elapsed += 30
+    await world.run_pass()
+    assert world.executor_ids == [1, 2]
+    assert world.leaving_ids == [0]
+
+
+@pytest.mark.parametrize("state", ["failed", "succeeded", "half"])
+async def test_every_kind_of_end_is_replaced(state: PodState) -> None:
+    world = await converged(replicas(1))
+    world.set_executor(0, state)
+
+    await world.run_pass()
+
+    assert world.executor_ids == [0, 1]
+
+
+async def test_an_executor_that_cannot_be_removed_does_not_keep_new_ones_from_being_made() -> None:
+    """An admission policy protects the Pod that failed; the cluster must get its replacement nevertheless."""
+    world = await converged(replicas(2))
+    world.set_executor(0, "failed", since=world.clock.now())
+    world.clock.elapsed += 60
+    world.edit(replicas(3))
+    world.api.fail("delete", "pods", forbidden(), name=executor_name(0), times=100)
+
+    await world.run_pass()
+
+    assert world.executor_ids == [0, 1, 2, 3]
+    assert world.condition("Degraded")[:2] == ("True", "Forbidden")
+
+
+async def test_one_that_cannot_be_removed_does_not_keep_the_others() -> None:
+    world = await converged(replicas(4))
+    world.edit(replicas(1))
+    world.api.fail("delete", "pods", forbidden(), name=executor_name(3))
+
+    result = await world.run_pass()
+
+    assert world.leaving_ids == [1, 2]
+    assert len(result.errors) == 1
+
+
+async def test_what_was_removed_is_told_although_another_could_not_be() -> None:
+    world = await converged(replicas(3))
+    world.edit(replicas(1))
+    world.api.fail("delete", "pods", forbidden(), name=executor_name(2))
+
+    await world.run_pass()
+
+    assert ("Normal", "ExecutorsRemoved", 'Removed "my-flame-executor-manager-1": 1 wanted') in world.events.told
+
+
+@pytest.mark.parametrize("error", [lost, broken], ids=["no answer", "500"])
+@pytest.mark.parametrize("applied", [True, False], ids=["carried out", "not carried out"])
+@pytest.mark.parametrize("state", ["ready", "unscheduled"], ids=["goes slowly", "goes at once"])
+async def test_a_deletion_whose_answer_was_lost_costs_no_other_executor(
+    error: Callable[[], KubernetesError], state: PodState, *, applied: bool
+) -> None:
+    world = await converged(replicas(1))
+    world.edit(replicas(2))
+    await world.run_pass()
+    world.set_executor(1, state)
+    world.edit(replicas(1))
+    world.api.fail("delete", "pods", error(), name=executor_name(1), applied=applied)
+
+    result = await world.run_pass()
+    assert len(result.errors) == (0 if applied else 1)
+    await world.run_pass(stale=True)
+    await world.run_pass()
+
+    assert world.executor_ids == [0]
+
+
+async def test_what_is_read_when_an_answer_was_lost_is_not_forgotten() -> None:
+    """The watch is late: that the executor is no longer ready is known from looking what became of its deletion."""
+    world = await converged(replicas(2))
+    world.edit(replicas(1))
+    world.sync()
+    world.set_executor(1, "failed")
+    world.api.fail("delete", "pods", lost(), name=executor_name(1))
+
+    await world.run_pass(stale=True)
+
+    assert world.status.executor_manager.ready == 1
+
+
+async def test_one_that_is_gone_already_is_no_error() -> None:
+    world = await converged(replicas(2))
+    world.edit(replicas(1))
+    world.api.interference["delete", "pods"] = lambda: world.api.remove("pods", executor_name(1))
+
+    result = await world.run_pass()
+
+    assert result.errors == ()
+    assert world.executor_ids == [0]
+
+
+# --- Backoff -----------------------------------------------------------------------------------------------------------
+
+
+async def _fail_all(world: World) -> None:
+    await world.run_pass()
+    for number in world.executor_ids:
+        found = world.api.find("pods", executor_name(number))
+        assert found is not None
+        if found["status"]["phase"] != "Failed":
+            world.set_executor(number, "failed")
+
+
+async def test_replacements_that_keep_failing_are_put_off_also_across_restarts() -> None:
+    world = await converged(replicas(2))
+    waits = []
+    for _ in range(5):
+        await _fail_all(world)
+        await world.run_pass()
+        world.restart()
+        result = await world.run_pass()
+        current = world.status.executor_manager.current
+        waits.append(0.0 if current else min(result.delay or 0, 300))
+        next_attempt = world.status.executor_manager.next_attempt
+        if next_attempt is not None:
+            world.clock.elapsed += (next_attempt - world.clock.now()).total_seconds()
+
+    assert waits[0] == 0
+    assert world.status.executor_manager.failures == 5
+    assert "failed" in (world.status.message or "")
+
+
+async def test_failures_of_replacements_that_use_returned_ids_are_counted_too() -> None:
+    """A quota sent ids back; then the executors made under them fail, and each failure must count."""
+    world = await converged(replicas(1))
+    world.edit(replicas(6))
+    world.api.fail("create", "pods", quota(), times=1)
+    await world.run_pass()
+    world.edit(replicas(1))
+    await world.run_pass()
+    world.clock.elapsed += 5
+
+    failures = []
+    for _ in range(4):
+        newest = max(number for number in world.executor_ids)
+        world.set_executor(newest, "failed")
+        await world.run_pass()
+        failures.append(world.status.executor_manager.failures)
+        next_attempt = world.status.executor_manager.next_attempt
+        if next_attempt is not None:
+            world.clock.elapsed += (next_attempt - world.clock.now()).total_seconds()
+            await world.run_pass()
+
+    assert failures == [1, 2, 3, 4]
+
+
+async def test_a_failure_that_was_counted_long_ago_burns_no_ids() -> None:
+    world = await converged(replicas(1))
+    world.set_executor(0, "failed")
+    await world.run_pass()
+    world.clock.elapsed += 60
+    await world.converge()
+    world.edit(replicas(4))
+    world.api.fail("create", "pods", quota(), times=5)
+    for _ in range(5):
+        await world.run_pass()
+    assert world.status.executor_manager.next_id == 5
+
+    await world.converge()
+
+    assert world.executor_ids == [1, 2, 3, 4]
+
+
+# --- Words -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (1, '"my-flame-executor-manager-0"'),
+        (3, '"my-flame-executor-manager-0", "my-flame-executor-manager-1", "my-flame-executor-manager-2"'),
+        (
+            5,
+            '5 executors ("my-flame-executor-manager-0", "my-flame-executor-manager-1", "my-flame-executor-manager-2", ...)',
+        ),
+    ],
+)
+def test_executors_are_listed_as_far_as_there_is_room(count: int, words: str) -> None:
+    assert listed([executor(number) for number in range(count)]) == words

@@ -1,0 +1,261 @@
+"""UpdateConfigMap."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from flamectl_operator.kube.errors import KubernetesError
+from flamectl_operator.runtime.outcome import DONE, Kind
+from flamectl_operator.subreconcilers.base import RefusedError
+from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
+from tests.unit.subreconcilers.errors import REFUSALS, broken, conflict
+from tests.unit.subreconcilers.world import CM_NAME, World, converged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flamectl_operator.runtime.outcome import Outcome
+
+EARLIER = {
+    "apiVersion": "flame.xflops.io/v1alpha1", "kind": "FlameCluster", "name": "my-flame", "uid": "earlier", "controller": True,
+}  # fmt: skip
+OTHER = EARLIER | {"name": "other", "uid": "other-uid"}
+SOMEBODY = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web-uid", "controller": True}
+LABEL = {"flame.xflops.io/cluster": "my-flame"}
+
+
+async def _step(world: World) -> Outcome:
+    return await UpdateConfigMap().reconcile(await world.opened())
+
+
+def _config(world: World) -> dict[str, Any]:
+    found = world.api.find("configmaps", CM_NAME)
+    assert found is not None
+    return found
+
+
+async def test_it_is_made_when_it_is_missing() -> None:
+    world = World()
+
+    assert await _step(world) is DONE
+    assert yaml.safe_load(_config(world)["data"]["flame-cluster.yaml"])["cluster"]["name"] == "my-flame"
+    assert _config(world)["metadata"]["annotations"]["flame.xflops.io/config-generation"] == "1"
+    assert world.events.reasons == ["ConfigMapCreated"]
+
+
+async def test_it_is_left_alone_when_it_is_as_it_should_be() -> None:
+    world = await converged()
+
+    assert await _step(world) is DONE
+    assert world.writes == []
+
+
+async def test_a_change_of_the_spec_is_written_and_counted() -> None:
+    world = await converged()
+    world.edit({"objectCache": {"storage": "/data/x"}})
+
+    assert await _step(world) is DONE
+    assert yaml.safe_load(_config(world)["data"]["flame-cluster.yaml"])["cache"]["storage"] == "/data/x"
+    assert _config(world)["metadata"]["annotations"]["flame.xflops.io/config-generation"] == "2"
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        pytest.param({"data": {"flame-cluster.yaml": "edited"}}, id="edited"),
+        pytest.param({"data": {"more": "x"}}, id="a key too many"),
+        pytest.param({"metadata": {"annotations": {"flame.xflops.io/config-hash": "x"}}}, id="annotation"),
+        pytest.param({"metadata": {"labels": {"app.kubernetes.io/name": "x"}}}, id="label"),
+    ],
+)
+async def test_a_hand_edit_is_undone_and_not_counted(edit: dict[str, Any]) -> None:
+    world = await converged()
+    before = _config(world)
+    world.change("configmaps", CM_NAME, edit)
+
+    await world.run_pass()
+
+    after = _config(world)
+    assert after["data"] == before["data"]
+    assert after["metadata"]["annotations"] == before["metadata"]["annotations"]
+    assert after["metadata"]["labels"] == before["metadata"]["labels"]
+    assert world.status.config_generation == 1
+
+
+async def test_a_deleted_one_comes_back_with_its_number() -> None:
+    world = await converged()
+    world.edit({"objectCache": {"storage": "/data/x"}})
+    await world.converge()
+    world.api.remove("configmaps", CM_NAME)
+
+    await world.run_pass()
+
+    assert _config(world)["metadata"]["annotations"]["flame.xflops.io/config-generation"] == "2"
+    assert world.status.config_generation == 2
+
+
+async def test_a_lost_status_takes_its_number_from_the_config_map() -> None:
+    world = await converged()
+    world.edit({"objectCache": {"storage": "/data/x"}})
+    await world.converge()
+    world.change("flameclusters", "my-flame", {"status": {"configGeneration": None, "configHash": None}})
+    world.restart()
+
+    await world.run_pass()
+
+    assert world.status.config_generation == 2
+
+
+@pytest.mark.parametrize(
+    "number", ["", "x", "-1", "1.5", "٣", " 2", "9" * 5000], ids=lambda value: value[:5] or "empty"
+)
+async def test_a_number_that_is_none_is_no_number(number: str) -> None:
+    world = await converged()
+    world.change("configmaps", CM_NAME, {"metadata": {"annotations": {"flame.xflops.io/config-generation": number}}})
+
+    result = await world.run_pass()
+
+    assert result.errors == ()
+    assert world.status.config_generation == 1
+    assert _config(world)["metadata"]["annotations"]["flame.xflops.io/config-generation"] == "1"
+
+
+@pytest.mark.parametrize("labels", [LABEL, {}], ids=["visible to the watch", "invisible"])
+@pytest.mark.parametrize(
+    ("references", "reason", "words"),
+    [
+        pytest.param([], "NameConflict", "has no owner", id="nobody's"),
+        pytest.param([SOMEBODY], "NameConflict", "is controlled by ReplicaSet web", id="somebody's"),
+        pytest.param([OTHER], "NameConflict", "is controlled by FlameCluster other", id="another FlameCluster's"),
+        pytest.param([EARLIER], "NameNotFree", "earlier FlameCluster", id="an earlier FlameCluster's"),
+    ],
+)
+async def test_a_foreign_one_is_named_and_not_touched(
+    labels: dict[str, str], references: list[dict[str, Any]], reason: str, words: str
+) -> None:
+    world = World()
+    world.squat("configmaps", CM_NAME, labels=labels, ownerReferences=references)
+    before = _config(world)
+
+    outcome = await _step(world)
+
+    assert outcome.kind is Kind.WAIT
+    assert outcome.reason == reason
+    assert words in outcome.message
+    assert CM_NAME in outcome.message
+    assert outcome.delay == 15
+    assert _config(world) == before
+
+
+async def test_ours_without_its_label_gets_it_back() -> None:
+    world = await converged()
+    world.unlabel("configmaps", CM_NAME)
+
+    assert await _step(world) is DONE
+    assert _config(world)["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
+
+
+async def test_one_that_is_going_is_waited_for() -> None:
+    world = await converged()
+    metadata = {"deletionTimestamp": "2025-06-01T12:00:00Z", "deletionGracePeriodSeconds": 0, "finalizers": ["a/b"]}
+    world.change("configmaps", CM_NAME, {"metadata": metadata, "immutable": True, "data": {"x": "y"}})
+
+    outcome = await _step(world)
+
+    assert (outcome.reason, outcome.delay) == ("Terminating", 15)
+    assert world.writes == []
+
+
+async def test_one_that_was_made_immutable_is_replaced_when_its_content_has_to_change() -> None:
+    world = await converged()
+    world.change("configmaps", CM_NAME, {"immutable": True})
+    world.edit({"objectCache": {"storage": "/data/x"}})
+
+    outcome = await _step(world)
+    assert (outcome.kind, outcome.delay) == (Kind.WAIT, 0)
+    assert world.api.find("configmaps", CM_NAME) is None
+
+    await world.run_pass()
+    assert yaml.safe_load(_config(world)["data"]["flame-cluster.yaml"])["cache"]["storage"] == "/data/x"
+    assert "immutable" not in _config(world)
+
+
+async def test_one_that_was_made_immutable_and_replaced_by_somebody_is_not_deleted() -> None:
+    world = await converged()
+    world.change("configmaps", CM_NAME, {"immutable": True})
+    world.edit({"objectCache": {"storage": "/data/x"}})
+    world.sync()
+    world.api.remove("configmaps", CM_NAME)
+    world.squat("configmaps", CM_NAME)
+
+    await world.run_pass(stale=True)
+
+    assert "ownerReferences" not in _config(world)["metadata"]
+    assert "ConfigMapDeleted" not in world.events.reasons
+
+
+async def test_one_that_was_made_immutable_with_more_in_it_is_replaced() -> None:
+    world = await converged()
+    world.change("configmaps", CM_NAME, {"immutable": True, "binaryData": {"x": "eA=="}})
+
+    await world.converge()
+
+    assert "binaryData" not in _config(world)
+    assert "immutable" not in _config(world)
+
+
+async def test_one_that_was_made_immutable_stays_while_its_content_is_right() -> None:
+    world = await converged()
+    world.change("configmaps", CM_NAME, {"immutable": True})
+
+    assert await _step(world) is DONE
+    assert world.writes == []
+
+
+@pytest.mark.parametrize(("error", "reason"), REFUSALS)
+@pytest.mark.parametrize("verb", ["create", "patch"])
+async def test_a_refusal_is_passed_on_in_the_servers_words(
+    verb: str, error: Callable[[], KubernetesError], reason: str
+) -> None:
+    world = World() if verb == "create" else await converged()
+    world.edit({"objectCache": {"storage": "/data/x"}})
+    world.api.fail(verb, "configmaps", error())
+
+    with pytest.raises(RefusedError, match=r".") as raised:
+        await _step(world)
+
+    assert (raised.value.reason, str(raised.value)) == (reason, str(error()))
+
+
+async def test_a_conflict_is_no_error() -> None:
+    world = await converged()
+    world.edit({"objectCache": {"storage": "/data/x"}})
+    world.api.fail("patch", "configmaps", conflict())
+
+    outcome = await _step(world)
+
+    assert (outcome.kind, outcome.reason, outcome.message) == (Kind.WAIT, "Changed", "")
+
+
+async def test_an_edit_that_comes_in_between_is_not_overwritten_blindly() -> None:
+    world = await converged()
+    world.edit({"objectCache": {"storage": "/data/x"}})
+    note = {"metadata": {"annotations": {"note": "mine"}}}
+    world.api.interference["patch", "configmaps"] = lambda: world.change("configmaps", CM_NAME, note)
+
+    assert (await _step(world)).reason == "Changed"
+
+    await world.run_pass()
+    assert _config(world)["metadata"]["annotations"]["note"] == "mine"
+    assert "/data/x" in _config(world)["data"]["flame-cluster.yaml"]
+
+
+async def test_other_errors_are_raised() -> None:
+    world = World()
+    world.api.fail("create", "configmaps", broken())
+
+    with pytest.raises(KubernetesError):
+        await _step(world)

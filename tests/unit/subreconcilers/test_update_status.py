@@ -1,0 +1,435 @@
+"""UpdateStatus, at the beginning and at the end of a pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flamectl_operator.decisions.health import Issue
+from flamectl_operator.runtime.outcome import DONE, Kind
+from flamectl_operator.subreconcilers.base import Context
+from flamectl_operator.subreconcilers.update_status import CloseStatus, OpenStatus
+from tests.unit.builders import replicas
+from tests.unit.subreconcilers.errors import broken, conflict, forbidden, lost, not_found, quota
+from tests.unit.subreconcilers.world import KEY, SM_NAME, World, converged, executor_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flamectl_operator.kube.errors import KubernetesError
+
+
+def _status_writes(world: World) -> int:
+    return len([write for write in world.writes if write[0] == "status"])
+
+
+# --- The opening step --------------------------------------------------------------------------------------------------
+
+
+async def test_ids_and_the_generation_are_promised() -> None:
+    world = World(replicas(3))
+    context = await world.opened()
+
+    assert world.status.executor_manager.next_id == 3
+    assert world.status.observed_generation == 1
+    assert context.memory.reserved_ids == [0, 1, 2]
+
+
+async def test_nothing_is_written_when_there_is_nothing_to_promise() -> None:
+    world = await converged(replicas(3))
+    world.set_executor(0, "starting")
+
+    await world.opened()
+
+    assert world.writes == []
+
+
+async def test_a_status_that_somebody_else_wrote_is_read() -> None:
+    world = await converged(replicas(3))
+    world.change("flameclusters", KEY[1], {"status": {"executorManager": {"nextId": 40}}})
+    world.edit(replicas(4))
+
+    await world.opened()
+
+    assert world.status.executor_manager.next_id == 41
+
+
+async def test_what_is_in_the_pool_is_not_reserved_again() -> None:
+    world = World(replicas(3))
+    context = await world.opened()
+    again = await world.opened()
+
+    assert again.memory is context.memory
+    assert again.memory.reserved_ids == [0, 1, 2]
+    assert _status_writes(world) == 1
+
+
+@pytest.mark.parametrize("error", [conflict, not_found], ids=["changed", "gone"])
+async def test_a_promise_that_is_not_stored_stops_the_pass(error: Callable[[], KubernetesError]) -> None:
+    world = World(replicas(3))
+    world.api.fail("status", "flameclusters", error())
+    context = world.context()
+
+    outcome = await OpenStatus().reconcile(context)
+
+    assert outcome.kind is Kind.STOP
+    assert outcome.delay is not None
+    assert context.intent is None
+    assert context.memory.reserved_ids == []
+
+
+@pytest.mark.parametrize("error", [conflict, broken, lost, forbidden], ids=["409", "500", "no answer", "403"])
+async def test_without_its_promises_a_pass_writes_nothing_else(error: Callable[[], KubernetesError]) -> None:
+    world = World(replicas(3))
+    world.api.fail("status", "flameclusters", error())
+
+    await world.run_pass()
+
+    assert _status_writes(world) == len(world.writes) == 1
+
+
+async def test_ids_promised_by_a_write_whose_answer_was_lost_are_burnt() -> None:
+    world = World(replicas(2))
+    world.api.fail("status", "flameclusters", lost(), applied=True)
+
+    await world.run_pass()
+    await world.run_pass()
+
+    assert world.executor_ids == [2, 3]
+
+
+async def test_of_two_operators_that_promise_the_same_ids_only_one_gets_through() -> None:
+    world = World(replicas(2))
+    context = world.context()
+    world.restart()
+    other = world.context()
+
+    assert await OpenStatus().reconcile(context) is DONE
+    assert (await OpenStatus().reconcile(other)).kind is Kind.STOP
+    assert other.memory.reserved_ids == []
+
+
+# --- Invalid -----------------------------------------------------------------------------------------------------------
+
+
+async def test_an_invalid_spec_is_shown_with_the_path_and_changes_nothing_else() -> None:
+    world = await converged(replicas(2))
+    world.edit({"executorManager": {"replicas": -1}})
+
+    result = await world.run_pass()
+
+    assert result.errors == ()
+    assert world.status.state == "Failed"
+    assert "spec.executorManager.replicas" in (world.status.message or "")
+    assert world.condition("ConfigValid")[0] == "False"
+    assert world.events.reasons == ["InvalidSpec"]
+    assert _status_writes(world) == len(world.writes) == 1
+
+
+async def test_an_invalid_spec_is_written_once() -> None:
+    world = World({"executorManager": {"replicas": -1}})
+    for _ in range(3):
+        await world.run_pass()
+
+    assert _status_writes(world) == 1
+
+
+async def test_what_the_pod_policy_refuses_is_invalid() -> None:
+    world = World({"sessionManager": {"podTemplate": {"spec": {"hostPID": True}}}})
+
+    await world.run_pass()
+
+    assert "flame.podPolicy.hostNamespaces" in (world.status.message or "")
+    assert world.api.all("pods") == []
+
+
+async def test_a_mended_spec_goes_on_where_it_was() -> None:
+    world = await converged(replicas(2))
+    world.edit({"executorManager": {"replicas": -1}})
+    await world.run_pass()
+    world.edit({"executorManager": {"replicas": 3}})
+
+    await world.converge()
+
+    assert world.executor_ids == [0, 1, 2]
+    assert world.status.message == "All components healthy"
+
+
+# --- Paused ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_paused_cluster_is_left_as_it_is_and_says_so() -> None:
+    world = await converged(replicas(2))
+    world.edit({"paused": True, "executorManager": {"replicas": 5, "image": "new"}})
+    world.set_executor(0, "failed")
+    world.api.remove("services", SM_NAME)
+
+    for _ in range(3):
+        await world.run_pass()
+
+    assert {write[0] for write in world.writes} == {"status"}
+    assert _status_writes(world) == 1
+    assert (world.status.message or "").startswith("Paused")
+    assert world.condition("Paused")[0] == "True"
+    assert world.status.executor_manager.ready == 1
+    assert world.status.observed_generation == 2
+
+
+async def test_a_paused_cluster_still_tells_how_its_pods_are() -> None:
+    world = await converged(replicas(2))
+    world.edit({"paused": True})
+    await world.run_pass()
+    world.set_pod(SM_NAME, "crashing")
+
+    await world.run_pass()
+
+    assert world.status.state == "Failed"
+
+
+async def test_a_resumed_cluster_does_what_it_missed() -> None:
+    world = await converged(replicas(1))
+    world.edit({"paused": True, "executorManager": {"replicas": 2}})
+    await world.run_pass()
+    world.edit({"paused": False})
+
+    await world.converge()
+
+    assert world.executor_ids == [0, 1]
+
+
+async def test_a_paused_status_that_cannot_be_stored_is_tried_again() -> None:
+    world = World({"paused": True})
+    world.api.fail("status", "flameclusters", conflict())
+
+    result = await world.run_pass()
+
+    assert result.delay is not None
+    assert result.delay > 0
+
+
+# --- Suspended ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_suspension_is_announced_before_the_first_pod_goes() -> None:
+    world = await converged(replicas(2))
+    world.edit({"suspend": True})
+
+    await world.run_pass()
+
+    assert world.writes[0][0] == "status"
+    assert {write[:2] for write in world.writes if write[1] != "leases"} == {
+        ("status", "flameclusters"),
+        ("delete", "pods"),
+    }
+    assert world.condition("Suspended")[:2] == ("False", "Suspending")
+    assert world.leaving_ids == [0, 1]
+
+
+async def test_a_suspended_cluster_has_no_pods_and_keeps_the_rest() -> None:
+    world = await converged(replicas(2))
+    world.edit({"suspend": True})
+
+    await world.converge()
+
+    assert world.api.all("pods") == []
+    assert len(world.api.all("services")) == 2
+    assert len(world.api.all("configmaps")) == 1
+    assert (world.status.state, world.condition("Suspended")[0]) == ("Pending", "True")
+    assert world.status.generations.reconciled == 2
+
+
+async def test_a_suspension_that_is_not_announced_deletes_nothing() -> None:
+    world = await converged(replicas(2))
+    world.edit({"suspend": True})
+    world.api.fail("status", "flameclusters", conflict())
+
+    await world.run_pass()
+
+    assert world.leaving_ids == []
+
+
+async def test_a_flip_half_way_finishes_the_suspension_first() -> None:
+    world = await converged(replicas(2))
+    world.edit({"suspend": True})
+    await world.run_pass()
+    world.edit({"suspend": False})
+    world.restart()
+
+    await world.run_pass()
+    assert world.executor_ids == []
+    assert world.condition("Suspended")[:2] == ("False", "Suspending")
+
+    await world.converge()
+    assert world.executor_ids == [2, 3]
+    assert world.condition("Suspended")[:2] == ("False", "NotSuspended")
+    assert world.status.message == "All components healthy"
+
+
+async def test_a_flip_before_anything_went_still_finishes_what_was_announced() -> None:
+    world = await converged(replicas(1))
+    world.edit({"suspend": True})
+    await world.opened()
+    world.edit({"suspend": False})
+
+    await world.run_pass()
+
+    assert world.leaving_ids == [0]
+
+
+async def test_terminal_executors_go_at_once_when_the_cluster_is_suspended() -> None:
+    world = await converged(replicas(2))
+    world.set_executor(0, "failed")
+    world.edit({"suspend": True})
+
+    await world.converge()
+
+    assert world.api.all("pods") == []
+
+
+# --- The closing step --------------------------------------------------------------------------------------------------
+
+
+async def test_the_status_is_written_when_it_changed_and_only_then() -> None:
+    world = await converged(replicas(2))
+    world.set_executor(0, "starting")
+
+    await world.run_pass()
+    assert world.status.executor_manager.ready == 1
+    assert world.status.message == "1 of 2 executors ready"
+
+    await world.run_pass()
+    assert _status_writes(world) == 1
+
+
+async def test_a_converged_cluster_is_quiet_whatever_restarts() -> None:
+    world = await converged(replicas(3))
+
+    for seconds in (1, 100, 10_000):
+        world.restart()
+        world.clock.elapsed += seconds
+        result = await world.run_pass()
+        assert (result.errors, result.delay) == ((), None)
+
+    assert world.writes == []
+    assert world.events.told == []
+
+
+async def test_a_status_that_changed_meanwhile_is_written_soon() -> None:
+    world = await converged(replicas(2))
+    world.set_executor(0, "starting")
+    world.api.fail("status", "flameclusters", conflict())
+
+    result = await world.run_pass()
+
+    assert result.errors == ()
+    assert result.delay == 0.25
+
+
+async def test_issues_of_the_pass_end_up_in_the_status() -> None:
+    world = await converged()
+    context = await world.opened()
+    context.issues.append(Issue("QuotaExceeded", "exceeded quota", degraded=True))
+
+    await CloseStatus().reconcile(context)
+
+    assert world.condition("Degraded") == ("True", "QuotaExceeded", "exceeded quota")
+
+
+async def test_without_an_opening_there_is_no_closing() -> None:
+    world = World()
+
+    assert await CloseStatus().reconcile(world.context()) is DONE
+    assert world.writes == []
+
+
+async def test_a_step_before_the_opening_one_is_a_mistake() -> None:
+    with pytest.raises(RuntimeError, match="opening UpdateStatus"):
+        Context.wanted(World().context())
+
+
+async def test_conditions_of_others_survive() -> None:
+    world = await converged()
+    theirs = {
+        "type": "Theirs",
+        "status": "True",
+        "reason": "X",
+        "message": "",
+        "lastTransitionTime": "2025-01-01T00:00:00Z",
+    }
+    current = world.api.objects["flameclusters", "default", "my-flame"]["status"]["conditions"]
+    world.change("flameclusters", "my-flame", {"status": {"conditions": [theirs, *current]}})
+    world.set_executor(0, "starting")
+
+    await world.run_pass()
+
+    assert world.condition("Theirs") == ("True", "X", "")
+
+
+async def test_times_of_conditions_move_with_their_status_alone() -> None:
+    world = await converged(replicas(2))
+    before = {each.type: each.last_transition_time for each in world.status.conditions}
+    world.clock.elapsed += 100
+    world.set_executor(0, "starting")
+    await world.run_pass()
+    world.clock.elapsed += 100
+    world.set_executor(1, "starting")
+    await world.run_pass()
+    after = {each.type: each.last_transition_time for each in world.status.conditions}
+
+    assert {kind for kind in after if after[kind] != before[kind]} == {"Ready", "Progressing"}
+    assert (after["Ready"] - before["Ready"]).total_seconds() == 100
+
+
+# --- When to look again ------------------------------------------------------------------------------------------------
+
+
+async def test_failures_are_forgotten_ten_minutes_later_without_any_event() -> None:
+    world = await converged(replicas(1))
+    world.set_executor(0, "failed")
+    await world.run_pass()
+    assert world.status.executor_manager.failures == 1
+
+    world.clock.elapsed += 40
+    await world.converge()
+    result = await world.run_pass()
+    assert result.delay == 600
+
+    world.clock.elapsed += 600
+    result = await world.run_pass()
+    assert world.status.executor_manager.failures == 0
+    assert result.delay is None
+
+
+async def _one_of_two_is_missing(world: World, attempts: int) -> None:
+    """Executor 0 has served for hours; so had the other one, which failed, and then its replacements failed."""
+    world.clock.elapsed += 7200
+    for _ in range(attempts + 1):
+        for number in world.executor_ids:
+            found: Any = world.api.find("pods", executor_name(number))
+            if number > 0 and found["status"]["phase"] != "Failed":
+                world.set_executor(number, "failed")
+        await world.run_pass()
+
+
+async def test_a_replacement_that_is_put_off_is_waited_for_without_spinning() -> None:
+    world = await converged(replicas(2))
+    await _one_of_two_is_missing(world, 3)
+
+    result = await world.run_pass()
+
+    assert world.status.executor_manager.failures == 2
+    assert result.delay == 10
+
+
+async def test_a_replacement_that_a_quota_refuses_is_retried_with_backoff_and_not_at_once() -> None:
+    world = await converged(replicas(2))
+    world.api.fail("create", "pods", quota(), times=1000)
+    await _one_of_two_is_missing(world, 2)
+    world.clock.elapsed += 60
+    await world.run_pass()
+
+    result = await world.run_pass()
+
+    assert len(result.errors) == 1
+    assert result.delay is None or result.delay >= 1, "a delay of 0 overtakes the backoff: the API server is hammered"

@@ -1,0 +1,276 @@
+"""One FlameCluster in a small world: an API server in memory, stores that see it, and passes over it."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from flamectl_operator.api.constants import CLUSTER_LABEL, EXECUTOR_MANAGER, SESSION_MANAGER
+from flamectl_operator.api.status import FlameClusterStatus
+from flamectl_operator.controller import Controller
+from flamectl_operator.desired import names
+from flamectl_operator.kube.events import EventRecorder
+from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES
+from flamectl_operator.kube.store import Store
+from flamectl_operator.operator import _cluster_of, _is_labelled
+from flamectl_operator.settings import OperatorConfig
+from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, Stores
+from flamectl_operator.subreconcilers.update_status import OpenStatus
+from tests.unit.builders import NOW, OWNER, PodState, V, _status, executor_pod, merged, raw_spec
+from tests.unit.notes import Notes
+from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from flamectl_operator.kube.events import EventKind, ObjectReference
+    from flamectl_operator.kube.resources import Resource
+    from flamectl_operator.runtime.outcome import PassResult
+    from flamectl_operator.subreconcilers.base import Context
+
+KEY = (OWNER.namespace, OWNER.name)
+SM_NAME = names.session_manager(OWNER.name)
+CACHE_NAME = names.object_cache(OWNER.name)
+CM_NAME = names.config_map(OWNER.name)
+LOCK_NAME = names.lock(OWNER.name)
+
+
+def executor_name(executor_id: int) -> str:
+    return names.executor(OWNER.name, executor_id)
+
+
+class Recorded(EventRecorder):
+    """Events as they were recorded, and not written."""
+
+    def __init__(self, api: FakeApi, clock: ManualClock) -> None:
+        super().__init__(api, "test", "test", clock)
+        self.told: list[tuple[str, str, str]] = []
+
+    def event(self, about: ObjectReference, kind: EventKind, reason: str, message: str) -> None:  # noqa: ARG002
+        self.told.append((kind, reason, message))
+
+    @property
+    def reasons(self) -> list[str]:
+        return [reason for _, reason, _ in self.told]
+
+
+class World:
+    """See above.
+
+    Args:
+        changes: What the spec says beyond the minimum.
+        config: The operator's settings, as in its file.
+    """
+
+    #: Who the operator is in Leases.
+    lock_identity = "us"
+
+    def __init__(self, changes: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None) -> None:
+        self.clock = ManualClock(NOW)
+        self.api = FakeApi(self.clock)
+        self.events = Recorded(self.api, self.clock)
+        self.config = OperatorConfig.model_validate(config or {})
+        self.notes = Notes()
+        self.stores = _stores()
+        self.controller = self._controller()
+        self.apply(raw_spec(changes), uid=OWNER.uid)
+
+    def rival(self, lock_identity: str, config: Mapping[str, Any] | None = None) -> World:
+        """The same world as another operator sees it, which has stores, a memory and settings of its own."""
+        other = copy(self)
+        other.lock_identity = lock_identity
+        other.config = OperatorConfig.model_validate(config or {})
+        other.events = Recorded(self.api, self.clock)
+        other.stores = _stores()
+        other.restart()
+        return other
+
+    def _controller(self) -> Controller:
+        return Controller(self.stores, self.api, self.events, self.clock, self.config, self.lock_identity, self.notes)
+
+    # --- What people do
+
+    def apply(self, spec: Mapping[str, Any], **metadata: Any) -> None:
+        """Writes the FlameCluster."""
+        current = self.api.find("flameclusters", OWNER.name) or {"metadata": {"generation": 0}}
+        identity = {
+            "name": OWNER.name,
+            "namespace": OWNER.namespace,
+            "generation": current["metadata"]["generation"] + 1,
+        }
+        written = {"metadata": current["metadata"] | identity | metadata, "spec": dict(spec)}
+        self.api.put("flameclusters", current | written)
+
+    def edit(self, changes: Mapping[str, Any]) -> None:
+        self.apply(merged(self.api.objects["flameclusters", *KEY]["spec"], changes))
+
+    def change(self, plural: str, name: str, changes: Mapping[str, Any]) -> None:
+        """Somebody edits an object."""
+        found = self.api.find(plural, name)
+        assert found is not None, f"no {plural} {name}"
+        self.api.put(plural, merged(found, changes))
+
+    def squat(self, plural: str, name: str, **metadata: Any) -> None:
+        """Somebody else takes a name."""
+        spec = {"terminationGracePeriodSeconds": 30, "nodeName": "node-1"} if plural == "pods" else {}
+        self.api.put(plural, {"metadata": {"name": name, "namespace": OWNER.namespace, **metadata}, "spec": spec})
+
+    def unlabel(self, plural: str, name: str) -> None:
+        """Somebody takes our label off, so that no watch shows the object."""
+        found = self.api.find(plural, name)
+        assert found is not None
+        labels = {key: value for key, value in found["metadata"]["labels"].items() if key != CLUSTER_LABEL}
+        self.api.put(plural, found | {"metadata": found["metadata"] | {"labels": labels}})
+
+    # --- What the cluster does
+
+    def set_pod(self, name: str, state: PodState, *, restarts: int = 0, since: datetime | None = None) -> None:
+        """The kubelet or the scheduler reports."""
+        main = SESSION_MANAGER if name == SM_NAME else EXECUTOR_MANAGER
+        init = "" if name == SM_NAME else "wait-for-session-manager"
+        example = executor_pod(0, **_status(state, main, init, since or self.clock.now(), restarts))
+        status = msgspec.json.decode(msgspec.json.encode(example.status))
+        found = self.api.find("pods", name)
+        assert found is not None, f"no Pod {name}"
+        spec = found["spec"] | ({"nodeName": example.spec.node_name} if example.spec.node_name else {})
+        self.api.put("pods", found | {"spec": spec, "status": status})
+
+    def set_executor(self, executor_id: int, state: PodState, **changes: Any) -> None:
+        self.set_pod(executor_name(executor_id), state, **changes)
+
+    def settle(self) -> None:
+        """What terminates goes, everything else becomes ready."""
+        for pod in self.api.all("pods"):
+            name = pod["metadata"]["name"]
+            if "deletionTimestamp" in pod["metadata"]:
+                self.api.remove("pods", name)
+            elif pod["status"].get("phase") not in ("Failed", "Succeeded"):
+                restarts = sum(each.get("restartCount", 0) for each in pod["status"].get("containerStatuses", []))
+                already = any(each.get("status") == "True" for each in pod["status"].get("conditions", []))
+                if not already:
+                    self.set_pod(name, "ready", restarts=restarts)
+
+    def sync(self, *resources: Resource[Any]) -> None:
+        """The watches catch up, or some of them."""
+        stores: tuple[tuple[Resource[Any], Store[Any], str], ...] = (
+            (FLAME_CLUSTERS, self.stores.flame_clusters, ""),
+            (PODS, self.stores.pods, CLUSTER_LABEL),
+            (SERVICES, self.stores.services, CLUSTER_LABEL),
+            (CONFIG_MAPS, self.stores.config_maps, CLUSTER_LABEL),
+        )
+        for resource, store, label in stores:
+            if not resources or resource in resources:
+                self._fill(resource, store, label)
+
+    def _fill(self, resource: Resource[V], store: Store[V], label: str) -> None:
+        shown = [
+            each for each in self.api.all(resource.plural) if not label or label in each["metadata"].get("labels", {})
+        ]
+        store.replace([self.api._view(resource, manifest) for manifest in shown], str(self.api.version))
+
+    # --- What the operator does
+
+    async def run_pass(self, *, stale: bool = False) -> PassResult:
+        """One pass, with views that are current unless said otherwise."""
+        if not stale:
+            self.sync()
+        return await self.controller.reconcile(KEY)
+
+    async def converge(self) -> None:
+        """Passes until all is as wanted."""
+        for _ in range(30):
+            before = self.api.version
+            await self.run_pass()
+            self.settle()
+            if self.api.version == before:
+                return
+        raise AssertionError("this never ends")
+
+    def configure(self, config: Mapping[str, Any]) -> None:
+        """Somebody edits the operator's settings while it runs."""
+        self.config = OperatorConfig.model_validate(config)
+        self.controller.reconfigure(self.config)
+
+    def restart(self) -> None:
+        """Another process takes over; what was only remembered is gone."""
+        self.controller = self._controller()
+
+    def context(self) -> Context:
+        self.sync()
+        cluster = self.stores.flame_clusters.get(*KEY)
+        assert cluster is not None
+        return self.controller._context(cluster)
+
+    async def opened(self) -> Context:
+        """The context of a pass after its opening step."""
+        context = self.context()
+        await OpenStatus().reconcile(context)
+        assert context.intent is not None
+        return context
+
+    # --- What is there
+
+    @property
+    def status(self) -> FlameClusterStatus:
+        return FlameClusterStatus.from_wire(self.api.objects["flameclusters", *KEY].get("status", {}))
+
+    def condition(self, kind: str) -> tuple[str, str, str]:
+        [found] = [each for each in self.status.conditions if each.type == kind]
+        return (found.status, found.reason, found.message)
+
+    @property
+    def executor_ids(self) -> list[int]:
+        """Of the executors that are not on their way out."""
+        return sorted(self._ids(leaving=False))
+
+    @property
+    def leaving_ids(self) -> list[int]:
+        return sorted(self._ids(leaving=True))
+
+    def _ids(self, *, leaving: bool) -> list[int]:
+        found = []
+        for pod in self.api.all("pods"):
+            executor_id = names.executor_id(OWNER.name, pod["metadata"]["name"])
+            if executor_id is not None and ("deletionTimestamp" in pod["metadata"]) == leaving:
+                found.append(executor_id)
+        return found
+
+    @property
+    def session_manager(self) -> dict[str, Any] | None:
+        return self.api.find("pods", SM_NAME)
+
+    @property
+    def holder(self) -> str | None:
+        """Who has the lock according to the Lease; None when there is no Lease."""
+        found = self.api.find("leases", LOCK_NAME)
+        return None if found is None else str(found["spec"]["holderIdentity"])
+
+    @property
+    def deleted(self) -> list[str]:
+        """Names of Pods whose deletion was asked for."""
+        return [name for verb, plural, name in self.api.writes if (verb, plural) == ("delete", "pods")]
+
+    @property
+    def writes(self) -> list[tuple[str, str, str]]:
+        return self.api.writes
+
+
+def _stores() -> Stores:
+    return Stores(
+        flame_clusters=Store(),
+        pods=Store(_cluster_of, selects=_is_labelled),
+        services=Store(selects=_is_labelled),
+        config_maps=Store(selects=_is_labelled),
+    )
+
+
+async def converged(changes: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None) -> World:
+    """A world in which all is well, and nothing was written since."""
+    world = World(changes, config)
+    await world.converge()
+    world.api.writes.clear()
+    world.events.told.clear()
+    return world
