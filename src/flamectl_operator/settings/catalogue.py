@@ -1,0 +1,85 @@
+"""All settings by their paths, such as `flame.podPolicy.privileged`: read off the model, so that none can be forgotten."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from flamectl_operator.settings.model import AT_START, OperatorConfig, Section
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+#: What the names of environment variables begin with. Not with `FLAMECTL_OPERATOR_`: into its neighbours' environment
+#: Kubernetes puts variables that begin so for a Service called flamectl-operator.
+ENVIRONMENT_PREFIX = "FLAMECTL_CONFIG_"
+
+#: What a file says of itself, and that is not a setting.
+HEAD = ("apiVersion", "kind")
+
+_WORD = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting.
+
+    Args:
+        path: Where it stands in the file.
+        description: What it is for.
+        default: Its value where nobody says anything.
+        live: Whether a change takes effect without a restart.
+    """
+
+    path: str
+    description: str
+    default: object
+    live: bool
+
+    @property
+    def many(self) -> bool:
+        """Whether it takes a list."""
+        return isinstance(self.default, tuple)
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return ENVIRONMENT_PREFIX + "_".join(_WORD.sub("_", part).upper() for part in self.path.split("."))
+
+
+@cache
+def catalogue() -> Mapping[str, Setting]:
+    """Each setting by its path, in the order of the model."""
+    return {setting.path: setting for setting in _settings(OperatorConfig())}
+
+
+def values(config: OperatorConfig) -> dict[str, object]:
+    """The value of each setting by its path."""
+    return {path: value for path, value in _values(config) if path not in HEAD}
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What was probably meant by a misspelt name, as the end of a sentence; empty when nothing is like it."""
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)
+    return f"; did you mean {found[0]}?" if found else ""
+
+
+def _settings(section: Section, prefix: str = "") -> Iterator[Setting]:
+    for name, field in type(section).model_fields.items():
+        default, path = getattr(section, name), f"{prefix}{field.alias}"
+        if isinstance(default, Section):
+            yield from _settings(default, f"{path}.")
+        elif path not in HEAD:
+            yield Setting(path, field.description or "", default, live=AT_START not in field.metadata)
+
+
+def _values(section: Section, prefix: str = "") -> Iterator[tuple[str, object]]:
+    for name, field in type(section).model_fields.items():
+        value, path = getattr(section, name), f"{prefix}{field.alias}"
+        if isinstance(value, Section):
+            yield from _values(value, f"{path}.")
+        else:
+            yield path, value

@@ -1,0 +1,42 @@
+"""What becomes of settings that are changed while the operator runs."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from flamectl_operator.settings.catalogue import catalogue, values
+from flamectl_operator.settings.model import AT_START, OperatorConfig, Section
+
+S = TypeVar("S", bound=Section)
+
+
+def changed(before: OperatorConfig, after: OperatorConfig) -> tuple[str, ...]:
+    """The paths of the settings that differ, in the order of the model."""
+    old, new = values(before), values(after)
+    return tuple(path for path in new if new[path] != old[path])
+
+
+def restart_needed(started: OperatorConfig, wanted: OperatorConfig) -> tuple[str, ...]:
+    """The paths of the settings that differ and that take a restart."""
+    return tuple(path for path in changed(started, wanted) if not catalogue()[path].live)
+
+
+def in_force(started: OperatorConfig, wanted: OperatorConfig) -> OperatorConfig:
+    """What is wanted, but with the settings that were read at the start as they were then.
+
+    Args:
+        started: The settings that the process started with.
+        wanted: Those of now.
+    """
+    return _pinned(started, wanted)
+
+
+def _pinned(started: S, wanted: S) -> S:
+    kept: dict[str, object] = {}
+    for name, field in type(wanted).model_fields.items():
+        before, after = getattr(started, name), getattr(wanted, name)
+        if AT_START in field.metadata:
+            kept[name] = before
+        elif isinstance(after, Section):
+            kept[name] = _pinned(before, after)
+    return wanted.model_copy(update=kept)

@@ -1,0 +1,60 @@
+"""What becomes of settings that change while the operator runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from flamectl_operator.settings import OperatorConfig, changed, in_force, layer_of, merge, restart_needed
+from flamectl_operator.settings.catalogue import Setting, catalogue, values
+from tests.unit.settings.values import other, said
+
+SETTINGS = [pytest.param(setting, id=path) for path, setting in catalogue().items()]
+
+
+def _config(settings: dict[str, Any]) -> OperatorConfig:
+    return merge([layer_of("", {path: ("", value) for path, value in settings.items()})]).config
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_each_setting_takes_effect_or_a_restart(setting: Setting) -> None:
+    started, wanted = OperatorConfig(), _config({setting.path: other(setting)})
+
+    assert changed(started, wanted) == (setting.path,)
+    assert in_force(started, wanted) == (wanted if setting.live else started)
+    assert restart_needed(started, wanted) == (() if setting.live else (setting.path,))
+
+
+@given(said(), said())
+def test_what_is_in_force_is_what_is_wanted_as_far_as_it_goes_without_a_restart(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    started, wanted = _config(before), _config(after)
+    config = in_force(started, wanted)
+
+    for path, value in values(config).items():
+        assert value == values(wanted if catalogue()[path].live else started)[path]
+    assert restart_needed(started, wanted) == changed(config, wanted)
+    # Put right again, everything is as it was.
+    assert in_force(started, started) == started
+    assert changed(started, started) == restart_needed(started, started) == ()
+
+
+def test_what_needs_a_restart_is_what_is_read_at_the_start() -> None:
+    assert {path for path, setting in catalogue().items() if not setting.live} == {
+        "leaderElection.leaderElect",
+        "leaderElection.leaseDurationSeconds",
+        "leaderElection.renewDeadlineSeconds",
+        "leaderElection.retryPeriodSeconds",
+        "leaderElection.resourceName",
+        "leaderElection.resourceNamespace",
+        "controller.namespaces",
+        "controller.workers",
+        "controller.lockIdentity",
+        "logging.format",
+        "metrics.bindAddress",
+        "health.bindAddress",
+        "health.stuckAfterSeconds",
+    }

@@ -1,0 +1,250 @@
+"""Settings from several places: who wins, and who is to blame."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flamectl_operator.settings import (
+    Layer,
+    OperatorConfig,
+    SettingsError,
+    environment_layer,
+    layer_of,
+    merge,
+    parse,
+)
+from flamectl_operator.settings.catalogue import Setting, catalogue, values
+from tests.unit.settings.values import nested, other, said
+
+SETTINGS = [pytest.param(setting, id=path) for path, setting in catalogue().items()]
+
+
+def _document(settings: dict[str, Any]) -> dict[str, Any]:
+    return {path: ("there", value) for path, value in settings.items()}
+
+
+# --- One place ---------------------------------------------------------------------------------------------------------
+
+
+def test_there_are_settings_and_each_is_explained() -> None:
+    assert {"controller.workers", "flame.podPolicy.privileged", "health.bindAddress"} <= set(catalogue())
+    assert [setting.path for setting in catalogue().values() if not setting.description.endswith(".")] == []
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_each_setting_can_be_made_in_a_file(setting: Setting) -> None:
+    effective = merge([Layer("file", nested(setting.path, other(setting)))])
+
+    assert values(effective.config) == values(OperatorConfig()) | {setting.path: other(setting)}
+    assert [path for path, origin in effective.origins.items() if origin != "default"] == [setting.path]
+    assert effective.origins[setting.path] == "file"
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_each_setting_can_be_made_in_the_environment(setting: Setting) -> None:
+    value = other(setting)
+    text = ",".join(value) if isinstance(value, tuple) else str(value).lower()
+    effective = merge([environment_layer({setting.variable: text, "PATH": "/bin", "FLAMECTL_OTHER": "x"})])
+
+    assert values(effective.config) == values(OperatorConfig()) | {setting.path: value}
+    assert effective.origins[setting.path] == f"environment variable {setting.variable}"
+
+
+@pytest.mark.parametrize(
+    ("path", "variable"),
+    [
+        ("controller.workers", "FLAMECTL_CONFIG_CONTROLLER_WORKERS"),
+        ("leaderElection.leaderElect", "FLAMECTL_CONFIG_LEADER_ELECTION_LEADER_ELECT"),
+        ("flame.podPolicy.hostPaths", "FLAMECTL_CONFIG_FLAME_POD_POLICY_HOST_PATHS"),
+        ("clientConnection.qps", "FLAMECTL_CONFIG_CLIENT_CONNECTION_QPS"),
+    ],
+)
+def test_the_name_of_the_variable_follows_from_that_of_the_setting(path: str, variable: str) -> None:
+    assert catalogue()[path].variable == variable
+
+
+def test_no_two_settings_have_the_same_variable() -> None:
+    assert len({setting.variable for setting in catalogue().values()}) == len(catalogue())
+
+
+@pytest.mark.parametrize(
+    ("text", "namespaces"),
+    [("a", ("a",)), ("a,b", ("a", "b")), (" a , b ", ("a", "b")), ("", ()), (" ", ())],
+)
+def test_a_list_in_the_environment(text: str, namespaces: tuple[str, ...]) -> None:
+    config = merge([environment_layer({"FLAMECTL_CONFIG_CONTROLLER_NAMESPACES": text})]).config
+
+    assert config.controller.namespaces == namespaces
+
+
+@pytest.mark.parametrize("text", ["a,,b", "a,", ","])
+def test_a_list_in_the_environment_with_a_hole_in_it(text: str) -> None:
+    with pytest.raises(
+        SettingsError, match=r"^environment variable FLAMECTL_CONFIG_CONTROLLER_NAMESPACES: controller\."
+    ):
+        merge([environment_layer({"FLAMECTL_CONFIG_CONTROLLER_NAMESPACES": text})])
+
+
+# --- Several places ----------------------------------------------------------------------------------------------------
+
+
+def test_the_last_place_wins_and_what_it_does_not_say_stays() -> None:
+    file = parse("controller: {workers: 3, namespaces: [a], resyncSeconds: 60}\nlogging: {level: debug}", "the file")
+    environment = environment_layer(
+        {"FLAMECTL_CONFIG_CONTROLLER_WORKERS": "4", "FLAMECTL_CONFIG_CONTROLLER_NAMESPACES": "b,c"}
+    )
+    flags = layer_of("command line", {"controller.workers": ("option --workers", 5)})
+
+    effective = merge([file, environment, flags])
+
+    controller = effective.config.controller
+    assert (controller.workers, controller.namespaces, controller.resync_seconds) == (5, ("b", "c"), 60)
+    assert effective.config.logging.level == "debug"
+    origins = {path: origin for path, origin in effective.origins.items() if origin != "default"}
+    assert origins == {
+        "controller.workers": "option --workers",
+        "controller.namespaces": "environment variable FLAMECTL_CONFIG_CONTROLLER_NAMESPACES",
+        "controller.resyncSeconds": "the file",
+        "logging.level": "the file",
+    }
+
+
+def test_an_empty_section_takes_nothing_away() -> None:
+    effective = merge([parse("flame: {podPolicy: {privileged: true}}", "below"), parse("flame:\ncontroller:", "above")])
+
+    assert effective.config.flame.pod_policy.privileged
+    assert "above" not in effective.origins.values()
+
+
+def test_nobody_says_anything() -> None:
+    effective = merge([])
+
+    assert effective.config == OperatorConfig()
+    assert set(effective.origins.values()) == {"default"}
+    assert set(effective.origins) == set(catalogue())
+
+
+@given(st.lists(said(), max_size=4))
+def test_each_setting_is_that_of_the_last_place_that_has_it(places: list[dict[str, Any]]) -> None:
+    effective = merge([layer_of("", _document(place)) for place in places])
+
+    found = values(effective.config)
+    for path, setting in catalogue().items():
+        saying = [place[path] for place in places if path in place]
+        assert found[path] == (saying[-1] if saying else setting.default)
+        assert effective.origins[path] == ("there" if saying else "default")
+
+
+# --- What is wrong -----------------------------------------------------------------------------------------------------
+
+
+def _complaint(*layers: Layer) -> str:
+    with pytest.raises(SettingsError) as raised:
+        merge(layers)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+FINE = layer_of("command line", {"controller.workers": ("option --workers", 5)})
+
+
+def test_a_bad_value_is_refused_also_where_another_place_has_a_good_one() -> None:
+    assert _complaint(parse("controller: {workers: many}", "file"), FINE).startswith("file: controller.workers: ")
+
+
+def test_a_section_that_is_none_is_refused_also_where_another_place_has_a_good_one() -> None:
+    assert _complaint(parse("controller: []", "file"), FINE).startswith("file: controller: ")
+
+
+def test_a_bad_variable_is_named() -> None:
+    layer = environment_layer({"FLAMECTL_CONFIG_CONTROLLER_WORKERS": "many", "FLAMECTL_CONFIG_LOGGING_LEVEL": "loud"})
+    text = _complaint(FINE, layer)
+
+    assert text.startswith("environment variable FLAMECTL_CONFIG_CONTROLLER_WORKERS: controller.workers: ")
+    assert "; environment variable FLAMECTL_CONFIG_LOGGING_LEVEL: logging.level: " in text
+
+
+def test_a_bad_option_is_named() -> None:
+    text = _complaint(layer_of("command line", {"metrics.bindAddress": ("option --metrics-bind-address", "x")}))
+
+    assert text.startswith("option --metrics-bind-address: metrics.bindAddress: must be HOST:PORT")
+
+
+def test_a_bad_entry_of_a_list_is_named() -> None:
+    layer = layer_of("command line", {"controller.namespaces": ("option --namespace", ["a", ""])})
+
+    assert _complaint(layer).startswith("option --namespace: controller.namespaces[1]: ")
+
+
+def test_settings_that_do_not_go_together_name_all_places_that_may_be_to_blame() -> None:
+    file = parse("leaderElection: {leaseDurationSeconds: 20}\ncontroller: {workers: 3}", "file")
+    environment = environment_layer({"FLAMECTL_CONFIG_LEADER_ELECTION_RENEW_DEADLINE_SECONDS": "30"})
+
+    assert _complaint(file, environment) == (
+        "file, environment variable FLAMECTL_CONFIG_LEADER_ELECTION_RENEW_DEADLINE_SECONDS:"
+        " leaderElection.renewDeadlineSeconds: must be less than leaseDurationSeconds (30 is not less than 20)"
+    )
+
+
+def test_settings_that_go_together_may_come_from_different_places() -> None:
+    file = parse("leaderElection: {leaseDurationSeconds: 5, retryPeriodSeconds: 1}", "file")
+    environment = environment_layer({"FLAMECTL_CONFIG_LEADER_ELECTION_RENEW_DEADLINE_SECONDS": "3"})
+
+    assert merge([file, environment]).config.leader_election.renew_deadline_seconds == 3
+
+
+@pytest.mark.parametrize(
+    ("document", "complaint"),
+    [
+        ("controller: {wrokers: 3}", "controller.wrokers: no such setting; did you mean controller.workers?"),
+        ("flame: {podPolicy: {hostPath: [/]}}", "flame.podPolicy.hostPath: no such setting; did you mean"),
+        ("flame: {xyzzy: 1}", "flame.xyzzy: no such setting"),
+    ],
+)
+def test_an_unknown_setting_is_refused_with_what_was_probably_meant(document: str, complaint: str) -> None:
+    assert _complaint(parse(document, "file")).startswith(f"file: {complaint}")
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("FLAMECTL_CONFIG_CONTROLER_WORKERS", "; did you mean FLAMECTL_CONFIG_CONTROLLER_WORKERS?"),
+        ("FLAMECTL_CONFIG_FLAME_PODPOLICY_PRIVILEGED", "; did you mean FLAMECTL_CONFIG_FLAME_POD_POLICY_PRIVILEGED?"),
+        ("FLAMECTL_CONFIG_XYZZY", ""),
+    ],
+)
+def test_an_unknown_variable_is_refused_with_what_was_probably_meant(variable: str, meant: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        environment_layer({variable: "1"})
+
+    assert str(raised.value) == f"environment variable {variable}: no such setting{meant}"
+
+
+def test_all_unknown_variables_are_named_at_once() -> None:
+    with pytest.raises(SettingsError, match=r"FLAMECTL_CONFIG_A: .*; environment variable FLAMECTL_CONFIG_B: "):
+        environment_layer({"FLAMECTL_CONFIG_B": "", "FLAMECTL_CONFIG_A": ""})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["flame", "podPolicy", "controller", "workers", "kind", "x", 1]), inner, max_size=3
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(JSON)
+def test_whatever_is_written_is_understood_or_refused(document: object) -> None:
+    try:
+        origins = set(merge([Layer("file", document)]).origins.values())
+    except SettingsError as error:
+        origins = {str(error).partition(": ")[0]}
+    assert origins <= {"file", "default"}

@@ -1,0 +1,169 @@
+"""Where the settings' document is kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import structlog
+
+from flamectl_operator.config_sources import CONFIG_MAP, KEY, ConfigMapSource, FileSource, NothingThereError
+from flamectl_operator.kube.errors import (
+    ConnectionFailedError,
+    ConnectionLostError,
+    ForbiddenError,
+    KubernetesError,
+    ServerError,
+)
+from flamectl_operator.kube.events import ObjectReference
+from flamectl_operator.settings import SettingsError, defaults
+from tests.unit.builders import NOW
+from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMESPACE = "flamectl-system"
+FORBIDDEN = ForbiddenError(403, "Forbidden", "you may not")
+LOST = ConnectionLostError("reset")
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    return FakeApi(ManualClock(NOW))
+
+
+@pytest.fixture
+def source(api: FakeApi) -> ConfigMapSource:
+    return ConfigMapSource(api, NAMESPACE)
+
+
+def _put(api: FakeApi, data: dict[str, str] | None) -> None:
+    api.put("configmaps", {"metadata": {"name": CONFIG_MAP, "namespace": NAMESPACE}, "data": data})
+
+
+def _found(api: FakeApi) -> dict[str, Any] | None:
+    return api.find("configmaps", CONFIG_MAP, NAMESPACE)
+
+
+async def test_a_config_map_that_is_not_there_is_made_with_the_defaults(api: FakeApi, source: ConfigMapSource) -> None:
+    await source.prepare()
+
+    found = _found(api)
+    assert found is not None
+    assert found["data"] == {KEY: defaults()}
+    assert found["metadata"]["labels"] == {"app.kubernetes.io/name": "flamectl-operator"}
+    assert await source.read() == defaults()
+
+
+async def test_one_that_is_there_is_left_alone(api: FakeApi, source: ConfigMapSource) -> None:
+    _put(api, {KEY: "controller: {workers: 3}"})
+
+    await source.prepare()
+
+    assert api.writes == []
+    assert await source.read() == "controller: {workers: 3}"
+
+
+async def test_of_two_replicas_that_make_it_at_the_same_time_the_first_one_wins(
+    api: FakeApi, source: ConfigMapSource
+) -> None:
+    api.interference["create", "configmaps"] = lambda: _put(api, {KEY: "logging: {level: debug}"})
+
+    await source.prepare()
+
+    assert await source.read() == "logging: {level: debug}"
+
+
+async def test_one_that_may_not_be_made_is_done_without(api: FakeApi, source: ConfigMapSource) -> None:
+    api.fail("create", "configmaps", FORBIDDEN)
+
+    with structlog.testing.capture_logs() as logs:
+        await source.prepare()
+
+    assert [(line["log_level"], line["error"]) for line in logs] == [("warning", "you may not")]
+    with pytest.raises(NothingThereError, match=f"ConfigMap {NAMESPACE}/{CONFIG_MAP}: is not there"):
+        await source.read()
+
+
+@pytest.mark.parametrize("applied", [True, False])
+@pytest.mark.parametrize("error", [LOST, ServerError(500)], ids=["lost", "500"])
+async def test_when_it_is_not_known_whether_it_was_made_it_is_tried_again(
+    api: FakeApi, source: ConfigMapSource, error: KubernetesError, *, applied: bool
+) -> None:
+    api.fail("create", "configmaps", error, applied=applied)
+    with pytest.raises(type(error)):
+        await source.prepare()
+
+    await source.prepare()
+
+    assert await source.read() == defaults()
+
+
+@pytest.mark.parametrize("error", [FORBIDDEN, ConnectionFailedError("refused")])
+async def test_one_that_cannot_be_read_is_an_error(
+    api: FakeApi, source: ConfigMapSource, error: KubernetesError
+) -> None:
+    api.fail("get", "configmaps", error, times=2)
+
+    with pytest.raises(type(error)):
+        await source.prepare()
+    with pytest.raises(type(error)):
+        await source.read()
+    assert api.writes == []
+
+
+@pytest.mark.parametrize("data", [None, {}, {"other.yaml": "x"}])
+async def test_one_of_somebody_else_is_left_alone(
+    api: FakeApi, source: ConfigMapSource, data: dict[str, str] | None
+) -> None:
+    _put(api, data)
+
+    await source.prepare()
+
+    assert api.writes == []
+    with pytest.raises(NothingThereError, match=r"has no key config\.yaml; is it somebody else's\?"):
+        await source.read()
+
+
+async def test_events_are_about_the_config_map_once_it_was_seen(api: FakeApi, source: ConfigMapSource) -> None:
+    assert source.about is None
+    _put(api, {KEY: ""})
+    await source.read()
+
+    found = _found(api)
+    assert found is not None
+    assert source.about == ObjectReference("v1", "ConfigMap", NAMESPACE, CONFIG_MAP, found["metadata"]["uid"])
+
+
+async def test_another_config_map_may_be_named(api: FakeApi) -> None:
+    source = ConfigMapSource(api, "a", "b")
+    await source.prepare()
+
+    assert source.name == "ConfigMap a/b"
+    assert api.find("configmaps", "b", "a") is not None
+
+
+async def test_a_file_is_read_as_it_is_now(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    source = FileSource(file)
+    await source.prepare()
+    for text in ("one", "two"):
+        file.write_text(text)
+        assert await source.read() == text
+    assert (source.name, source.about) == (str(file), None)
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00"], ids=["missing", "not text"])
+async def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None) -> None:
+    file = tmp_path / "config.yaml"
+    if content is not None:
+        file.write_bytes(content)
+
+    with pytest.raises(SettingsError, match=f"^{file}: (No such file|not YAML)"):
+        await FileSource(file).read()
+
+
+async def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="directory"):
+        await FileSource(tmp_path).read()
