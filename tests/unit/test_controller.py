@@ -1,0 +1,542 @@
+"""One pass: the steps in their order, their outcomes joined."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+import structlog
+
+from flamectl_operator import controller as controller_module
+from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
+from flamectl_operator.subreconcilers import CLOSING, SUBRECONCILERS
+from flamectl_operator.subreconcilers.base import RefusedError
+from tests.unit.builders import NOW, OWNER, executor_template, merged, raw_spec, replicas, session_template
+from tests.unit.subreconcilers.errors import broken, conflict, forbidden, not_found
+from tests.unit.subreconcilers.world import CACHE_NAME, CM_NAME, KEY, SM_NAME, World, converged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from flamectl_operator.kube.errors import KubernetesError
+    from flamectl_operator.runtime.outcome import PassResult
+    from flamectl_operator.subreconcilers.base import Context
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Tracebacks in colours take seconds."""
+    with structlog.testing.capture_logs():
+        yield
+
+
+class Step:
+    """A step that does what it is told.
+
+    Args:
+        name: Its name.
+        ends: How: an outcome, or an error.
+        ran: Where it leaves its name.
+    """
+
+    def __init__(self, name: str, ends: Outcome | Exception, ran: list[str]) -> None:
+        self.name = name
+        self._ends = ends
+        self._ran = ran
+
+    async def reconcile(self, context: Context) -> Outcome:  # noqa: ARG002
+        self._ran.append(self.name)
+        if isinstance(self._ends, Exception):
+            raise self._ends
+        return self._ends
+
+
+async def _pass(
+    monkeypatch: pytest.MonkeyPatch, *ends: Outcome | Exception, closing: Outcome | Exception = DONE
+) -> tuple[list[str], PassResult]:
+    """A pass whose opening step is the real one, and whose other steps end as given."""
+    ran: list[str] = []
+    steps = [Step(f"step {number}", end, ran) for number, end in enumerate(ends, start=1)]
+    monkeypatch.setattr(controller_module, "SUBRECONCILERS", (SUBRECONCILERS[0], *steps))
+    monkeypatch.setattr(controller_module, "CLOSING", Step("closing", closing, ran))
+    return ran, await World().run_pass()
+
+
+def test_the_order_is_that_of_the_documentation() -> None:
+    assert [step.name for step in (*SUBRECONCILERS, CLOSING)] == [
+        "UpdateStatus",
+        "UpdateConfigMap",
+        "AddServices",
+        "AddSessionManager",
+        "ScaleExecutors",
+        "ReplaceStalePods",
+        "ReleaseLock",
+        "UpdateStatus",
+    ]
+
+
+async def test_every_step_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran, result = await _pass(monkeypatch, DONE, DONE)
+
+    assert ran == ["step 1", "step 2", "closing"]
+    assert (result.errors, result.delay) == ((), None)
+
+
+async def test_a_step_that_waits_keeps_no_other_from_running_and_the_shortest_delay_wins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran, result = await _pass(monkeypatch, wait("A", "", 30), wait("B", "", 5), wait("C", ""), closing=wait("D", "", 9))
+
+    assert ran == ["step 1", "step 2", "step 3", "closing"]
+    assert result.delay == 5
+
+
+async def test_a_step_may_end_the_pass_but_for_the_closing_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran, result = await _pass(monkeypatch, DONE, stop("A", "", 7), DONE)
+
+    assert ran == ["step 1", "step 2", "closing"]
+    assert result.delay == 7
+
+
+@pytest.mark.parametrize(
+    "error", [RefusedError("Forbidden", "no"), broken(), ValueError("a bug")], ids=["refused", "500", "a bug"]
+)
+async def test_errors_are_collected_and_keep_no_other_step_from_running(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    other = broken()
+    ran, result = await _pass(monkeypatch, error, DONE, other, closing=wait("A", "", 3))
+
+    assert ran == ["step 1", "step 2", "step 3", "closing"]
+    assert result.errors == (error, other)
+    assert result.delay == 3
+
+
+async def test_an_error_of_the_closing_step_is_an_error_of_the_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = broken()
+    _, result = await _pass(monkeypatch, DONE, closing=error)
+
+    assert result.errors == (error,)
+
+
+async def test_a_bug_in_a_step_is_logged_as_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with structlog.testing.capture_logs() as logs:
+        await _pass(monkeypatch, ValueError("a bug"))
+
+    [line] = [line for line in logs if line["event"] == "subreconciler" and line.get("subreconciler") == "step 1"]
+    assert (line["outcome"], line["log_level"]) == ("error", "warning")
+    assert any(line["log_level"] == "error" and line.get("exc_info") for line in logs)
+
+
+async def test_a_bug_in_a_step_is_seen_in_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks at the FlameCluster must not be told that all is well, or nothing, while a step fails for ever."""
+    world = await converged()
+    steps = (*SUBRECONCILERS, Step("Odd", ValueError("a bug"), []))
+    monkeypatch.setattr(controller_module, "SUBRECONCILERS", steps)
+
+    await world.run_pass()
+
+    assert world.status.message != "All components healthy"
+
+
+async def test_a_step_that_did_nothing_is_silent_and_one_that_did_something_says_it() -> None:
+    world = World(replicas(1))
+    with structlog.testing.capture_logs() as logs:
+        await world.run_pass()
+    loud = {line["subreconciler"]: line for line in logs if line["log_level"] == "info"}
+    assert loud.keys() >= {"UpdateStatus", "UpdateConfigMap", "AddServices", "AddSessionManager", "ScaleExecutors"}
+    assert loud["AddServices"]["writes"] == 2
+
+    await world.converge()
+    with structlog.testing.capture_logs() as logs:
+        await world.run_pass()
+    assert {line["log_level"] for line in logs} == {"debug"}
+
+
+# --- The whole of it ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_new_cluster_is_made_in_one_pass() -> None:
+    world = World(replicas(3))
+
+    result = await world.run_pass()
+
+    assert result.errors == ()
+    assert world.api.find("configmaps", CM_NAME) is not None
+    assert {each["metadata"]["name"] for each in world.api.all("services")} == {SM_NAME, CACHE_NAME}
+    assert world.session_manager is not None
+    assert world.executor_ids == [0, 1, 2]
+    assert (world.status.state, world.status.config_generation) == ("Pending", 1)
+
+    await world.converge()
+    assert (world.status.state, world.status.message) == ("Running", "All components healthy")
+    assert world.status.generations.reconciled == 1
+
+
+@pytest.mark.parametrize("step", range(1, 12))
+async def test_a_process_that_dies_after_any_write_leaves_nothing_that_the_next_one_cannot_finish(
+    monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    class Died(BaseException):
+        pass
+
+    world = World(replicas(3))
+    count = 0
+
+    original = world.api._write
+
+    def dies(*arguments: Any) -> Any:
+        nonlocal count
+        answer = original(*arguments)
+        count += 1
+        if count == step:
+            raise Died
+        return answer
+
+    with monkeypatch.context() as patched, contextlib.suppress(Died, BaseExceptionGroup):
+        patched.setattr(world.api, "_write", dies)
+        await world.run_pass()
+    world.restart()
+    await world.converge()
+
+    assert len(world.executor_ids) == 3
+    assert world.status.message == "All components healthy"
+    assert world.status.config_generation == 1
+    assert world.status.executor_manager.next_id is not None
+    assert world.status.executor_manager.next_id > max(world.executor_ids)
+
+
+# --- Being deleted, and made again -------------------------------------------------------------------------------------
+
+
+async def test_a_cluster_that_is_gone_gets_no_writes_and_is_forgotten() -> None:
+    world = await converged(replicas(2))
+    world.api.remove("flameclusters", OWNER.name)
+
+    result = await world.run_pass()
+
+    assert (result.errors, result.delay) == ((), None)
+    assert world.writes == []
+    assert world.controller._memories == {}
+
+
+async def test_a_cluster_that_is_being_deleted_gets_no_writes() -> None:
+    world = await converged(replicas(2))
+    metadata = {"deletionTimestamp": "2025-06-01T12:00:00Z", "finalizers": ["foregroundDeletion"]}
+    world.change("flameclusters", OWNER.name, {"metadata": metadata})
+    world.api.remove("pods", SM_NAME)
+
+    await world.run_pass()
+
+    assert world.writes == []
+
+
+async def test_a_cluster_made_again_under_the_name_starts_with_nothing_and_leaves_the_old_children_alone() -> None:
+    world = World(replicas(3))
+    world.api.fail("create", "pods", forbidden(), name="my-flame-executor-manager-0")
+    await world.run_pass()
+    assert world.controller._memories[KEY].reserved_ids
+    await world.converge()
+    old = {pod["metadata"]["uid"] for pod in world.api.all("pods")}
+    world.api.remove("flameclusters", OWNER.name)
+    world.apply(raw_spec(replicas(2)), uid="another-uid")
+
+    await world.run_pass()
+
+    assert world.controller._memories[KEY].uid == "another-uid"
+    assert old <= {
+        pod["metadata"]["uid"] for pod in world.api.all("pods") if "deletionTimestamp" not in pod["metadata"]
+    }
+    assert "earlier FlameCluster" in (world.status.message or "")
+
+    for plural in ("pods", "services", "configmaps"):
+        for each in world.api.all(plural):
+            if each["metadata"]["ownerReferences"][0]["uid"] == OWNER.uid:
+                world.api.remove(plural, each["metadata"]["name"])
+    await world.converge()
+
+    assert world.status.message == "All components healthy"
+    assert len(world.executor_ids) == 2
+    assert min(world.executor_ids) >= 3, "names that were seen are not used again while anybody could remember them"
+
+
+async def test_a_changed_uid_between_two_passes_is_another_cluster() -> None:
+    world = await converged(replicas(1))
+    world.apply(raw_spec(replicas(1)), uid="another-uid")
+
+    await world.run_pass()
+
+    assert not [write for write in world.writes if write[0] in ("delete", "patch")]
+
+
+# --- Settings that change while it runs --------------------------------------------------------------------------------
+
+
+def _init_images(world: World) -> list[str]:
+    """Those of the executors, by id."""
+    pods = [pod for pod in world.api.all("pods") if "executor-manager" in pod["metadata"]["name"]]
+    return [pod["spec"]["initContainers"][0]["image"] for pod in pods]
+
+
+async def test_other_settings_hold_for_pods_made_from_then_on_and_replace_none() -> None:
+    world = await converged(replicas(2))
+    world.configure({"flame": {"initImage": "mirror/busybox:1"}})
+    await world.converge()
+    assert [write for write in world.writes if write[1] == "pods"] == []
+    assert world.status.executor_manager.outdated == 2
+
+    world.edit(replicas(3))
+    await world.converge()
+
+    assert _init_images(world) == ["busybox:1.37", "busybox:1.37", "mirror/busybox:1"]
+    assert world.status.message == "All components healthy"
+
+
+async def test_the_same_settings_again_change_nothing() -> None:
+    world = await converged(replicas(2))
+    plan = world.controller._memories[KEY].plan
+    world.configure({})
+
+    await world.run_pass()
+
+    assert world.controller._memories[KEY].plan is plan
+    assert world.writes == []
+
+
+async def test_what_is_no_longer_allowed_is_invalid_until_it_is_allowed_again() -> None:
+    world = await converged(session_template({"serviceAccountName": "robot"}), ROBOT)
+    world.configure({})
+    await world.run_pass()
+    assert world.condition("ConfigValid")[:2] == ("False", "InvalidSpec")
+    assert [write for write in world.writes if write[1] == "pods"] == [], "what runs keeps running"
+
+    world.configure(ROBOT)
+    await world.converge()
+    assert world.status.message == "All components healthy"
+
+
+ROBOT = {"flame": {"podPolicy": {"serviceAccounts": ["robot"]}}}
+
+
+async def test_a_pass_ends_with_the_settings_that_it_began_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    seen: list[int] = []
+
+    class Look:
+        name = "look"
+
+        async def reconcile(self, context: Context) -> Outcome:
+            seen.append(context.config.controller.max_creates_per_pass)
+            world.configure({"controller": {"maxCreatesPerPass": 5}})
+            return DONE
+
+    monkeypatch.setattr(controller_module, "SUBRECONCILERS", (SUBRECONCILERS[0], Look(), Look()))
+    await world.run_pass()
+    assert seen == [500, 500]
+
+    await world.run_pass()
+    assert seen == [500, 500, 5, 5]
+
+
+# --- Refusals ----------------------------------------------------------------------------------------------------------
+
+
+async def test_what_is_refused_is_degraded_in_the_servers_words_until_it_works() -> None:
+    world = await converged(replicas(1))
+    world.edit(replicas(2))
+    world.api.fail("create", "pods", forbidden(), times=2)
+
+    await world.run_pass()
+    assert world.condition("Degraded") == ("True", "Forbidden", str(forbidden()))
+    assert str(forbidden()) in (world.status.message or "")
+    await world.run_pass()
+    assert world.events.reasons.count("Forbidden") == 1
+
+    await world.converge()
+    assert world.condition("Degraded")[:2] == ("False", "AsExpected")
+
+
+async def test_a_conflict_in_the_middle_of_a_pass_is_no_error() -> None:
+    world = await converged(replicas(1))
+    world.change("services", SM_NAME, {"spec": {"type": "NodePort"}})
+    world.api.fail("patch", "services", conflict())
+
+    result = await world.run_pass()
+
+    assert result.errors == ()
+    assert result.delay is not None
+
+
+# --- Specs that nobody thought of --------------------------------------------------------------------------------------
+
+ODD_SPECS = [
+    pytest.param(executor_template({"tolerations": "none"}), id="tolerations are text"),
+    pytest.param(executor_template({"tolerations": ["gpu"]}), id="tolerations are names"),
+    pytest.param(
+        session_template({"containers": [{"name": "session-manager", "ports": [8080]}]}), id="ports are numbers"
+    ),
+    pytest.param(
+        session_template(
+            {"containers": [{"name": "session-manager", "securityContext": {"capabilities": {"add": 5}}}]}
+        ),
+        id="capabilities are a number",
+    ),
+    pytest.param(session_template({"securityContext": {"sysctls": [{"name": []}]}}), id="a sysctl's name is a list"),
+    pytest.param({"executorManager": 5}, id="a component is a number"),
+]
+
+
+@pytest.mark.parametrize("changes", ODD_SPECS)
+async def test_a_spec_that_nobody_thought_of_ends_no_pass(changes: dict[str, Any]) -> None:
+    """An exception that leaves the controller ends the worker, and with it the operator, for all FlameClusters."""
+    world = World(changes)
+
+    await world.run_pass()
+
+    assert world.status.message
+
+
+@pytest.mark.parametrize("where", ["configOverrides", "podTemplate"])
+@pytest.mark.parametrize("depth", [300, 900, 2000])
+async def test_a_spec_that_is_nested_too_deep_ends_no_pass(where: str, depth: int) -> None:
+    """The API server takes ten thousand levels."""
+    nested: dict[str, Any] = {}
+    for _ in range(depth):
+        nested = {"a": nested}
+    deep = {"configOverrides": nested} if where == "configOverrides" else executor_template({"affinity": nested})
+    world = World()
+    world.sync()
+    view = world.stores.flame_clusters.get(*KEY)
+    assert view is not None
+    spec = {**view.spec, **deep, "executorManager": {**view.spec["executorManager"], **deep.get("executorManager", {})}}
+    metadata = msgspec.structs.replace(view.metadata, resource_version=str(world.api.version + 1))
+    world.api.put("flameclusters", world.api.objects["flameclusters", *KEY])
+    world.stores.flame_clusters.observe(msgspec.structs.replace(view, spec=spec, metadata=metadata))
+
+    await world.run_pass(stale=True)
+
+    assert world.status.message
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"conditions": "none"},
+        {"executorManager": {"nextId": "seven"}},
+        {"sessionManager": []},
+        {"generations": {"reconciled": "x"}},
+        {"conditions": [{"type": "Ready"}]},
+    ],
+    ids=json.dumps,
+)
+async def test_a_status_that_somebody_spoiled_is_mended(status: dict[str, Any]) -> None:
+    world = await converged(replicas(1))
+    found = world.api.objects["flameclusters", *KEY]
+    world.api.put("flameclusters", merged(found, {"status": status}))
+
+    await world.converge()
+
+    assert world.status.message == "All components healthy"
+    assert world.executor_ids == [0]
+
+
+# --- What it tells -----------------------------------------------------------------------------------------------------
+
+
+def _told(world: World) -> list[tuple[str, str, int]]:
+    return [(step.name, step.outcome, step.conflicts) for step in world.notes.steps]
+
+
+async def test_it_tells_how_each_step_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    ends: dict[str, Outcome | Exception] = {
+        "done": DONE,
+        "wait": wait("A", ""),
+        "error": broken(),
+        "stop": stop("B", ""),
+    }
+    steps = [Step(name, end, ran) for name, end in ends.items()]
+    monkeypatch.setattr(controller_module, "SUBRECONCILERS", (SUBRECONCILERS[0], *steps))
+    monkeypatch.setattr(controller_module, "CLOSING", Step("closing", DONE, ran))
+    world = World()
+
+    await world.run_pass()
+
+    assert _told(world) == [
+        ("UpdateStatus", "done", 0),
+        ("done", "done", 0),
+        ("wait", "wait", 0),
+        ("error", "error", 0),
+        ("stop", "stop", 0),
+        ("closing", "done", 0),
+    ]
+    assert world.notes.crashes == 0
+
+
+async def test_it_tells_how_long_each_step_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(Step):
+        async def reconcile(self, context: Context) -> Outcome:
+            world.clock.elapsed += 3
+            return await super().reconcile(context)
+
+    world = World()
+    monkeypatch.setattr(controller_module, "SUBRECONCILERS", (SUBRECONCILERS[0], Slow("slow", DONE, [])))
+
+    await world.run_pass()
+
+    assert [step.seconds for step in world.notes.steps] == [0, 3, 0]
+
+
+async def test_a_bug_in_a_step_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controller_module, "SUBRECONCILERS", (SUBRECONCILERS[0], Step("odd", ValueError("a bug"), [])))
+    world = World()
+
+    await world.run_pass()
+
+    assert ("odd", "error", 0) in _told(world)
+    assert world.notes.crashes == 1
+
+
+@pytest.mark.parametrize(
+    ("verb", "plural", "step"),
+    [
+        ("patch", "services", "AddServices"),
+        ("delete", "pods", "ScaleExecutors"),
+        ("status", "flameclusters", "UpdateStatus"),
+    ],
+)
+@pytest.mark.parametrize("error", [conflict, not_found])
+async def test_writes_for_which_the_view_was_too_old_are_told_with_their_step(
+    verb: str, plural: str, step: str, error: Callable[[], KubernetesError]
+) -> None:
+    world = await converged(replicas(2))
+    world.change("services", SM_NAME, {"spec": {"type": "NodePort"}})
+    world.edit(replicas(1))
+    world.api.fail(verb, plural, error())
+    world.notes.steps.clear()
+
+    await world.run_pass()
+
+    assert [(name, conflicts) for name, _, conflicts in _told(world) if conflicts] == [(step, 1)]
+
+
+async def test_the_first_time_that_a_cluster_is_ready_is_told_once() -> None:
+    world = World(replicas(2))
+    world.change("flameclusters", OWNER.name, {"metadata": {"creationTimestamp": "2025-06-01T11:59:00Z"}})
+    await world.run_pass()
+    assert world.notes.ready == []
+
+    world.clock.elapsed += 30
+    await world.converge()
+    assert world.notes.ready == [world.clock.now().timestamp() - NOW.timestamp() + 60]
+
+    world.set_pod(SM_NAME, "failed")
+    await world.run_pass()
+    assert world.condition("Ready")[0] == "False"
+    world.restart()
+    await world.converge()
+    assert world.condition("Ready")[0] == "True"
+    assert len(world.notes.ready) == 1

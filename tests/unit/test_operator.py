@@ -1,0 +1,759 @@
+"""The operator put together: who is told of what, and how it starts and stops."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+import structlog
+
+from flamectl_operator.kube import wire
+from flamectl_operator.kube.client import EventType, WatchEvent
+from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES
+from flamectl_operator.kube.views import (
+    ConfigMapView,
+    FlameClusterView,
+    KubernetesObject,
+    ObjectMeta,
+    OwnerReference,
+    PodView,
+    ServiceView,
+)
+from flamectl_operator.operator import Operator
+from flamectl_operator.runtime.observer import UNOBSERVED
+from flamectl_operator.runtime.outcome import PassResult
+from flamectl_operator.runtime.tasks import TaskDiedError
+from flamectl_operator.settings import OperatorConfig
+from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS
+from tests.unit.builders import controller_reference, raw_spec, replicas
+from tests.unit.notes import Notes
+from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
+from tests.unit.subreconcilers.errors import broken, quota
+from tests.unit.subreconcilers.fake_api import FakeApi
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, MutableMapping
+
+    from flamectl_operator.controller import Key
+    from flamectl_operator.kube.resources import Resource
+    from flamectl_operator.runtime.observer import Observer
+
+R = TypeVar("R")
+T = TypeVar("T", bound=KubernetesObject)
+LABEL = "flame.xflops.io/cluster"
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Tracebacks in colours take seconds."""
+    with structlog.testing.capture_logs():
+        yield
+
+
+def virtually(coroutine: Coroutine[Any, Any, R]) -> R:
+    """Runs in virtual time: what waits for a timer waits for nothing."""
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(coroutine)
+
+
+def _operator(
+    config: dict[str, Any] | None = None, api: FakeApi | None = None, observer: Observer = UNOBSERVED
+) -> tuple[Operator, FakeApi]:
+    clock = VirtualClock()
+    api = api or FakeApi(clock)
+    return Operator(api, OperatorConfig.model_validate(config or {}), clock, Random(0), "test", "us", observer), api
+
+
+def _meta(
+    name: str = "x", version: int = 1, *, owner: OwnerReference | None = None, label: str = "", uid: str = "u"
+) -> ObjectMeta:
+    return ObjectMeta(
+        name=name,
+        namespace="default",
+        uid=uid,
+        resource_version=str(version),
+        labels={LABEL: label} if label else {},
+        owner_references=() if owner is None else (owner,),
+    )
+
+
+async def _queued(operator: Operator) -> list[str]:
+    """The keys that wait, the more urgent first."""
+    found = []
+    while len(operator.queue):
+        key = await operator.queue.get()
+        operator.queue.done(key)
+        found.append("/".join(key))
+    return found
+
+
+# --- Who is told -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_flame_cluster_is_its_own_concern() -> None:
+    operator, _ = _operator()
+    operator.stores.flame_clusters.apply(WatchEvent(EventType.ADDED, FlameClusterView(metadata=_meta("my-flame"))))
+
+    assert await _queued(operator) == ["default/my-flame"]
+
+
+OURS = controller_reference()
+PLAIN = OwnerReference("flame.xflops.io/v1alpha1", "FlameCluster", "my-flame", "owner-uid", controller=False)
+
+
+@pytest.mark.parametrize("kind", [PodView, ServiceView, ConfigMapView])
+@pytest.mark.parametrize(
+    ("metadata", "keys"),
+    [
+        pytest.param(_meta(owner=OURS, label="my-flame"), ["default/my-flame"], id="a child"),
+        pytest.param(_meta(owner=OURS), ["default/my-flame"], id="a child without its label"),
+        pytest.param(_meta(label="my-flame"), ["default/my-flame"], id="in somebody's way"),
+        pytest.param(
+            _meta(owner=OURS, label="other"),
+            ["default/my-flame", "default/other"],
+            id="a child of one with the label of another",
+        ),
+        pytest.param(_meta(owner=controller_reference(kind="ReplicaSet")), [], id="somebody else's"),
+        pytest.param(_meta(owner=PLAIN), [], id="not the controller's"),
+        pytest.param(_meta(), [], id="nobody's"),
+    ],
+)
+async def test_a_child_concerns_its_owner_and_whom_its_label_names(
+    kind: Callable[..., Any], metadata: ObjectMeta, keys: list[str]
+) -> None:
+    operator, _ = _operator()
+    stores: dict[Any, Any] = {
+        PodView: operator.stores.pods,
+        ServiceView: operator.stores.services,
+        ConfigMapView: operator.stores.config_maps,
+    }
+    stores[kind].apply(WatchEvent(EventType.ADDED, kind(metadata=metadata)))
+
+    assert await _queued(operator) == keys
+
+
+async def test_a_change_of_label_concerns_the_old_one_and_the_new_one() -> None:
+    operator, _ = _operator()
+    operator.stores.pods.apply(WatchEvent(EventType.ADDED, PodView(metadata=_meta(label="a"))))
+    await _queued(operator)
+
+    operator.stores.pods.apply(WatchEvent(EventType.MODIFIED, PodView(metadata=_meta(version=2, label="b"))))
+
+    assert await _queued(operator) == ["default/a", "default/b"]
+
+
+async def test_the_end_of_a_child_concerns_its_owner() -> None:
+    operator, _ = _operator()
+    operator.stores.pods.apply(WatchEvent(EventType.ADDED, PodView(metadata=_meta(owner=OURS))))
+    await _queued(operator)
+
+    operator.stores.pods.apply(WatchEvent(EventType.DELETED, PodView(metadata=_meta(version=2, owner=OURS))))
+
+    assert await _queued(operator) == ["default/my-flame"]
+
+
+async def test_what_happens_now_overtakes_what_was_there_at_the_start() -> None:
+    operator, _ = _operator()
+    initial = [FlameClusterView(metadata=_meta(name, uid=name)) for name in ("a", "b", "c")]
+    operator.stores.flame_clusters.replace(initial, "5")
+    operator.stores.pods.apply(WatchEvent(EventType.ADDED, PodView(metadata=_meta(version=6, label="c"))))
+
+    assert await _queued(operator) == ["default/c", "default/a", "default/b"]
+
+
+# --- Running -----------------------------------------------------------------------------------------------------------
+
+
+def _put_cluster(api: FakeApi, name: str, count: int = 2, **spec: Any) -> None:
+    metadata = {"name": name, "namespace": "default", "generation": 1}
+    api.put("flameclusters", {"metadata": metadata, "spec": raw_spec(replicas(count)) | spec})
+
+
+def _edit_cluster(api: FakeApi, name: str, **spec: Any) -> None:
+    found = api.find("flameclusters", name)
+    assert found is not None
+    metadata = found["metadata"] | {"generation": found["metadata"]["generation"] + 1}
+    api.put("flameclusters", found | {"metadata": metadata, "spec": found["spec"] | spec})
+
+
+def _message(api: FakeApi, name: str) -> str:
+    found = api.find("flameclusters", name)
+    assert found is not None
+    return str(found.get("status", {}).get("message", ""))
+
+
+def _executors(api: FakeApi, name: str) -> int:
+    return sum(
+        "executor-manager" in pod["metadata"]["name"]
+        for pod in api.all("pods")
+        if pod["metadata"]["labels"][LABEL] == name
+    )
+
+
+def _make_ready(api: FakeApi) -> None:
+    for pod in api.all("pods"):
+        status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        api.put("pods", pod | {"spec": pod["spec"] | {"nodeName": "n"}, "status": status})
+
+
+async def _during(operator: Operator, script: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Runs the operator while the script runs, then asks it to stop."""
+    stop = asyncio.Event()
+    running = asyncio.create_task(operator.run(stop))
+    try:
+        await script()
+    finally:
+        stop.set()
+        await running
+
+
+def test_it_makes_a_cluster_that_was_there_and_one_that_comes() -> None:
+    async def main() -> None:
+        operator, api = _operator()
+        _put_cluster(api, "first")
+
+        async def script() -> None:
+            await asyncio.sleep(1)
+            _put_cluster(api, "second", 3)
+            await asyncio.sleep(1)
+            _make_ready(api)
+            await asyncio.sleep(1)
+
+        await _during(operator, script)
+        for name, count in (("first", 2), ("second", 3)):
+            assert _message(api, name) == "All components healthy"
+            assert _executors(api, name) == count
+
+    virtually(main())
+
+
+def test_it_tells_what_it_did_before_it_ends() -> None:
+    async def main() -> None:
+        operator, api = _operator()
+        _put_cluster(api, "first")
+
+        async def script() -> None:
+            await asyncio.sleep(0.5)
+
+        await _during(operator, script)
+        assert {event["reason"] for event in api.all("events")} >= {"SessionManagerCreated", "ExecutorsCreated"}
+
+    virtually(main())
+
+
+def test_it_starts_no_pass_before_it_knows_what_is_there() -> None:
+    async def main() -> None:
+        operator, api = _operator()
+        _put_cluster(api, "first")
+        api.fail("list", PODS.plural, broken(), times=3)
+        seen: list[int] = []
+
+        async def script() -> None:
+            await asyncio.sleep(0.5)
+            seen.append(len(api.writes))
+            await asyncio.sleep(60)
+
+        await _during(operator, script)
+        assert seen == [0]
+        assert _executors(api, "first") == 2
+
+    virtually(main())
+
+
+def test_a_pass_in_flight_is_finished_before_it_ends() -> None:
+    async def main() -> None:
+        operator, _ = _operator()
+        done: list[Key] = []
+
+        async def slow(key: Key) -> PassResult:
+            await asyncio.sleep(5)
+            done.append(key)
+            return PassResult((), None, ())
+
+        operator._controller.reconcile = slow  # type: ignore[method-assign]
+
+        async def script() -> None:
+            await asyncio.sleep(1)
+            operator.queue.add(("default", "a"))
+            await asyncio.sleep(1)
+
+        await _during(operator, script)
+        assert done == [("default", "a")]
+
+    virtually(main())
+
+
+def test_a_pass_that_does_not_end_does_not_keep_it_for_ever() -> None:
+    async def main() -> None:
+        operator, _ = _operator()
+
+        async def stuck(key: Key) -> PassResult:
+            await asyncio.Event().wait()
+            raise AssertionError(key)
+
+        operator._controller.reconcile = stuck  # type: ignore[method-assign]
+        started = asyncio.get_running_loop().time()
+
+        async def script() -> None:
+            operator.queue.add(("default", "a"))
+            await asyncio.sleep(1)
+
+        await _during(operator, script)
+        assert asyncio.get_running_loop().time() - started < 30
+
+    virtually(main())
+
+
+def test_a_converged_cluster_is_looked_at_again_and_nothing_is_written() -> None:
+    async def main() -> None:
+        operator, api = _operator({"controller": {"resyncSeconds": 100}})
+        _put_cluster(api, "first")
+        passes: list[str] = []
+        original = operator._controller.reconcile
+
+        async def counting(key: Key) -> PassResult:
+            passes.append(key[1])
+            return await original(key)
+
+        operator._controller.reconcile = counting  # type: ignore[method-assign]
+
+        async def script() -> None:
+            await asyncio.sleep(1)
+            _make_ready(api)
+            await asyncio.sleep(1)
+            passes.clear()
+            api.writes.clear()
+            await asyncio.sleep(1000)
+
+        await _during(operator, script)
+        assert 9 <= len(passes) <= 11
+        assert api.writes == []
+
+    virtually(main())
+
+
+def _series(api: FakeApi, operator: Operator, seconds: float) -> list[float]:
+    """When passes over the cluster `first` began, in seconds from the start."""
+    times: list[float] = []
+
+    async def main() -> None:
+        original = operator._controller.reconcile
+        start = asyncio.get_running_loop().time()
+
+        async def counting(key: Key) -> PassResult:
+            times.append(asyncio.get_running_loop().time() - start)
+            assert len(times) < 1000, "a busy loop"
+            return await original(key)
+
+        operator._controller.reconcile = counting  # type: ignore[method-assign]
+
+        async def script() -> None:
+            await asyncio.sleep(seconds)
+
+        await _during(operator, script)
+
+    async def prepared() -> None:
+        _put_cluster(api, "first", 3)
+        await main()
+
+    virtually(prepared())
+    return times
+
+
+def test_what_a_quota_refuses_is_retried_with_backoff_up_to_a_minute() -> None:
+    operator, api = _operator()
+    api.fail("create", PODS.plural, quota(), times=10_000)
+
+    times = _series(api, operator, 600)
+
+    assert 10 <= len(times) <= 40
+    assert times[-1] - times[-2] <= 75
+
+
+def test_while_a_replacement_is_put_off_there_is_no_busy_loop() -> None:
+    operator, api = _operator()
+
+    async def main() -> None:
+        _put_cluster(api, "first", 2)
+        passes = 0
+        original = operator._controller.reconcile
+
+        async def counting(key: Key) -> PassResult:
+            nonlocal passes
+            passes += 1
+            assert passes < 200, "a busy loop"
+            return await original(key)
+
+        operator._controller.reconcile = counting  # type: ignore[method-assign]
+
+        async def script() -> None:
+            await asyncio.sleep(1)
+            _ready_since(api, "2025-01-01T00:00:00Z")
+            await asyncio.sleep(3600)
+            for _ in range(3):
+                newest = [pod for pod in api.all("pods") if "executor-manager" in pod["metadata"]["name"]][-1]
+                api.put("pods", newest | {"status": {"phase": "Failed"}})
+                await asyncio.sleep(2)
+
+        await _during(operator, script)
+
+    virtually(main())
+
+
+def _ready_since(api: FakeApi, time: str) -> None:
+    for pod in api.all("pods"):
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": time}
+        api.put(
+            "pods",
+            pod | {"spec": pod["spec"] | {"nodeName": "n"}, "status": {"phase": "Running", "conditions": [ready]}},
+        )
+
+
+# --- Settings that change while it runs --------------------------------------------------------------------------------
+
+
+async def test_settings_for_flame_concern_everybody_but_not_before_what_is_urgent() -> None:
+    operator, _ = _operator()
+    clusters = [FlameClusterView(metadata=_meta(name, uid=name)) for name in ("a", "b", "c")]
+    operator.stores.flame_clusters.replace(clusters, "5")
+    await _queued(operator)
+
+    operator.reconfigure(OperatorConfig.model_validate({"flame": {"initImage": "x"}}))
+    operator.stores.pods.apply(WatchEvent(EventType.ADDED, PodView(metadata=_meta(version=6, label="c"))))
+
+    assert await _queued(operator) == ["default/c", "default/a", "default/b"]
+
+
+async def test_other_settings_concern_nobody() -> None:
+    operator, _ = _operator()
+    operator.stores.flame_clusters.replace([FlameClusterView(metadata=_meta("a"))], "5")
+    await _queued(operator)
+
+    operator.reconfigure(OperatorConfig.model_validate({"controller": {"maxCreatesPerPass": 5}}))
+
+    assert await _queued(operator) == []
+
+
+def test_other_settings_are_used_from_the_next_pass_on() -> None:
+    async def main() -> None:
+        operator, api = _operator()
+        _put_cluster(api, "first", 1)
+
+        async def script() -> None:
+            await asyncio.sleep(1)
+            operator.reconfigure(OperatorConfig.model_validate({"flame": {"initImage": "x"}}))
+            _put_cluster(api, "second", 1)
+            await asyncio.sleep(1)
+
+        await _during(operator, script)
+        images = {
+            pod["metadata"]["labels"][LABEL]: pod["spec"]["initContainers"][0]["image"]
+            for pod in api.all("pods")
+            if "initContainers" in pod["spec"]
+        }
+        assert images == {"first": "busybox:1.37", "second": "x"}
+        first = api.find("flameclusters", "first")
+        assert first is not None
+        assert first["status"]["executorManager"]["outdated"] == 1
+
+    virtually(main())
+
+
+@pytest.mark.parametrize("seconds", [10, 10_000])
+def test_the_time_between_two_looks_may_change_while_it_is_waited_for(seconds: float) -> None:
+    async def main() -> None:
+        operator, api = _operator({"controller": {"resyncSeconds": 1000}})
+        _put_cluster(api, "first")
+        passes = 0
+        original = operator._controller.reconcile
+
+        async def counting(key: Key) -> PassResult:
+            nonlocal passes
+            passes += 1
+            return await original(key)
+
+        operator._controller.reconcile = counting  # type: ignore[method-assign]
+
+        async def script() -> None:
+            nonlocal passes
+            await asyncio.sleep(1)
+            _make_ready(api)
+            await asyncio.sleep(500)
+            passes = 0
+            operator.reconfigure(OperatorConfig.model_validate({"controller": {"resyncSeconds": seconds}}))
+            await asyncio.sleep(100)
+
+        await _during(operator, script)
+        assert passes == pytest.approx(100 / seconds, abs=2)
+        assert (passes > 0) == (seconds <= 100)
+
+    virtually(main())
+
+
+# --- Failing alone -----------------------------------------------------------------------------------------------------
+
+
+def test_a_cluster_whose_pass_fails_in_an_unforeseen_way_takes_no_other_with_it() -> None:
+    async def main() -> None:
+        operator, api = _operator({"controller": {"workers": 1}})
+        _put_cluster(api, "bad")
+        _put_cluster(api, "good")
+        original = operator._controller.reconcile
+
+        async def reconcile(key: Key) -> PassResult:
+            if key[1] == "bad":
+                raise RecursionError("a spec that nobody thought of")
+            return await original(key)
+
+        operator._controller.reconcile = reconcile  # type: ignore[method-assign]
+
+        async def script() -> None:
+            await asyncio.sleep(5)
+
+        await _during(operator, script)
+        assert _executors(api, "good") == 2
+        assert operator.queue.failures(("default", "bad")) > 0, "it is retried, with backoff"
+
+    virtually(main())
+
+
+def test_an_invalid_cluster_takes_no_other_with_it() -> None:
+    async def main() -> None:
+        operator, api = _operator()
+        _put_cluster(api, "bad", executorManager=5)
+        _put_cluster(api, "good")
+
+        async def script() -> None:
+            await asyncio.sleep(5)
+
+        await _during(operator, script)
+        assert _message(api, "bad").startswith("Invalid spec: spec.executorManager")
+        assert _executors(api, "good") == 2
+
+    virtually(main())
+
+
+DEPTH = 1500
+DEEP = (
+    b'{"metadata":{"name":"deep","namespace":"default","uid":"u","resourceVersion":"50","generation":1},'
+    b'"spec":{"sessionManager":{"image":"a"},"executorManager":{"image":"b"},"configOverrides":%s1%s}}'
+    % (b'{"a":' * DEPTH, b"}" * DEPTH)
+)
+
+
+class DeepApi(FakeApi):
+    """Has a FlameCluster that is nested deeper than Python likes, which the real API server takes up to ten thousand levels."""
+
+    def _view(self, resource: Resource[T], manifest: dict[str, Any]) -> T:
+        if manifest["metadata"]["name"] == "deep":
+            return wire.decode(resource.view, DEEP)
+        return super()._view(resource, manifest)
+
+
+def test_a_cluster_that_cannot_even_be_read_takes_no_other_with_it() -> None:
+    async def main() -> None:
+        operator, api = _operator(api=DeepApi(VirtualClock()))
+        _put_cluster(api, "deep")
+        _put_cluster(api, "good")
+
+        async def script() -> None:
+            await asyncio.sleep(5)
+
+        await _during(operator, script)
+        assert _executors(api, "good") == 2
+
+    virtually(main())
+
+
+def test_a_part_that_dies_takes_the_process_down() -> None:
+    """A process without its watch or its workers looks healthy and does nothing."""
+
+    async def main() -> None:
+        operator, _ = _operator()
+
+        async def dies() -> None:
+            raise ValueError("a bug")
+
+        operator._resync = dies  # type: ignore[method-assign]
+        with pytest.raises(TaskDiedError, match="resync"):
+            await operator.run(asyncio.Event())
+
+    virtually(main())
+
+
+# --- What it tells -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        (PassResult((), None, ()), "success"),
+        (PassResult((), 0.0, ()), "requeue"),
+        (PassResult((), 1e6, ()), "requeue_after"),
+        (PassResult((broken(),), 1e6, ()), "error"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_it_tells_how_each_pass_ended_and_how_long_it_took(result: PassResult, told: str) -> None:
+    async def main() -> None:
+        notes = Notes()
+        operator, _ = _operator(observer=notes)
+
+        async def reconcile(key: Key) -> PassResult:
+            await asyncio.sleep(2)
+            return result
+
+        operator._controller.reconcile = reconcile  # type: ignore[method-assign]
+
+        async def script() -> None:
+            operator.queue.add(("default", "a"))
+            await asyncio.sleep(2.1)
+
+        await _during(operator, script)
+        assert notes.passes[0] == (told, 2)
+        assert notes.keys[:2] == [("added", 0), ("taken", 0)]
+
+    virtually(main())
+
+
+def test_a_pass_that_fails_in_an_unforeseen_way_is_told_as_a_crash() -> None:
+    async def main() -> None:
+        notes = Notes()
+        operator, _ = _operator(observer=notes)
+
+        async def reconcile(key: Key) -> PassResult:
+            raise RecursionError("a spec that nobody thought of")
+
+        operator._controller.reconcile = reconcile  # type: ignore[method-assign]
+
+        async def script() -> None:
+            operator.queue.add(("default", "a"))
+            await asyncio.sleep(0.1)
+
+        await _during(operator, script)
+        assert (notes.crashes, notes.passes[0][0]) == (1, "error")
+
+    virtually(main())
+
+
+def test_it_knows_which_passes_are_under_way() -> None:
+    async def main() -> None:
+        operator, _ = _operator()
+
+        async def reconcile(key: Key) -> PassResult:
+            await asyncio.sleep(5)
+            return PassResult((), None, ())
+
+        operator._controller.reconcile = reconcile  # type: ignore[method-assign]
+
+        async def script() -> None:
+            await asyncio.sleep(1)
+            operator.queue.add(("default", "a"))
+            await asyncio.sleep(3)
+            stillest = operator.passes.stillest()
+            assert stillest == (("default", "a"), asyncio.get_running_loop().time() - 3)
+            await asyncio.sleep(3)
+            assert operator.passes.stillest() is None
+
+        await _during(operator, script)
+
+    virtually(main())
+
+
+# --- Its log -----------------------------------------------------------------------------------------------------------
+
+
+def _log_of(script: Callable[[FakeApi], Coroutine[Any, Any, None]]) -> list[MutableMapping[str, Any]]:
+    """All lines of an operator while a script runs, with what is bound to their task."""
+
+    async def main() -> None:
+        operator, api = _operator()
+        await _during(operator, lambda: script(api))
+
+    with structlog.testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
+        virtually(main())
+    return lines
+
+
+#: What is on each line of a pass.
+PASS = {"namespace", "cluster", "generation", "reconcile_id", "trigger"}
+#: What is on each line that says how a step ended.
+STEP = {"subreconciler", "outcome", "writes", "duration_ms"}
+
+
+async def _eventful(api: FakeApi) -> None:
+    """A cluster is made, after some trouble, edited, and paused."""
+    _put_cluster(api, "first")
+    api.fail("create", PODS.plural, quota(), times=2)
+    await asyncio.sleep(5)
+    _make_ready(api)
+    await asyncio.sleep(5)
+    _edit_cluster(api, "first", **raw_spec({"executorManager": {"replicas": 3, "image": "example.com/newer:1"}}))
+    await asyncio.sleep(5)
+    _edit_cluster(api, "first", paused=True)
+    await asyncio.sleep(5)
+
+
+def test_each_line_of_a_pass_says_which_pass_over_what_it_is_and_why() -> None:
+    log = [line for line in _log_of(_eventful) if "subreconciler" in line]
+
+    assert {line["outcome"] for line in log} >= {"done", "wait", "stop", "error"}
+    for line in log:
+        assert line.keys() >= PASS | STEP, line
+        assert (line["namespace"], line["cluster"]) == ("default", "first")
+    assert {"FlameCluster", "Pod", "retry"} <= {part for line in log for part in line["trigger"].split(",")}
+
+
+def test_lines_of_one_pass_have_one_id_and_those_of_another_another() -> None:
+    log = [line for line in _log_of(_eventful) if line.get("subreconciler") == "UpdateStatus"]
+
+    # It opens and closes each pass.
+    ids = [line["reconcile_id"] for line in log]
+    assert ids[::2] == ids[1::2]
+    assert len(set(ids)) == len(ids) / 2
+
+
+def test_what_waits_or_fails_says_why() -> None:
+    log = [line for line in _log_of(_eventful) if line.get("outcome") in {"wait", "stop", "error"}]
+
+    assert all(line["reason"] for line in log)
+    assert {line["reason"] for line in log} >= {"QuotaExceeded", "Paused"}
+    assert [line["error"] for line in log if line["reason"] == "QuotaExceeded"] == [str(quota())] * 2
+
+
+def test_at_rest_nothing_is_logged_but_for_those_who_debug() -> None:
+    async def at_rest(api: FakeApi) -> None:
+        _put_cluster(api, "first")
+        await asyncio.sleep(5)
+        _make_ready(api)
+        await asyncio.sleep(700)
+        structlog.get_logger().info("from here on")
+        await asyncio.sleep(3600)
+        structlog.get_logger().info("until here")
+
+    events = [(line["event"], line["log_level"]) for line in _log_of(at_rest)]
+
+    rest = events[events.index(("from here on", "info")) + 1 : events.index(("until here", "info"))]
+    assert len(rest) >= 5 * 6, "the resync looks at it"
+    assert {level for _, level in rest} == {"debug"}
+
+
+# --- What is watched ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "watched"), [([], [None]), (["a", "b"], ["a", "b"])], ids=["all namespaces", "some namespaces"]
+)
+def test_only_what_is_asked_for_is_watched_and_children_by_label(
+    namespaces: list[str], watched: list[str | None]
+) -> None:
+    operator, _ = _operator({"controller": {"namespaces": namespaces}})
+    found = [(each._namespace, each._resource, each._label_selector) for each in operator.reflectors]
+
+    assert found == [
+        (namespace, resource, selector)
+        for namespace in watched
+        for resource, selector in ((FLAME_CLUSTERS, ""), (PODS, LABEL), (SERVICES, LABEL), (CONFIG_MAPS, LABEL))
+    ]

@@ -1,0 +1,205 @@
+"""Waiting for what the operator needs before it can begin."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from structlog.testing import capture_logs
+
+from flamectl_operator import startup as startup_module
+from flamectl_operator.config_sources import ConfigMapSource
+from flamectl_operator.kube.errors import (
+    ConfigurationError,
+    ConnectionFailedError,
+    ConnectionLostError,
+    ForbiddenError,
+    KubernetesError,
+    NotFoundError,
+    ServerError,
+    UnauthorizedError,
+    UntrustedServerError,
+)
+from flamectl_operator.live_config import LiveConfig
+from flamectl_operator.settings import SettingsError
+from flamectl_operator.startup import RETRY_LIMIT, StartUp, questions
+from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS
+from tests.unit.builders import NOW
+from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, MutableMapping
+    from typing import Any
+
+    from flamectl_operator.startup import Step
+
+NO_CRD = NotFoundError(404, "NotFound", "nope")
+REFUSED = ConnectionFailedError("refused")
+
+
+class Clock(ManualClock):
+    """Remembers how long it let pass."""
+
+    def __init__(self) -> None:
+        super().__init__(NOW)
+        self.sleeps: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        await super().sleep(seconds)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def startup(log: list[MutableMapping[str, Any]], clock: Clock) -> StartUp:
+    return StartUp(clock, Random(1))
+
+
+@pytest.fixture
+def log() -> Iterator[list[MutableMapping[str, Any]]]:
+    with capture_logs() as lines:
+        yield lines
+
+
+def failing(*errors: Exception) -> Step:
+    """A step that fails so, and then succeeds."""
+    left = list(errors)
+
+    async def step() -> None:
+        if left:
+            raise left.pop(0)
+
+    return step
+
+
+def said(log: list[MutableMapping[str, Any]]) -> list[str]:
+    return [line["waiting_for"] for line in log if line["log_level"] == "warning"]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        pytest.param(NO_CRD, "flamectl-operator crd | kubectl apply", id="no CRD"),
+        pytest.param(UnauthorizedError(401, "Unauthorized", "nope"), "does not accept the credentials: nope", id="401"),
+        pytest.param(ForbiddenError(403, "Forbidden", "nope"), "config/rbac are missing: nope", id="403"),
+        pytest.param(REFUSED, "cannot talk to the API server: refused", id="no connection"),
+        pytest.param(ConnectionLostError("lost"), "cannot talk to the API server: lost", id="connection lost"),
+        pytest.param(ServerError(503, message="not yet"), "cannot talk to the API server: not yet", id="503"),
+        pytest.param(UntrustedServerError("who?"), "certificate authorities of the kubeconfig", id="certificate"),
+        pytest.param(TimeoutError(), "no answer in 15 s", id="no answer"),
+    ],
+)
+async def test_what_is_missing_is_waited_for_and_said_with_what_to_do(
+    startup: StartUp, log: list[MutableMapping[str, Any]], error: Exception, words: str
+) -> None:
+    await startup.take(failing(error, error, error))
+
+    [line] = said(log)
+    assert words in line
+    assert log[-1]["event"] == "waiting is over"
+
+
+async def test_what_is_waited_for_can_be_read_as_long_as_it_is(startup: StartUp) -> None:
+    seen: list[str] = []
+
+    async def step() -> None:
+        seen.append(startup.waiting_for)
+        if len(seen) < 3:
+            raise NO_CRD
+
+    await startup.take(step)
+
+    assert ["FlameCluster" in each for each in seen] == [False, True, True]
+    assert startup.waiting_for == ""
+
+
+async def test_each_cause_is_said_once(startup: StartUp, log: list[MutableMapping[str, Any]]) -> None:
+    timed_out = ConnectionFailedError("timed out")
+    await startup.take(failing(REFUSED, timed_out, REFUSED, NO_CRD, NO_CRD), failing(NO_CRD))
+
+    assert [line.split(" ")[0] for line in said(log)] == ["cannot", "the", "the"]
+
+
+async def test_attempts_become_rarer_and_never_stop(startup: StartUp, clock: Clock) -> None:
+    await startup.take(failing(*[REFUSED] * 20))
+
+    assert all(1 <= later / earlier <= 3 for earlier, later in pairwise(clock.sleeps[:4]))
+    assert all(RETRY_LIMIT <= pause <= RETRY_LIMIT * 1.5 for pause in clock.sleeps[5:])
+
+
+async def test_when_all_is_there_nothing_is_said(startup: StartUp, log: list[MutableMapping[str, Any]]) -> None:
+    await startup.take(failing(), failing())
+
+    assert log == []
+
+
+async def test_an_attempt_that_hangs_is_given_up(
+    startup: StartUp, log: list[MutableMapping[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(startup_module, "ATTEMPT_TIMEOUT", 0.01)
+    attempts = 0
+
+    async def step() -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            await asyncio.Event().wait()
+
+    await startup.take(step)
+
+    assert said(log) == ["cannot talk to the API server: no answer in 0 s"]
+
+
+@pytest.mark.parametrize("error", [ConfigurationError("no such file"), SettingsError("controller.workers: bad")])
+async def test_bad_configuration_is_not_waited_for(startup: StartUp, error: Exception) -> None:
+    with pytest.raises(type(error)):
+        await startup.take(failing(error))
+
+
+async def test_steps_are_taken_in_their_order_and_those_that_succeeded_not_again(startup: StartUp) -> None:
+    taken: list[str] = []
+
+    async def first() -> None:
+        taken.append("first")
+
+    async def second() -> None:
+        taken.append("second")
+        if len(taken) < 4:
+            raise REFUSED
+
+    await startup.take(first, second)
+
+    assert taken == ["first", "second", "second", "second"]
+
+
+async def test_the_settings_are_waited_for(startup: StartUp) -> None:
+    api = FakeApi(ManualClock(NOW))
+    api.fail("get", "configmaps", REFUSED, times=3)
+    live = LiveConfig(ConfigMapSource(api, "a"), (), ManualClock(NOW))
+
+    await startup.take(live.load)
+
+    assert api.find("configmaps", "flamectl-operator-config", "a") is not None
+
+
+async def test_every_resource_of_every_namespace_is_asked_about() -> None:
+    api = FakeApi(ManualClock(NOW))
+    steps = questions(api, ["a", "b"])
+    assert len(steps) == 8
+
+    api.fail("list", FLAME_CLUSTERS.plural, ForbiddenError(403, "Forbidden", "not in b"), times=1)
+    refused: list[KubernetesError] = []
+    for step in steps:
+        try:
+            await step()
+        except KubernetesError as error:
+            refused.append(error)
+    assert [str(error) for error in refused] == ["not in b"]
+    assert len(questions(api, [])) == 4
