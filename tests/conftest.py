@@ -1,0 +1,37 @@
+"""What tests of several layers share: the image that the Dockerfile describes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.image import dockerfile, replay, sandbox
+
+if TYPE_CHECKING:
+    from tests.image.replay import Image
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
+    """The image, built once in a test run, by whichever worker needs it first."""
+    reason = sandbox.why_not()
+    if reason is not None:
+        pytest.skip(reason)
+    scratch = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        scratch = scratch.parent
+    done = scratch / "image" / "done"
+    with (scratch / "image.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if done.exists():
+            stages = dockerfile.read((ROOT / "Dockerfile").read_text(encoding="utf-8"), replay.BASE_PATH)
+            return replay.Image(Path(done.read_text(encoding="utf-8")), stages[-1])
+        image = replay.build(ROOT, scratch / "image")
+        done.write_text(str(image.root), encoding="utf-8")
+    return image

@@ -1,0 +1,167 @@
+"""A chapter is announced, run and shown until its promise has come true; or it says why it has not."""
+
+from __future__ import annotations
+
+import subprocess
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.unit.demo.objects import NOTHING, healthy
+from tools.controlplane import KubectlError
+from tools.demo.player import INTERVAL, ChapterFailedError, Player
+from tools.demo.scene import Act, Scene
+from tools.demo.story import Chapter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tools.demo.model import Snapshot
+
+THREE = healthy(0, 1, 2)
+CHAPTER = Chapter(
+    title="It comes up",
+    arguments=lambda _: ("apply", "-f", "a.yaml"),
+    expected="it is up",
+    reached=lambda _, now: now == THREE,
+    deadline=10.0,
+)
+
+
+@dataclass
+class Play:
+    """A theatre and its audience, in a time that passes only while somebody waits."""
+
+    looks: int = 0
+    comes_true_after: int = 3
+    takes: float = 0.0
+    failure: Exception | None = None
+    broken: str | None = None
+    now: float = 100.0
+    typed: list[tuple[str, ...]] = field(default_factory=list)
+    scenes: list[Scene] = field(default_factory=list)
+    running: Future[object] | None = None
+    ends: float = 0.0
+    patience: float = 0.0
+
+    def observe(self) -> Snapshot:
+        if self.running is not None and not self.running.done() and self.now >= self.ends:
+            self._end(self.running)
+        self.looks += self.running is not None
+        return THREE if self.looks >= self.comes_true_after else NOTHING
+
+    def kubectl(self, arguments: Sequence[str], timeout: float) -> Future[object]:
+        self.typed.append(tuple(arguments))
+        self.ends = self.now + self.takes
+        self.patience = timeout
+        self.running = Future()
+        return self.running
+
+    def trouble(self) -> str | None:
+        return self.broken
+
+    def show(self, scene: Scene) -> None:
+        self.scenes.append(scene)
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    def player(self, pace: float = 0.0) -> Player:
+        return Player(self, self, pace, lambda: self.now, self.wait)
+
+    def _end(self, running: Future[object]) -> None:
+        if self.failure is None:
+            running.set_result(None)
+        else:
+            running.set_exception(self.failure)
+
+
+def test_a_chapter_is_announced_then_run_then_done() -> None:
+    play = Play()
+    (took,) = play.player().play([CHAPTER])
+
+    acts = [scene.act for scene in play.scenes]
+    assert list(dict.fromkeys(acts)) == [Act.ANNOUNCED, Act.RUNNING, Act.DONE]
+    assert acts == sorted(acts, key=[*Act].index)
+    assert play.typed == [("apply", "-f", "a.yaml")]
+    assert {scene.command for scene in play.scenes} == {"kubectl apply -f a.yaml"}
+    assert took == pytest.approx(2 * INTERVAL)
+    assert play.scenes[-1].snapshot == THREE
+    assert play.scenes[-1].took == took
+
+
+def test_what_is_so_before_the_command_has_ended_does_not_count() -> None:
+    play = Play(comes_true_after=0, takes=5.0)
+    (took,) = play.player().play([CHAPTER])
+    assert took >= 5.0
+
+
+def test_there_is_time_to_read_the_command_and_to_see_what_came_of_it() -> None:
+    play = Play()
+    play.player(pace=2.0).play([CHAPTER])
+    for act in (Act.ANNOUNCED, Act.DONE):
+        times = [scene.clock for scene in play.scenes if scene.act is act]
+        assert times[-1] - times[0] >= 2.0
+
+
+def test_chapters_are_numbered_and_each_takes_its_time() -> None:
+    play = Play()
+    took = play.player().play([CHAPTER, CHAPTER])
+    assert len(took) == 2
+    assert list(dict.fromkeys((scene.number, scene.chapters) for scene in play.scenes)) == [(1, 2), (2, 2)]
+
+
+def test_a_promise_that_does_not_come_true_in_time_fails_its_chapter_and_ends_the_play() -> None:
+    play = Play(comes_true_after=1000)
+    with pytest.raises(ChapterFailedError) as failed:
+        play.player().play([CHAPTER, CHAPTER])
+    assert failed.value.chapter is CHAPTER
+    assert failed.value.reason == "not so after 10 s"
+    assert failed.value.last == NOTHING
+    assert len(play.typed) == 1
+
+
+def test_a_command_that_fails_fails_its_chapter_with_its_own_words() -> None:
+    ended = subprocess.CompletedProcess(["kubectl", "apply"], 1, "", "error: no such file")
+    with pytest.raises(ChapterFailedError, match="no such file"):
+        Play(failure=KubectlError(ended)).player().play([CHAPTER])
+
+
+def test_a_command_that_does_not_end_fails_its_chapter() -> None:
+    play = Play(takes=1000.0)
+    with pytest.raises(ChapterFailedError, match="not so after 10 s"):
+        play.player().play([CHAPTER])
+    assert play.patience == CHAPTER.deadline, "and it is killed then"
+
+
+def test_nobody_waits_for_an_operator_that_has_ended() -> None:
+    play = Play(comes_true_after=1000, broken="the operator has ended with 1")
+    with pytest.raises(ChapterFailedError, match="the operator has ended with 1"):
+        play.player().play([CHAPTER])
+    assert play.now < 101.0
+
+
+class _LightsOut(BaseException):
+    """What Ctrl-C comes as."""
+
+
+def test_a_cluster_that_is_kept_is_shown_with_notes_until_something_ends_it() -> None:
+    class Interrupted(Play):
+        def wait(self, seconds: float) -> None:
+            super().wait(seconds)
+            if self.now > 101.0:
+                raise _LightsOut
+
+    play = Interrupted()
+    with pytest.raises(_LightsOut):
+        play.player().stay(["try this"])
+    assert len(play.scenes) > 3
+    assert {scene.notes for scene in play.scenes} == {("try this",)}
+
+
+def test_a_cluster_is_not_kept_without_its_operator() -> None:
+    play = Play(broken="the operator has ended with 1")
+    play.player().stay(["try this"])
+    assert play.scenes == []

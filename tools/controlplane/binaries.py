@@ -1,0 +1,152 @@
+"""Where the binaries come from: KUBEBUILDER_ASSETS, then the cache, then a build into the cache."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tools.controlplane.build import TARGETS, build
+from tools.controlplane.errors import BinariesError
+from tools.controlplane.versions import Versions, cache_key, read_versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+NAMES = tuple(TARGETS)
+
+
+def report_to_stderr(line: str) -> None:
+    """Print a line of progress where it doesn't get into the output of a command.
+
+    Args:
+        line: The text, without a line end.
+    """
+    print(f"controlplane: {line}", file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which binaries are there and which are not.
+
+    Attributes:
+        paths: The ones that are there, by name.
+        missing: Names of those that have to be built.
+    """
+
+    paths: Mapping[str, Path]
+    missing: tuple[str, ...]
+
+
+def cache_directory(versions: Versions, environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the directory that keeps the binaries of these versions; it need not exist.
+
+    Args:
+        versions: What the go.mod files require.
+        environment: Where XDG_CACHE_HOME and HOME are looked up.
+    """
+    # The XDG specification: an empty value counts as none.
+    configured = environment.get("XDG_CACHE_HOME")
+    base = Path(configured) if configured else Path(environment.get("HOME") or Path.home()) / ".cache"
+    return base / "flamectl-operator" / "controlplane" / cache_key(versions)
+
+
+def choose(assets: Path | None, cache: Path) -> Choice:
+    """Pick each binary from the first place that has it.
+
+    Args:
+        assets: The directory that KUBEBUILDER_ASSETS names, if any.
+        cache: From `cache_directory`.
+    """
+    places = [cache] if assets is None else [assets, cache]
+    paths: dict[str, Path] = {}
+    for name in NAMES:
+        found = next((place / name for place in places if _is_executable(place / name)), None)
+        if found is not None:
+            paths[name] = found
+    return Choice(paths, tuple(name for name in NAMES if name not in paths))
+
+
+def ensure_binaries(
+    *,
+    environment: Mapping[str, str] = os.environ,
+    report: Callable[[str], None] = report_to_stderr,
+) -> dict[str, Path]:
+    """Return the path of every binary, and build those that are nowhere.
+
+    Safe to call from several processes at a time: one builds, the others wait for it.
+
+    Args:
+        environment: Where KUBEBUILDER_ASSETS, XDG_CACHE_HOME and HOME are looked up.
+        report: Gets lines of progress.
+
+    Returns:
+        Paths by name, for all of `NAMES`.
+
+    Raises:
+        BinariesError: KUBEBUILDER_ASSETS names no directory.
+        ToolchainError: A build is needed and there is no suitable Go.
+        BuildError: The build failed.
+    """
+    versions = read_versions()
+    assets = _assets(environment)
+    cache = cache_directory(versions, environment)
+    choice = choose(assets, cache)
+    if choice.missing:
+        cache.mkdir(parents=True, exist_ok=True)
+        with _lock(cache.with_name(f"{cache.name}.lock"), report):
+            # Whoever had the lock before may have built them.
+            choice = choose(assets, cache)
+            if choice.missing:
+                _remove_left_overs(cache)
+                build(choice.missing, cache, versions, report)
+                choice = choose(assets, cache)
+    if assets is not None:
+        _report_mixture(choice, assets, versions, report)
+    return dict(choice.paths)
+
+
+def _assets(environment: Mapping[str, str]) -> Path | None:
+    configured = environment.get("KUBEBUILDER_ASSETS")
+    if not configured:
+        return None
+    assets = Path(configured)
+    if not assets.is_dir():
+        raise BinariesError(f"KUBEBUILDER_ASSETS is {configured!r}, which is no directory: correct it or unset it.")
+    return assets.absolute()
+
+
+def _report_mixture(choice: Choice, assets: Path, versions: Versions, report: Callable[[str], None]) -> None:
+    own = [name for name, path in choice.paths.items() if path.parent != assets]
+    if own:
+        report(
+            f"{assets} (KUBEBUILDER_ASSETS) does not have {', '.join(own)}; "
+            f"taken from what was built here (Kubernetes {versions.kubernetes}, kwok {versions.kwok})"
+        )
+
+
+def _is_executable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
+
+
+def _remove_left_overs(cache: Path) -> None:
+    """Remove what a killed build left; whoever holds the lock knows that nobody is building."""
+    for workshop in cache.glob(".build-*"):
+        shutil.rmtree(workshop, ignore_errors=True)
+
+
+@contextmanager
+def _lock(file: Path, report: Callable[[str], None]) -> Iterator[None]:
+    # The kernel lets go of the lock when its holder dies, so the file itself may stay.
+    with file.open("a", encoding="utf-8") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            report("another process is building the control plane; waiting for it ...")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,99 @@
+"""What can go wrong with the local control plane, and what to do about each."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
+
+class ControlPlaneError(Exception):
+    """Base of all errors of the local control plane."""
+
+
+class BinariesError(ControlPlaneError):
+    """The binaries can't be had: the message says which, and where they were looked for."""
+
+
+class ToolchainError(BinariesError):
+    """A build is needed and there is no Go for it, or it is too old: install Go or set KUBEBUILDER_ASSETS."""
+
+
+class BuildError(BinariesError):
+    """`go build` failed: the message ends with the last lines of its output."""
+
+
+class WaitTimeoutError(ControlPlaneError):
+    """A condition did not come true in time: the message names it."""
+
+
+class NotRunningError(ControlPlaneError):
+    """There is no control plane behind this handle or state directory: start one first."""
+
+
+class ComponentError(ControlPlaneError):
+    """An operation on a component makes no sense in its state, as starting one that runs."""
+
+
+class StartError(ControlPlaneError):
+    """A component died before it was ready.
+
+    Attributes:
+        component: Its name.
+        log_file: Where all of its log is; the message has the end of it.
+    """
+
+    def __init__(self, component: str, log_file: Path) -> None:
+        """Describe the death of a component.
+
+        Args:
+            component: Its name.
+            log_file: Its log.
+        """
+        self.component = component
+        self.log_file = log_file
+        self.log_tail = tail(log_file)
+        super().__init__(f"{component} ended before it was ready; the end of {log_file}:\n{self.log_tail}")
+
+    @property
+    def port_taken(self) -> bool:
+        """Whether it died because somebody else had taken its port in the meantime; another attempt may help."""
+        return "address already in use" in self.log_tail
+
+
+class KubectlError(ControlPlaneError):
+    """A kubectl command failed.
+
+    Attributes:
+        result: The finished command with its exit code and output.
+    """
+
+    def __init__(self, result: subprocess.CompletedProcess[str]) -> None:
+        """Describe a failed command.
+
+        Args:
+            result: What `subprocess.run` returned for it.
+        """
+        self.result = result
+        command = shlex.join(["kubectl", *result.args[1:]])
+        output = result.stderr.strip() or result.stdout.strip()
+        super().__init__(f"`{command}` exited with {result.returncode}: {output}")
+
+
+def tail(file: Path, lines: int = 20, *, without: str | None = None) -> str:
+    """Return the last lines of a log file, or a note that there is none.
+
+    Args:
+        file: The log.
+        lines: How many lines at most.
+        without: Lines that begin so are left out.
+    """
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return "(no log)"
+    kept = [line for line in text.splitlines() if without is None or not line.startswith(without)]
+    return "\n".join(kept[-lines:]) or "(empty log)"

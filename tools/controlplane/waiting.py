@@ -1,0 +1,35 @@
+"""Waiting for a condition: polled at a short interval, with a deadline and a name."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from tools.controlplane.errors import WaitTimeoutError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+
+def wait_until(condition: Callable[[], T], what: str, *, timeout: float = 30.0, interval: float = 0.05) -> T:
+    """Ask until the answer is truthy, and return it.
+
+    Args:
+        condition: Asked at once and then after every interval. What it raises ends the wait.
+        what: What is waited for; completes "timed out after 30 s waiting for ...".
+        timeout: Seconds.
+        interval: Seconds.
+
+    Raises:
+        WaitTimeoutError: It did not come true in time.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        answer = condition()
+        if answer:
+            return answer
+        if time.monotonic() >= deadline:
+            raise WaitTimeoutError(f"timed out after {timeout:.0f} s waiting for {what}")
+        time.sleep(interval)

@@ -1,0 +1,148 @@
+"""Plays the chapters: types the command, waits for what should come of it, and shows all the while how things are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from tools.controlplane import KubectlError
+from tools.demo.scene import Act, Scene
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
+
+    from tools.demo.model import Snapshot
+    from tools.demo.scene import Audience
+    from tools.demo.story import Chapter
+
+#: Seconds between two looks at the cluster.
+INTERVAL = 0.2
+
+
+class Theatre(Protocol):
+    """Where the story is played."""
+
+    def observe(self) -> Snapshot:
+        """How things are now."""
+
+    def kubectl(self, arguments: Sequence[str], timeout: float) -> Future[object]:
+        """Starts a command; its failure is a KubectlError."""
+
+    def trouble(self) -> str | None:
+        """Why there is no use in waiting any longer, if so."""
+
+
+class ChapterFailedError(Exception):
+    """What a chapter promises did not come true.
+
+    Attributes:
+        chapter: Which one.
+        reason: Why it ended.
+        last: How things were then.
+    """
+
+    def __init__(self, chapter: Chapter, reason: str, last: Snapshot) -> None:
+        """Describe it.
+
+        Args:
+            chapter: Which one.
+            reason: Why it ended.
+            last: How things were then.
+        """
+        self.chapter = chapter
+        self.reason = reason
+        self.last = last
+        super().__init__(f"{chapter.title}: {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """Plays a story.
+
+    Attributes:
+        theatre: Where.
+        audience: To whom.
+        pace: Seconds to read a command before it is run, and to look at what came of it.
+        clock: Seconds since the demo was started.
+        wait: Lets seconds pass.
+    """
+
+    theatre: Theatre
+    audience: Audience
+    pace: float
+    clock: Callable[[], float]
+    wait: Callable[[float], None]
+
+    def play(self, chapters: Sequence[Chapter]) -> tuple[float, ...]:
+        """Plays chapters one after the other.
+
+        Args:
+            chapters: The story.
+
+        Returns:
+            The seconds that each of them took.
+
+        Raises:
+            ChapterFailedError: One failed; the rest is not played.
+        """
+        return tuple(self._play(chapter, number, len(chapters)) for number, chapter in enumerate(chapters, start=1))
+
+    def stay(self, notes: Sequence[str]) -> None:
+        """Shows the cluster until something ends this from outside, or the operator ends.
+
+        Args:
+            notes: What to say meanwhile.
+        """
+        scene = Scene(0, 0, 0, "", "", "", Act.DONE, 0, self.theatre.observe(), tuple(notes))
+        while self.theatre.trouble() is None:
+            self._show(replace(scene, snapshot=self.theatre.observe()))
+            self.wait(INTERVAL)
+
+    def _play(self, chapter: Chapter, number: int, count: int) -> float:
+        before = self.theatre.observe()
+        command = chapter.command(before)
+        scene = Scene(0, number, count, chapter.title, command, chapter.expected, Act.ANNOUNCED, 0, before)
+        self._linger(scene)
+        scene = self._run(chapter, replace(scene, act=Act.RUNNING))
+        self._linger(replace(scene, act=Act.DONE))
+        return scene.took
+
+    def _run(self, chapter: Chapter, scene: Scene) -> Scene:
+        """Types the command and waits; the result is the scene in which all is as expected."""
+        before = scene.snapshot
+        started = self.clock()
+        typed = self.theatre.kubectl(chapter.arguments(before), chapter.deadline)
+        while True:
+            # Asked first: what is seen after the command has ended is what came of it.
+            ended = typed.done()
+            scene = replace(scene, snapshot=self.theatre.observe(), took=self.clock() - started)
+            self._show(scene)
+            if ended:
+                self._check(typed, chapter, scene)
+                if chapter.reached(before, scene.snapshot):
+                    return scene
+            reason = self.theatre.trouble()
+            if scene.took >= chapter.deadline:
+                reason = f"not so after {scene.took:.0f} s"
+            if reason is not None:
+                raise ChapterFailedError(chapter, reason, scene.snapshot)
+            self.wait(INTERVAL)
+
+    @staticmethod
+    def _check(typed: Future[object], chapter: Chapter, scene: Scene) -> None:
+        try:
+            typed.result()
+        except KubectlError as error:
+            raise ChapterFailedError(chapter, str(error), scene.snapshot) from error
+
+    def _linger(self, scene: Scene) -> None:
+        """Shows a scene for as long as it takes to read, going on with what is seen of the cluster."""
+        until = self.clock() + self.pace
+        self._show(scene)
+        while self.clock() < until:
+            self.wait(INTERVAL)
+            self._show(replace(scene, snapshot=self.theatre.observe()))
+
+    def _show(self, scene: Scene) -> None:
+        self.audience.show(replace(scene, clock=self.clock()))

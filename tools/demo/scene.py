@@ -1,0 +1,54 @@
+"""One picture of the demo: where the story stands, and what is seen of the cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from tools.demo.model import Snapshot
+
+
+class Act(Enum):
+    """How far a chapter is."""
+
+    ANNOUNCED = "announced"
+    RUNNING = "running"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What is shown at one moment.
+
+    Attributes:
+        clock: Seconds since the demo was started.
+        number: Of the chapter, from 1.
+        chapters: How many there are.
+        title: Of the chapter.
+        command: What the user types in it.
+        expected: What is waited for.
+        act: How far it is.
+        took: Seconds since the command was typed.
+        snapshot: The cluster.
+        notes: Said instead of a chapter, when all are through and the cluster stays.
+    """
+
+    clock: float
+    number: int
+    chapters: int
+    title: str
+    command: str
+    expected: str
+    act: Act
+    took: float
+    snapshot: Snapshot
+    notes: tuple[str, ...] = ()
+
+
+class Audience(Protocol):
+    """Whoever is shown the scenes."""
+
+    def show(self, scene: Scene) -> None:
+        """Shows one; called some times a second."""

@@ -1,0 +1,119 @@
+"""Where the demo takes place: a control plane of its own, with what `config/` installs and an operator that runs."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tools.controlplane import ControlPlane
+from tools.controlplane.binaries import ensure_binaries
+from tools.demo import model
+from tools.demo.story import NAMESPACE
+from tools.installation import NAMESPACE as OPERATOR_NAMESPACE
+from tools.installation import SERVICE_ACCOUNT, OperatorProcess, install
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
+
+    from tools.controlplane import Plane
+
+_CLUSTERS = f"/apis/flame.xflops.io/v1alpha1/namespaces/{NAMESPACE}/flameclusters"
+_CORE = f"/api/v1/namespaces/{NAMESPACE}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The demo's namespace on a control plane that runs.
+
+    Attributes:
+        plane: The control plane.
+        operator: The operator.
+        typist: Runs kubectl, so that the audience sees what happens meanwhile.
+        kubectl_path: Where kubectl is.
+    """
+
+    plane: Plane
+    operator: OperatorProcess
+    typist: ThreadPoolExecutor
+    kubectl_path: Path
+
+    def observe(self) -> model.Snapshot:
+        """How things are now."""
+        others = [
+            (kind, item)
+            for kind, path in (("Service", "services"), ("ConfigMap", "configmaps"))
+            for item in self._list(f"{_CORE}/{path}")
+        ]
+        # The cluster last: its status is then no older than the Pods that are shown with it.
+        pods = self._list(f"{_CORE}/pods")
+        events = self._list(f"{_CORE}/events")
+        clusters = self._list(_CLUSTERS)
+        return model.snapshot(now=datetime.now(UTC), clusters=clusters, pods=pods, events=events, others=others)
+
+    def kubectl(self, arguments: Sequence[str], timeout: float) -> Future[object]:
+        """Starts kubectl.
+
+        Args:
+            arguments: What comes after `kubectl`.
+            timeout: Seconds until it is killed.
+
+        Returns:
+            Its end; a failure is a KubectlError.
+        """
+        return self.typist.submit(lambda: self.plane.kubectl(*arguments, timeout=timeout))
+
+    def trouble(self) -> str | None:
+        """Says so if the operator has ended."""
+        code = self.operator.process.poll()
+        return None if code is None else f"the operator has ended with {code}"
+
+    def environment(self) -> tuple[str, ...]:
+        """What somebody types to work on this control plane: where it is, and where kubectl is if they have none."""
+        lines = [f"export KUBECONFIG={self.plane.kubeconfig}"]
+        if shutil.which("kubectl") is None:
+            link = self.plane.state_dir / "bin" / "kubectl"
+            link.parent.mkdir()
+            link.symlink_to(self.kubectl_path)
+            lines.append(f"export PATH={link.parent}:$PATH")
+        return tuple(lines)
+
+    def _list(self, path: str) -> list[model.Object]:
+        answer = self.plane._get(path)  # noqa: SLF001 - the one reader of objects that needs no process for each look
+        items: list[model.Object] = [] if answer is None else answer["items"]
+        return items
+
+
+@contextmanager
+def stage(tell: Callable[[str], None]) -> Iterator[Stage]:
+    """Builds the stage, and takes everything down again: no process and no file stays.
+
+    Args:
+        tell: Gets a line before each step that takes a while.
+    """
+    binaries = ensure_binaries()
+    with ExitStack() as stack:
+        # Not the control plane's own temporary directory, which stays when somebody interrupts the start.
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="flamectl-demo-", ignore_cleanup_errors=True))
+        # Taken down after the control plane: a kubectl that waits for something must not be waited for.
+        typist = stack.enter_context(ThreadPoolExecutor(1, "kubectl"))
+        tell("Starting a control plane, with kwok in the place of its nodes' kubelets")
+        plane = stack.enter_context(ControlPlane(folder, binaries=binaries))
+        tell("Installing the CRD and the permissions of config/")
+        install(plane)
+        plane.create_namespace(NAMESPACE)
+        tell(f"Starting the operator as ServiceAccount {OPERATOR_NAMESPACE}/{SERVICE_ACCOUNT}")
+        account = plane.kubeconfig_for_service_account(OPERATOR_NAMESPACE, SERVICE_ACCOUNT)
+        operator = OperatorProcess(account, Path(folder) / "operator.log")
+        stack.callback(operator.stop)
+        operator.start()
+        try:
+            yield Stage(plane, operator, typist, binaries["kubectl"])
+        finally:
+            tell("Stopping everything")

@@ -1,0 +1,192 @@
+"""What happens, as data: chapters with the command that a user would type, and what should come of it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tools.demo.model import Snapshot
+
+NAMESPACE = "demo"
+NAME = "my-flame"
+#: Relative to the root of the repository, where the demo runs.
+SAMPLE = "config/samples/flamecluster.yaml"
+
+#: Seconds that a chapter may take. Each takes about one; a loaded machine takes longer.
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """One thing that a user does, and what the operator does about it.
+
+    Attributes:
+        title: What is to be seen.
+        arguments: What comes after `kubectl`, given how things are before.
+        expected: Completes "waiting until ...".
+        reached: Whether that has come true, given how things were before and how they are now.
+        deadline: Seconds until it must have come true.
+        ends: Whether no cluster is left afterwards.
+    """
+
+    title: str
+    arguments: Callable[[Snapshot], tuple[str, ...]]
+    expected: str
+    reached: Callable[[Snapshot, Snapshot], bool]
+    deadline: float = PATIENCE
+    ends: bool = False
+
+    def command(self, before: Snapshot) -> str:
+        """The command line as a user would type it.
+
+        Args:
+            before: How things are before.
+        """
+        return shlex.join(("kubectl", *self.arguments(before)))
+
+
+def healthy(now: Snapshot, executors: int) -> bool:
+    """Whether a cluster is up, with so many executors, all of them current, and nothing on its way out.
+
+    Args:
+        now: How things are.
+        executors: How many there should be.
+    """
+    cluster = now.cluster
+    return (
+        cluster is not None
+        and cluster.settled
+        and cluster.state == "Running"
+        and cluster.healthy
+        and cluster.ready == cluster.updated == cluster.current == executors
+        and len(now.pods) == executors + 1
+        and all(pod.ready for pod in now.pods)
+    )
+
+
+def _type(*arguments: str) -> Callable[[Snapshot], tuple[str, ...]]:
+    return lambda _: ("-n", NAMESPACE, *arguments)
+
+
+def _change(spec: dict[str, Any]) -> Callable[[Snapshot], tuple[str, ...]]:
+    changes = json.dumps({"spec": spec}, separators=(",", ":"))
+    return _type("patch", "flamecluster", NAME, "--type=merge", "-p", changes)
+
+
+def _scale(executors: int) -> Callable[[Snapshot], tuple[str, ...]]:
+    return _type("scale", f"flamecluster/{NAME}", f"--replicas={executors}")
+
+
+def _has(executors: int) -> Callable[[Snapshot, Snapshot], bool]:
+    return lambda _, now: healthy(now, executors)
+
+
+def _victim(before: Snapshot) -> str:
+    """One from the middle, so that everybody sees that only this one goes."""
+    return before.executors[len(before.executors) // 2].name
+
+
+def _delete_one(before: Snapshot) -> tuple[str, ...]:
+    return ("-n", NAMESPACE, "delete", "pod", _victim(before))
+
+
+def _one_replaced(before: Snapshot, now: Snapshot) -> bool:
+    gone = {pod.name for pod in before.pods} - {pod.name for pod in now.pods}
+    return healthy(now, len(before.executors)) and gone == {_victim(before)}
+
+
+def _executors_rolled(before: Snapshot, now: Snapshot) -> bool:
+    kept = {pod.uid for pod in before.pods} & {pod.uid for pod in now.pods}
+    manager = before.session_manager
+    newer = (
+        before.cluster is not None
+        and now.cluster is not None
+        and before.cluster.config_generation < now.cluster.config_generation
+    )
+    return newer and healthy(now, len(before.executors)) and manager is not None and kept == {manager.uid}
+
+
+def _suspended(before: Snapshot, now: Snapshot) -> bool:
+    cluster = now.cluster
+    resting = cluster is not None and cluster.settled and cluster.suspended
+    return resting and not now.pods and now.others == before.others
+
+
+def _all_gone(_: Snapshot, now: Snapshot) -> bool:
+    return now.cluster is None and not now.pods and not now.others
+
+
+_CHAPTERS = (
+    Chapter(
+        title="One manifest brings up a cluster with three executors",
+        arguments=_type("apply", "-f", SAMPLE),
+        expected="the session manager and 3 executors are ready",
+        reached=_has(3),
+    ),
+    Chapter(
+        title="It is scaled to eight, as a Deployment would be",
+        arguments=_scale(8),
+        expected="8 executors are ready",
+        reached=_has(8),
+    ),
+    Chapter(
+        title="An executor that was deleted by hand is replaced",
+        arguments=_delete_one,
+        expected="8 executors are ready again, and the others were left alone",
+        reached=_one_replaced,
+    ),
+    Chapter(
+        title="A changed configuration rolls the executors, some at a time",
+        arguments=_change({"executorManager": {"maxExecutors": 20}}),
+        expected="all 8 executors are new ones, under the same session manager",
+        reached=_executors_rolled,
+    ),
+    Chapter(
+        title="It is scaled to zero, and stays a healthy cluster",
+        arguments=_scale(0),
+        expected="only the session manager is left, and ready",
+        reached=_has(0),
+    ),
+    Chapter(
+        title="It is suspended: no Pod is left, its configuration and Services stay",
+        arguments=_change({"suspend": True}),
+        expected="the cluster says that it is suspended, and no Pod is left",
+        reached=_suspended,
+    ),
+    Chapter(
+        title="It is resumed, with three executors",
+        arguments=_change({"suspend": False, "executorManager": {"replicas": 3}}),
+        expected="the session manager and 3 executors are ready",
+        reached=_has(3),
+    ),
+    Chapter(
+        title="It is deleted, and the garbage collector takes everything",
+        arguments=_type("delete", "flamecluster", NAME),
+        expected="no Pod, Service or ConfigMap of it is left",
+        reached=_all_gone,
+        ends=True,
+    ),
+)
+
+
+def chapters(*, keep: bool = False) -> tuple[Chapter, ...]:
+    """The story, in its order.
+
+    Args:
+        keep: Whether the cluster is to be there in the end.
+    """
+    return tuple(chapter for chapter in _CHAPTERS if not (keep and chapter.ends))
+
+
+def to_try() -> tuple[str, ...]:
+    """Three commands for somebody who wants to go on by themselves."""
+    return (
+        f"kubectl -n {NAMESPACE} get flamecluster {NAME} -o wide --watch",
+        f"kubectl -n {NAMESPACE} scale flamecluster/{NAME} --replicas=12",
+        "kubectl explain flamecluster.spec",
+    )

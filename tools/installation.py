@@ -1,0 +1,225 @@
+"""What `kubectl apply` of the manifests under `config/` gives: the CRD, the permissions, and an operator that has no others.
+
+Shared by the end-to-end tests, the benchmarks and the demo. The operator runs as a process of its own under its own
+ServiceAccount, as it would in a Pod.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import yaml
+
+from tools.controlplane.supervisor import bound_to_this_process
+from tools.controlplane.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from tools.controlplane import Plane
+
+ROOT = Path(__file__).resolve().parent.parent
+CRD = ROOT / "config" / "crd"
+RBAC = ROOT / "config" / "rbac"
+CRD_NAME = "flameclusters.flame.xflops.io"
+NAMESPACE = "flamectl-system"
+SERVICE_ACCOUNT = "flamectl-operator"
+ROLE = "flamectl-operator"
+
+#: Options of an operator of which there may be many on one machine: health and metrics are served nowhere.
+WITHOUT_PORTS = ("--metrics-bind-address=0", "--health-probe-bind-address=0")
+#: Options of one that serves them where nobody else does.
+WITH_FREE_PORTS = ("--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0")
+
+#: How long an operator may take to be ready or to stop, in seconds; a loaded machine is slow.
+PATIENCE = 60.0
+
+
+def install(plane: Plane) -> None:
+    """Installs the CRD and the cluster-wide permissions. Doing it again, or at the same time elsewhere, changes nothing.
+
+    Args:
+        plane: Where to.
+    """
+    new = plane.kubectl("get", "crd", CRD_NAME, check=False).returncode != 0
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    for arguments in (["-f", "-"], ["-f", str(CRD)], ["-f", str(RBAC)]):
+        text = yaml.safe_dump(namespace) if arguments[-1] == "-" else None
+        plane.kubectl("apply", "--server-side", "--force-conflicts", *arguments, input=text)
+    wait_for_crd(plane)
+    if new:
+        # The garbage collector looks for new kinds every 30 s only; a fresh one looks at once.
+        plane.restart("kube-controller-manager")
+
+
+def wait_for_crd(plane: Plane) -> None:
+    """Waits until the API server serves FlameClusters."""
+    wait = ("wait", "--for=condition=Established", f"crd/{CRD_NAME}", "--timeout=60s")
+    # As long as there is no status at all, kubectl fails instead of waiting.
+    wait_until(lambda: plane.kubectl(*wait, check=False).returncode == 0, "the CRD to be established", timeout=PATIENCE)
+
+
+def allow_in(plane: Plane, namespace: str, name: str = SERVICE_ACCOUNT, *, home: str = "") -> Path:
+    """Gives a ServiceAccount the operator's permissions in one namespace alone, and in its own those for itself.
+
+    Args:
+        plane: Where.
+        namespace: The namespace that the operator is to serve.
+        name: Of the ServiceAccount, and of the objects that bind it.
+        home: The ServiceAccount's namespace; the same one if empty.
+
+    Returns:
+        A kubeconfig for it.
+    """
+    home = home or namespace
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": home}}
+    manifests = [account, _binding(namespace, name, account, "ClusterRole", ROLE)]
+    for role in _manifests():
+        if role["kind"] == "Role":
+            role_name = role["metadata"]["name"]
+            manifests += [
+                role | {"metadata": {"name": role_name, "namespace": home}},
+                _binding(home, f"{name}{role_name.removeprefix(ROLE)}", account, "Role", role_name),
+            ]
+    plane.kubectl("apply", "--server-side", "-f", "-", input=yaml.safe_dump_all(manifests))
+    return plane.kubeconfig_for_service_account(home, name)
+
+
+def _manifests() -> list[dict[str, Any]]:
+    """What `config/rbac` has."""
+    return list(yaml.safe_load_all((RBAC / "operator.yaml").read_text(encoding="utf-8")))
+
+
+def _binding(namespace: str, name: str, account: dict[str, Any], kind: str, role: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": name, "namespace": namespace},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
+        "subjects": [{"kind": "ServiceAccount", **account["metadata"]}],
+    }
+
+
+#: What an operator logs when it has started.
+_STARTED = ("caches synced", "another process leads")
+
+
+def address_served(log: Path, what: str) -> str:
+    """Host and port where an operator serves `health` or `metrics`, by the last line of its log that says so; or empty."""
+    found = ""
+    for line in log.read_text(encoding="utf-8").splitlines():
+        if '"event": "serving"' in line and (entry := json.loads(line))["what"] == what:
+            found = entry["addresses"][0]
+    return found
+
+
+class OperatorProcess:
+    """A running `flamectl-operator run`.
+
+    Args:
+        kubeconfig: Its credentials.
+        log: Where its log goes; what is there is kept, so that a restarted operator writes on.
+        arguments: More of its command line. Without them it serves neither health nor metrics.
+        wrapper: A command line before its own, which must end in becoming it (`exec`).
+    """
+
+    def __init__(self, kubeconfig: Path, log: Path, arguments: Sequence[str] = (), wrapper: Sequence[str] = ()) -> None:
+        self.log = log
+        command = [*wrapper, sys.executable, "-m", "flamectl_operator", "run", *WITHOUT_PORTS]
+        self._command = [*command, "--kubeconfig", str(kubeconfig), *arguments]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._seen = 0  # what an earlier process has left in the log
+
+    def __enter__(self) -> Self:
+        """Starts it."""
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stops it."""
+        self.stop()
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The process.
+
+        Raises:
+            RuntimeError: It is not started.
+        """
+        if self._process is None:
+            raise RuntimeError("the operator is not started")
+        return self._process
+
+    def start(self) -> Self:
+        """Starts it and waits until its caches have synced, or until it waits for another to stop leading.
+
+        Raises:
+            RuntimeError: It ended; the text has the end of its log.
+        """
+        self.spawn()
+        self.wait_started()
+        return self
+
+    def spawn(self) -> None:
+        """Starts it and waits for nothing."""
+        self._seen = self._log_size()
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                bound_to_this_process(self._command),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            )
+
+    def wait_started(self) -> None:
+        """Waits until its caches have synced, or until it waits for another to stop leading.
+
+        Raises:
+            RuntimeError: It ended; the text has the end of its log.
+        """
+        wait_until(self._started, "the operator to start", timeout=PATIENCE)
+
+    def address(self, what: str) -> str:
+        """Where it serves `health` or `metrics`, by its log; it was started with `WITH_FREE_PORTS`."""
+        return address_served(self.log, what)
+
+    def stop(self) -> int:
+        """Asks it to stop, and waits for it.
+
+        Returns:
+            Its exit code; 0 for one that was not running.
+        """
+        if self._process is None:
+            return 0
+        process, self._process = self._process, None
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+        try:
+            return process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
+
+    def kill(self) -> None:
+        """Ends it without a chance to do anything more."""
+        process, self._process = self.process, None
+        process.kill()
+        process.wait()
+
+    def _started(self) -> bool:
+        text = self.log.read_bytes()[self._seen :].decode(errors="replace")
+        if self.process.poll() is not None:
+            raise RuntimeError(f"the operator ended with {self.process.returncode}:\n{text[-4000:]}")
+        return any(words in text for words in _STARTED)
+
+    def _log_size(self) -> int:
+        return self.log.stat().st_size if self.log.exists() else 0
