@@ -1,0 +1,60 @@
+{{- /* Generated from config/rbac/operator.yaml by `make generate`. */ -}}
+
+{{- define "flamectl-operator.rules" -}}
+- apiGroups: [flame.xflops.io]
+  resources: [flameclusters]
+  verbs: [list, watch, get]
+- apiGroups: [flame.xflops.io]
+  resources: [flameclusters/status]
+  verbs: [update]
+- apiGroups: [flame.xflops.io]
+  resources: [flameclusters/finalizers]
+  verbs: [update]
+- apiGroups: ['']
+  resources: [pods, configmaps]
+  verbs: [list, watch, get, create, patch, delete]
+- apiGroups: ['']
+  resources: [services]
+  verbs: [list, watch, get, create, patch]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, create, patch]
+- apiGroups: ['']
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}
+
+{{- define "flamectl-operator-election.rules" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [flamectl-operator]
+  verbs: [get, patch]
+{{- end }}
+
+{{- define "flamectl-operator-settings.rules" -}}
+- apiGroups: ['']
+  resources: [configmaps]
+  verbs: [create]
+- apiGroups: ['']
+  resources: [configmaps]
+  resourceNames: [flamectl-operator-config]
+  verbs: [get]
+- apiGroups: ['']
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}
+
+{{- define "flamectl-operator-edit.rules" -}}
+- apiGroups: [flame.xflops.io]
+  resources: [flameclusters, flameclusters/scale]
+  verbs: [get, list, watch, create, update, patch, delete]
+{{- end }}
+
+{{- define "flamectl-operator-view.rules" -}}
+- apiGroups: [flame.xflops.io]
+  resources: [flameclusters, flameclusters/status]
+  verbs: [get, list, watch]
+{{- end }}
