@@ -1,0 +1,51 @@
+"""The policies of `config/admission` on a control plane."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from tests.e2e.world import Object, World, flame_cluster
+from tools.controlplane.waiting import wait_until
+from tools.installation import ROOT
+
+if TYPE_CHECKING:
+    from tools.controlplane import Plane
+
+ADMISSION = ROOT / "config" / "admission"
+PROTECTION = "flame.xflops.io/deletion-protection"
+
+
+def protected(name: str = "my-flame", *, replicas: int = 1) -> Object:
+    """The manifest of a FlameCluster that is protected."""
+    manifest = flame_cluster(name, replicas=replicas)
+    manifest["metadata"]["annotations"] = {PROTECTION: "true"}
+    return manifest
+
+
+def put_in_force(plane: Plane) -> None:
+    """Applies the policies and waits until the API server heeds them, which takes it a moment.
+
+    Args:
+        plane: Where to; the CRD must be there.
+    """
+    plane.kubectl("apply", "--server-side", "-k", str(ADMISSION))
+    world = World(plane, f"admission-{uuid.uuid4().hex[:10]}")
+    plane.create_namespace(world.namespace, {"pod-security.kubernetes.io/enforce": "restricted"})
+    world.apply(protected())
+    wait_until(lambda: "is protected" in refusal(world, "delete", "flc/my-flame"), "deletions to be refused")
+    wait_until(
+        lambda: "is protected" in refusal(world, "scale", "flc/my-flame", "--replicas=0"), "scaling to be refused"
+    )
+    wait_until(lambda: "Warning" in refusal(world, "label", "flc/my-flame", "a=b"), "warnings")
+    plane.kubectl("delete", "namespace", world.namespace, "--wait=false")
+
+
+def refusal(world: World, *arguments: str) -> str:
+    """What kubectl complains of when it rehearses a change; empty when all would be well."""
+    return complaints(world.plane, "--namespace", world.namespace, *arguments)
+
+
+def complaints(plane: Plane, *arguments: str) -> str:
+    """Likewise, for what is in no namespace."""
+    return plane.kubectl(*arguments, "--dry-run=server", check=False).stderr

@@ -1,0 +1,67 @@
+"""What all end-to-end tests share: the control plane, a namespace each, and an operator that may work in that namespace alone."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.admission import put_in_force
+from tests.e2e.world import World, operator_with
+from tools.controlplane import ControlPlane, Plane
+from tools.installation import install
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tools.installation import OperatorProcess
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[Plane]:
+    """The control plane that `tools.controlplane run` has started, or else one for this session."""
+    state_dir = os.environ.get("FLAMECTL_CONTROL_PLANE")
+    if state_dir:
+        yield Plane.attach(state_dir)
+    else:
+        with ControlPlane() as plane:
+            yield plane
+
+
+@pytest.fixture(scope="session")
+def installed(control_plane: Plane) -> Plane:
+    """The control plane with the CRD and the permissions of `config/`; one worker at a time installs them."""
+    with (control_plane.state_dir / "install.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        install(control_plane)
+    return control_plane
+
+
+@pytest.fixture(scope="session")
+def admission(installed: Plane) -> Plane:
+    """The control plane with the policies of `config/admission` in force, for all tests that run on it."""
+    with (installed.state_dir / "admission.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        put_in_force(installed)
+    return installed
+
+
+@pytest.fixture
+def world(installed: Plane) -> Iterator[World]:
+    """A namespace of the test's own."""
+    namespace = f"e2e-{uuid.uuid4().hex[:10]}"
+    installed.create_namespace(namespace)
+    installed.wait_for_service_account(namespace)
+    yield World(installed, namespace)
+    installed.kubectl("delete", "namespace", namespace, "--wait=false")
+
+
+@pytest.fixture
+def operator(world: World, tmp_path: Path) -> Iterator[OperatorProcess]:
+    """An operator for the test's namespace, under the permissions that are shipped; it must stop cleanly in the end."""
+    with operator_with(world, tmp_path) as process:
+        yield process

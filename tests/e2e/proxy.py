@@ -1,0 +1,311 @@
+"""A TCP proxy before the API server that does to connections what networks, load balancers and dying machines do to them.
+
+It sees bytes and no requests, for what goes through it is encrypted. `proxy_http` is the one that understands requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import yaml
+
+from tools.controlplane.ports import LOOPBACK, pick_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from pathlib import Path
+    from random import Random
+    from types import TracebackType
+
+    from tools.controlplane import Plane
+
+T = TypeVar("T")
+
+_CHUNK = 2**16
+#: Seconds that a command to a proxy may take; it waits for nobody.
+_PATIENCE = 20.0
+#: SO_LINGER, on and for zero seconds: closing sends RST in place of FIN.
+_ABORTIVE = struct.pack("ii", 1, 0)
+
+
+def kubeconfig_through(kubeconfig: Path, port: int, folder: Path) -> Path:
+    """Writes a copy of a kubeconfig that leads to another port of this machine, under the name that the server proves."""
+    content = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
+    content["clusters"][0]["cluster"]["server"] = f"https://{LOOPBACK}:{port}"
+    path = folder / f"through-{port}.kubeconfig"
+    path.touch(mode=0o600)
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return path
+
+
+@dataclass(frozen=True)
+class Files:
+    """Credentials in files that others replace while the operator runs, as a kubelet does it in a Pod."""
+
+    token: Path
+    authority: Path
+
+
+def in_files(kubeconfig: Path, plane: Plane) -> Files:
+    """Takes token and certificate authority out of a kubeconfig, into files beside it."""
+    files = Files(kubeconfig.with_name("token"), kubeconfig.with_name("ca.crt"))
+    content = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
+    cluster, user = content["clusters"][0]["cluster"], content["users"][0]["user"]
+    del cluster["certificate-authority-data"]
+    cluster["certificate-authority"] = files.authority.name
+    shutil.copy(plane.state_dir / "pki" / "apiserver.crt", files.authority)
+    files.token.write_text(user.pop("token"), encoding="ascii")
+    user["tokenFile"] = files.token.name
+    kubeconfig.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return files
+
+
+class LoopThread:
+    """An event loop in a thread of its own, so that a proxy goes on while its test waits for something."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name=type(self).__name__, daemon=True)
+
+    def __enter__(self) -> Self:
+        """Begins to serve."""
+        self._thread.start()
+        self._do(self._open())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends with all connections."""
+        self._do(self._close())
+        self._do(self._loop.shutdown_asyncgens())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_PATIENCE)
+
+    async def _open(self) -> None:
+        raise NotImplementedError
+
+    async def _close(self) -> None:
+        raise NotImplementedError
+
+
+class Proxy(LoopThread):
+    """Passes bytes on between clients and a port of this machine, until it is told otherwise.
+
+    Args:
+        target: The port.
+    """
+
+    def __init__(self, target: int) -> None:
+        super().__init__()
+        self._target = target
+        self._server: asyncio.Server | None = None
+        self._links: list[_Link] = []
+        self._frozen = False
+        self._delay = 0.0
+        #: Where it listens. Not a port that somebody's outgoing connection may have taken when it is opened again.
+        self.port = pick_ports().apiserver
+        #: How many connections were made so far.
+        self.accepted = 0
+
+    @property
+    def live(self) -> int:
+        """How many connections there are."""
+        return self._do(self._count())
+
+    def refuse(self) -> None:
+        """Nobody listens any more; connections that there are go on."""
+        self._do(self._close_port())
+
+    def accept(self) -> None:
+        """Undoes `refuse`."""
+        self._do(self._open_port())
+
+    def cut(self, count: int | None = None, *, reset: bool = True, random: Random | None = None) -> int:
+        """Ends connections, frozen ones as well; new ones can be made.
+
+        Args:
+            count: How many at the most; all if not given.
+            reset: Whether their ends are told by RST, as by a machine that knows of no such connection, or by FIN.
+            random: Chooses which ones; the oldest if not given.
+
+        Returns:
+            How many that were.
+        """
+        return self._do(self._cut(count, random, reset=reset))
+
+    def freeze(self, count: int | None = None, *, also_new: bool = False, random: Random | None = None) -> int:
+        """Passes nothing on and tells neither end: half-open connections, as after a machine on the way has died.
+
+        Args:
+            count: How many at the most; all if not given.
+            also_new: Whether connections that are made from now on are accepted and frozen too.
+            random: Chooses which ones; the oldest if not given.
+
+        Returns:
+            How many that were.
+        """
+        return self._do(self._freeze(count, random, also_new=also_new))
+
+    def cut_frozen(self) -> int:
+        """Ends the connections that are frozen; what was held back is lost."""
+        return self._do(self._cut_frozen())
+
+    def thaw(self) -> None:
+        """Passes on what was held back, in either direction, and everything from then on."""
+        self._do(self._thaw())
+
+    def delay(self, seconds: float) -> None:
+        """Passes each piece of data on so much later; 0 ends that."""
+        self._delay = seconds
+
+    def lose_answers(self) -> None:
+        """Lets what clients say get through on the connections that there are, but nothing of what they are told."""
+        self._do(self._lose_answers())
+
+    async def _open(self) -> None:
+        await self._open_port()
+
+    async def _close(self) -> None:
+        await self._close_port()
+        await self._cut(None, None, reset=True)
+
+    async def _open_port(self) -> None:
+        if self._server is None:
+            self._server = await asyncio.start_server(self._connected, LOOPBACK, self.port, backlog=512)
+
+    async def _close_port(self) -> None:
+        # Not wait_closed: from Python 3.12 on it waits for the connections too.
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
+        link = _Link(self, reader, writer)
+        if self._frozen:
+            link.flows.clear()
+        self._links.append(link)
+        try:
+            await link.run(self._target)
+        finally:
+            self._links.remove(link)
+
+    async def pause(self) -> None:
+        """As long as a piece of data is delayed."""
+        if self._delay:
+            await asyncio.sleep(self._delay)
+
+    async def _count(self) -> int:
+        return len(self._links)
+
+    async def _cut(self, count: int | None, random: Random | None, *, reset: bool) -> int:
+        return await self._end(self._chosen(list(self._links), count, random), reset=reset)
+
+    async def _cut_frozen(self) -> int:
+        self._frozen = False
+        return await self._end([link for link in self._links if not link.flows.is_set()], reset=True)
+
+    @staticmethod
+    async def _end(links: list[_Link], *, reset: bool) -> int:
+        for link in links:
+            link.cut(reset=reset)
+        await asyncio.gather(*(link.ended.wait() for link in links))
+        return len(links)
+
+    async def _freeze(self, count: int | None, random: Random | None, *, also_new: bool) -> int:
+        self._frozen = also_new
+        chosen = self._chosen([link for link in self._links if link.flows.is_set()], count, random)
+        for link in chosen:
+            link.flows.clear()
+        return len(chosen)
+
+    async def _thaw(self) -> None:
+        self._frozen = False
+        for link in self._links:
+            link.flows.set()
+
+    async def _lose_answers(self) -> None:
+        for link in self._links:
+            link.answers_get_lost = True
+
+    @staticmethod
+    def _chosen(links: list[_Link], count: int | None, random: Random | None) -> list[_Link]:
+        if count is None or count >= len(links):
+            return links
+        return links[:count] if random is None else random.sample(links, count)
+
+
+class _Link:
+    """A connection of a client, and the one to the server that belongs to it."""
+
+    def __init__(self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._proxy = proxy
+        self._reader = reader
+        self._writers = [writer]
+        self._work: asyncio.Task[None] | None = None
+        self.flows = asyncio.Event()
+        self.flows.set()
+        self.answers_get_lost = False
+        self.ended = asyncio.Event()
+
+    async def run(self, target: int) -> None:
+        """Passes bytes on until one end hangs up, or the link is cut."""
+        self._work = asyncio.create_task(self._pass_on(target))
+        try:
+            with suppress(asyncio.CancelledError):
+                await self._work
+        finally:
+            for writer in self._writers:
+                writer.close()
+            self.ended.set()
+
+    def cut(self, *, reset: bool) -> None:
+        """Ends it at once."""
+        for writer in self._writers:
+            if reset:
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORTIVE)
+                writer.transport.abort()
+            else:
+                writer.close()
+        if self._work is None:
+            self.ended.set()
+        else:
+            self._work.cancel()
+
+    async def _pass_on(self, target: int) -> None:
+        await self.flows.wait()
+        # What a hanging server or a server that is gone does to connections, it does to the clients'.
+        with suppress(OSError):
+            reader, writer = await asyncio.open_connection(LOOPBACK, target)
+            self._writers.append(writer)
+            there = asyncio.create_task(self._pump(self._reader, writer, answers=False))
+            back = asyncio.create_task(self._pump(reader, self._writers[0], answers=True))
+            try:
+                await asyncio.wait({there, back}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for pump in (there, back):
+                    pump.cancel()
+                await asyncio.gather(there, back, return_exceptions=True)
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool) -> None:
+        while True:
+            chunk = await reader.read(_CHUNK)
+            await self._proxy.pause()
+            await self.flows.wait()
+            if not chunk:
+                return
+            if not (answers and self.answers_get_lost):
+                writer.write(chunk)
+                await writer.drain()

@@ -1,0 +1,163 @@
+"""A proxy before the API server that ends TLS, so that it can tell requests apart and do something to one of them.
+
+It shows the certificate of the API server, or another one, and hands on who the client says it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import aiohttp
+from aiohttp import web
+from yarl import URL
+
+from tests.e2e.proxy import LoopThread
+from tools.controlplane.ports import LOOPBACK, pick_ports
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tools.controlplane import Plane
+
+#: Headers that concern one connection only.
+_OF_A_CONNECTION = frozenset({"connection", "content-length", "host", "keep-alive", "transfer-encoding"})
+
+
+@dataclass
+class _Rule:
+    """What happens to some requests.
+
+    Args:
+        requests: A regular expression that they match: method, space, path with query.
+        times: To how many of them it happens; None for all.
+        lost: Whether their answers are lost: they are carried out, and the connection is cut.
+        late: Seconds that their answers are kept back.
+        hits: How many there were.
+    """
+
+    requests: re.Pattern[str]
+    times: int | None
+    lost: bool = False
+    late: float = 0.0
+    hits: int = field(default=0, init=False)
+
+    def takes(self, request: str) -> bool:
+        """Whether it concerns a request; if so, that counts."""
+        if self.requests.search(request) is None or self.hits == self.times:
+            return False
+        self.hits += 1
+        return True
+
+
+class HttpProxy(LoopThread):
+    """Passes requests on to an API server.
+
+    Args:
+        plane: Whose API server.
+    """
+
+    def __init__(self, plane: Plane) -> None:
+        super().__init__()
+        self._plane = plane
+        self._rules: list[_Rule] = []
+        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        #: Where it listens.
+        self.port = pick_ports().apiserver
+        self.show("apiserver")
+
+    def lose_answers(self, requests: str, *, times: int | None = None) -> _Rule:
+        """Lets requests get through, but not what they are answered.
+
+        Args:
+            requests: A regular expression on method, space, path with query.
+            times: To how many of them it happens; all if not given.
+
+        Returns:
+            Has the number of `hits`.
+        """
+        return self._add(_Rule(re.compile(requests), times, lost=True))
+
+    def delay_answers(self, requests: str, seconds: float, *, times: int | None = None) -> _Rule:
+        """Keeps answers back for a while; see `lose_answers`."""
+        return self._add(_Rule(re.compile(requests), times, late=seconds))
+
+    def heal(self) -> None:
+        """From now on all is passed on as it is."""
+        self._rules.clear()
+
+    def show(self, name: str) -> Path:
+        """Shows another certificate on new connections: that of a component of the control plane.
+
+        Each component that serves TLS has made its own, signed by an authority of its own.
+
+        Returns:
+            The file of that authority's certificate.
+        """
+        pki = self._plane.state_dir / "pki"
+        self._tls.load_cert_chain(pki / f"{name}.crt", pki / f"{name}.key")
+        return pki / f"{name}.crt"
+
+    def cut(self) -> None:
+        """Ends all connections."""
+        self._do(self._cut())
+
+    def _add(self, rule: _Rule) -> _Rule:
+        self._rules.append(rule)
+        return rule
+
+    async def _open(self) -> None:
+        # Built before anybody could show another certificate; what the API server shows never changes.
+        context = ssl.create_default_context(cafile=str(self._plane.state_dir / "pki" / "apiserver.crt"))
+        connector = aiohttp.TCPConnector(limit=0, ssl=context)
+        self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
+        self._connections: set[asyncio.BaseTransport] = set()
+        application = web.Application(client_max_size=2**26)
+        application.router.add_route("*", "/{path:.*}", self._pass_on)
+        self._runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, LOOPBACK, self.port, ssl_context=self._tls).start()
+
+    async def _close(self) -> None:
+        await self._cut()
+        await self._runner.cleanup()
+        await self._session.close()
+
+    async def _cut(self) -> None:
+        for transport in list(self._connections):
+            if isinstance(transport, asyncio.WriteTransport):
+                transport.abort()
+        self._connections.clear()
+
+    async def _pass_on(self, request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        self._connections.add(request.transport)
+        said = f"{request.method} {request.raw_path}"
+        rule = next((rule for rule in self._rules if rule.takes(said)), None)
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in _OF_A_CONNECTION}
+        url = URL(f"{self._plane.server}{request.raw_path}", encoded=True)
+        body = await request.read()
+        async with self._session.request(
+            request.method, url, headers=headers, data=body or None, timeout=aiohttp.ClientTimeout(total=None)
+        ) as answer:
+            if rule is not None and rule.lost:
+                await answer.read()
+                request.transport.abort()
+                return web.Response()
+            if rule is not None:
+                await asyncio.sleep(rule.late)
+            return await self._answer(request, answer)
+
+    async def _answer(self, request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+        headers = {name: value for name, value in answer.headers.items() if name.lower() not in _OF_A_CONNECTION}
+        response = web.StreamResponse(status=answer.status, headers=headers)
+        with suppress(ConnectionError):  # the client has hung up
+            await response.prepare(request)
+            async for chunk in answer.content.iter_any():
+                await response.write(chunk)
+            await response.write_eof()
+        return response

@@ -1,0 +1,348 @@
+"""The policies of config/admission, each rule of them: what is refused, with which words, and what is not."""
+
+from __future__ import annotations
+
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.e2e.admission import ADMISSION, PROTECTION, complaints, protected, put_in_force, refusal
+from tests.e2e.world import World, flame_cluster
+from tools.controlplane import ControlPlane
+from tools.controlplane.errors import KubectlError
+from tools.installation import CRD, CRD_NAME, wait_for_crd
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tools.controlplane import Plane
+
+pytestmark = pytest.mark.usefixtures("admission")
+
+ADVICE = f"take off its annotation {PROTECTION} first"
+NOT_DELETED = "is protected and cannot be deleted: " + ADVICE
+NOT_SUSPENDED = "is protected and cannot be suspended: " + ADVICE
+NOT_EMPTIED = "is protected and cannot be scaled to zero: " + ADVICE
+
+#: What a user who is not an administrator is called; RoleBindings of tests name them.
+ALICE = "--as=alice"
+
+
+@pytest.fixture
+def doomed(admission: Plane) -> Iterator[World]:
+    """A namespace that is given up in the end, whatever is protected in it."""
+    world = World(admission, f"e2e-{uuid.uuid4().hex[:10]}")
+    yield world
+    world.plane.kubectl("delete", "namespace", world.namespace, "--wait=false", "--ignore-not-found")
+
+
+def change(**spec: object) -> tuple[str, ...]:
+    return ("patch", "flc/my-flame", "--type=merge", "-p", yaml.safe_dump({"spec": spec}))
+
+
+def wait_until_scaling_is_refused(world: World) -> None:
+    """The API server judges the scale subresource by its own cache of FlameClusters, which lags by a moment."""
+    world.wait("scaling to be refused", lambda: NOT_EMPTIED in refusal(world, "scale", "flc/my-flame", "--replicas=0"))
+
+
+def test_the_api_server_finds_no_fault_with_the_expressions(admission: Plane) -> None:
+    names = {
+        each["metadata"]["name"]
+        for file in ADMISSION.glob("*.yaml")
+        for each in yaml.safe_load_all(file.read_text(encoding="utf-8"))
+        if each["kind"] == "ValidatingAdmissionPolicy"
+    }
+    World(admission, "default").wait("the expressions to be checked", partial(all_are_checked, admission, names))
+    for name in names:
+        assert checked(admission, name) == {}
+
+
+def all_are_checked(plane: Plane, names: set[str]) -> bool:
+    return all(checked(plane, name) is not None for name in names)
+
+
+def checked(plane: Plane, policy: str) -> dict[str, object] | None:
+    """The warnings of the API server's type checker; None as long as it has not looked."""
+    found = yaml.safe_load(plane.kubectl("get", "validatingadmissionpolicy", policy, "-o", "yaml").stdout)
+    if found.get("status", {}).get("observedGeneration") != found["metadata"]["generation"]:
+        return None
+    warnings: dict[str, object] = found["status"]["typeChecking"]
+    return warnings
+
+
+# --- protected from deletion ----------------------------------------------------------------------------------------------
+
+
+def test_a_protected_cluster_is_deleted_only_after_the_annotation_is_taken_off(world: World) -> None:
+    world.apply(protected())
+    with pytest.raises(KubectlError, match=NOT_DELETED) as refused:
+        world.kubectl("delete", "flc/my-flame")
+    assert f"FlameCluster {world.namespace}/my-flame is protected" in str(refused.value)
+    assert world.get("flamecluster", "my-flame") is not None
+
+    world.annotate("flamecluster", "my-flame", f"{PROTECTION}-")
+    world.kubectl("delete", "flc/my-flame")
+    assert world.get("flamecluster", "my-flame") is None
+
+
+@pytest.mark.parametrize("cascade", ["background", "foreground", "orphan"])
+def test_no_way_of_deleting_gets_around_the_protection(world: World, cascade: str) -> None:
+    world.apply(protected())
+    with pytest.raises(KubectlError, match=NOT_DELETED):
+        world.kubectl("delete", "flc/my-flame", f"--cascade={cascade}", "--grace-period=0", "--force")
+    found = world.get("flamecluster", "my-flame")
+    assert found is not None
+    assert "deletionTimestamp" not in found["metadata"]
+
+
+def test_deleting_all_of_a_namespace_at_once_leaves_the_protected_ones(world: World) -> None:
+    world.apply(flame_cluster("another"), protected())
+    path = f"/apis/flame.xflops.io/v1alpha1/namespaces/{world.namespace}/flameclusters"
+    with pytest.raises(KubectlError, match=NOT_DELETED) as refused:
+        world.plane.kubectl("delete", "--raw", path)
+    assert f"FlameCluster {world.namespace}/my-flame is protected" in str(refused.value)
+    assert world.get("flamecluster", "my-flame") is not None
+
+
+def test_an_owner_that_goes_does_not_take_a_protected_cluster_along(world: World) -> None:
+    world.kubectl("create", "configmap", "owner")
+    owner = world.get("configmap", "owner")
+    assert owner is not None
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+    for manifest in (protected(), flame_cluster("another")):
+        manifest["metadata"]["ownerReferences"] = [reference]
+        world.apply(manifest)
+    world.kubectl("delete", "configmap", "owner")
+    world.wait("the other one to be collected", lambda: world.get("flamecluster", "another") is None)
+    assert world.get("flamecluster", "my-flame") is not None
+
+
+def test_deleting_the_namespace_takes_a_protected_cluster_along(doomed: World) -> None:
+    world = doomed
+    world.plane.create_namespace(world.namespace)
+    world.apply(protected())
+    assert NOT_DELETED in refusal(world, "delete", "flc/my-flame")
+    world.plane.kubectl("delete", "namespace", world.namespace, "--timeout=90s")
+    assert world.get("flamecluster", "my-flame") is None
+
+
+def test_the_crd_is_protected_by_the_same_annotation(admission: Plane) -> None:
+    # Nothing but rehearsals: the other tests need it.
+    delete = ("delete", "crd", CRD_NAME)
+    annotate = ("annotate", "--overwrite", "crd", CRD_NAME)
+    assert complaints(admission, *delete) == ""
+    admission.kubectl(*annotate, f"{PROTECTION}=true")
+    try:
+        assert "would delete every FlameCluster, and it is protected: " + ADVICE in complaints(admission, *delete)
+    finally:
+        admission.kubectl(*annotate, f"{PROTECTION}-")
+    assert complaints(admission, *delete) == ""
+
+
+# --- protected from being stopped -----------------------------------------------------------------------------------------
+
+
+def test_a_protected_cluster_cannot_be_suspended(world: World) -> None:
+    world.apply(protected())
+    with pytest.raises(KubectlError, match=NOT_SUSPENDED):
+        world.kubectl(*change(suspend=True))
+    world.annotate("flamecluster", "my-flame", f"{PROTECTION}=false")
+    world.kubectl(*change(suspend=True))
+
+
+def test_a_protected_cluster_cannot_be_scaled_to_zero_by_editing_it(world: World) -> None:
+    world.apply(protected(replicas=3))
+    with pytest.raises(KubectlError, match=NOT_EMPTIED):
+        world.kubectl(*change(executorManager={"replicas": 0}))
+    with pytest.raises(KubectlError, match=NOT_EMPTIED):
+        world.apply(protected(replicas=0))
+    world.kubectl(*change(executorManager={"replicas": 1}))
+    # Left out it is 1.
+    world.kubectl(*change(executorManager={"replicas": None}))
+
+
+def test_a_protected_cluster_cannot_be_scaled_to_zero_by_the_scale_subresource(world: World) -> None:
+    world.apply(protected(replicas=3), flame_cluster("another"))
+    wait_until_scaling_is_refused(world)
+    with pytest.raises(KubectlError, match=NOT_EMPTIED):
+        world.kubectl("scale", "flc/my-flame", "--replicas=0")
+    patch = ("--subresource=scale", "--type=merge", "-p", yaml.safe_dump({"spec": {"replicas": 0}}))
+    with pytest.raises(KubectlError, match=NOT_EMPTIED):
+        world.kubectl("patch", "flc/my-flame", *patch)
+
+    world.kubectl("scale", "flc/my-flame", "--replicas=1")
+    world.kubectl("scale", "flc/another", "--replicas=0")
+    found = {
+        each["metadata"]["name"]: each["spec"]["executorManager"]["replicas"] for each in world.all("flamecluster")
+    }
+    assert found == {"another": 0, "my-flame": 1}
+
+
+def test_without_the_annotation_the_scale_subresource_scales_to_zero_again(world: World) -> None:
+    world.apply(protected())
+    wait_until_scaling_is_refused(world)
+    world.annotate("flamecluster", "my-flame", f"{PROTECTION}-")
+    scaled = ("scale", "flc/my-flame", "--replicas=0")
+    world.wait("scaling to be allowed", lambda: refusal(world, *scaled) == "")
+    world.kubectl(*scaled)
+
+
+def test_one_request_may_take_the_annotation_off_and_stop_the_cluster(world: World) -> None:
+    world.apply(protected())
+    world.patch(
+        "flamecluster",
+        "my-flame",
+        {
+            "metadata": {"annotations": {PROTECTION: None}},
+            "spec": {"suspend": True, "executorManager": {"replicas": 0}},
+        },
+    )
+
+
+def test_a_cluster_that_is_stopped_can_be_protected_edited_and_started(world: World) -> None:
+    manifest = flame_cluster(replicas=0, suspend=True)
+    world.apply(manifest)
+    world.annotate("flamecluster", "my-flame", f"{PROTECTION}=true")
+    world.kubectl(*change(sessionManager={"policy": "fifo"}))
+    assert refusal(world, "scale", "flc/my-flame", "--replicas=0") == ""
+    world.kubectl(*change(suspend=False, executorManager={"replicas": 2}))
+    with pytest.raises(KubectlError, match=NOT_SUSPENDED):
+        world.kubectl(*change(suspend=True))
+
+
+def test_a_protected_cluster_can_be_created_stopped(world: World) -> None:
+    manifest = protected(replicas=0)
+    manifest["spec"] = flame_cluster(replicas=0, suspend=True)["spec"]
+    world.apply(manifest)
+
+
+def test_everything_else_about_a_protected_cluster_can_be_changed(world: World) -> None:
+    world.apply(protected())
+    world.kubectl(*change(paused=True, sessionManager={"image": "another"}, configOverrides={"pprof": {"port": 1}}))
+    world.kubectl("label", "flc/my-flame", "team=research")
+    world.patch("flamecluster", "my-flame", {"status": {"state": "Running"}}, subresource="status")
+
+
+@pytest.mark.parametrize("value", ["True", "yes", "tru", "1"])
+def test_a_slip_of_the_pen_does_not_pass_for_no_protection(world: World, value: str) -> None:
+    words = f'the annotation {PROTECTION} must be "true" or "false", not "{value}"'
+    manifest = flame_cluster()
+    manifest["metadata"]["annotations"] = {PROTECTION: value}
+    with pytest.raises(KubectlError, match=words):
+        world.apply(manifest)
+    world.apply(flame_cluster())
+    with pytest.raises(KubectlError, match=words):
+        world.annotate("flamecluster", "my-flame", f"{PROTECTION}={value}")
+    world.annotate("flamecluster", "my-flame", f"{PROTECTION}=false")
+
+
+def test_what_was_written_before_the_policies_were_there_can_still_be_changed_and_deleted(tmp_path: Path) -> None:
+    manifest = flame_cluster()
+    manifest["metadata"]["annotations"] = {PROTECTION: "yes"}
+    with ControlPlane(tmp_path, nodes=1) as plane:
+        plane.kubectl("apply", "--server-side", "-k", str(CRD))
+        wait_for_crd(plane)
+        world = World(plane, "default")
+        world.apply(manifest)
+        put_in_force(plane)
+        world.kubectl(*change(executorManager={"replicas": 0}))
+        world.annotate("flamecluster", "my-flame", f"{PROTECTION}-")
+        with pytest.raises(KubectlError, match="must be"):
+            world.annotate("flamecluster", "my-flame", f"{PROTECTION}=yes")
+
+
+# --- who may take the protection off --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def team(world: World) -> World:
+    """A namespace in which alice may edit, and has a protected FlameCluster."""
+    world.kubectl("create", "rolebinding", "alice", "--clusterrole=edit", "--user=alice")
+    world.apply(protected())
+    world.wait("alice's rights", lambda: refusal(world, "label", "flc/my-flame", "a=b", ALICE) == "")
+    return world
+
+
+def restrict(world: World) -> None:
+    label = "flame.xflops.io/deletion-protection-removal=restricted"
+    world.plane.kubectl("label", "namespace", world.namespace, label)
+    unprotect = ("annotate", "flc/my-flame", f"{PROTECTION}-", ALICE)
+    world.wait("the label to count", lambda: 'takes the verb "unprotect"' in refusal(world, *unprotect))
+
+
+def test_whoever_may_edit_may_take_the_protection_off(team: World) -> None:
+    team.kubectl("annotate", "flc/my-flame", f"{PROTECTION}-", ALICE)
+
+
+@pytest.mark.parametrize("how", [f"{PROTECTION}-", f"{PROTECTION}=false"])
+def test_in_a_restricted_namespace_that_takes_a_right_of_its_own(team: World, how: str) -> None:
+    restrict(team)
+    with pytest.raises(KubectlError, match="alice may not take that off"):
+        team.kubectl("annotate", "--overwrite", "flc/my-flame", how, ALICE)
+
+    role = "--clusterrole=flamectl-operator-unprotect"
+    team.kubectl("create", "rolebinding", "alice-unprotects", role, "--user=alice")
+    unprotect = ("annotate", "--overwrite", "flc/my-flame", how, ALICE)
+    team.wait("alice's right", lambda: refusal(team, *unprotect) == "")
+    team.kubectl(*unprotect)
+
+
+def test_in_a_restricted_namespace_everything_else_stays_as_it_was(team: World) -> None:
+    restrict(team)
+    team.kubectl(*change(sessionManager={"policy": "fifo"}), ALICE)
+    team.kubectl("apply", "-f", "-", ALICE, stdin=yaml.safe_dump(flame_cluster("another")))
+    team.kubectl("annotate", "flc/another", f"{PROTECTION}=false", ALICE)
+    team.kubectl("annotate", "flc/another", f"{PROTECTION}-", ALICE)
+    team.kubectl("annotate", "flc/another", f"{PROTECTION}=true", ALICE)
+    with pytest.raises(KubectlError, match=NOT_DELETED):
+        team.kubectl("delete", "flc/my-flame", ALICE)
+
+
+# --- Pod Security ---------------------------------------------------------------------------------------------------------
+
+SESSION_WARNING = (
+    "the session manager's Pod will be refused without spec.sessionManager.podTemplate.spec.securityContext"
+)
+EXECUTOR_WARNING = "the executors' Pods will be refused without spec.executorManager.podTemplate.spec.securityContext"
+
+
+@pytest.fixture
+def strict(doomed: World) -> World:
+    """A namespace that enforces the Pod Security level `restricted`."""
+    doomed.plane.create_namespace(doomed.namespace, {"pod-security.kubernetes.io/enforce": "restricted"})
+    return doomed
+
+
+def warnings_about(world: World, manifest: dict[str, object]) -> str:
+    """What kubectl complains of when it applies a manifest, successfully."""
+    command = ("--namespace", world.namespace, "apply", "-f", "-")
+    return world.plane.kubectl(*command, input=yaml.safe_dump(manifest)).stderr
+
+
+def test_where_pods_must_not_be_root_a_cluster_that_does_not_say_so_is_taken_with_a_warning(strict: World) -> None:
+    said = warnings_about(strict, flame_cluster())
+    assert SESSION_WARNING in said
+    assert EXECUTOR_WARNING in said
+    assert strict.get("flamecluster", "my-flame") is not None
+
+
+def test_one_that_says_so_is_taken_without_a_word(strict: World) -> None:
+    of_the_pod = {"spec": {"securityContext": {"runAsNonRoot": True, "runAsUser": 1000}}}
+    container = {"name": "executor-manager", "securityContext": {"runAsNonRoot": True}}
+    manifest = flame_cluster(
+        sessionManager={"podTemplate": of_the_pod},
+        executorManager={"podTemplate": {"spec": {"containers": [container]}}},
+    )
+    assert warnings_about(strict, manifest) == ""
+    manifest["spec"]["executorManager"]["podTemplate"] = {"metadata": {"labels": {"a": "b"}}}
+    said = warnings_about(strict, manifest)
+    assert SESSION_WARNING not in said
+    assert EXECUTOR_WARNING in said
+
+
+def test_elsewhere_there_is_no_warning(world: World) -> None:
+    assert warnings_about(world, flame_cluster()) == ""

@@ -1,0 +1,272 @@
+"""The Helm chart, rendered and installed by Helm: the same objects as config/ makes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from flamectl_operator.settings import OperatorConfig
+from tests.e2e.kubelet import PodProcess
+from tests.e2e.test_installation import assert_ends_well, assert_well, overlay, pods_of, restricted
+from tests.e2e.world import World, flame_cluster
+from tools.chart import CHART
+from tools.controlplane import ControlPlane
+from tools.controlplane.errors import ToolchainError
+from tools.helm import ensure_helm
+from tools.installation import CRD_NAME, NAMESPACE, ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tests.image.replay import Image
+    from tools.controlplane import Plane
+
+Object = dict[str, Any]
+
+# The first time Helm is built.
+pytestmark = pytest.mark.timeout(900)
+
+RELEASE = "flamectl-operator"
+#: Labels and annotations that Helm asks for, and that config/ does without.
+LABELS = {f"app.kubernetes.io/{name}" for name in ("name", "instance", "version", "managed-by")} | {"helm.sh/chart"}
+ANNOTATIONS = {"helm.sh/resource-policy"}
+
+
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    """Helm, built if need be."""
+    try:
+        return ensure_helm()
+    except ToolchainError as error:
+        pytest.skip(f"no Helm: {error}")
+
+
+def run(helm: Path, *arguments: str, home: Path, plane: Plane | None = None) -> str:
+    """What Helm prints; it has a home of its own, and a control plane or none."""
+    environment = {"HOME": str(home), "PATH": os.environ.get("PATH", os.defpath)}
+    if plane is not None:
+        environment["KUBECONFIG"] = str(plane.kubeconfig)
+    result = subprocess.run(
+        [str(helm), *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def template(helm: Path, home: Path, values: Mapping[str, Any], namespace: str = NAMESPACE) -> dict[str, Object]:
+    """The objects of the chart, by kind, namespace and name."""
+    file = home / "values.yaml"
+    file.write_text(yaml.safe_dump(dict(values)), encoding="utf-8")
+    text = run(helm, "template", RELEASE, str(CHART), "--namespace", namespace, "--values", str(file), home=home)
+    return by_name(yaml.safe_load_all(text))
+
+
+def by_name(objects: Any) -> dict[str, Object]:
+    found = {}
+    for each in objects:
+        if each is None:
+            continue
+        metadata = each["metadata"]
+        found[f"{each['kind']} {metadata.get('namespace', '')}/{metadata['name']}"] = each
+    return found
+
+
+def bare(objects: Mapping[str, Object]) -> dict[str, Object]:
+    """Without the labels and annotations that are Helm's business."""
+    for each in objects.values():
+        metadata = each["metadata"]
+        for key, ours in (("labels", LABELS), ("annotations", ANNOTATIONS)):
+            rest = {name: value for name, value in metadata.pop(key, {}).items() if name not in ours}
+            metadata |= {key: rest} if rest else {}
+    return dict(objects)
+
+
+def kustomized(plane: Plane, folder: str) -> dict[str, Object]:
+    return bare(by_name(yaml.safe_load_all(plane.kubectl("kustomize", folder).stdout)))
+
+
+# --- rendered -------------------------------------------------------------------------------------------------------------
+
+
+def test_it_makes_what_the_kustomization_makes(helm: Path, control_plane: Plane, tmp_path: Path) -> None:
+    wanted = kustomized(control_plane, str(ROOT / "config" / "default"))
+    del wanted[f"Namespace /{NAMESPACE}"]  # Helm's --create-namespace
+    assert bare(template(helm, tmp_path, {})) == wanted
+
+
+def test_for_one_namespace_it_makes_what_that_kustomization_makes(
+    helm: Path, control_plane: Plane, tmp_path: Path
+) -> None:
+    wanted = kustomized(control_plane, overlay(tmp_path / "overlay", "namespaced", "team-a"))
+    container = wanted["Deployment team-a/flamectl-operator"]["spec"]["template"]["spec"]["containers"][0]
+    assert container.pop("env")[0]["name"] == "POD_NAMESPACE"
+    container["args"] = [each.replace("$(POD_NAMESPACE)", "team-a") for each in container["args"]]
+    values = {"watchNamespaces": ["{{ .Release.Namespace }}"], "crds": {"install": False}}
+    assert bare(template(helm, tmp_path, values, "team-a")) == wanted
+
+
+def test_it_has_the_policies_when_they_are_asked_for(helm: Path, control_plane: Plane, tmp_path: Path) -> None:
+    without = template(helm, tmp_path, {})
+    with_them = template(helm, tmp_path, {"admission": {"enabled": True}})
+    added = {name: each for name, each in with_them.items() if name not in without}
+    assert bare(added) == kustomized(control_plane, str(ROOT / "config" / "admission"))
+
+
+def test_settings_become_the_configmap_that_the_operator_reads(helm: Path, tmp_path: Path) -> None:
+    values = {"config": {"controller": {"workers": 3}, "flame": {"podPolicy": {"secrets": ["a", "b"]}}}}
+    found = template(helm, tmp_path, values)[f"ConfigMap {NAMESPACE}/flamectl-operator-config"]
+    settings = OperatorConfig.model_validate(yaml.safe_load(found["data"]["config.yaml"]), by_alias=True, by_name=False)
+    assert settings.controller.workers == 3
+    assert settings.flame.pod_policy.secrets == ("a", "b")
+
+
+DEPLOYMENT = f"Deployment {NAMESPACE}/flamectl-operator"
+POD = "spec.template.spec"
+SELECTED = [{"key": "gpu", "operator": "Exists"}]
+NEAR: Object = {"podAffinity": {}}
+
+
+@pytest.mark.parametrize(
+    ("values", "path", "expected"),
+    [
+        ({"replicas": 3}, "spec.replicas", 3),
+        ({"image": {"repository": "a/b", "tag": "c"}}, f"{POD}.containers.0.image", "a/b:c"),
+        (
+            {"image": {"digest": f"sha256:{'0' * 64}"}},
+            f"{POD}.containers.0.image",
+            f"flamectl-operator@sha256:{'0' * 64}",
+        ),
+        ({"image": {"pullPolicy": "Always"}}, f"{POD}.containers.0.imagePullPolicy", "Always"),
+        ({"imagePullSecrets": [{"name": "a"}]}, f"{POD}.imagePullSecrets", [{"name": "a"}]),
+        ({"extraArgs": ["--workers=2"]}, f"{POD}.containers.0.args", ["run", "--leader-elect", "--workers=2"]),
+        ({"extraEnv": [{"name": "A", "value": "b"}]}, f"{POD}.containers.0.env", [{"name": "A", "value": "b"}]),
+        ({"watchNamespaces": ["a", "b"]}, f"{POD}.containers.0.args.3", "--namespace=b"),
+        ({"resources": {"limits": {"memory": "1Gi"}}}, f"{POD}.containers.0.resources.limits", {"memory": "1Gi"}),
+        ({"podAnnotations": {"a": "b"}}, "spec.template.metadata.annotations.a", "b"),
+        ({"podLabels": {"a": "b"}}, "spec.template.metadata.labels.a", "b"),
+        ({"nodeSelector": {"a": "b"}}, f"{POD}.nodeSelector", {"a": "b"}),
+        ({"tolerations": SELECTED}, f"{POD}.tolerations", SELECTED),
+        ({"affinity": NEAR}, f"{POD}.affinity", NEAR),
+        ({"priorityClassName": "high"}, f"{POD}.priorityClassName", "high"),
+        ({"serviceAccount": {"name": "another"}}, f"{POD}.serviceAccountName", "another"),
+    ],
+    ids=str,
+)
+def test_each_value_reaches_the_pods(helm: Path, tmp_path: Path, values: Object, path: str, expected: Any) -> None:
+    found: Any = template(helm, tmp_path, values)[DEPLOYMENT]
+    for part in path.split("."):
+        found = found[int(part)] if isinstance(found, list) else found[part]
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "gone"),
+    [
+        ({"serviceAccount": {"create": False}}, ["ServiceAccount"]),
+        ({"rbac": {"create": False}}, ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]),
+        ({"crds": {"install": False}}, ["CustomResourceDefinition"]),
+        ({"metrics": {"service": False}}, ["Service"]),
+        ({"podDisruptionBudget": {"enabled": False}}, ["PodDisruptionBudget"]),
+    ],
+    ids=str,
+)
+def test_parts_can_be_left_out(helm: Path, tmp_path: Path, values: Object, gone: list[str]) -> None:
+    everything = {name.split()[0] for name in template(helm, tmp_path, {})}
+    assert sorted(everything - {name.split()[0] for name in template(helm, tmp_path, values)}) == gone
+
+
+def test_the_roles_for_people_can_be_left_out_alone(helm: Path, tmp_path: Path) -> None:
+    gone = template(helm, tmp_path, {}).keys() - template(helm, tmp_path, {"rbac": {"aggregate": False}}).keys()
+    assert gone == {"ClusterRole /flamectl-operator-edit", "ClusterRole /flamectl-operator-view"}
+
+
+def test_another_service_account_is_bound_everywhere(helm: Path, tmp_path: Path) -> None:
+    found = template(helm, tmp_path, {"serviceAccount": {"name": "another"}, "watchNamespaces": ["a"]})
+    bindings = [each for each in found.values() if each["kind"].endswith("RoleBinding")]
+    assert len(bindings) >= 2
+    for each in bindings:
+        assert each["subjects"] == [{"kind": "ServiceAccount", "name": "another", "namespace": NAMESPACE}]
+
+
+def test_the_crd_is_kept_unless_that_is_not_wanted(helm: Path, tmp_path: Path) -> None:
+    name = f"CustomResourceDefinition /{CRD_NAME}"
+    annotations = template(helm, tmp_path, {})[name]["metadata"]["annotations"]
+    assert annotations == {"helm.sh/resource-policy": "keep"}
+    assert "annotations" not in template(helm, tmp_path, {"crds": {"keep": False}})[name]["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"replica": 2}, "additional properties 'replica' not allowed"),
+        ({"replicas": "two"}, "/replicas': got string, want integer"),
+        ({"config": {"controller": {"worker": 2}}}, "additional properties 'worker' not allowed"),
+        ({"config": {"controller": {"workers": 0}}}, "/config/controller/workers': minimum"),
+        ({"image": {"digest": "abc"}}, "/image/digest': 'abc' does not match pattern"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_meant_is_refused(helm: Path, tmp_path: Path, values: Object, words: str) -> None:
+    with pytest.raises(AssertionError, match=words):
+        template(helm, tmp_path, values)
+
+
+def test_helm_finds_no_fault_with_it(helm: Path, tmp_path: Path) -> None:
+    run(helm, "lint", "--strict", str(CHART), home=tmp_path)
+
+
+# --- installed ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_release_for_a_namespace_is_installed_changed_and_uninstalled(
+    helm: Path, world: World, image: Image, tmp_path: Path
+) -> None:
+    plane = world.plane
+    plane.kubectl("label", "namespace", world.namespace, "pod-security.kubernetes.io/enforce=restricted")
+    values = ["--set-json", f'watchNamespaces=["{world.namespace}"]', "--set", "crds.install=false"]
+    release = [RELEASE, str(CHART), "--namespace", world.namespace, "--wait", "--timeout", "60s", *values]
+    notes = run(helm, "install", *release, home=tmp_path, plane=plane)
+    assert f"serves the namespaces {world.namespace}." in notes
+    with PodProcess(plane, pods_of(plane, world.namespace)[0], image, tmp_path) as process:
+        assert_well(process)
+        world.apply(restricted(replicas=2))
+        world.wait_running(executors=2)
+
+        # The operator has made the ConfigMap by itself, so the release has to take it over.
+        world.wait("the settings", lambda: world.get("configmap", "flamectl-operator-config"))
+        changed = [*release, "--take-ownership", "--set", "config.logging.level=debug"]
+        run(helm, "upgrade", *changed, home=tmp_path, plane=plane)
+        world.wait("the change to be in force", lambda: world.events("ConfigurationChanged"))
+        assert_ends_well(process)
+
+    run(helm, "uninstall", RELEASE, "--namespace", world.namespace, "--wait", home=tmp_path, plane=plane)
+    left = plane.kubectl("get", "deployments,roles,rolebindings,serviceaccounts", "-o", "name", "-n", world.namespace)
+    assert left.stdout.split() == ["serviceaccount/default"]
+    assert world.get("flamecluster", "my-flame") is not None
+
+
+def test_an_installation_changes_over_to_helm_and_goes_without_its_flame_clusters(helm: Path, tmp_path: Path) -> None:
+    release = [RELEASE, "--namespace", NAMESPACE]
+    with ControlPlane(nodes=2) as plane:
+        plane.kubectl("apply", "--server-side", "-k", str(ROOT / "config" / "default"))
+        before = {pod["metadata"]["uid"] for pod in pods_of(plane, NAMESPACE)}
+        World(plane, "default").apply(flame_cluster())
+
+        adopt = ["--take-ownership", "--wait", "--timeout", "60s", "--set", "admission.enabled=true"]
+        run(helm, "install", *release, str(CHART), *adopt, home=tmp_path, plane=plane)
+        assert {pod["metadata"]["uid"] for pod in pods_of(plane, NAMESPACE)} == before, "no Pod was replaced"
+
+        run(helm, "uninstall", *release, "--wait", home=tmp_path, plane=plane)
+        assert World(plane, "default").get("flamecluster", "my-flame") is not None
+        kinds = "crd,clusterroles,clusterrolebindings,validatingadmissionpolicies"
+        left = json.loads(plane.kubectl("get", kinds, "-o", "json").stdout)["items"]
+        assert [each["metadata"]["name"] for each in left if "flame" in each["metadata"]["name"]] == [CRD_NAME]
+
+        run(helm, "install", *release, str(CHART), "--wait", "--timeout", "60s", home=tmp_path, plane=plane)
+        assert len(pods_of(plane, NAMESPACE)) == 2

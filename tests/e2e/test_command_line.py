@@ -1,0 +1,159 @@
+"""Whoever starts the operator is told in one line why it cannot work, and whoever stops it gets a clean end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.e2e.world import PATIENCE, World, flame_cluster
+from tools.installation import WITHOUT_PORTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tools.controlplane import Plane
+    from tools.installation import OperatorProcess
+
+
+def _run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "flamectl_operator", "run", *WITHOUT_PORTS, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+        stdin=subprocess.DEVNULL,
+        env={key: value for key, value in os.environ.items() if not key.startswith("KUBE")},
+    )
+
+
+def _complaint(*arguments: str | Path) -> str:
+    """The one line with which the operator refuses to start."""
+    result = _run(*arguments)
+    assert result.returncode == 1, result.stderr
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1, result.stderr
+    program, _, complaint = lines[0].partition(": ")
+    assert program == "flamectl-operator"
+    return complaint
+
+
+def _edited(plane: Plane, folder: Path, edit: Callable[[dict[str, Any]], object]) -> Path:
+    """The administrator's kubeconfig with a change."""
+    content = yaml.safe_load(plane.kubeconfig.read_text(encoding="utf-8"))
+    edit(content)
+    file = folder / "kubeconfig"
+    file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return file
+
+
+def _cluster(kubeconfig: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = kubeconfig["clusters"][0]["cluster"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "there is no such file"),
+        ("", "is not a kubeconfig"),
+        ("a: [b", "is not YAML"),
+        ("apiVersion: v1\nkind: Config\n", "current-context"),
+    ],
+    ids=["missing", "empty", "not YAML", "without a context"],
+)
+def test_a_kubeconfig_that_cannot_be_used(tmp_path: Path, content: str | None, words: str) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    if content is not None:
+        kubeconfig.write_text(content, encoding="utf-8")
+
+    complaint = _complaint("--kubeconfig", kubeconfig)
+
+    assert str(kubeconfig) in complaint
+    assert words in complaint
+
+
+def test_a_context_that_the_kubeconfig_does_not_have(installed: Plane) -> None:
+    assert "nowhere" in _complaint("--kubeconfig", installed.kubeconfig, "--context", "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "No such file"),
+        ("controller: {wokers: 3}", "controller.wokers"),
+        ("controller: {workers: 0}", "controller.workers"),
+        ("a: [b", "not YAML"),
+    ],
+    ids=["missing", "unknown key", "bad value", "not YAML"],
+)
+def test_settings_that_cannot_be_used(installed: Plane, tmp_path: Path, content: str | None, words: str) -> None:
+    settings = tmp_path / "settings.yaml"
+    if content is not None:
+        settings.write_text(content, encoding="utf-8")
+
+    complaint = _complaint("--kubeconfig", installed.kubeconfig, "--config", settings)
+
+    assert str(settings) in complaint
+    assert words in complaint
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_a_signal_ends_it_cleanly_while_the_api_server_does_not_answer(
+    installed: Plane, tmp_path: Path, number: signal.Signals
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"https://127.0.0.1:{silent.getsockname()[1]}"
+        kubeconfig = _edited(installed, tmp_path, lambda it: _cluster(it).update(server=address))
+        command = [sys.executable, "-m", "flamectl_operator", "run", *WITHOUT_PORTS, "--kubeconfig", str(kubeconfig)]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:
+            connection, _ = silent.accept()
+            process.send_signal(number)
+            code = process.wait(PATIENCE)
+            connection.close()
+
+    assert code == 0
+
+
+def test_an_api_server_that_has_the_settings_is_waited_for_until_a_signal_comes(
+    installed: Plane, tmp_path: Path
+) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # bound but not listening
+        address = f"https://127.0.0.1:{unused.getsockname()[1]}"
+        kubeconfig = _edited(installed, tmp_path, lambda it: _cluster(it).update(server=address))
+        options = ["--kubeconfig", str(kubeconfig), "--config-map", "default/flamectl-operator-config"]
+        command = [sys.executable, "-m", "flamectl_operator", "run", *WITHOUT_PORTS, *options]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if "cannot talk to the API server" in line:
+                    break
+            process.send_signal(signal.SIGTERM)
+            code = process.wait(PATIENCE)
+
+    assert code == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_a_signal_ends_it_cleanly(world: World, operator: OperatorProcess, number: signal.Signals) -> None:
+    world.apply(flame_cluster(replicas=3))
+    world.wait("work to be under way", lambda: world.all("configmap"))
+
+    process = operator.process
+    process.send_signal(number)
+    assert process.wait(PATIENCE) == 0
+    assert '"stopped"' in operator.log.read_text(encoding="utf-8").splitlines()[-1]
+
+    # What it had begun, the next one finishes.
+    operator.start()
+    world.wait_running(executors=3)

@@ -1,0 +1,244 @@
+"""The local control plane is what the other end-to-end tests take it for."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+
+from tools.controlplane import ComponentError, ControlPlane, KubectlError, NotRunningError, Plane
+from tools.controlplane.components import NAMES
+from tools.controlplane.ports import is_free
+from tools.controlplane.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HOLD = "flamectl.test/hold"
+NEVER_READY = "flamectl.test/never-ready"
+
+
+@pytest.fixture
+def namespace(control_plane: Plane) -> Iterator[str]:
+    name = f"test-{uuid4().hex[:8]}"
+    control_plane.create_namespace(name)
+    yield name
+    control_plane.kubectl("delete", "namespace", name, "--wait=false")
+
+
+def pod(name: str, namespace: str, **metadata: Any) -> str:
+    spec = {
+        "initContainers": [{"name": "prepare", "image": "example.com/prepare:1"}],
+        "containers": [{"name": "main", "image": "example.com/main:1"}],
+    }
+    metadata = {"name": name, "namespace": namespace, **metadata}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+
+def get(plane: Plane, namespace: str, kind: str, name: str) -> dict[str, Any] | None:
+    output = plane.kubectl("get", kind, name, f"--namespace={namespace}", "--output=json", "--ignore-not-found").stdout
+    found: dict[str, Any] | None = json.loads(output) if output else None
+    return found
+
+
+def wait_ready(plane: Plane, namespace: str, name: str) -> None:
+    plane.kubectl("wait", "pod", name, f"--namespace={namespace}", "--for=condition=Ready", "--timeout=30s")
+
+
+def test_a_pod_runs_and_its_status_looks_like_that_of_a_kubelet(control_plane: Plane, namespace: str) -> None:
+    control_plane.kubectl("create", "-f", "-", input=pod("one", namespace))
+    wait_ready(control_plane, namespace, "one")
+
+    found = get(control_plane, namespace, "pod", "one")
+    assert found is not None
+    status = found["status"]
+    assert status["phase"] == "Running"
+    assert status["podIP"].startswith("10.")
+    conditions = {condition["type"]: condition for condition in status["conditions"]}
+    assert {"PodScheduled", "Initialized", "ContainersReady", "Ready"} <= conditions.keys()
+    assert all(condition["status"] == "True" for condition in conditions.values())
+    assert all(condition["lastTransitionTime"] for condition in conditions.values())
+
+    (main,) = status["containerStatuses"]
+    assert main["name"] == "main"
+    assert main["image"] == "example.com/main:1"
+    assert main["containerID"].startswith("containerd://")
+    assert main["started"] is True
+    assert main["ready"] is True
+    assert main["restartCount"] == 0
+    assert main["state"]["running"]["startedAt"]
+
+    (prepare,) = status["initContainerStatuses"]
+    assert prepare["name"] == "prepare"
+    assert prepare["state"]["terminated"]["reason"] == "Completed"
+    assert prepare["state"]["terminated"]["exitCode"] == 0
+
+
+@pytest.mark.parametrize("holder", ["annotation", "finalizer"])
+def test_a_held_pod_is_terminating_until_it_is_let_go(control_plane: Plane, namespace: str, holder: str) -> None:
+    held: dict[str, dict[str, Any]] = {
+        "annotation": {"annotations": {HOLD: "yes"}},
+        "finalizer": {"finalizers": ["flamectl.test/finalizer"]},
+    }
+    taken_off = {"annotation": {"annotations": {HOLD: None}}, "finalizer": {"finalizers": None}}
+    control_plane.kubectl("create", "-f", "-", input=pod("one", namespace, **held[holder]))
+    control_plane.kubectl("create", "-f", "-", input=pod("two", namespace))
+    wait_ready(control_plane, namespace, "one")
+    wait_ready(control_plane, namespace, "two")
+
+    control_plane.kubectl("delete", "pod", "one", f"--namespace={namespace}", "--wait=false")
+    # The one that is deleted after it is gone; by then the first would be gone as well.
+    control_plane.kubectl("delete", "pod", "two", f"--namespace={namespace}", "--timeout=30s")
+    found = get(control_plane, namespace, "pod", "one")
+    assert found is not None
+    assert found["metadata"]["deletionTimestamp"]
+
+    patch = json.dumps({"metadata": taken_off[holder]})
+    control_plane.kubectl("patch", "pod", "one", f"--namespace={namespace}", "--type=merge", f"--patch={patch}")
+    wait_until(lambda: get(control_plane, namespace, "pod", "one") is None, "the Pod to be gone")
+
+
+def test_a_pod_that_must_not_become_ready_is_scheduled_and_stays_pending(control_plane: Plane, namespace: str) -> None:
+    control_plane.kubectl("create", "-f", "-", input=pod("stuck", namespace, annotations={NEVER_READY: "yes"}))
+    control_plane.kubectl(
+        "wait", "pod", "stuck", f"--namespace={namespace}", "--for=condition=PodScheduled", "--timeout=30s"
+    )
+    control_plane.kubectl("create", "-f", "-", input=pod("later", namespace))
+    wait_ready(control_plane, namespace, "later")
+    found = get(control_plane, namespace, "pod", "stuck")
+    assert found is not None
+    assert found["status"]["phase"] == "Pending"
+
+    control_plane.kubectl("annotate", "pod", "stuck", f"--namespace={namespace}", f"{NEVER_READY}-")
+    wait_ready(control_plane, namespace, "stuck")
+
+
+def test_a_new_namespace_has_its_default_service_account_at_once(control_plane: Plane, namespace: str) -> None:
+    assert get(control_plane, namespace, "serviceaccount", "default") is not None
+
+
+def test_pod_security_refuses_a_plain_pod_in_a_restricted_namespace(control_plane: Plane) -> None:
+    name = f"restricted-{uuid4().hex[:8]}"
+    control_plane.create_namespace(name, {"pod-security.kubernetes.io/enforce": "restricted"})
+    with pytest.raises(KubectlError, match=r'violates PodSecurity "restricted:latest"'):
+        control_plane.kubectl("create", "-f", "-", input=pod("one", name))
+    control_plane.kubectl("delete", "namespace", name, "--wait=false")
+
+
+def test_what_a_service_account_asks_for_is_in_the_audit_log(control_plane: Plane, namespace: str) -> None:
+    control_plane.kubectl("create", "serviceaccount", "robot", f"--namespace={namespace}")
+    kubeconfig = control_plane.kubeconfig_for_service_account(namespace, "robot", duration=timedelta(minutes=10))
+    refused = control_plane.kubectl(
+        f"--kubeconfig={kubeconfig}", "get", "pods", f"--namespace={namespace}", check=False
+    )
+    assert refused.returncode == 1
+    assert "forbidden" in refused.stderr
+
+    user = f"system:serviceaccount:{namespace}:robot"
+    events = [json.loads(line) for line in control_plane.audit_log.read_text(encoding="utf-8").splitlines()]
+    (event,) = [event for event in events if _user(event) == user and "pods" in event["requestURI"].split("?")[0]]
+    assert event["verb"] == "list"
+    assert event["responseStatus"]["code"] == 403
+    assert not any(_user(event).startswith("system:kube-") for event in events)
+
+
+def _user(event: dict[str, Any]) -> str:
+    """Who asked; a request without valid credentials has no name."""
+    return str(event["user"].get("username", ""))
+
+
+def test_another_process_can_attach(control_plane: Plane, tmp_path: Path) -> None:
+    attached = ControlPlane.attach(control_plane.state_dir)
+    assert attached.server == control_plane.server
+    assert "node-0" in attached.kubectl("get", "nodes", "--output=name").stdout
+    with pytest.raises(NotRunningError):
+        ControlPlane.attach(tmp_path)
+
+
+class TestPlaneOfItsOwn:
+    """What would disturb tests that run at the same time, or ends the control plane."""
+
+    def test_components_can_be_stopped_paused_and_restarted(self, tmp_path: Path) -> None:
+        with ControlPlane(tmp_path, nodes=2) as plane:
+            plane.kubectl("create", "-f", "-", input=pod("one", "default"))
+            wait_ready(plane, "default", "one")
+            other = Plane.attach(tmp_path)
+
+            for component in NAMES:
+                before = other.pid(component)
+                other.restart(component)
+                assert other.pid(component) not in {before, None}
+            # All of them work again; kwok in particular has its Nodes back without waiting for Leases to run out.
+            plane.kubectl("create", "-f", "-", input=pod("two", "default"))
+            wait_ready(plane, "default", "two")
+            assert get(plane, "default", "pod", "one") is not None
+
+            plane.pause("kube-apiserver")
+            hanging = plane.kubectl("get", "--raw=/readyz", "--request-timeout=1s", check=False)
+            assert hanging.returncode != 0
+            plane.resume("kube-apiserver")
+            assert plane.kubectl("get", "--raw=/readyz").stdout == "ok"
+
+            plane.stop_component("kwok")
+            with pytest.raises(ComponentError):
+                plane.pause("kwok")
+            plane.start_component("kwok")
+            with pytest.raises(ComponentError):
+                plane.start_component("kwok")
+
+    def test_nothing_is_left_after_a_stop(self, tmp_path: Path) -> None:
+        plane = ControlPlane(tmp_path, nodes=1).start()
+        pids = [plane.pid(component) for component in NAMES]
+        ports = plane.ports
+        plane.pause("kwok")
+        plane.stop()
+
+        assert not [pid for pid in pids if is_alive(pid)]
+        assert all(is_free(getattr(ports, name)) for name in ports.__dataclass_fields__)
+        with pytest.raises(NotRunningError):
+            Plane.attach(tmp_path)
+
+    @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+    def test_nothing_is_left_after_its_owner_was_ended(self, tmp_path: Path, end: signal.Signals) -> None:
+        command = [sys.executable, "-m", "tools.controlplane", "up", "--nodes=1", f"--state-dir={tmp_path}"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as owner:
+            try:
+                assert owner.stdout is not None
+                assert b"is up" in owner.stdout.readline()
+                plane = Plane.attach(tmp_path)
+                pids = [plane.pid(component) for component in NAMES]
+                assert all(is_alive(pid) for pid in pids)
+            finally:
+                owner.send_signal(end)
+            owner.wait(60)
+        wait_until(lambda: not [pid for pid in pids if is_alive(pid)], "the components to be gone", timeout=5)
+
+    def test_a_command_gets_the_control_plane_and_its_exit_code_is_passed_on(self, tmp_path: Path) -> None:
+        script = 'test "$FLAMECTL_CONTROL_PLANE" = "$1" && test -s "$KUBECONFIG" && exit 7'
+        options = ["--nodes=1", f"--state-dir={tmp_path}"]
+        command = ["sh", "-c", script, "sh", str(tmp_path)]
+        result = subprocess.run(
+            [sys.executable, "-m", "tools.controlplane", "run", *options, "--", *command], check=False
+        )
+        assert result.returncode == 7
+
+    def test_a_second_one_in_the_same_directory_is_refused(self, tmp_path: Path) -> None:
+        with ControlPlane(tmp_path, nodes=1) as plane:
+            with pytest.raises(ComponentError, match="runs in"):
+                ControlPlane(tmp_path).start()
+            assert plane.kubectl("get", "--raw=/readyz").stdout == "ok"
+
+
+def is_alive(pid: int | None) -> bool:
+    """Whether a process runs; one that is dead and not yet reaped does not."""
+    with suppress(FileNotFoundError):
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
+    return False

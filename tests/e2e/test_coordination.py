@@ -1,0 +1,270 @@
+"""Two deployments of the operator that see the same FlameCluster: only one of them at a time deletes Pods."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.e2e.world import (
+    MISHAPS,
+    condition,
+    count_ready,
+    flame_cluster,
+    revision_of,
+    uids,
+)
+from tools.installation import OperatorProcess, allow_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.e2e.world import Recording, Request, World
+
+LOCK = "my-flame-lock"
+#: Of the lock, in seconds: shorter than the default, for it is waited for.
+DURATION = 4
+ROUNDS = 4
+#: One executor may be missing.
+ONE_BY_ONE = {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1}}}
+
+
+@dataclass
+class Deployment:
+    """An operator with a lock identity of its own, and a ServiceAccount, so that the audit log tells who sent what."""
+
+    identity: str
+    account: str
+    operator: OperatorProcess
+    world: World
+
+    def requests(self, resource: str, *verbs: str) -> list[Request]:
+        """Its requests about a resource that the API server carried out."""
+        return [
+            request
+            for request in self.world.operator_requests(self.account)
+            if request.resource == resource and request.verb in verbs and request.code < HTTPStatus.MULTIPLE_CHOICES
+        ]
+
+    @property
+    def deleted(self) -> list[str]:
+        """Names of Pods that it deleted."""
+        return [request.name for request in self.requests("pods", "delete")]
+
+    @property
+    def lease_writes(self) -> int:
+        return len(self.requests("leases", "create", "patch", "update", "delete"))
+
+
+@contextmanager
+def _two(world: World, folder: Path, *, same_settings: bool) -> Iterator[tuple[Deployment, Deployment]]:
+    """Two that see the same namespace; both must stop cleanly."""
+    pair = []
+    for identity, account in (("blue", "flamectl-operator"), ("green", "flamectl-operator-b")):
+        controller = {"lockIdentity": identity, "lockDurationSeconds": DURATION}
+        flame = {} if same_settings else {"initImage": f"{identity}:1"}
+        file = folder / f"{identity}.yaml"
+        file.write_text(yaml.safe_dump({"controller": controller, "flame": flame}), encoding="utf-8")
+        arguments = ["--namespace", world.namespace, "--config", str(file)]
+        process = OperatorProcess(allow_in(world.plane, world.namespace, account), folder / identity, arguments)
+        pair.append(Deployment(identity, account, process, world))
+    for each in pair:
+        each.operator.start()
+    yield pair[0], pair[1]
+    codes = [each.operator.stop() for each in pair]
+    logs = [each.operator.log.read_text(encoding="utf-8") for each in pair]
+    for log in logs:
+        print(*log.splitlines()[-100:], sep="\n")  # noqa: T201 - pytest shows it when the test fails
+    assert codes == [0, 0]
+    for mishap in MISHAPS:
+        assert not [log for log in logs if mishap in log]
+
+
+@pytest.fixture
+def deployments(world: World, tmp_path: Path) -> Iterator[tuple[Deployment, Deployment]]:
+    """Two with the same settings."""
+    with _two(world, tmp_path, same_settings=True) as pair:
+        yield pair
+
+
+def _holder(world: World) -> str:
+    lease = world.get("lease", LOCK)
+    return str(lease["spec"]["holderIdentity"]) if lease is not None else ""
+
+
+def _holders(leases: Recording) -> dict[int, str]:
+    """Who held the lock from which resourceVersion on."""
+    return {
+        revision_of(change.object): change.object["spec"]["holderIdentity"]
+        for change in leases.changes()
+        if change.object["metadata"]["name"] == LOCK
+    }
+
+
+def _deletions(pods: Recording) -> dict[str, int]:
+    """At which resourceVersion each Pod began to go, by name; names are used once."""
+    found: dict[str, int] = {}
+    for change in pods.changes():
+        if change.type == "DELETED" or "deletionTimestamp" in change.object["metadata"]:
+            found.setdefault(change.object["metadata"]["name"], revision_of(change.object))
+    return found
+
+
+def assert_only_holders_deleted(deployments: tuple[Deployment, Deployment], pods: Recording, leases: Recording) -> None:
+    """Each Pod was deleted once, by the one who held the lock at that time."""
+    holders, began = _holders(leases), _deletions(pods)
+    by_whom = {name: each.identity for each in deployments for name in each.deleted}
+    assert [
+        name for name, times in Counter(name for each in deployments for name in each.deleted).items() if times > 1
+    ] == []
+    for name, whom in by_whom.items():
+        if name not in began:
+            continue  # before the recording
+        taken = max(revision for revision in holders if revision < began[name])
+        assert holders[taken] == whom, f"{whom} deleted {name} while {holders[taken] or 'nobody'} held the lock"
+
+
+def test_a_rollout_under_two_operators_keeps_to_its_budget_and_deletes_each_pod_once(
+    world: World, deployments: tuple[Deployment, Deployment]
+) -> None:
+    world.apply(flame_cluster(replicas=6, executorManager=ONE_BY_ONE))
+    world.wait_running(executors=6)
+    world.wait_at_rest()
+    before = uids(world.executors())
+
+    with world.record("pod") as pods, world.record("lease") as leases:
+        world.change(executorManager={"maxExecutors": 20})
+        world.wait_running(executors=6)
+        world.wait("the old ones to be gone", partial(world.has_executors, 6))
+        world.change(executorManager={"maxExecutors": 30})
+        world.wait_running(executors=6)
+        world.wait("the old ones to be gone", partial(world.has_executors, 6))
+        world.wait("the lock to be given back", lambda: _holder(world) == "")
+        assert min(count_ready(state) for state in pods.states()) >= 5
+        assert_only_holders_deleted(deployments, pods, leases)
+
+    assert not set(before.values()) & set(uids(world.executors()).values())
+    lease = world.get("lease", LOCK)
+    assert lease is not None
+    assert [owner["kind"] for owner in lease["metadata"]["ownerReferences"]] == ["FlameCluster"]
+
+
+def test_at_rest_no_lease_is_written_or_read(world: World, deployments: tuple[Deployment, Deployment]) -> None:
+    world.apply(flame_cluster(replicas=3))
+    world.wait_running(executors=3)
+    world.kubectl("scale", "flamecluster/my-flame", "--replicas=1")
+    world.wait_running(executors=1)
+    world.wait("the lock to be given back", lambda: _holder(world) == "")
+    world.wait_at_rest()
+    before = [len(each.requests("leases", "get", "create", "patch")) for each in deployments]
+    assert sum(before) > 0
+
+    world.annotate("flamecluster", "my-flame", "example.com/touched=1")
+    world.annotate("pod", "my-flame-session-manager", "example.com/touched=1")
+    world.wait_at_rest(2 * DURATION)
+
+    assert [len(each.requests("leases", "get", "create", "patch")) for each in deployments] == before
+
+
+def test_the_deny_list_is_honoured_at_once(world: World, deployments: tuple[Deployment, Deployment]) -> None:
+    blue, green = deployments
+    world.apply(flame_cluster(replicas=6))
+    world.wait_running(executors=6)
+    for denied, other, replicas in ((blue, green, 4), (green, blue, 2)):
+        world.wait_at_rest()
+        before, others = denied.deleted, other.deleted
+        world.change(lockOptions={"denyList": [denied.identity]}, executorManager={"replicas": replicas})
+        world.wait_running(executors=replicas)
+        assert denied.deleted == before
+        assert len(other.deleted) >= len(others) + 2
+
+    world.change(lockOptions={"denyList": ["blue", "green"]}, executorManager={"replicas": 1})
+    degraded = world.wait(
+        "Degraded", lambda: (found := condition(world.status(), "Degraded"))["status"] == "True" and found
+    )
+    assert degraded["reason"] == "LockDenied"
+    assert "is on the deny list" in degraded["message"]
+    assert len(world.live_executors()) == 2
+
+    world.change(lockOptions={"denyList": []})
+    world.wait_running(executors=1)
+
+
+def test_without_the_lock_there_is_no_lease(world: World, deployments: tuple[Deployment, Deployment]) -> None:
+    world.apply(flame_cluster(replicas=3, lockOptions={"disabled": True}))
+    world.wait_running(executors=3)
+    world.change(executorManager={"maxExecutors": 20})
+    world.wait_running(executors=3)
+    world.kubectl("scale", "flamecluster/my-flame", "--replicas=1")
+    world.wait_running(executors=1)
+    world.wait_at_rest()
+
+    assert world.get("lease", LOCK) is None
+    assert [each.requests("leases", "get", "create", "patch") for each in deployments] == [[], []]
+
+
+def test_a_holder_that_stands_still_loses_the_lock_and_deletes_nothing_when_it_goes_on(
+    world: World, deployments: tuple[Deployment, Deployment]
+) -> None:
+    world.apply(flame_cluster(replicas=6, executorManager=ONE_BY_ONE))
+    world.wait_running(executors=6)
+    world.wait_at_rest()
+    with world.record("pod") as pods, world.record("lease") as leases:
+        for number in range(ROUNDS):
+            world.change(executorManager={"maxExecutors": 20 + number})
+            name = world.wait("somebody to take the lock", partial(_holder, world))
+            holder = next(each for each in deployments if each.identity == name)
+            holder.operator.process.send_signal(signal.SIGSTOP)
+            world.wait_running(executors=6)
+            holder.operator.process.send_signal(signal.SIGCONT)
+            world.wait("the lock to be given back", lambda: _holder(world) == "")
+        world.wait_at_rest()
+        assert min(count_ready(state) for state in pods.states()) >= 5
+        assert_only_holders_deleted(deployments, pods, leases)
+        assert {"blue", "green"} <= set(_holders(leases).values())
+
+
+def test_an_operator_that_was_killed_goes_on_with_its_own_lock_at_once(
+    world: World, deployments: tuple[Deployment, Deployment]
+) -> None:
+    blue, green = deployments
+    green.operator.kill()
+    world.apply(flame_cluster(replicas=6, executorManager=ONE_BY_ONE))
+    world.wait_running(executors=6)
+    world.change(executorManager={"maxExecutors": 20})
+    world.wait("it to hold the lock", lambda: _holder(world) == "blue")
+    blue.operator.kill()
+    assert _holder(world) == "blue"
+
+    with world.record("lease") as leases:
+        blue.operator.start()
+        world.wait_running(executors=6)
+        world.wait("the lock to be given back", lambda: _holder(world) == "")
+        assert set(_holders(leases).values()) == {"blue", ""}
+
+
+def test_operators_with_other_settings_come_to_rest(world: World, tmp_path: Path) -> None:
+    """To each the executors of the other are outdated, and its status says so: they do not write it over without end."""
+    with _two(world, tmp_path, same_settings=False) as pair:
+        world.apply(flame_cluster(replicas=4))
+        world.wait_running(executors=4)
+        world.wait("a status that is left alone for a while", partial(_left_alone, world, 8.0), timeout=120)
+        written = [len(each.requests("flameclusters/status", "update")) for each in pair]
+
+    assert sum(written) < 60
+
+
+def _left_alone(world: World, seconds: float) -> bool:
+    """Whether the FlameCluster is not written for so long. That can only be seen by waiting."""
+    before = world.resource_versions()
+    time.sleep(seconds)
+    return world.resource_versions() == before

@@ -1,0 +1,106 @@
+"""What a crash of the operator, or a second one of it, must not cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tests.e2e.test_lifecycle import assert_quiet
+from tests.e2e.world import executor_id, flame_cluster, uids
+from tools.installation import OperatorProcess, allow_in
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.e2e.world import Recording, World
+
+
+def assert_no_name_twice(recording: Recording) -> None:
+    """No name was ever given to a second Pod; none was, at any time, there twice."""
+    recording.changes()
+    made = Counter(name for name, _ in set(recording.created()))
+    assert [name for name, times in made.items() if times > 1] == []
+
+
+def so_many(recording: Recording, count: int) -> bool:
+    return len(recording.created()) >= count
+
+
+def test_killed_three_times_while_it_makes_150_executors_the_operator_ends_with_exactly_150(
+    world: World, operator: OperatorProcess
+) -> None:
+    with world.record("pod") as recording:
+        world.apply(flame_cluster(replicas=150))
+        for count in (10, 60, 110):
+            world.wait(f"{count} Pods", partial(so_many, recording, count))
+            operator.kill()
+            operator.start()
+        world.wait_running(executors=150, timeout=180)
+        world.wait("surplus Pods, if any, to be gone", lambda: world.has_executors(150))
+        assert_no_name_twice(recording)
+
+    assert len(world.all("pod")) == 151
+    world.wait_at_rest()
+    assert_quiet(world, 5)
+
+
+def test_ids_are_never_used_again_though_nothing_is_left_and_the_operator_has_crashed(
+    world: World, operator: OperatorProcess
+) -> None:
+    with world.record("pod") as recording:
+        world.apply(flame_cluster(replicas=3))
+        world.wait_running(executors=3)
+        for replicas in (0, 2, 0, 1):
+            world.kubectl("scale", "flamecluster/my-flame", f"--replicas={replicas}")
+            world.wait_running(executors=replicas)
+            world.wait("surplus Pods to be gone", partial(world.has_executors, replicas))
+            operator.kill()
+            operator.start()
+        assert_no_name_twice(recording)
+
+    assert [executor_id(pod) for pod in world.executors()] == [5]
+
+
+def test_killed_in_the_middle_of_a_rollout_the_operator_finishes_it(world: World, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=8))
+    world.wait_running(executors=8)
+    before = uids(world.executors())
+    with world.record("pod") as recording:
+        there = len(recording.created())
+        world.change(executorManager={"maxExecutors": 20})
+        for count in (2, 5):
+            world.wait(f"{count} new executors", partial(so_many, recording, there + count))
+            operator.kill()
+            operator.start()
+        world.wait_running(executors=8)
+        assert_no_name_twice(recording)
+
+    assert not set(before.values()) & set(uids(world.live_executors()).values())
+    world.wait("the old ones to be gone", lambda: world.has_executors(8))
+
+
+def test_two_operators_at_once_end_with_exactly_what_is_wanted_and_one_session_manager(
+    world: World, operator: OperatorProcess, tmp_path: Path
+) -> None:
+    kubeconfig = allow_in(world.plane, world.namespace)
+    second = OperatorProcess(
+        kubeconfig, tmp_path / "second.log", ["--namespace", world.namespace, "--log-level", "debug"]
+    )
+    with second, world.record("pod") as recording:
+        world.apply(flame_cluster(replicas=20))
+        world.wait_running(executors=20)
+        for replicas in (4, 12):
+            world.kubectl("scale", "flamecluster/my-flame", f"--replicas={replicas}")
+            world.wait_running(executors=replicas)
+            world.wait("surplus Pods to be gone", partial(world.has_executors, replicas))
+        world.change(executorManager={"maxExecutors": 20})
+        world.wait_running(executors=12)
+        world.wait("the old ones to be gone", lambda: world.has_executors(12))
+        assert_no_name_twice(recording)
+        managers = {uid for name, uid in recording.created() if name == "my-flame-session-manager"}
+        assert len(managers) == 1
+        world.wait_at_rest()
+        assert_quiet(world, 5)
+
+    assert "Traceback" not in second.log.read_text(encoding="utf-8")

@@ -1,0 +1,418 @@
+"""Failures: Pods that end, hang or never start, and what becomes of the cluster meanwhile."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.e2e.world import (
+    HOLD,
+    NEVER_READY,
+    assert_idle,
+    condition,
+    container_status,
+    executor_id,
+    flame_cluster,
+    is_ready,
+    operator_with,
+    provoke_a_pass,
+    revision_of,
+    uids,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.e2e.world import Object, World
+    from tools.installation import OperatorProcess
+
+MANAGER = "my-flame-session-manager"
+BOUND_TO = "flame.xflops.io/session-manager"
+SIDECAR = {
+    "podTemplate": {"spec": {"containers": [{"name": "log-shipper", "image": "registry.example.com/shipper:1"}]}}
+}
+ENDED = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": "2025-01-01T00:01:00Z"}}
+
+#: A wait between replacements that no test lives to see the end of, in seconds.
+FOREVER = 300
+
+
+def counting(world: World, failures: int) -> Object | None:
+    """The status once it counts so many failures of executors."""
+    status = world.status()
+    return status if status.get("executorManager", {}).get("failures", 0) == failures else None
+
+
+def telling(world: World, *texts: str) -> Object | None:
+    """The status once its message holds these texts."""
+    status = world.status()
+    return status if all(text in status.get("message", "") for text in texts) else None
+
+
+def newest(world: World) -> str:
+    return str(world.executors()[-1]["metadata"]["name"])
+
+
+def beyond(world: World, number: int) -> Object | None:
+    """The executor made after the one with this id, once it is ready."""
+    found = [pod for pod in world.executors() if executor_id(pod) > number and is_ready(pod)]
+    return found[0] if found else None
+
+
+def remade(world: World, uid: str) -> Object | None:
+    """The session manager once it is another one than that, and ready."""
+    pod = world.get("pod", MANAGER)
+    return pod if pod is not None and pod["metadata"]["uid"] != uid and is_ready(pod) else None
+
+
+def fail_twice(world: World) -> Object:
+    """An executor fails, and then what was made in its place: from then on replacements wait."""
+    for failures in (1, 2):
+        last = newest(world)
+        world.patch_status(last, phase="Failed")
+        world.wait(f"{failures} failures to be counted", partial(counting, world, failures))
+        if failures == 1:
+            world.wait("the replacement", partial(beyond, world, int(last.rsplit("-", 1)[1])))
+    return world.status()
+
+
+OVER: dict[str, Object] = {
+    "failed": {"phase": "Failed"},
+    "evicted": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."},
+    "completed": {"phase": "Succeeded"},
+}
+
+
+@pytest.mark.parametrize("how", OVER)
+def test_an_executor_that_is_over_is_replaced_at_once_and_kept_for_a_while_for_its_logs(
+    world: World, tmp_path: Path, how: str
+) -> None:
+    with operator_with(world, tmp_path, terminalPodRetentionSeconds=4):
+        world.apply(flame_cluster(replicas=3))
+        world.wait_running(executors=3)
+        before = uids(world.executors())
+
+        with world.record("pod") as pods, world.record("flamecluster") as clusters:
+            world.patch_status("my-flame-executor-manager-1", **OVER[how])
+            world.wait("a replacement", partial(beyond, world, 2))
+            world.wait(
+                "the old one to be removed", lambda: "my-flame-executor-manager-1" not in uids(world.executors())
+            )
+            world.wait_running(executors=3)
+            told = clusters.first(lambda cluster: "unhealthyPods" in cluster["status"])["status"]
+            replacement = pods.first(lambda pod: pod["metadata"]["name"] == "my-flame-executor-manager-3")
+            removal = pods.first(lambda pod: "deletionTimestamp" in pod["metadata"])
+
+        reason = OVER[how].get("reason", OVER[how]["phase"])
+        assert told["unhealthyPods"][0]["name"] == "my-flame-executor-manager-1"
+        assert told["unhealthyPods"][0]["reason"] == reason
+        assert told["message"].startswith(f"2 of 3 executors ready; my-flame-executor-manager-1: {reason}")
+        assert removal["metadata"]["name"] == "my-flame-executor-manager-1"
+        assert revision_of(replacement) < revision_of(removal)
+        after = uids(world.live_executors())
+        assert after.keys() == {f"my-flame-executor-manager-{number}" for number in (0, 2, 3)}
+        assert after["my-flame-executor-manager-0"] == before["my-flame-executor-manager-0"]
+
+
+def test_an_executor_whose_main_container_ended_is_replaced_though_a_sidecar_lives_on(
+    world: World, tmp_path: Path
+) -> None:
+    with operator_with(world, tmp_path, terminalPodRetentionSeconds=1):
+        world.apply(flame_cluster(replicas=2, executorManager=SIDECAR))
+        world.wait_running(executors=2)
+
+        ended = container_status("executor-manager", ready=False, state=ENDED)
+        world.patch_status("my-flame-executor-manager-0", containerStatuses=[ended, container_status("log-shipper")])
+        world.wait("a replacement", partial(beyond, world, 1))
+        world.wait("the old one to be gone", lambda: world.has_executors(2))
+        world.wait_running(executors=2)
+
+
+def test_replacements_that_keep_failing_wait_longer_and_longer_also_across_a_crash_of_the_operator(
+    world: World, tmp_path: Path
+) -> None:
+    with operator_with(world, tmp_path, backoffBaseSeconds=6, terminalPodRetentionSeconds=2) as operator:
+        world.apply(flame_cluster(replicas=3))
+        world.wait_running(executors=3)
+        status = fail_twice(world)
+        due = status["executorManager"]["nextAttempt"]
+        assert "executors failed 2 times in a row; next attempt at" in telling_message(world)
+
+        operator.kill()
+        operator.start()
+        assert world.status()["executorManager"]["failures"] == 2
+        third = world.wait("the third attempt", partial(beyond, world, 3))
+        assert moment(third["metadata"]["creationTimestamp"]) >= moment(due)
+
+        world.patch_status(newest(world), phase="Failed")
+        status = world.wait("the third failure to be counted", partial(counting, world, 3))
+        wait = moment(status["executorManager"]["nextAttempt"]) - moment(due)
+        assert wait.total_seconds() >= 12, "twice as long as the one before"
+
+
+def telling_message(world: World) -> str:
+    return str(world.wait("the status to say when", partial(telling, world, "next attempt at"))["message"])
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def test_a_new_revision_may_be_the_cure_so_it_is_tried_at_once(world: World, tmp_path: Path) -> None:
+    with operator_with(world, tmp_path, backoffBaseSeconds=FOREVER, terminalPodRetentionSeconds=1):
+        world.apply(flame_cluster(replicas=3))
+        world.wait_running(executors=3)
+        fail_twice(world)
+        world.wait("the failed ones to be removed", lambda: world.has_executors(2))
+
+        world.change(executorManager={"image": "xflops/flame-executor-manager:v0.6.1"})
+        status = world.wait_running(executors=3)
+        assert not status["executorManager"].get("failures")
+        assert not status["executorManager"].get("nextAttempt")
+
+
+def test_while_replacements_wait_and_the_others_have_long_been_ready_the_operator_rests(
+    world: World, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {"backoffBaseSeconds": FOREVER, "terminalPodRetentionSeconds": 1}
+    with operator_with(world, tmp_path, **settings):
+        world.apply(flame_cluster(replicas=3))
+        world.wait_running(executors=3)
+        fail_twice(world)
+        world.wait("the failed ones to be removed", lambda: world.has_executors(2))
+
+    # To the two that are left it is a long time now.
+    with operator_with(world, tmp_path, **settings, stableAfterSeconds=1) as operator:
+        provoke_a_pass(world, operator)
+        assert_idle(operator)
+        assert world.status()["executorManager"]["failures"] == 2
+
+
+def test_failures_are_forgotten_when_executors_have_been_ready_for_a_while(world: World, tmp_path: Path) -> None:
+    with operator_with(world, tmp_path, stableAfterSeconds=5, terminalPodRetentionSeconds=1) as operator:
+        world.apply(flame_cluster(replicas=2))
+        world.wait_running(executors=2)
+        world.patch_status("my-flame-executor-manager-0", phase="Failed")
+        world.wait("the failure to be counted", partial(counting, world, 1))
+        world.wait("the failure to be forgotten", partial(counting, world, 0))
+        world.wait_running(executors=2)
+        assert_idle(operator)
+
+
+def test_a_failure_is_counted_once_though_the_failed_pod_is_kept_longer_than_failures_are_remembered(
+    world: World, tmp_path: Path
+) -> None:
+    with operator_with(world, tmp_path, stableAfterSeconds=3, terminalPodRetentionSeconds=FOREVER) as operator:
+        world.apply(flame_cluster(replicas=2))
+        world.wait_running(executors=2)
+        world.patch_status("my-flame-executor-manager-0", phase="Failed")
+        world.wait("the failure to be counted", partial(counting, world, 1))
+        world.wait("the failure to be forgotten", partial(counting, world, 0))
+        with world.record("flamecluster") as recording:
+            for _ in range(3):
+                provoke_a_pass(world, operator)
+            counts = [cluster["status"]["executorManager"]["failures"] for (cluster,) in recording.states()]
+        assert set(counts) == {0}
+        assert_idle(operator)
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_a_session_manager_that_is_over_is_removed_at_once_and_executors_follow_the_new_one(
+    world: World, operator: OperatorProcess, phase: str
+) -> None:
+    world.apply(flame_cluster(replicas=3))
+    world.wait_running(executors=3)
+    before = uids(world.all("pod"))
+
+    with world.record("pod") as recording:
+        world.patch_status(MANAGER, phase=phase)
+        serving = world.wait("a new session manager", partial(remade, world, before[MANAGER]))
+        world.wait_running(executors=3)
+        ready = recording.first(lambda pod: pod["metadata"]["uid"] == serving["metadata"]["uid"] and is_ready(pod))
+        first_gone = recording.first(
+            lambda pod: pod["metadata"]["name"] != MANAGER and "deletionTimestamp" in pod["metadata"]
+        )
+
+    assert revision_of(ready) < revision_of(first_gone)
+    assert not set(before.values()) & set(uids(world.live_executors()).values())
+    bound = {pod["metadata"]["annotations"][BOUND_TO] for pod in world.live_executors()}
+    assert bound == {f"{serving['metadata']['uid']}.0"}
+
+
+def test_when_the_session_managers_container_restarts_executors_are_replaced_once_it_is_ready(
+    world: World, operator: OperatorProcess
+) -> None:
+    world.apply(flame_cluster(replicas=3))
+    world.wait_running(executors=3)
+    before, manager = uids(world.executors()), world.session_manager()
+    conditions = manager["status"]["conditions"]
+    unready = [each | {"status": "False"} if each["type"] == "Ready" else each for each in conditions]
+
+    restarted = container_status("session-manager", restartCount=1)
+    world.patch_status(MANAGER, containerStatuses=[restarted | {"ready": False}], conditions=unready)
+    world.wait("the status to say so", partial(telling, world, "Session manager is starting"))
+    provoke_a_pass(world, operator)
+    assert uids(world.executors()) == before
+
+    world.patch_status(MANAGER, containerStatuses=[restarted], conditions=conditions)
+    world.wait(
+        "all executors to be others", lambda: not set(before.values()) & set(uids(world.live_executors()).values())
+    )
+    world.wait_running(executors=3)
+    assert world.session_manager()["metadata"]["uid"] == manager["metadata"]["uid"]
+
+
+def test_executors_still_in_their_init_container_stay_when_the_session_manager_is_replaced(
+    world: World, operator: OperatorProcess
+) -> None:
+    template = {"metadata": {"annotations": {NEVER_READY: "true"}}}
+    world.apply(flame_cluster(replicas=3, executorManager={"podTemplate": template}))
+    world.wait("three executors", lambda: len(world.live_executors()) == 3)
+    old = world.wait("the session manager to be ready", partial(remade, world, ""))
+    started, *waiting = (pod["metadata"]["name"] for pod in world.executors())
+    world.annotate("pod", started, f"{NEVER_READY}-")
+    world.wait("one of them to have started", lambda: is_ready(world.executors()[0]))
+    initializing = {"waiting": {"reason": "PodInitializing"}}
+    for name in waiting:
+        world.patch_status(
+            name, containerStatuses=[container_status("executor-manager", ready=False, state=initializing)]
+        )
+    before = uids(world.executors())
+
+    world.delete_without_waiting("pod", MANAGER)
+    new = world.wait("a new session manager", partial(remade, world, old["metadata"]["uid"]))
+    world.wait("the executors to belong to it", lambda: _bound(world) == {f"{new['metadata']['uid']}.0"})
+    world.wait("the one that had started to be gone", lambda: started not in uids(world.executors()))
+    world.wait("another one in its place", lambda: world.has_executors(3))
+
+    after = uids(world.executors())
+    assert {name: after.get(name) for name in waiting} == {name: before[name] for name in waiting}
+    for pod in world.executors():
+        world.annotate("pod", pod["metadata"]["name"], f"{NEVER_READY}-")
+    world.wait_running(executors=3)
+    assert uids(world.executors()) == after
+
+
+def _bound(world: World) -> set[str]:
+    return {pod["metadata"]["annotations"][BOUND_TO] for pod in world.live_executors()}
+
+
+def test_pods_that_find_no_node_are_named_with_the_schedulers_words(world: World, operator: OperatorProcess) -> None:
+    huge = {"resources": {"requests": {"cpu": "5000"}}}
+    world.apply(flame_cluster(replicas=2, executorManager=huge))
+    status = world.wait(
+        "the status to name an executor",
+        partial(
+            telling, world, "0 of 2 executors ready; my-flame-executor-manager-0: Unschedulable: ", "Insufficient cpu"
+        ),
+    )
+    assert status["state"] == "Pending"
+    assert condition(status, "Degraded")["reason"] == "Unschedulable"
+    status = world.wait(
+        "both to be listed", lambda: len(world.status().get("unhealthyPods", ())) == 2 and world.status()
+    )
+    assert [pod["reason"] for pod in status["unhealthyPods"]] == ["Unschedulable", "Unschedulable"]
+
+    world.change(sessionManager=huge, executorManager={"resources": None})
+    status = world.wait("it to name the session manager", partial(telling, world, "Session manager unschedulable: "))
+    assert "Insufficient cpu" in status["message"]
+
+    world.change(sessionManager={"resources": None})
+    world.wait_running(executors=2)
+
+
+def test_an_executor_stuck_terminating_on_a_lost_node_is_replaced_at_once_and_not_counted(
+    world: World, operator: OperatorProcess
+) -> None:
+    world.apply(flame_cluster(replicas=3))
+    world.wait_running(executors=3)
+    stuck = "my-flame-executor-manager-1"
+    world.annotate("pod", stuck, f"{HOLD}=true")
+
+    world.delete_without_waiting("pod", stuck)
+    world.wait("a replacement", partial(beyond, world, 2))
+    world.wait("the status to show its removal", lambda: world.status()["generations"].get("hasPendingRemoval"))
+    world.wait_running(executors=3)
+    assert world.has_executors(4)
+    world.kubectl("scale", "flamecluster/my-flame", "--replicas=2")
+    world.wait_running(executors=2)
+    world.wait("the surplus one to be gone", lambda: world.has_executors(3))
+    assert stuck in uids(world.executors())
+
+    world.annotate("pod", stuck, f"{HOLD}-")
+    world.wait("it to be gone in the end", lambda: world.has_executors(2))
+
+
+def test_a_session_manager_stuck_terminating_is_deleted_by_force_in_the_end_and_made_again(
+    world: World, tmp_path: Path
+) -> None:
+    with operator_with(world, tmp_path, forceDeleteAfterSeconds=3, terminationGracePeriodSeconds=1):
+        world.apply(flame_cluster(replicas=2))
+        world.wait_running(executors=2)
+        before = uids(world.all("pod"))
+        world.annotate("pod", MANAGER, f"{HOLD}=true")
+
+        world.delete_without_waiting("pod", MANAGER)
+        due = moment(world.session_manager()["metadata"]["deletionTimestamp"])
+        world.wait("the status to say what is waited for", partial(telling, world, "Session manager is terminating"))
+        world.wait("a new session manager", partial(remade, world, before[MANAGER]))
+        world.wait_running(executors=2)
+
+        assert not set(before.values()) & set(uids(world.live_executors()).values())
+        (event,) = [each for each in world.events("SessionManagerDeleted") if "by force" in each["message"]]
+        assert (moment(event["firstTimestamp"]) - due).total_seconds() >= 3
+
+
+def test_a_held_executor_does_not_let_the_budget_of_a_rollout_be_overdrawn(
+    world: World, operator: OperatorProcess
+) -> None:
+    world.apply(flame_cluster(replicas=4))
+    world.wait_running(executors=4)
+    stuck = "my-flame-executor-manager-3"
+    world.annotate("pod", stuck, f"{HOLD}=true")
+
+    with world.record("pod") as recording:
+        world.change(executorManager={"maxExecutors": 20})
+        world.wait_running(executors=4)
+        ready = [
+            sum(is_ready(pod) for pod in state if pod["metadata"]["name"] != MANAGER) for state in recording.states()
+        ]
+
+    assert min(ready) == 3
+    assert stuck in uids(world.executors())
+    world.annotate("pod", stuck, f"{HOLD}-")
+    world.wait("it to be gone in the end", lambda: world.has_executors(4))
+
+
+WORDS: dict[str, dict[str, Any]] = {
+    "CrashLoopBackOff": {"message": "back-off 10s restarting failed container"},
+    "CreateContainerConfigError": {"message": 'configmap "my-flame-config" not found'},
+}
+
+
+@pytest.mark.parametrize("reason", WORDS)
+def test_what_the_kubelet_itself_retries_is_shown_and_left_alone(
+    world: World, operator: OperatorProcess, reason: str
+) -> None:
+    world.apply(flame_cluster(replicas=2))
+    world.wait_running(executors=2)
+    before = uids(world.all("pod"))
+    waiting = {"waiting": {"reason": reason} | WORDS[reason]}
+    broken = container_status("executor-manager", ready=False, state=waiting)
+
+    world.patch_status("my-flame-executor-manager-0", containerStatuses=[broken])
+    expected = f"1 of 2 executors ready; my-flame-executor-manager-0: {reason}: {WORDS[reason]['message']}"
+    status = world.wait("the status to say so", partial(telling, world, expected))
+    assert status["state"] == "Running"
+    world.patch_status("my-flame-executor-manager-1", containerStatuses=[broken])
+    world.wait("the state to be Failed", lambda: world.status()["state"] == "Failed")
+    provoke_a_pass(world, operator)
+    assert uids(world.all("pod")) == before
+
+    for name in ("my-flame-executor-manager-0", "my-flame-executor-manager-1"):
+        world.patch_status(name, containerStatuses=[container_status("executor-manager")])
+    world.wait_running(executors=2)
+    assert uids(world.all("pod")) == before

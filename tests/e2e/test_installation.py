@@ -1,0 +1,261 @@
+"""The manifests of config/: the API server takes them, and the processes of their Pods are what they say."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.e2e.kubelet import PodProcess
+from tests.e2e.world import MISHAPS, World, flame_cluster
+from tools.controlplane import ControlPlane
+from tools.controlplane.waiting import wait_until
+from tools.installation import NAMESPACE, ROOT, SERVICE_ACCOUNT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.image.replay import Image
+    from tools.controlplane import Plane
+
+Object = dict[str, Any]
+
+DEPLOYMENT = "deployment/flamectl-operator"
+PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
+#: A user who is no administrator.
+ALICE = "--as=alice"
+
+
+def pods_of(plane: Plane, namespace: str) -> list[Object]:
+    """The Pods of the operator that the API server has taken and the scheduler has placed."""
+    plane.kubectl("rollout", "status", DEPLOYMENT, f"--namespace={namespace}", "--timeout=60s")
+    found = plane._get(f"/api/v1/namespaces/{namespace}/pods")
+    assert found is not None
+    pods: list[Object] = found["items"]
+    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+
+
+def overlay(folder: Path, base: str, namespace: str, **more: Any) -> str:
+    """A kustomization over one of ours, as a user keeps it, for another namespace; its folder."""
+    folder.mkdir()
+    resource = os.path.relpath(ROOT / "config" / base, folder)
+    text = yaml.safe_dump({"namespace": namespace, "resources": [resource], **more})
+    (folder / "kustomization.yaml").write_text(text, encoding="utf-8")
+    return str(folder)
+
+
+def assert_well(process: PodProcess) -> None:
+    for probe in PROBES:
+        process.wait_for(probe)
+    status, metrics = process.get("metrics", "/metrics")
+    assert status == 200
+    assert "# TYPE workqueue_depth gauge" in metrics
+
+
+def assert_ends_well(process: PodProcess) -> None:
+    assert process.terminate() == 0
+    assert not [mishap for mishap in MISHAPS if mishap in process.text()]
+
+
+def leader(plane: Plane, namespace: str, processes: list[PodProcess]) -> PodProcess:
+    """The one that holds the Lease of the election."""
+
+    def leading() -> PodProcess | None:
+        found = plane._get(f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/flamectl-operator")
+        holder = "" if found is None else found["spec"].get("holderIdentity") or ""
+        # The identity begins with the name of the Pod.
+        return next((each for each in processes if holder.startswith(each.name)), None)
+
+    wait_until(leading, "a leader", timeout=60)
+    found = leading()
+    assert found is not None
+    return found
+
+
+# --- the whole cluster ----------------------------------------------------------------------------------------------------
+
+
+def test_the_command_of_the_readme_installs_two_replicas_that_work(image: Image, tmp_path: Path) -> None:
+    command = ("apply", "--server-side", "-k", str(ROOT / "config" / "default"))
+    with ControlPlane(nodes=4) as plane, ExitStack() as running:
+        # A warning of Pod Security would be on the error stream.
+        assert plane.kubectl(*command).stderr == ""
+        pods = pods_of(plane, NAMESPACE)
+        assert len(pods) == 2
+        assert len({pod["spec"]["nodeName"] for pod in pods}) == 2
+        namespace = plane._get(f"/api/v1/namespaces/{NAMESPACE}")
+        assert namespace is not None
+        assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+        budget = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/flamectl-operator"
+        wait_until(lambda: (plane._get(budget) or {})["status"]["disruptionsAllowed"] == 1, "a drain to be allowed")
+
+        processes = [running.enter_context(PodProcess(plane, pod, image, tmp_path)) for pod in pods]
+        for process in processes:
+            assert_well(process)
+        first = leader(plane, NAMESPACE, processes)
+        plane.create_namespace("team-a")
+        world = World(plane, "team-a")
+        world.apply(flame_cluster(replicas=2))
+        world.wait_running(executors=2)
+        assert plane._get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/flamectl-operator-config") is not None
+
+        slices = plane._get(f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices")
+        assert slices is not None
+        (metrics,) = slices["items"]
+        found = {address for endpoint in metrics["endpoints"] for address in endpoint["addresses"]}
+        assert found == {process.address for process in processes}
+        assert [(port["name"], port["port"]) for port in metrics["ports"]] == [("metrics", 8080)]
+
+        # The other one takes over.
+        assert_ends_well(first)
+        (other,) = [each for each in processes if each is not first]
+        assert leader(plane, NAMESPACE, processes) is other
+        world.kubectl("scale", "flc/my-flame", "--replicas=3")
+        world.wait_running(executors=3)
+
+        # Once more changes nothing, and nothing is left over after what docs/install.md says.
+        before = revisions(plane)
+        plane.kubectl(*command)
+        assert revisions(plane) == before
+        plane.kubectl("delete", "flameclusters", "--all", "--all-namespaces")
+        world.wait("the executors to go", lambda: world.all("pod") == [])
+        assert_ends_well(other)
+        plane.kubectl("delete", "-k", str(ROOT / "config" / "default"))
+        assert "flame" not in plane.kubectl("get", "crd,clusterroles,clusterrolebindings,namespaces").stdout
+
+
+def revisions(plane: Plane) -> set[str]:
+    """The generation or the version of what config/default makes."""
+    found = plane.kubectl("get", "-k", str(ROOT / "config" / "default"), "-o", "json")
+    return {
+        f"{item['kind']} {item['metadata']['name']}: "
+        f"{item['metadata'].get('generation', item['metadata']['resourceVersion'])}"
+        for item in json.loads(found.stdout)["items"]
+    }
+
+
+# --- some namespaces ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own(world: World, tmp_path: Path) -> World:
+    """A namespace whose administrator is alice, who has installed an operator for it."""
+    plane = world.plane
+    plane.kubectl("apply", "--server-side", "-k", str(ROOT / "config" / "cluster"))
+    plane.kubectl("label", "namespace", world.namespace, "pod-security.kubernetes.io/enforce=restricted")
+    world.kubectl("create", "rolebinding", "alice", "--clusterrole=admin", "--user=alice")
+    world.wait("alice's rights", lambda: may(world, "update", "flameclusters/status", ALICE))
+    return world
+
+
+def may(world: World, verb: str, resource: str, who: str, group: str = "flame.xflops.io") -> bool:
+    """Whether somebody may do something in a namespace."""
+    name, slash, sub = resource.partition("/")
+    what = [verb, f"{name}.{group}" if group else name, *([f"--subresource={sub}"] if slash else [])]
+    command = ("auth", "can-i", *what, who, f"--namespace={world.namespace}")
+    return world.plane.kubectl(*command, check=False).stdout.strip() == "yes"
+
+
+def restricted(name: str = "my-flame", *, replicas: int = 1) -> Object:
+    template = {"spec": {"securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000}}}
+    both = {"podTemplate": template}
+    return flame_cluster(name, replicas=replicas, sessionManager={**both, "storage": "none"}, executorManager=both)
+
+
+@pytest.mark.parametrize(
+    ("folder", "kinds"),
+    [
+        ("cluster", {"CustomResourceDefinition", "ClusterRole"}),
+        ("served-namespace", {"Role", "RoleBinding"}),
+        ("namespaced", {"ServiceAccount", "Role", "RoleBinding", "Deployment", "Service", "PodDisruptionBudget"}),
+    ],
+)
+def test_each_part_has_what_its_installer_may_make_and_no_more(
+    control_plane: Plane, folder: str, kinds: set[str]
+) -> None:
+    found = rendered(control_plane, str(ROOT / "config" / folder))
+    assert {each["kind"] for each in found} == kinds
+    names = {each["metadata"]["name"] for each in found if each["kind"] in {"ClusterRole", "Role"}}
+    assert (
+        names
+        >= {
+            "cluster": {"flamectl-operator-edit", "flamectl-operator-view", "flamectl-operator-install"},
+            "served-namespace": {SERVICE_ACCOUNT},
+            "namespaced": {SERVICE_ACCOUNT, "flamectl-operator-election"},
+        }[folder]
+    )
+    assert (SERVICE_ACCOUNT in names) == (folder != "cluster")
+
+
+def test_the_administrator_of_a_namespace_installs_an_operator_for_it_that_can_do_nothing_elsewhere(
+    own: World, image: Image, tmp_path: Path
+) -> None:
+    plane = own.plane
+    mine = overlay(tmp_path / "overlay", "namespaced", own.namespace)
+    assert plane.kubectl("apply", "--server-side", "-k", mine, ALICE).stderr == ""
+    pod, _ = pods_of(plane, own.namespace)
+    assert f"--namespace=$({'POD_NAMESPACE'})" in pod["spec"]["containers"][0]["args"]
+    with PodProcess(plane, pod, image, tmp_path) as process:
+        assert_well(process)
+        own.apply(restricted(replicas=2))
+        own.wait_running(executors=2)
+        own.kubectl("delete", "flc/my-flame")
+        assert_ends_well(process)
+
+    account = f"--as=system:serviceaccount:{own.namespace}:{SERVICE_ACCOUNT}"
+    elsewhere = World(plane, "default")
+    (role,) = [
+        each for each in rendered(plane, mine) if each["kind"] == "Role" and each["metadata"]["name"] == SERVICE_ACCOUNT
+    ]
+    for rule in role["rules"]:
+        for resource in rule["resources"]:
+            for verb in rule["verbs"]:
+                assert may(own, verb, resource, account, rule["apiGroups"][0]), (verb, resource)
+                assert not may(elsewhere, verb, resource, account, rule["apiGroups"][0]), (verb, resource)
+
+
+def rendered(plane: Plane, folder: str) -> list[Object]:
+    return list(yaml.safe_load_all(plane.kubectl("kustomize", folder).stdout))
+
+
+def test_an_operator_serves_other_namespaces_that_let_it(own: World, image: Image, tmp_path: Path) -> None:
+    plane = own.plane
+    served, closed = World(plane, f"{own.namespace}-served"), World(plane, f"{own.namespace}-closed")
+    watch = [
+        {"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": f"--namespace={served.namespace}"}
+    ]
+    mine = overlay(
+        tmp_path / "overlay",
+        "namespaced",
+        own.namespace,
+        patches=[{"target": {"kind": "Deployment"}, "patch": yaml.safe_dump(watch)}],
+    )
+    subject = [{"op": "replace", "path": "/subjects/0/namespace", "value": own.namespace}]
+    theirs = overlay(
+        tmp_path / "served",
+        "served-namespace",
+        served.namespace,
+        patches=[{"target": {"kind": "RoleBinding"}, "patch": yaml.safe_dump(subject)}],
+    )
+    for each in (served, closed):
+        plane.create_namespace(each.namespace)
+    try:
+        plane.kubectl("apply", "--server-side", "-k", theirs)
+        plane.kubectl("apply", "--server-side", "-k", mine, ALICE)
+        with PodProcess(plane, pods_of(plane, own.namespace)[0], image, tmp_path) as process:
+            assert_well(process)
+            for each in (own, served, closed):
+                each.apply(restricted())
+            own.wait_running(executors=1)
+            served.wait_running(executors=1)
+            assert closed.status() == {}
+            assert closed.all("pod") == []
+            assert_ends_well(process)
+    finally:
+        for each in (served, closed):
+            plane.kubectl("delete", "namespace", each.namespace, "--wait=false")

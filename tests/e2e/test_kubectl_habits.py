@@ -1,0 +1,230 @@
+"""What people and their tools do with kubectl."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.e2e.world import Object, condition, flame_cluster, provoke_a_pass, uids
+
+if TYPE_CHECKING:
+    from tests.e2e.world import World
+    from tools.installation import OperatorProcess
+
+
+def apply_as(world: World, manager: str, manifest: Object) -> None:
+    world.kubectl("apply", "--server-side", f"--field-manager={manager}", "-f", "-", stdin=yaml.safe_dump(manifest))
+
+
+def partial_spec(**spec: Any) -> Object:
+    return {
+        "apiVersion": "flame.xflops.io/v1alpha1",
+        "kind": "FlameCluster",
+        "metadata": {"name": "my-flame"},
+        "spec": spec,
+    }
+
+
+def without_replicas() -> Object:
+    manifest = flame_cluster()
+    del manifest["spec"]["executorManager"]["replicas"]
+    return manifest
+
+
+def test_several_managers_share_one_cluster_by_server_side_apply_without_fights(
+    world: World, operator: OperatorProcess
+) -> None:
+    manifest = without_replicas()
+    apply_as(world, "platform", manifest)
+    world.wait_running(executors=1)
+    apply_as(world, "team", partial_spec(executorManager={"env": [{"name": "GREETING", "value": "hello"}]}))
+    scale = {"spec": {"replicas": 4}}
+    hpa = ("--subresource=scale", "--type=merge", "--field-manager=hpa", "-p", yaml.safe_dump(scale))
+    world.kubectl("patch", "flamecluster/my-flame", *hpa)
+    world.wait_running(executors=4)
+
+    apply_as(world, "platform", manifest)
+    apply_as(world, "team", partial_spec(executorManager={"env": [{"name": "GREETING", "value": "bonjour"}]}))
+    status = world.wait_running(executors=4)
+
+    assert status["executorManager"]["replicas"] == 4
+    variables = [pod["spec"]["containers"][0]["env"] for pod in world.live_executors()]
+    assert all({"name": "GREETING", "value": "bonjour"} in each for each in variables)
+    found = world.get("flamecluster", "my-flame")
+    assert found is not None
+    ours = [each for each in found["metadata"]["managedFields"] if each.get("subresource") == "status"]
+    assert [list(each["fieldsV1"]) for each in ours] == [["f:status"]], "the operator owns nothing of the spec"
+
+
+def test_the_scale_subresource_serves_autoscalers(world: World, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=2))
+    world.wait_running(executors=2)
+    scale = yaml.safe_load(world.kubectl("get", "flamecluster/my-flame", "--subresource=scale", "-o", "yaml"))
+    assert scale["spec"]["replicas"] == scale["status"]["replicas"] == 2
+    selected = yaml.safe_load(world.kubectl("get", "pods", "-l", scale["status"]["selector"], "-o", "yaml"))
+    assert uids(selected["items"]) == uids(world.executors())
+
+    world.kubectl("scale", "flc/my-flame", "--current-replicas=2", "--replicas=3")
+    world.wait_running(executors=3)
+
+
+def test_applying_the_same_manifest_again_changes_nothing(world: World, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=2))
+    world.wait_running(executors=2)
+    before = world.wait_at_rest()
+    world.apply(flame_cluster(replicas=2))
+    provoke_a_pass(world, operator)
+    after = world.resource_versions()
+    # To provoke the pass it was annotated.
+    del before["flamecluster/my-flame"], after["flamecluster/my-flame"]
+    assert after == before
+
+
+def test_waiting_for_a_condition_waits_for_the_new_generation(world: World, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=2))
+    world.kubectl("wait", "--for=condition=Ready", "flamecluster/my-flame", "--timeout=60s")
+    before = uids(world.all("pod"))
+    world.change(sessionManager={"policy": "fifo"})
+    world.kubectl("wait", "--for=condition=Ready", "flamecluster/my-flame", "--timeout=60s")
+    assert not set(before.values()) & set(uids(world.live_executors()).values())
+    world.kubectl("wait", "--for=jsonpath={.status.state}=Running", "flamecluster/my-flame", "--timeout=60s")
+
+
+def test_describe_tells_the_story_in_order(world: World, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=2))
+    world.wait_running(executors=2)
+    world.wait("the last event to be written", lambda: world.events("Ready"))
+    _, story = world.kubectl("describe", "flamecluster/my-flame").rsplit("Events:", 1)
+    steps = ["ConfigMapCreated", "ServiceCreated", "SessionManagerCreated", "ExecutorsCreated", "Ready"]
+    assert [step for step in steps if step not in story] == []
+    assert sorted(steps, key=story.index) == steps
+    assert 'Created 2 executors, "my-flame-executor-manager-0" to "my-flame-executor-manager-1"' in story
+
+
+def test_get_shows_what_matters_at_a_glance(world: World, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=2))
+    world.wait_running(executors=2)
+    header, row = world.kubectl("get", "flc").splitlines()
+    assert header.split() == ["NAME", "STATE", "SESSION", "EXECUTORS", "DESIRED", "AGE"]
+    assert row.split()[:5] == ["my-flame", "Running", "1", "2", "2"]
+    header, row = world.kubectl("get", "flame", "-o", "wide").splitlines()
+    assert header.split()[6:] == ["CONFIG", "ENDPOINT", "MESSAGE"]
+    assert row.endswith("All components healthy")
+
+
+def test_environment_pull_policy_and_overrides_arrive_where_they_belong(
+    world: World, operator: OperatorProcess
+) -> None:
+    both: Object = {"imagePullPolicy": "Always", "env": [{"name": "RUST_LOG", "value": "debug"}]}
+    overrides = {"cluster": {"limits": {"max_sessions": 7}, "policy": None}, "pprof": {"port": 6060}}
+    # Client-side apply would leave out the null, by which a key is removed.
+    manifest = flame_cluster(replicas=1, sessionManager=both, executorManager=both, configOverrides=overrides)
+    apply_as(world, "platform", manifest)
+    world.wait_running(executors=1)
+
+    for pod in world.all("pod"):
+        (container,) = pod["spec"]["containers"]
+        assert container["imagePullPolicy"] == "Always"
+        assert [each["value"] for each in container["env"] if each["name"] == "RUST_LOG"] == ["debug"]
+        assert container["args"] == ["--config", "/etc/flame/flame-cluster.yaml"]
+        variables = {each["name"]: each.get("value") for each in container["env"]}
+        cache = f"my-flame-object-cache.{world.namespace}.svc.cluster.local:9090"
+        assert variables["OBJECT_CACHE_ADDR"] == cache
+    config = flame_config(world)
+    assert config["cluster"]["limits"] == {"max_executors": 10, "max_sessions": 7}
+    assert config["pprof"] == {"port": 6060}
+    assert "policy" not in config["cluster"]
+
+
+def flame_config(world: World) -> Object:
+    found = world.get("configmap", "my-flame-config")
+    assert found is not None
+    config: Object = yaml.safe_load(found["data"]["flame-cluster.yaml"])
+    return config
+
+
+def test_flame_0_5_gets_its_own_flag_and_its_own_form_of_the_configuration(
+    world: World, operator: OperatorProcess
+) -> None:
+    world.apply(flame_cluster(replicas=1, flameVersion="0.5", sessionManager={"slot": "cpu=2,mem=512m"}))
+    world.wait_running(executors=1)
+    for pod in world.all("pod"):
+        assert pod["spec"]["containers"][0]["args"] == ["--flame-conf", "/etc/flame/flame-cluster.yaml"]
+    assert flame_config(world) == {
+        "name": "my-flame",
+        "endpoint": "http://my-flame-session-manager:8080",
+        "slot": "cpu=2,mem=512m",
+        "policy": "priority",
+        "storage": "sqlite://flame.db",
+    }
+
+
+def test_a_pod_template_adds_to_the_pods_what_it_says(world: World, operator: OperatorProcess) -> None:
+    toleration = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+    template = {
+        "metadata": {"labels": {"team": "research"}, "annotations": {"example.com/cost-center": "42"}},
+        "spec": {
+            "nodeSelector": {"kubernetes.io/os": "linux"},
+            "tolerations": [toleration],
+            "containers": [
+                {"name": "log-shipper", "image": "registry.example.com/shipper:1"},
+                {"name": "executor-manager", "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]},
+            ],
+            "volumes": [{"name": "scratch", "emptyDir": {}}],
+        },
+    }
+    world.apply(flame_cluster(replicas=1, executorManager={"podTemplate": template}))
+    world.wait_running(executors=1)
+
+    (pod,) = world.executors()
+    assert pod["metadata"]["labels"]["team"] == "research"
+    assert pod["metadata"]["labels"]["app"] == "flame-executor-manager"
+    assert pod["metadata"]["annotations"]["example.com/cost-center"] == "42"
+    assert pod["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
+    assert toleration in pod["spec"]["tolerations"]
+    patience = {
+        each.get("tolerationSeconds") for each in pod["spec"]["tolerations"] if each.get("effect") == "NoExecute"
+    }
+    assert patience == {60}, "those for lost nodes are not lost with it"
+    containers = {each["name"]: each for each in pod["spec"]["containers"]}
+    assert containers.keys() == {"executor-manager", "log-shipper"}
+    assert {"name": "scratch", "mountPath": "/scratch"} in containers["executor-manager"]["volumeMounts"]
+    assert containers["executor-manager"]["image"] == "xflops/flame-executor-manager:v0.6.0"
+    assert "nodeSelector" not in world.session_manager()["spec"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"sessionManager": {"slot": "cpu=0.5,mem=1g"}}, "spec.sessionManager.slot"),
+        ({"executorManager": {"replicas": -1}}, "spec.executorManager.replicas"),
+        ({"executorManager": {"podTemplate": {"spec": {"hostNetwork": True}}}}, "hostNetwork"),
+    ],
+    ids=["half a core", "minus one", "host network"],
+)
+def test_what_could_not_work_is_refused_when_it_is_applied(world: World, spec: dict[str, Any], words: str) -> None:
+    with pytest.raises(Exception, match=words):
+        world.apply(flame_cluster(**spec))
+
+
+def test_what_the_operators_policy_forbids_shows_as_an_invalid_spec_and_leaves_what_runs(
+    world: World, operator: OperatorProcess
+) -> None:
+    world.apply(flame_cluster(replicas=1))
+    world.wait_running(executors=1)
+    before = uids(world.all("pod"))
+    host = {"spec": {"volumes": [{"name": "host", "hostPath": {"path": "/etc"}}]}}
+    world.change(executorManager={"podTemplate": host})
+    status = world.wait(
+        "the status to name the field",
+        lambda: found if "podTemplate.spec.volumes[0].hostPath.path" in (found := world.status())["message"] else None,
+    )
+    assert status["state"] == "Failed"
+    assert condition(status, "ConfigValid")["status"] == "False"
+    assert uids(world.all("pod")) == before
+
+    world.change(executorManager={"podTemplate": None})
+    world.wait_running(executors=1)
+    assert uids(world.all("pod")) == before

@@ -1,0 +1,97 @@
+"""The four use cases: deploy, scale, delete, reconfigure."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+import yaml
+
+from tests.e2e.world import World, condition, executor_id, flame_cluster
+
+if TYPE_CHECKING:
+    from tools.installation import OperatorProcess
+
+#: How long nothing may be written when all is well, in seconds.
+QUIET = 20.0
+
+
+def assert_quiet(world: World, seconds: float = QUIET) -> None:
+    """Nothing in the namespace is written for a while. That something does *not* happen can only be seen by waiting."""
+    before = world.resource_versions()
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        assert world.resource_versions() == before
+        time.sleep(1)
+
+
+def _has_executors(world: World, count: int) -> bool:
+    return len(world.executors()) == count
+
+
+def test_applying_a_manifest_brings_up_a_running_cluster(world: World, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=3))
+    status = world.wait_running(executors=3)
+
+    assert status["state"] == "Running"
+    assert status["sessionManager"] == status["sessionManager"] | {
+        "ready": 1,
+        "endpoint": "http://my-flame-session-manager:8080",
+    }
+    assert status["executorManager"]["replicas"] == 3
+    assert status["configGeneration"] == 1
+    assert condition(status, "Ready")["status"] == "True"
+    world.kubectl("wait", "--for=condition=Ready", "flamecluster/my-flame", "--timeout=10s")
+
+
+def test_scaling_up_down_to_zero_and_back_ends_exactly_there_and_then_rests(
+    world: World, operator: OperatorProcess
+) -> None:
+    world.apply(flame_cluster(replicas=3))
+    world.wait_running(executors=3)
+    for replicas in (10, 2, 0, 3):
+        world.kubectl("scale", "flamecluster/my-flame", f"--replicas={replicas}")
+        world.wait_running(executors=replicas)
+        world.wait("surplus Pods to be gone", partial(_has_executors, world, replicas))
+
+    used = [executor_id(pod) for pod in world.executors()]
+    assert used == [10, 11, 12], "ids are never used again"
+    assert_quiet(world)
+
+    operator.kill()
+    operator.start()
+    assert_quiet(world)
+
+
+def test_deleting_the_cluster_leaves_nothing(world: World, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=3))
+    world.wait_running(executors=3)
+    world.kubectl("delete", "flamecluster/my-flame")
+
+    def nothing_left() -> bool:
+        left = [*world.all("pod"), *world.all("service"), *world.all("configmap")]
+        return [each["metadata"]["name"] for each in left] == ["kube-root-ca.crt"]
+
+    world.wait("the garbage collector to take everything", nothing_left)
+
+
+def test_a_changed_configuration_reaches_the_config_map_and_recreates_the_pods_that_read_it(
+    world: World, operator: OperatorProcess
+) -> None:
+    world.apply(flame_cluster(replicas=3))
+    world.wait_running(executors=3)
+    before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in world.all("pod")}
+
+    world.patch("flamecluster", "my-flame", {"spec": {"executorManager": {"maxExecutors": 20}}})
+    status = world.wait_running(executors=3)
+
+    found = world.get("configmap", "my-flame-config")
+    assert found is not None
+    config = yaml.safe_load(found["data"]["flame-cluster.yaml"])
+    assert config["executors"]["limits"]["max_executors"] == 20
+    assert status["configGeneration"] == 2
+    manager = world.get("pod", "my-flame-session-manager")
+    assert manager is not None
+    assert manager["metadata"]["uid"] == before["my-flame-session-manager"], "it does not read what changed"
+    assert not {pod["metadata"]["name"] for pod in world.live_executors()} & before.keys()

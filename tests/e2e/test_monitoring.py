@@ -1,0 +1,214 @@
+"""What kubelet and Prometheus get to hear from a real operator."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.e2e.world import MISHAPS, PATIENCE, World, flame_cluster
+from tests.unit.monitoring.everything import everything
+from tools.controlplane.waiting import wait_until
+from tools.installation import NAMESPACE, ROOT, WITH_FREE_PORTS, OperatorProcess, address_served, allow_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from prometheus_client.samples import Sample
+
+    from tools.controlplane import Plane
+
+CLUSTER = {"cluster": "my-flame"}
+
+
+@pytest.fixture
+def observed(world: World, tmp_path: Path) -> Iterator[OperatorProcess]:
+    """An operator that serves health and metrics; it must stop cleanly in the end."""
+    arguments = [*WITH_FREE_PORTS, "--namespace", world.namespace]
+    process = OperatorProcess(allow_in(world.plane, world.namespace), tmp_path / "operator.log", arguments)
+    process.start()
+    yield process
+    code = process.stop()
+    text = process.log.read_text(encoding="utf-8")
+    assert code == 0, text
+    for mishap in MISHAPS:
+        assert mishap not in text
+
+
+def _get(address: str, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=PATIENCE) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def _scrape(operator: OperatorProcess) -> list[Sample]:
+    status, text = _get(operator.address("metrics"), "/metrics")
+    assert status == 200
+    return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+
+
+def _value(samples: list[Sample], name: str, /, **labels: str) -> float:
+    """The sum of all series of a name that have these labels."""
+    return sum(sample.value for sample in samples if sample.name == name and labels.items() <= sample.labels.items())
+
+
+def test_an_operator_that_works_is_alive_and_ready(observed: OperatorProcess) -> None:
+    health = observed.address("health")
+    assert _get(health, "/healthz") == (200, "ok")
+    assert _get(health, "/readyz") == (200, "ok")
+    assert _get(health, "/healthz?verbose")[1].splitlines() == [
+        "[+]ping ok",
+        "[+]event-loop ok",
+        "[+]workers ok",
+        "[+]watches ok",
+        "[+]leader-election ok",
+        "healthz check passed",
+    ]
+    assert _get(health, "/readyz/caches") == (200, "ok")
+    assert _get(health, "/metrics")[0] == 404
+
+
+def test_what_happens_is_in_the_metrics_and_what_is_gone_is_not(world: World, observed: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=3))
+    world.wait_running(executors=3)
+
+    def all_seen() -> list[Sample] | None:
+        samples = _scrape(observed)
+        return samples if _value(samples, "flamectl_executors_ready", **CLUSTER) == 3 else None
+
+    samples: list[Sample] = world.wait("the status to come back on the watch", all_seen)
+    assert _value(samples, "flamectl_clusters", state="Running") == 1
+    assert _value(samples, "flamectl_clusters") == 1
+    assert _value(samples, "flamectl_executors_desired", namespace=world.namespace, **CLUSTER) == 3
+    assert _value(samples, "flamectl_cluster_condition", condition="Ready", **CLUSTER) == 1
+    assert _value(samples, "flamectl_cluster_ready_seconds_count") == 1
+    # A ConfigMap, two Services, four Pods, and as many events at least.
+    assert _value(samples, "rest_client_requests_total", method="POST", code="201") >= 7
+    assert _value(samples, "rest_client_requests_total", method="GET", code="200") >= 8
+    assert _value(samples, "rest_client_request_duration_seconds_count", verb="PUT") >= 1
+    assert _value(samples, "controller_runtime_reconcile_total", result="success") >= 1
+    assert _value(samples, "controller_runtime_reconcile_errors_total") == 0
+    assert _value(samples, "controller_runtime_max_concurrent_reconciles") == 8
+    assert _value(samples, "workqueue_adds_total") >= _value(samples, "workqueue_queue_duration_seconds_count") >= 1
+    assert _value(samples, "flamectl_subreconciler_outcomes_total", subreconciler="ScaleExecutors") >= 1
+    assert 0 < _value(samples, "process_resident_memory_bytes") < 2**30
+    for resource in ("flameclusters", "pods", "services", "configmaps"):
+        assert 0 <= _value(samples, "flamectl_watch_last_contact_seconds", resource=resource) < 300
+
+    world.kubectl("delete", "flamecluster/my-flame")
+
+    def forgotten() -> bool:
+        return not any(sample.labels.get("cluster") == "my-flame" for sample in _scrape(observed))
+
+    world.wait("the series of the cluster to end", forgotten)
+
+
+def test_a_scrape_has_exactly_the_metrics_and_labels_that_are_documented(
+    world: World, observed: OperatorProcess
+) -> None:
+    world.apply(flame_cluster(replicas=1))
+    world.wait_running(executors=1)
+
+    known = {(sample.name, frozenset(sample.labels)) for metric in everything() for sample in metric.samples}
+    served = {(sample.name, frozenset(sample.labels)) for sample in _scrape(observed)}
+    assert served <= known
+    # There is no election, and `everything` has seen one.
+    assert {name for name, _ in known - served} == {"leader_election_master_status"}
+
+
+def _leads(operator: OperatorProcess) -> float:
+    return _value(_scrape(operator), "leader_election_master_status", name="flamectl-operator")
+
+
+def test_of_two_replicas_one_leads_and_counts_and_both_are_ready(world: World, tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    election = {"leaderElect": True, "resourceNamespace": world.namespace}
+    settings.write_text(yaml.safe_dump({"leaderElection": election}), encoding="utf-8")
+    arguments = [*WITH_FREE_PORTS, "--namespace", world.namespace, "--config", str(settings)]
+    kubeconfig = allow_in(world.plane, world.namespace)
+    world.apply(flame_cluster(replicas=1))
+    with (
+        OperatorProcess(kubeconfig, tmp_path / "first.log", arguments) as first,
+        OperatorProcess(kubeconfig, tmp_path / "second.log", arguments) as second,
+    ):
+        assert (_leads(first), _leads(second)) == (1, 0)
+        assert _get(first.address("health"), "/readyz") == _get(second.address("health"), "/readyz") == (200, "ok")
+        assert _value(_scrape(first), "flamectl_clusters") == 1
+        assert not [sample for sample in _scrape(second) if sample.name == "flamectl_clusters"]
+
+        assert first.stop() == 0
+        world.wait("the other to lead", lambda: _leads(second) == 1)
+        world.wait("the other to count", lambda: _value(_scrape(second), "flamectl_clusters") == 1)
+        assert _get(second.address("health"), "/healthz") == (200, "ok")
+
+
+def test_settings_that_are_refused_or_need_a_restart_are_seen(world: World, tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("controller: {resyncSeconds: 600}", encoding="utf-8")
+    arguments = [*WITH_FREE_PORTS, "--namespace", world.namespace, "--config", str(settings)]
+    log = tmp_path / "operator.log"
+
+    def says(operator: OperatorProcess, success: float, restart: float) -> bool:
+        samples = _scrape(operator)
+        found = [_value(samples, f"flamectl_config_{name}") for name in ("reload_success", "restart_needed")]
+        return found == [success, restart]
+
+    with OperatorProcess(allow_in(world.plane, world.namespace), log, arguments) as operator:
+        assert says(operator, 1, 0)
+        settings.write_text("controller: {resyncSeconds: soon}", encoding="utf-8")
+        world.wait("the refusal to be seen", lambda: says(operator, 0, 0))
+        settings.write_text("controller: {workers: 3}", encoding="utf-8")
+        world.wait("the need of a restart to be seen", lambda: says(operator, 1, 1))
+        assert operator.stop() == 0
+
+
+def test_what_prometheus_and_grafana_need_can_be_rendered(control_plane: Plane) -> None:
+    rendered = control_plane.kubectl("kustomize", str(ROOT / "config" / "monitoring")).stdout
+    objects = {each["kind"]: each for each in yaml.safe_load_all(rendered)}
+    assert objects.keys() == {"ConfigMap", "PodMonitor", "PrometheusRule"}
+    assert {each["metadata"]["namespace"] for each in objects.values()} == {NAMESPACE}
+    [dashboard] = objects["ConfigMap"]["data"].values()
+    assert json.loads(dashboard)["panels"]
+
+
+def _kubeconfig(plane: Plane, folder: Path, server: str) -> Path:
+    content = yaml.safe_load(plane.kubeconfig.read_text(encoding="utf-8"))
+    content["clusters"][0]["cluster"]["server"] = server
+    file = folder / "kubeconfig"
+    file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize("options", [[], ["--config-map", "default/anything"]], ids=["", "which has its settings"])
+def test_an_operator_whose_api_server_does_not_answer_is_alive_and_not_ready(
+    installed: Plane, tmp_path: Path, options: list[str]
+) -> None:
+    log = tmp_path / "operator.log"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        kubeconfig = _kubeconfig(installed, tmp_path, f"https://127.0.0.1:{silent.getsockname()[1]}")
+        command = [sys.executable, "-m", "flamectl_operator", "run", *WITH_FREE_PORTS, "--kubeconfig", str(kubeconfig)]
+        command += options
+        with log.open("wb") as output, subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=output) as process:
+            connection, _ = silent.accept()
+            health: str = wait_until(partial(address_served, log, "health"), "the ports", timeout=PATIENCE)
+            alive, ready = _get(health, "/healthz"), _get(health, "/readyz")
+            process.terminate()
+            code = process.wait(PATIENCE)
+            connection.close()
+
+    assert alive == (200, "ok")
+    assert (ready[0], "[-]caches failed: " in ready[1]) == (500, True)
+    assert code == 0

@@ -1,0 +1,315 @@
+"""What a bad network and a busy or restarted API server do to an operator at work: it takes longer, and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flamectl_operator.kube.reflector import READ_TIMEOUT
+from tests.e2e.proxy import Proxy, in_files, kubeconfig_through
+from tests.e2e.proxy_http import HttpProxy
+from tests.e2e.world import executor_id, flame_cluster, operator_with, uids
+from tools.installation import SERVICE_ACCOUNT, allow_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.e2e.world import Recording, World
+    from tools.installation import OperatorProcess
+
+#: Seconds for what has to wait for pauses that have grown.
+LONG = 150.0
+
+
+@pytest.fixture
+def proxy(world: World) -> Iterator[Proxy]:
+    with Proxy(world.plane.ports.apiserver) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def http_proxy(world: World) -> Iterator[HttpProxy]:
+    with HttpProxy(world.plane) as proxy:
+        yield proxy
+
+
+def kubeconfig(world: World, proxy: Proxy | HttpProxy, folder: Path) -> Path:
+    return kubeconfig_through(allow_in(world.plane, world.namespace), proxy.port, folder)
+
+
+@pytest.fixture
+def operator(world: World, proxy: Proxy, tmp_path: Path) -> Iterator[OperatorProcess]:
+    with operator_with(world, tmp_path, kubeconfig=kubeconfig(world, proxy, tmp_path)) as process:
+        yield process
+
+
+@pytest.fixture
+def observed_operator(world: World, http_proxy: HttpProxy, tmp_path: Path) -> Iterator[OperatorProcess]:
+    with operator_with(world, tmp_path, kubeconfig=kubeconfig(world, http_proxy, tmp_path)) as process:
+        yield process
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """A change that replaces all executors, one by one."""
+
+    world: World
+    recording: Recording
+    replicas: int
+
+    def ask(self) -> None:
+        """Changes the spec."""
+        self.world.change(executorManager={"maxExecutors": 20})
+
+    def begin(self) -> None:
+        """Changes the spec, and waits until the first new executor is there."""
+        self.ask()
+        self.wait_replaced(1)
+
+    def wait_replaced(self, count: int) -> None:
+        """Waits until so many new executors are there."""
+        there = self.replicas + 1
+        self.world.wait(f"{count} new executors", lambda: len(self.recording.created()) >= there + count, LONG)
+
+
+@contextmanager
+def rollout(world: World, replicas: int) -> Iterator[Rollout]:
+    """Prepares a rollout. In the end it must have replaced each executor once, and deleted none of the new ones."""
+    strategy = {"rollingUpdate": {"maxUnavailable": 1}}
+    world.apply(flame_cluster(replicas=replicas, executorManager={"updateStrategy": strategy}))
+    world.wait_running(executors=replicas)
+    before = uids(world.executors())
+    with world.record("pod") as recording:
+        yield Rollout(world, recording, replicas)
+        world.wait_running(executors=replicas, timeout=LONG)
+        assert recording.deleted() == set(before.values())
+
+
+# --- Connections -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reset", [True, False], ids=["reset", "closed"])
+def test_connections_that_are_cut_again_and_again_during_a_rollout(
+    world: World, proxy: Proxy, operator: OperatorProcess, *, reset: bool
+) -> None:
+    with rollout(world, replicas=8) as replacing:
+        replacing.begin()
+        for count in range(2, 8):
+            world.wait("connections to cut", partial(proxy.cut, reset=reset))
+            replacing.wait_replaced(count)
+
+
+def test_half_open_connections_are_found_by_their_silence(
+    world: World, proxy: Proxy, operator: OperatorProcess
+) -> None:
+    world.apply(flame_cluster(replicas=3))
+    world.wait_running(executors=3)
+    since = time.monotonic()
+    assert proxy.freeze()
+    world.kubectl("scale", "flamecluster/my-flame", "--replicas=6")
+
+    world.wait_running(executors=6, timeout=READ_TIMEOUT + 60)
+
+    # It could not know before: else the connections were not frozen.
+    assert time.monotonic() - since > READ_TIMEOUT * 0.9
+    assert [executor_id(pod) for pod in world.executors()] == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_network_that_stands_still_and_delivers_everything_late(
+    world: World, proxy: Proxy, operator: OperatorProcess
+) -> None:
+    with rollout(world, replicas=6) as replacing:
+        replacing.begin()
+        assert proxy.freeze(also_new=True)
+        time.sleep(15)  # more than it takes to give up making a connection
+        proxy.thaw()
+
+
+def test_an_api_server_that_nobody_can_reach_for_a_while(world: World, proxy: Proxy, operator: OperatorProcess) -> None:
+    with rollout(world, replicas=6) as replacing:
+        replacing.begin()
+        proxy.refuse()
+        proxy.cut()
+        time.sleep(10)
+        proxy.accept()
+
+
+def test_a_slow_network(world: World, proxy: Proxy, operator: OperatorProcess) -> None:
+    proxy.delay(0.2)
+    with rollout(world, replicas=3) as replacing:
+        replacing.ask()
+
+
+# --- Answers -----------------------------------------------------------------------------------------------------------
+
+
+def test_creates_whose_answers_are_lost_make_no_second_pod(
+    world: World, http_proxy: HttpProxy, observed_operator: OperatorProcess
+) -> None:
+    lost = http_proxy.lose_answers(r"^POST .*/pods")
+    world.apply(flame_cluster(replicas=20))
+    with world.record("pod") as recording:
+        world.wait_running(executors=20)
+        assert not recording.deleted()
+
+    assert lost.hits == 21
+    assert [executor_id(pod) for pod in world.executors()] == list(range(20))
+
+
+def test_writes_whose_answers_are_lost_during_a_rollout(
+    world: World, http_proxy: HttpProxy, observed_operator: OperatorProcess
+) -> None:
+    with rollout(world, replicas=6) as replacing:
+        lost = http_proxy.lose_answers(r"^(POST|PUT|PATCH|DELETE) .*/(pods|configmaps|flameclusters)", times=12)
+        replacing.ask()
+        world.wait("answers to be lost", lambda: lost.hits == lost.times, LONG)
+
+
+def test_answers_that_come_late(world: World, http_proxy: HttpProxy, observed_operator: OperatorProcess) -> None:
+    http_proxy.delay_answers(r"^(GET|POST|PUT|PATCH|DELETE) [^?]*(\?(?!.*watch)|$)", 0.6)
+    with rollout(world, replicas=3) as replacing:
+        replacing.ask()
+
+
+def test_a_server_that_turns_most_requests_away(world: World, proxy: Proxy, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=1))
+    world.wait_running(executors=1)
+    with one_at_a_time(world), world.record("pod") as recording:
+        world.kubectl("scale", "flamecluster/my-flame", "--replicas=40")
+        world.wait_running(executors=40, timeout=LONG)
+        assert not recording.deleted()
+
+    assert sum(each.code == 429 for each in world.operator_writes()) > 10
+    # Of a request that was turned away it is certain that nothing was done: its name is used all the same.
+    assert [executor_id(pod) for pod in world.executors()] == list(range(40))
+
+
+@contextmanager
+def one_at_a_time(world: World) -> Iterator[None]:
+    """API Priority and Fairness gives the operator of the namespace one seat, and a 429 to each request beyond that."""
+    limits = {"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0}
+    level = {
+        "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
+        "kind": "PriorityLevelConfiguration",
+        "metadata": {"name": world.namespace},
+        "spec": {"type": "Limited", "limited": {**limits, "limitResponse": {"type": "Reject"}}},
+    }
+    account = {"namespace": world.namespace, "name": SERVICE_ACCOUNT}
+    rule = {
+        "subjects": [{"kind": "ServiceAccount", "serviceAccount": account}],
+        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"]}],
+    }
+    schema = {
+        "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
+        "kind": "FlowSchema",
+        "metadata": {"name": world.namespace},
+        "spec": {
+            "priorityLevelConfiguration": {"name": world.namespace},
+            "matchingPrecedence": 100,
+            "rules": [rule],
+        },
+    }
+    world.apply(level, schema)
+    try:
+        metric = f'apiserver_flowcontrol_nominal_limit_seats{{priority_level="{world.namespace}"}} 0'
+        world.wait("the limit to be in force", lambda: metric in world.kubectl("get", "--raw=/metrics"))
+        yield
+    finally:
+        world.kubectl("delete", "flowschema,prioritylevelconfiguration", world.namespace)
+
+
+# --- Credentials -------------------------------------------------------------------------------------------------------
+
+
+def scale(world: World, replicas: int) -> None:
+    world.kubectl("scale", "flamecluster/my-flame", f"--replicas={replicas}")
+
+
+def complains(operator: OperatorProcess, words: str) -> bool:
+    return words in operator.log.read_text(encoding="utf-8")
+
+
+def test_certificate_authorities_that_are_replaced_while_it_runs(
+    world: World, http_proxy: HttpProxy, tmp_path: Path
+) -> None:
+    way = kubeconfig(world, http_proxy, tmp_path)
+    files = in_files(way, world.plane)
+    with operator_with(world, tmp_path, kubeconfig=way) as operator:
+        world.apply(flame_cluster(replicas=2))
+        world.wait_running(executors=2)
+
+        authority = http_proxy.show("kube-scheduler")
+        refused = "CERTIFICATE_VERIFY_FAILED"
+        world.wait("it to be refused", partial(complains_after_cut, operator, http_proxy, refused))
+        scale(world, 3)
+        shutil.copy(authority, files.authority)
+
+        world.wait_running(executors=3, timeout=LONG)
+
+
+def test_a_token_that_is_replaced_while_it_runs(world: World, http_proxy: HttpProxy, tmp_path: Path) -> None:
+    way = kubeconfig(world, http_proxy, tmp_path)
+    files = in_files(way, world.plane)
+    with operator_with(world, tmp_path, kubeconfig=way) as operator:
+        world.apply(flame_cluster(replicas=2))
+        world.wait_running(executors=2)
+
+        # The old token is no longer worth anything: that ServiceAccount is gone, for all its name.
+        world.kubectl("delete", "serviceaccount", SERVICE_ACCOUNT)
+        world.kubectl("create", "serviceaccount", SERVICE_ACCOUNT)
+        # The API server remembers for ten seconds that a token was good.
+        world.wait("it to be refused", partial(complains_after_cut, operator, http_proxy, "Unauthorized"))
+        scale(world, 3)
+        files.token.write_text(world.kubectl("create", "token", SERVICE_ACCOUNT), encoding="ascii")
+
+        world.wait_running(executors=3, timeout=LONG)
+    assert complains(operator, "credentials renewed")
+
+
+def complains_after_cut(operator: OperatorProcess, proxy: Proxy | HttpProxy, words: str) -> bool:
+    """Whether an operator has complained so; it finds out at the next connection."""
+    proxy.cut()
+    return complains(operator, words)
+
+
+# --- Names -------------------------------------------------------------------------------------------------------------
+
+#: Runs a command with files of its own in place of those that say how names are found; in a mount namespace, so that it
+#: concerns nobody else.
+_WITH_OWN_NAMES = 'mount --bind "$1" /etc/hosts && mount --bind "$2" /etc/resolv.conf && shift 2 && exec "$@"'
+
+
+def with_own_names(folder: Path) -> list[str]:
+    """The beginning of such a command line; it finds names in `hosts` and nowhere else."""
+    hosts, servers = folder / "hosts", folder / "resolv.conf"
+    hosts.write_text("127.0.0.1 kubernetes.default.svc\n", encoding="ascii")
+    servers.write_text("nameserver 127.0.0.1\n", encoding="ascii")  # where nobody answers
+    return ["unshare", "--map-root-user", "--mount", "sh", "-c", _WITH_OWN_NAMES, "sh", str(hosts), str(servers)]
+
+
+def test_a_name_that_is_not_known_for_a_while(world: World, proxy: Proxy, tmp_path: Path) -> None:
+    wrapper = with_own_names(tmp_path)
+    if subprocess.run([*wrapper, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this machine allows no mount namespaces")
+    way = kubeconfig(world, proxy, tmp_path)
+    way.write_text(way.read_text(encoding="utf-8").replace("https://127.0.0.1:", "https://kubernetes.default.svc:"))
+    with operator_with(world, tmp_path, kubeconfig=way, wrapper=wrapper) as operator:
+        world.apply(flame_cluster(replicas=2))
+        world.wait_running(executors=2)
+
+        (tmp_path / "hosts").write_text("", encoding="ascii")
+        # The operator remembers an address for ten seconds.
+        missed = "no connection: kubernetes.default.svc:"
+        world.wait("the name to be missed", partial(complains_after_cut, operator, proxy, missed))
+        scale(world, 3)
+        (tmp_path / "hosts").write_text("127.0.0.1 kubernetes.default.svc\n", encoding="ascii")
+
+        world.wait_running(executors=3, timeout=LONG)

@@ -1,0 +1,123 @@
+"""Restarts of the API server, on a control plane that no other test needs."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from http.client import HTTPConnection
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flamectl_operator.kube.client import ApiServerClient
+from flamectl_operator.kube.connection import connect
+from flamectl_operator.kube.errors import GoneError
+from flamectl_operator.kube.reflector import Reflector
+from flamectl_operator.kube.resources import CONFIG_MAPS
+from flamectl_operator.kube.store import Store
+from flamectl_operator.runtime.clock import SystemClock
+from tests.e2e.endurance import Rounds, endure
+from tests.e2e.world import PATIENCE, World
+from tools.controlplane import ControlPlane
+from tools.controlplane.ports import LOOPBACK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from flamectl_operator.kube.client import Page
+    from flamectl_operator.kube.transport import Transport
+    from flamectl_operator.kube.views import ConfigMapView
+    from tools.controlplane import Plane
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with ControlPlane(nodes=4) as plane:
+        yield plane
+
+
+@pytest.mark.timeout(600)
+def test_rollouts_while_the_api_server_restarts_and_connections_are_cut_or_freeze(plane: Plane, tmp_path: Path) -> None:
+    account = endure(plane, tmp_path, Rounds(restarts=3, faults=12))
+
+    print(account)  # noqa: T201 - pytest shows it when the test fails
+    assert account.rollouts
+    assert account.events.total() == 15
+    assert account.relists
+    assert account.complaints() == []
+
+
+class CompactingClient(ApiServerClient):
+    """A client in whose time etcd forgets the past, and the API server as well, between one page of a list and the next.
+
+    Args:
+        transport: Carries its requests.
+        plane: The control plane that it talks to.
+        times: How often that happens.
+    """
+
+    def __init__(self, transport: Transport, plane: Plane, times: int) -> None:
+        super().__init__(transport)
+        self._plane = plane
+        self._times = times
+        self.gone = 0
+
+    async def list_page(self, *arguments: Any, **options: Any) -> Page[Any]:
+        if options.get("continue_token") and self._times:
+            self._times -= 1
+            await asyncio.to_thread(compact, self._plane)
+            # It answers from memory as long as it can.
+            await asyncio.to_thread(self._plane.restart, "kube-apiserver")
+        try:
+            return await super().list_page(*arguments, **options)
+        except GoneError:
+            self.gone += 1
+            raise
+
+
+def compact(plane: Plane) -> None:
+    """Has etcd forget everything but the present."""
+    # The present moves on by a write of ours, to a key that the API server does not look at.
+    key = base64.b64encode(b"/flamectl.test").decode()
+    revision = etcd(plane, "put", {"key": key})["header"]["revision"]
+    etcd(plane, "compaction", {"revision": revision, "physical": True})
+
+
+def etcd(plane: Plane, verb: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Asks etcd something, through its JSON gateway."""
+    connection = HTTPConnection(LOOPBACK, plane.ports.etcd, timeout=30)
+    try:
+        connection.request("POST", f"/v3/kv/{verb}", json.dumps(body))
+        response = connection.getresponse()
+        answer: dict[str, Any] = json.loads(response.read())
+    finally:
+        connection.close()
+    assert response.status == 200, answer
+    return answer
+
+
+async def test_a_list_whose_moment_etcd_has_forgotten_is_begun_again(plane: Plane) -> None:
+    plane.create_namespace("forgotten")
+    world = World(plane, "forgotten")
+    for number in range(5):
+        world.kubectl("create", "configmap", f"one-of-five-{number}")
+    there = {each["metadata"]["name"] for each in world.all("configmap")}
+    transport = await connect(plane.kubeconfig)
+    try:
+        client = CompactingClient(transport, plane, times=1)
+        store: Store[ConfigMapView] = Store()
+        reflector = Reflector(
+            client, CONFIG_MAPS, store, namespace=world.namespace, clock=SystemClock(), random=Random(), page_size=2
+        )
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(reflector.run())
+            await asyncio.wait_for(reflector.wait_synced(), PATIENCE)
+            running.cancel()
+    finally:
+        await transport.close()
+
+    assert client.gone
+    assert {each.name for each in store.all()} == there

@@ -1,0 +1,279 @@
+"""What is created for a FlameCluster, and how kubectl shows it."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from flamectl_operator.api.crd import custom_resource_definition
+from tests.e2e.world import Object, World, flame_cluster
+from tools.controlplane.errors import KubectlError
+from tools.installation import ROOT, OperatorProcess, allow_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tools.controlplane import Plane
+
+#: flame-cluster.yaml of the HLD's example, section 5.4, and the keys that Flame 0.6 reads in their place.
+HLD_CONFIG = """
+cluster:
+  name: my-flame
+  endpoint: "http://my-flame-session-manager:8080"
+  slot: "cpu=1,mem=1g"
+  policy: priority
+  storage: sqlite://flame.db
+  resreq: "cpu=1,mem=1g"
+  executors:
+    shim: host
+  limits:
+    max_executors: 10
+executors:
+  shim: host
+  limits:
+    max_executors: 10
+cache:
+  endpoint: "grpc://my-flame-object-cache:9090"
+  network_interface: "eth0"
+  storage: "/var/lib/flame/cache"
+"""
+
+#: A line of `kubectl explain --recursive`: indented by two for each level, a tab before the type.
+_FIELD = re.compile(r"^( +)(\S+)\t<")
+
+
+@pytest.fixture(scope="module")
+def deployed(installed: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A cluster with three executors that runs; the tests here only look at it, so they share it."""
+    namespace = f"e2e-{uuid.uuid4().hex[:10]}"
+    installed.create_namespace(namespace)
+    world = World(installed, namespace)
+    log = tmp_path_factory.mktemp("objects") / "operator.log"
+    with OperatorProcess(allow_in(installed, namespace), log, ["--namespace", namespace]):
+        world.apply(flame_cluster(replicas=3))
+        world.wait_running(executors=3)
+        yield world
+    installed.kubectl("delete", "namespace", namespace, "--wait=false")
+
+
+def _children(world: World) -> list[Object]:
+    found = [*world.all("pod"), *world.all("service"), *world.all("configmap")]
+    return [child for child in found if child["metadata"]["name"] != "kube-root-ca.crt"]
+
+
+def _get(world: World, kind: str, name: str) -> Object:
+    found = world.get(kind, name)
+    assert found is not None
+    return found
+
+
+def _container(pod: Object, name: str) -> Object:
+    found = {each["name"]: each for each in (*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"])}
+    container: Object = found[name]
+    return container
+
+
+def _env(container: Object) -> dict[str, str]:
+    return {variable["name"]: variable["value"] for variable in container["env"]}
+
+
+def test_the_children_are_those_of_the_design_and_no_others(deployed: World) -> None:
+    assert sorted(child["metadata"]["name"] for child in _children(deployed)) == [
+        "my-flame-config",
+        "my-flame-executor-manager-0",
+        "my-flame-executor-manager-1",
+        "my-flame-executor-manager-2",
+        "my-flame-object-cache",
+        "my-flame-session-manager",
+        "my-flame-session-manager",
+    ]
+
+
+def test_each_child_is_controlled_by_the_cluster_and_keeps_it_until_it_is_gone(deployed: World) -> None:
+    uid = _get(deployed, "flamecluster", "my-flame")["metadata"]["uid"]
+    for child in _children(deployed):
+        assert child["metadata"]["ownerReferences"] == [
+            {
+                "apiVersion": "flame.xflops.io/v1alpha1",
+                "kind": "FlameCluster",
+                "name": "my-flame",
+                "uid": uid,
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ], child["metadata"]["name"]
+
+
+def test_each_child_is_labelled_with_cluster_and_component(deployed: World) -> None:
+    components = {
+        "my-flame-config": {"config"},
+        "my-flame-object-cache": {"object-cache"},
+        "my-flame-session-manager": {"session-manager"},
+    }
+    for child in _children(deployed):
+        labels = child["metadata"]["labels"]
+        assert labels["flame.xflops.io/cluster"] == "my-flame"
+        assert labels["app.kubernetes.io/name"] == "flame"
+        assert labels["app.kubernetes.io/instance"] == "my-flame"
+        assert labels["app.kubernetes.io/managed-by"] == "flamectl-operator"
+        assert labels["app.kubernetes.io/component"] in components.get(child["metadata"]["name"], {"executor-manager"})
+    for pod in deployed.all("pod"):
+        labels = pod["metadata"]["labels"]
+        assert labels["app"] == f"flame-{labels['app.kubernetes.io/component']}"
+
+
+def test_the_config_map_holds_the_configuration_of_the_design(deployed: World) -> None:
+    data = _get(deployed, "configmap", "my-flame-config")["data"]
+    assert data.keys() == {"flame-cluster.yaml"}
+    assert yaml.safe_load(data["flame-cluster.yaml"]) == yaml.safe_load(HLD_CONFIG)
+
+
+def test_the_services_select_their_pods_and_open_the_ports_of_flame(deployed: World) -> None:
+    for name, selected, ports in (
+        ("my-flame-session-manager", "flame-session-manager", {"http": 8080, "backend": 8081}),
+        ("my-flame-object-cache", "flame-executor-manager", {"grpc": 9090}),
+    ):
+        spec = _get(deployed, "service", name)["spec"]
+        assert spec["type"] == "ClusterIP"
+        assert spec["selector"] == {"app": selected, "flame.xflops.io/cluster": "my-flame"}
+        assert {port["name"]: port["port"] for port in spec["ports"]} == ports
+        assert {port["name"]: port["targetPort"] for port in spec["ports"]} == ports
+        assert {port["protocol"] for port in spec["ports"]} == {"TCP"}
+
+
+def test_the_services_lead_to_the_pods_that_are_ready(deployed: World) -> None:
+    def leads_to(service: str, pods: set[str]) -> bool:
+        slices = [
+            each
+            for each in deployed.all("endpointslice")
+            if each["metadata"]["labels"]["kubernetes.io/service-name"] == service
+        ]
+        ready = [point for each in slices for point in each["endpoints"] or () if point["conditions"]["ready"]]
+        return {point["targetRef"]["name"] for point in ready} == pods
+
+    executors = {f"my-flame-executor-manager-{number}" for number in range(3)}
+    for service, pods in (
+        ("my-flame-session-manager", {"my-flame-session-manager"}),
+        ("my-flame-object-cache", executors),
+    ):
+        deployed.wait(f"endpoints of {service}", partial(leads_to, service, pods))
+
+
+def test_the_session_manager_is_probed_where_it_listens_and_restarted_in_place(deployed: World) -> None:
+    pod = _get(deployed, "pod", "my-flame-session-manager")
+    container = _container(pod, "session-manager")
+
+    assert pod["spec"]["restartPolicy"] == "Always"
+    assert "initContainers" not in pod["spec"]
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert container[probe]["tcpSocket"] == {"port": 8080}
+    assert {port["containerPort"] for port in container["ports"]} == {8080, 8081}
+    assert container["image"] == "xflops/flame-session-manager:v0.6.0"
+    assert container["args"] == ["--config", "/etc/flame/flame-cluster.yaml"]
+    assert _env(container) == _env(container) | {
+        "FLAME_CONFIG": "/etc/flame/flame-cluster.yaml",
+        "OBJECT_CACHE_ADDR": f"my-flame-object-cache.{deployed.namespace}.svc.cluster.local:9090",
+    }
+    assert _env(container)["RUST_LOG"]
+
+
+def test_executors_wait_for_the_session_manager_and_are_never_restarted_in_place(deployed: World) -> None:
+    manager = f"my-flame-session-manager.{deployed.namespace}.svc.cluster.local"
+    for pod in deployed.executors():
+        assert pod["spec"]["restartPolicy"] == "Never"
+        wait = _container(pod, "wait-for-session-manager")
+        assert f"{manager} 8081" in wait["command"][-1]
+        assert [each["name"] for each in pod["spec"]["initContainers"]] == ["wait-for-session-manager"]
+
+        container = _container(pod, "executor-manager")
+        assert not {"startupProbe", "readinessProbe", "livenessProbe", "ports"} & container.keys()
+        assert container["image"] == "xflops/flame-executor-manager:v0.6.0"
+        assert container["args"] == ["--config", "/etc/flame/flame-cluster.yaml"]
+        assert _env(container) == _env(container) | {
+            "FLAME_CONFIG": "/etc/flame/flame-cluster.yaml",
+            "SESSION_MANAGER_ADDR": f"{manager}:8080",
+            "OBJECT_CACHE_ADDR": f"my-flame-object-cache.{deployed.namespace}.svc.cluster.local:9090",
+        }
+
+
+def test_every_pod_reads_the_configuration_and_holds_no_credentials_of_the_api(deployed: World) -> None:
+    for pod in deployed.all("pod"):
+        spec = pod["spec"]
+        assert spec["automountServiceAccountToken"] is False
+        assert spec["enableServiceLinks"] is False
+        assert not [volume["name"] for volume in spec["volumes"] if "projected" in volume or "secret" in volume]
+        config = [volume for volume in spec["volumes"] if volume["name"] == "config"]
+        assert [volume["configMap"]["name"] for volume in config] == ["my-flame-config"]
+        mounts = {mount["name"]: mount for mount in spec["containers"][0]["volumeMounts"]}
+        assert mounts["config"] == {"name": "config", "mountPath": "/etc/flame", "readOnly": True}
+
+
+def test_the_pods_fit_the_baseline_level_as_they_are(deployed: World) -> None:
+    level = "pod-security.kubernetes.io/enforce=baseline"
+    answer = deployed.plane.kubectl("label", "namespace", deployed.namespace, level, "--dry-run=server", "--overwrite")
+    assert "violate" not in answer.stderr
+
+
+def test_the_sample_for_it_runs_under_the_restricted_level(world: World, operator: OperatorProcess) -> None:
+    world.kubectl("label", "namespace", world.namespace, "pod-security.kubernetes.io/enforce=restricted")
+    world.kubectl("apply", "-f", str(ROOT / "config" / "samples" / "flamecluster-restricted.yaml"))
+    world.wait_running("restricted", executors=3)
+
+
+def test_kubectl_get_shows_what_matters_in_columns(deployed: World) -> None:
+    head, line = deployed.kubectl("get", "flc").splitlines()
+    assert head.split() == ["NAME", "STATE", "SESSION", "EXECUTORS", "DESIRED", "AGE"]
+    assert line.split()[:-1] == ["my-flame", "Running", "1", "3", "3"]
+
+    head, line = deployed.kubectl("get", "flc", "-o", "wide").splitlines()
+    assert head.split()[6:] == ["CONFIG", "ENDPOINT", "MESSAGE"]
+    assert line.split()[6:] == ["1", "http://my-flame-session-manager:8080", "All", "components", "healthy"]
+
+
+@pytest.mark.parametrize("category", ["all", "flame"])
+def test_kubectl_lists_clusters_by_category(deployed: World, category: str) -> None:
+    assert "flamecluster.flame.xflops.io/my-flame" in deployed.kubectl("get", category, "-o", "name").split()
+
+
+def test_kubectl_explains_every_field_of_the_spec(deployed: World) -> None:
+    schema = custom_resource_definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    explained: set[str] = set()
+    parents: list[str] = []
+    for line in _explain(deployed, "flamecluster.spec", "--recursive").splitlines():
+        if match := _FIELD.match(line):
+            depth = len(match[1]) // 2
+            parents[depth - 1 :] = [match[2]]
+            explained.add(".".join(parents))
+
+    assert explained == set(_paths(schema))
+
+
+@pytest.mark.parametrize("field", ["sessionManager.slot", "executorManager.updateStrategy", "suspend", "flameVersion"])
+def test_kubectl_explains_a_field_in_words(deployed: World, field: str) -> None:
+    _, _, description = _explain(deployed, f"flamecluster.spec.{field}").partition("DESCRIPTION:")
+    assert len(description.split()) > 3
+
+
+def _explain(world: World, *arguments: str) -> str:
+    """What kubectl says; the API server publishes the schema of a new CRD some seconds after it serves it."""
+
+    def explained() -> str:
+        try:
+            return world.kubectl("explain", *arguments)
+        except KubectlError:
+            return ""
+
+    text: str = world.wait("the schema to be published", explained)
+    return text
+
+
+def _paths(schema: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    """Paths of all fields; those of a list's items stand below the list, as kubectl has it."""
+    for name, field in schema.get("properties", {}).items():
+        yield f"{prefix}{name}"
+        yield from _paths(field.get("items", field), f"{prefix}{name}.")

@@ -1,0 +1,253 @@
+"""What is not the cluster's is left alone, and said so: objects of other people, and those of an earlier cluster of its name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.world import Object, World, condition, executor_id, flame_cluster
+
+if TYPE_CHECKING:
+    from tools.installation import OperatorProcess
+
+CONFIG = "my-flame-config"
+MANAGER = "my-flame-session-manager"
+CACHE = "my-flame-object-cache"
+CLUSTER_LABEL = "flame.xflops.io/cluster"
+#: On a Pod: it stays terminating as long as this is there.
+HOLD = "flamectl.test/hold"
+#: On anything: it stays terminating as long as this is there.
+FINALIZER = "flamectl.test/hold"
+
+
+def _foreign(kind: str, name: str, **metadata: object) -> Object:
+    """Somebody's object under a name that the cluster needs."""
+    manifest: Object = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, **metadata}}
+    if kind == "ConfigMap":
+        return manifest | {"data": {"precious": "yes"}}
+    if kind == "Service":
+        return manifest | {"spec": {"selector": {"app": "theirs"}, "ports": [{"port": 80}]}}
+    return manifest | {"spec": {"containers": [{"name": "theirs", "image": "example.com/theirs:1"}]}}
+
+
+def _get(world: World, kind: str, name: str) -> Object:
+    found = world.get(kind, name)
+    assert found is not None, f"{kind} {name} is gone"
+    return found
+
+
+def _without_server_side_changes(found: Object) -> Object:
+    """The object but for what the kubelet and the scheduler write."""
+    metadata = {
+        key: value for key, value in found["metadata"].items() if key not in {"managedFields", "resourceVersion"}
+    }
+    return {key: value for key, value in found.items() if key not in {"status", "spec"}} | {"metadata": metadata}
+
+
+def _degraded(world: World) -> Object:
+    """Waits for the condition that a name is taken."""
+    found: Object = world.wait(
+        "Degraded to say that a name is taken",
+        lambda: (
+            (found := condition(world.status(), "Degraded")).get("status") == "True"
+            and found["reason"] == "NameConflict"
+            and found
+        ),
+    )
+    return found
+
+
+def _touched(world: World, kind: str, name: str) -> list[str]:
+    """What the operator did to an object, or tried to. To ask for one of that name and be told that it is taken does nothing."""
+    return [
+        request.verb
+        for request in world.operator_writes()
+        if request.resource == f"{kind.lower()}s" and request.name == name and request.verb != "create"
+    ]
+
+
+@pytest.mark.parametrize(
+    "labels", [{"app": "theirs"}, {CLUSTER_LABEL: "my-flame"}], ids=["out of sight", "with our label"]
+)
+@pytest.mark.parametrize(
+    ("kind", "name"), [("ConfigMap", CONFIG), ("Service", CACHE), ("Service", MANAGER), ("Pod", MANAGER)]
+)
+def test_a_foreign_object_is_left_alone_and_reported_until_it_goes(
+    world: World, operator: OperatorProcess, kind: str, name: str, labels: dict[str, str]
+) -> None:
+    world.apply(_foreign(kind, name, labels=labels))
+    theirs = _without_server_side_changes(_get(world, kind.lower(), name))
+    world.apply(flame_cluster(replicas=2))
+
+    degraded = _degraded(world)
+    assert f'{kind} "{name}"' in degraded["message"]
+    status = world.wait("the message to say so", lambda: name in world.status().get("message", "") and world.status())
+    assert condition(status, "Ready")["status"] == "False"
+    warning = world.wait("an event", lambda: world.events("NameConflict"))[0]
+    assert warning["type"] == "Warning"
+    assert f'{kind} "{name}"' in warning["message"]
+
+    # The rest carries on as far as it can.
+    services = {MANAGER, CACHE} - ({name} if kind == "Service" else set())
+    world.wait("the other Services", lambda: services <= {each["metadata"]["name"] for each in world.all("service")})
+    if kind == "ConfigMap":
+        assert world.all("pod") == [], "no Pod may read a configuration that is not ours"
+    else:
+        world.wait("the executors", lambda: len(world.live_executors()) == 2)
+        state = "Pending" if kind == "Pod" else "Running"
+        world.wait(f"state {state}", lambda: world.status().get("state") == state)
+
+    world.wait_at_rest()
+    assert _without_server_side_changes(_get(world, kind.lower(), name)) == theirs
+    assert _touched(world, kind, name) == []
+    assert len(world.events("NameConflict")) == 1
+
+    world.kubectl("delete", kind, name, "--wait=false")
+    status = world.wait_running(executors=2)
+    assert condition(status, "Degraded")["status"] == "False"
+
+
+def test_all_names_that_are_taken_are_reported_together(world: World, operator: OperatorProcess) -> None:
+    world.apply(_foreign("ConfigMap", CONFIG), _foreign("Service", MANAGER), _foreign("Service", CACHE))
+    world.apply(flame_cluster())
+
+    def complete() -> bool:
+        message = condition(world.status(), "Degraded").get("message", "")
+        return all(name in message for name in (f'ConfigMap "{CONFIG}"', f'Service "{MANAGER}"', f'Service "{CACHE}"'))
+
+    world.wait("all of them to be named", complete)
+
+
+def test_a_foreign_pod_under_an_executors_name_costs_no_more_than_its_id(
+    world: World, operator: OperatorProcess
+) -> None:
+    world.apply(_foreign("Pod", "my-flame-executor-manager-1"))
+    world.apply(flame_cluster(replicas=3))
+
+    status = world.wait(
+        "three executors of our own",
+        lambda: world.status().get("executorManager", {}).get("ready") == 3 and world.status(),
+    )
+    own = [pod for pod in world.executors() if "ownerReferences" in pod["metadata"]]
+    assert len(own) == 3
+    assert 1 not in {executor_id(pod) for pod in own}
+    assert condition(status, "Degraded")["status"] == "False"
+    assert _touched(world, "Pod", "my-flame-executor-manager-1") == []
+
+
+@pytest.mark.parametrize(("kind", "name"), [("ConfigMap", CONFIG), ("Service", MANAGER), ("Pod", MANAGER)])
+def test_what_an_earlier_cluster_left_behind_is_waited_for(
+    world: World, operator: OperatorProcess, kind: str, name: str
+) -> None:
+    owner = {
+        "apiVersion": "flame.xflops.io/v1alpha1",
+        "kind": "FlameCluster",
+        "name": "my-flame",
+        "uid": "00000000-0000-4000-8000-000000000000",
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    labels = {CLUSTER_LABEL: "my-flame"}
+    # The finalizer keeps the garbage collector from being done with it.
+    orphan = _foreign(kind, name, labels=labels, ownerReferences=[owner], finalizers=[FINALIZER])
+    world.apply(orphan)
+    world.apply(flame_cluster(replicas=1))
+
+    message = f'{kind} "{name}" of an earlier FlameCluster of this name is not gone yet'
+    status = world.wait("the message", lambda: message in world.status().get("message", "") and world.status())
+    assert status["state"] in {"Pending", "Running"}
+    assert condition(status, "Degraded")["status"] == "False", "nobody has to do anything about it"
+    assert _touched(world, kind, name) == []
+
+    world.patch(kind.lower(), name, {"metadata": {"finalizers": None}})
+    world.wait_running(executors=1)
+    assert _touched(world, kind, name) == []
+
+
+def test_what_another_cluster_owns_is_a_conflict(world: World, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster("other", replicas=0))
+    world.wait_running("other", executors=0)
+    owner = _get(world, "service", "other-session-manager")["metadata"]["ownerReferences"][0]
+    world.apply(_foreign("Pod", MANAGER, labels={CLUSTER_LABEL: "my-flame"}, ownerReferences=[owner]))
+    world.apply(flame_cluster(replicas=1))
+
+    world.wait("it to be named", lambda: f'Pod "{MANAGER}"' in world.status().get("message", ""))
+    degraded = condition(world.status(), "Degraded")
+    assert degraded["reason"] == "NameConflict"
+    assert "FlameCluster other" in degraded["message"]
+
+
+def test_a_cluster_made_again_at_once_starts_as_its_names_come_free(world: World, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=2))
+    world.wait_running(executors=2)
+    before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in world.all("pod")}
+    world.kubectl("annotate", "pod", "--all", f"{HOLD}=yes")
+
+    world.kubectl("delete", "flamecluster/my-flame", "--wait=false")
+    world.apply(flame_cluster(replicas=2))
+
+    words = f'Pod "{MANAGER}" of an earlier FlameCluster of this name is not gone yet'
+    world.wait("the new one to say what it waits for", lambda: words in world.status().get("message", ""))
+    assert _get(world, "pod", MANAGER)["metadata"]["uid"] == before[MANAGER]
+
+    world.kubectl("annotate", "pod", "--all", f"{HOLD}-")
+    world.wait_running(executors=2)
+    after = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in world.all("pod")}
+    assert not set(after.values()) & set(before.values())
+    uid = _get(world, "flamecluster", "my-flame")["metadata"]["uid"]
+    children = [*world.all("pod"), *world.all("service"), _get(world, "configmap", CONFIG)]
+    assert {child["metadata"]["ownerReferences"][0]["uid"] for child in children} == {uid}
+    assert [_touched(world, "Pod", name) for name in before] == [[]] * len(before), "the garbage collector's work"
+
+
+def test_orphaned_children_are_foreign_to_the_next_cluster_of_the_name(world: World, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=2))
+    world.wait_running(executors=2)
+    world.wait_at_rest()
+    world.kubectl("delete", "flamecluster/my-flame", "--cascade=orphan")
+    orphans = {
+        f"{kind}/{name}": _get(world, kind, name)["metadata"]["resourceVersion"]
+        for kind, name in (
+            ("configmap", CONFIG),
+            ("service", MANAGER),
+            ("service", CACHE),
+            ("pod", MANAGER),
+            ("pod", "my-flame-executor-manager-0"),
+            ("pod", "my-flame-executor-manager-1"),
+        )
+    }
+    writes = len(world.operator_writes())
+
+    world.apply(flame_cluster(replicas=2))
+    degraded = _degraded(world)
+    assert f'ConfigMap "{CONFIG}"' in degraded["message"]
+    world.wait_at_rest()
+    for key, version in orphans.items():
+        assert _get(world, *key.split("/"))["metadata"]["resourceVersion"] == version, key
+    changed = {request.resource for request in world.operator_writes()[writes:] if request.verb != "create"}
+    assert changed <= {"flameclusters/status", "events"}
+
+    world.kubectl("delete", "pods,services,configmaps", "-l", f"{CLUSTER_LABEL}=my-flame")
+    world.wait_running(executors=2)
+
+
+def test_a_cluster_that_is_being_deleted_gets_no_more_writes(world: World, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=2))
+    world.wait_running(executors=2)
+    world.kubectl("annotate", "pod", MANAGER, f"{HOLD}=yes")
+    world.wait_at_rest()
+    writes = world.operator_writes()
+    assert writes, "the audit log shows what the operator does"
+
+    world.kubectl("delete", "flamecluster/my-flame", "--cascade=foreground", "--wait=false")
+    world.wait("all but one Pod to be gone", lambda: [pod["metadata"]["name"] for pod in world.all("pod")] == [MANAGER])
+    assert "deletionTimestamp" in _get(world, "flamecluster", "my-flame")["metadata"]
+    operator.kill()
+    operator.start()
+    world.kubectl("annotate", "pod", MANAGER, f"{HOLD}-")
+    world.wait("the cluster to be gone", lambda: world.get("flamecluster", "my-flame") is None)
+    assert world.operator_writes() == writes
+
+    world.apply(flame_cluster(replicas=1))
+    world.wait_running(executors=1)

@@ -1,0 +1,149 @@
+"""The operator runs under the permissions of config/rbac, needs every one of them, and has no others."""
+
+from __future__ import annotations
+
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from tests.e2e.world import World, condition, flame_cluster
+from tools.installation import NAMESPACE, RBAC, ROLE, SERVICE_ACCOUNT, OperatorProcess, allow_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CONFIG = "my-flame-config"
+MANAGER = "my-flame-session-manager"
+CLUSTER_LABEL = "flame.xflops.io/cluster"
+
+#: A permission: API group, resource with its subresource, verb.
+Permission = tuple[str, str, str]
+
+#: Used without a request: the API server asks for it when a child is made that blocks the deletion of its owner.
+FINALIZERS = ("flame.xflops.io", "flameclusters/finalizers", "update")
+
+
+def _rules() -> list[dict[str, Any]]:
+    """The rules of the operator's ClusterRole."""
+    text = (RBAC / "operator.yaml").read_text(encoding="utf-8")
+    roles = {each["metadata"]["name"]: each for each in yaml.safe_load_all(text) if each["kind"] == "ClusterRole"}
+    rules: list[dict[str, Any]] = roles[ROLE]["rules"]
+    return rules
+
+
+def _permissions(rules: list[dict[str, Any]]) -> Iterator[Permission]:
+    for rule in rules:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                for verb in rule["verbs"]:
+                    yield (group, resource, verb)
+
+
+def test_the_operator_is_granted_exactly_what_it_uses(world: World, operator: OperatorProcess) -> None:
+    def is_labelled(kind: str, name: str) -> bool:
+        found = world.get(kind, name)
+        return found is not None and found["metadata"]["labels"].get(CLUSTER_LABEL) == "my-flame"
+
+    # A Service that is in the way is read, and made once it is gone.
+    theirs = {"metadata": {"name": "my-flame-object-cache"}, "spec": {"ports": [{"port": 80}]}}
+    world.apply({"apiVersion": "v1", "kind": "Service"} | theirs)
+    world.apply(flame_cluster(replicas=2))
+    world.wait("the foreign Service to be reported", lambda: world.events("NameConflict"))
+    world.kubectl("delete", "service", "my-flame-object-cache")
+    world.wait_running(executors=2)
+
+    # Without the label the watch does not show them: they are asked for by name, and repaired.
+    for kind, name in (("configmap", CONFIG), ("service", MANAGER), ("pod", MANAGER)):
+        world.patch(kind, name, {"metadata": {"labels": {CLUSTER_LABEL: None}}})
+        world.wait(f"the label of {kind} {name}", partial(is_labelled, kind, name))
+
+    # The same again: the event of the first time counts up.
+    world.patch("configmap", CONFIG, {"metadata": {"labels": {CLUSTER_LABEL: None}}})
+    world.wait("a repeated event", lambda: [event for event in world.events("ConfigMapUpdated") if event["count"] > 1])
+
+    # What cannot be repaired is deleted, and what is too much as well.
+    world.patch("configmap", CONFIG, {"immutable": True, "data": {"flame-cluster.yaml": "{}"}})
+    world.wait("a new ConfigMap", lambda: not (world.get("configmap", CONFIG) or {"immutable": True}).get("immutable"))
+    world.kubectl("scale", "flamecluster/my-flame", "--replicas=1")
+    world.wait_running(executors=1)
+    world.wait_at_rest()
+
+    requests = world.operator_requests()
+    assert [request for request in requests if request.code == HTTPStatus.FORBIDDEN] == []
+    used = {(request.group, request.resource, request.verb) for request in requests}
+    assert used == set(_permissions(_rules())) - {FINALIZERS}
+
+
+def test_the_role_has_no_wildcards_and_no_access_to_secrets_and_grants_nothing_twice() -> None:
+    permissions = list(_permissions(_rules()))
+    assert len(set(permissions)) == len(permissions)
+    for group, resource, verb in permissions:
+        assert "*" not in group + resource + verb
+        assert resource.partition("/")[0] not in {"secrets", "serviceaccounts", "roles", "nodes"}
+    assert not [rule for rule in _rules() if "nonResourceURLs" in rule]
+
+
+def test_without_the_permission_on_finalizers_the_status_says_what_is_missing_until_it_is_granted(
+    world: World, tmp_path: Path
+) -> None:
+    def grant(permissions: set[Permission]) -> None:
+        rules = [
+            {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
+            for group, resource, verb in sorted(permissions)
+        ]
+        metadata = {"name": "less", "namespace": world.namespace}
+        world.apply(
+            {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": rules}
+        )
+
+    complete = set(_permissions(_rules()))
+    grant(complete - {FINALIZERS})
+    kubeconfig = allow_in(world.plane, world.namespace)
+    world.kubectl("delete", "rolebinding", SERVICE_ACCOUNT)
+    account = f"--serviceaccount={world.namespace}:{SERVICE_ACCOUNT}"
+    world.kubectl("create", "rolebinding", SERVICE_ACCOUNT, "--role=less", account)
+
+    with OperatorProcess(kubeconfig, tmp_path / "operator.log", ["--namespace", world.namespace]):
+        world.apply(flame_cluster(replicas=1))
+        degraded = world.wait(
+            "Degraded",
+            lambda: (found := condition(world.status(), "Degraded")).get("status") == "True" and found,
+        )
+        assert degraded["reason"] == "Forbidden"
+        assert f'configmaps "{CONFIG}" is forbidden' in degraded["message"]
+        assert "can't set finalizers on" in degraded["message"]
+        world.wait("an event", partial(world.events, "Forbidden"))
+        assert world.all("pod") == []
+        assert world.all("service") == []
+
+        grant(complete)
+        world.wait_running(executors=1, timeout=120)
+
+
+def test_a_cluster_wide_installation_has_the_permissions_in_every_namespace(world: World) -> None:
+    user = f"--as=system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
+    table = world.kubectl("auth", "can-i", "--list", user).splitlines()
+
+    granted: set[Permission] = set()
+    for line in table[1:]:
+        resource, _, rest = line.partition(" ")
+        verbs = rest[rest.rindex("[") + 1 : rest.rindex("]")].split()
+        if not resource:
+            continue  # a URL, which everybody may read
+        name, _, group = resource.partition(".")
+        name, slash, subresource = name.partition("/")
+        if "/" in group:
+            group, slash, subresource = group.partition("/")
+        granted |= {(group, name + slash + subresource, verb) for verb in verbs}
+    asking = {
+        permission for permission in granted if permission[0] in {"authorization.k8s.io", "authentication.k8s.io"}
+    }
+    assert granted - asking == set(_permissions(_rules()))
+    assert {resource for _, resource, _ in asking} <= {
+        "selfsubjectaccessreviews",
+        "selfsubjectreviews",
+        "selfsubjectrulesreviews",
+    }

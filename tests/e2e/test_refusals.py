@@ -1,0 +1,181 @@
+"""What the API server refuses: shown in its own words, retried slowly, told once, and forgotten when it is allowed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.e2e.world import condition, flame_cluster, operator_with, uids
+from tools.installation import ROLE, SERVICE_ACCOUNT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.e2e.world import Object, World
+    from tools.installation import OperatorProcess
+
+NOT_ROOT = {"podTemplate": {"spec": {"securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000}}}}
+
+
+def degraded(world: World, reason: str, *words: str) -> Object | None:
+    """The status once it is degraded for this reason, in these words."""
+    status = world.status()
+    found = condition(status, "Degraded")
+    as_expected = found.get("status") == "True" and found["reason"] == reason
+    return status if as_expected and all(word in found["message"] for word in words) else None
+
+
+def enforce(world: World, level: str) -> None:
+    """Makes the namespace admit only Pods of a Pod Security level."""
+    label = f"pod-security.kubernetes.io/enforce={level}"
+    world.plane.kubectl("label", "--overwrite", "namespace", world.namespace, label)
+
+
+def limit_pods(world: World, pods: int) -> None:
+    world.apply(
+        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "tight"}, "spec": {"hard": {"pods": pods}}}
+    )
+
+
+def quota_is_enforced(world: World) -> bool:
+    return '"pods"' in world.kubectl("get", "resourcequota/tight", "-o", "jsonpath={.status.used}")
+
+
+def allow_everything_but(world: World, resource: str, verb: str) -> None:
+    """Takes one permission from the operator of this namespace."""
+    role: Object = yaml.safe_load(world.plane.kubectl("get", "clusterrole", ROLE, "-o", "yaml").stdout)
+    rules: list[dict[str, Any]] = []
+    for rule in role["rules"]:
+        others = [each for each in rule["resources"] if each != resource]
+        rules += [rule | {"resources": others}] if others else []
+        if len(others) < len(rule["resources"]):
+            rules.append(rule | {"resources": [resource], "verbs": [each for each in rule["verbs"] if each != verb]})
+    api = "rbac.authorization.k8s.io"
+    world.apply(
+        {"apiVersion": f"{api}/v1", "kind": "Role", "metadata": {"name": "less"}, "rules": rules},
+        {
+            "apiVersion": f"{api}/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": "less"},
+            "roleRef": {"apiGroup": api, "kind": "Role", "name": "less"},
+            "subjects": [{"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": world.namespace}],
+        },
+    )
+    world.kubectl("delete", "rolebinding", SERVICE_ACCOUNT)
+
+
+def allow_again(world: World) -> None:
+    account = f"--serviceaccount={world.namespace}:{SERVICE_ACCOUNT}"
+    world.kubectl("create", "rolebinding", SERVICE_ACCOUNT, f"--clusterrole={ROLE}", account)
+
+
+def seconds_between(times: list[str]) -> list[float]:
+    moments = [datetime.fromisoformat(time) for time in times]
+    return [(later - earlier).total_seconds() for earlier, later in pairwise(moments)]
+
+
+def test_a_quota_shows_in_its_own_words_once_is_retried_slowly_and_heals_when_it_is_raised(
+    world: World, operator: OperatorProcess
+) -> None:
+    limit_pods(world, 3)
+    world.wait("the quota to be enforced", partial(quota_is_enforced, world))
+    world.apply(flame_cluster(replicas=5))
+
+    words = ("exceeded quota: tight", "limited: pods=3")
+    status = world.wait("the status to say so", partial(degraded, world, "QuotaExceeded", *words))
+    assert "exceeded quota: tight" in status["message"]
+    world.wait("two of five executors to work", lambda: world.status()["executorManager"]["ready"] == 2)
+    assert world.status()["state"] == "Running"
+
+    def slow() -> bool:
+        return max(seconds_between(world.refusals("pods", "create")), default=0) > 3
+
+    world.wait("the wait between two attempts to have grown", slow)
+    # Passes that Pods becoming ready brought about may have tried as well; a hundred attempts would be a storm.
+    assert len(world.refusals("pods", "create")) < 25
+    assert sum(event["count"] for event in world.events("QuotaExceeded")) <= 3
+
+    limit_pods(world, 10)
+    world.wait_running(executors=5, timeout=120)
+    assert condition(world.status(), "Degraded")["status"] == "False"
+    assert uids(world.executors()).keys() == {f"my-flame-executor-manager-{number}" for number in range(5)}
+
+
+def test_a_missing_permission_shows_in_the_servers_words_and_heals_when_it_is_granted(
+    world: World, operator: OperatorProcess
+) -> None:
+    allow_everything_but(world, "pods", "create")
+    world.apply(flame_cluster(replicas=2))
+    who = f"system:serviceaccount:{world.namespace}:{SERVICE_ACCOUNT}"
+    words = ("pods is forbidden", f'User "{who}" cannot create resource "pods"')
+    status = world.wait("the status to say so", partial(degraded, world, "Forbidden", *words))
+    assert status["state"] == "Pending"
+    assert world.get("configmap", "my-flame-config") is not None, "what is allowed is done"
+    assert world.get("service", "my-flame-session-manager") is not None
+
+    allow_again(world)
+    world.wait_running(executors=2, timeout=120)
+    assert condition(world.status(), "Degraded")["status"] == "False"
+
+
+def test_a_pod_that_may_not_be_deleted_does_not_keep_others_from_being_replaced(world: World, tmp_path: Path) -> None:
+    with operator_with(world, tmp_path, terminalPodRetentionSeconds=1):
+        world.apply(flame_cluster(replicas=3))
+        world.wait_running(executors=3)
+        allow_everything_but(world, "pods", "delete")
+        world.patch_status("my-flame-executor-manager-0", phase="Failed")
+        world.wait("its removal to be refused", partial(degraded, world, "Forbidden", 'cannot delete resource "pods"'))
+
+        world.delete_without_waiting("pod", "my-flame-executor-manager-1")
+        world.wait("three executors again", lambda: world.status()["executorManager"]["ready"] == 3)
+        three = {f"my-flame-executor-manager-{number}" for number in (2, 3, 4)}
+        world.wait("two new ones beside an old one", lambda: uids(world.live_executors()).keys() == three)
+        world.wait("the failed one to be all that is left beside them", lambda: world.has_executors(4))
+
+        allow_again(world)
+        world.wait("the failed one to be removed", lambda: world.has_executors(3), timeout=120)
+        world.wait_running(executors=3)
+
+
+def test_a_restricted_namespace_says_what_it_misses_and_takes_pods_that_do_not_run_as_root(
+    world: World, operator: OperatorProcess
+) -> None:
+    enforce(world, "restricted")
+    world.apply(flame_cluster(replicas=2))
+    words = ('violates PodSecurity "restricted:latest"', "runAsNonRoot != true")
+    status = world.wait("the status to say so", partial(degraded, world, "Forbidden", *words))
+    assert "my-flame-session-manager" in status["message"]
+    assert sum(event["count"] for event in world.events("Forbidden")) <= 3
+
+    world.change(sessionManager=NOT_ROOT | {"storage": "none"}, executorManager=NOT_ROOT)
+    world.wait_running(executors=2)
+    assert condition(world.status(), "Degraded")["status"] == "False"
+
+
+def test_a_baseline_namespace_takes_all_pods_as_they_are(world: World, operator: OperatorProcess) -> None:
+    enforce(world, "baseline")
+    world.apply(flame_cluster(replicas=2))
+    world.wait_running(executors=2)
+
+
+@pytest.mark.parametrize("strategy", ["RollingUpdate", "Recreate"])
+@pytest.mark.parametrize("component", ["sessionManager", "executorManager"])
+def test_a_pod_template_that_the_server_does_not_understand_costs_no_pod(
+    world: World, operator: OperatorProcess, component: str, strategy: str
+) -> None:
+    world.apply(flame_cluster(replicas=4, executorManager={"updateStrategy": {"type": strategy}}))
+    world.wait_running(executors=4)
+    before = uids(world.all("pod"))
+
+    world.change(**{component: {"podTemplate": {"spec": {"nodeSelectr": {"disk": "fast"}}}}})
+    world.wait("the status to name the field", partial(degraded, world, "Rejected", 'unknown field "spec.nodeSelectr"'))
+    assert uids(world.all("pod")) == before
+
+    world.change(**{component: {"podTemplate": None}})
+    world.wait_running(executors=4)
+    assert uids(world.all("pod")) == before

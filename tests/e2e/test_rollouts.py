@@ -1,0 +1,310 @@
+"""Rollouts: what is replaced when the spec changes, in which order, and how much keeps serving meanwhile."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.e2e.world import (
+    NEVER_READY,
+    condition,
+    container_status,
+    count_ready,
+    flame_cluster,
+    is_ready,
+    operator_with,
+    provoke_a_pass,
+    revision_of,
+    uids,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.e2e.world import Object, World
+    from tools.installation import OperatorProcess
+
+REVISION = "flame.xflops.io/revision"
+RESTARTED_AT = "flame.xflops.io/restarted-at"
+EXECUTOR_IMAGE = "xflops/flame-executor-manager:v0.6.0"
+
+
+def annotated(**annotations: str) -> Object:
+    """A podTemplate that adds annotations, whose names are written with `_` for `-`, under `flamectl.test/`."""
+    return {
+        "metadata": {"annotations": {f"flamectl.test/{key.replace('_', '-')}": annotations[key] for key in annotations}}
+    }
+
+
+def executors_of(state: list[Object]) -> list[Object]:
+    return [pod for pod in state if "-executor-manager-" in pod["metadata"]["name"]]
+
+
+def revisions(pods: list[Object]) -> set[str]:
+    return {pod["metadata"]["annotations"][REVISION] for pod in pods}
+
+
+def all_replaced(before: dict[str, str], pods: list[Object]) -> bool:
+    return not set(before.values()) & set(uids(pods).values())
+
+
+def test_a_rolling_change_of_six_executors_never_leaves_fewer_than_five_ready(
+    world: World, operator: OperatorProcess
+) -> None:
+    world.apply(flame_cluster(replicas=6))
+    world.wait_running(executors=6)
+    before = uids(world.executors())
+
+    with world.record("pod") as recording:
+        world.change(executorManager={"env": [{"name": "GREETING", "value": "hello"}]})
+        world.wait_running(executors=6)
+        ready = [count_ready(state) for state in recording.states()]
+
+    assert all_replaced(before, world.live_executors())
+    assert min(ready) == 5
+
+
+def test_a_rolling_change_with_surge_and_nothing_unavailable_never_leaves_fewer_than_all_ready(
+    world: World, operator: OperatorProcess
+) -> None:
+    strategy = {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 0}}
+    world.apply(flame_cluster(replicas=20, executorManager={"updateStrategy": strategy}))
+    world.wait_running(executors=20)
+    before = uids(world.executors())
+
+    with world.record("pod") as recording:
+        world.change(executorManager={"maxExecutors": 20})
+        world.wait_running(executors=20)
+        states = list(recording.states())
+
+    assert all_replaced(before, world.live_executors())
+    assert min(count_ready(state) for state in states) >= 20
+    live = [sum("deletionTimestamp" not in pod["metadata"] for pod in executors_of(state)) for state in states]
+    assert max(live) == 25
+
+
+BROKEN: dict[str, tuple[Object, Object, str, str]] = {
+    "never ready": (
+        {"podTemplate": annotated(never_ready="true")},
+        {},
+        "5 of 6 executors ready; rolling update: 1 of 6 executors are on the current revision",
+        "AsExpected",
+    ),
+    "unschedulable": ({"resources": {"requests": {"cpu": "5000"}}}, {}, "Insufficient cpu", "Unschedulable"),
+    "no such image": (
+        {"image": "no/such:image", "podTemplate": annotated(never_ready="true")},
+        {
+            "containerStatuses": [
+                container_status(
+                    "executor-manager",
+                    ready=False,
+                    state={
+                        "waiting": {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "no/such:image"'}
+                    },
+                )
+            ]
+        },
+        'ImagePullBackOff: Back-off pulling image "no/such:image"',
+        "PodsFailing",
+    ),
+}
+
+
+@pytest.mark.parametrize("cause", BROKEN)
+def test_a_rollout_that_cannot_become_ready_stops_says_why_and_can_be_taken_back(
+    world: World, operator: OperatorProcess, cause: str
+) -> None:
+    change, pod_status, told, degraded = BROKEN[cause]
+    world.apply(flame_cluster(replicas=6))
+    world.wait_running(executors=6)
+    before = uids(world.executors())
+
+    with world.record("pod") as recording:
+        world.change(executorManager=change)
+
+        def broken_executor() -> str | None:
+            new = [pod for pod in world.live_executors() if pod["metadata"]["name"] not in before]
+            return str(new[0]["metadata"]["name"]) if new else None
+
+        broken = world.wait("the first executor of the new revision", broken_executor)
+        if pod_status:
+            world.patch_status(broken, **pod_status)
+        status = world.wait("the status to name the cause", lambda: _telling(world, told))
+        for _ in range(3):
+            provoke_a_pass(world, operator)
+
+        assert status["state"] == "Running"
+        assert status["executorManager"]["ready"] == 5
+        assert condition(status, "Ready")["status"] == "False"
+        assert condition(status, "Progressing")["status"] == "True"
+        assert condition(status, "Degraded")["reason"] == degraded
+        assert set(uids(world.live_executors())) - {broken} < before.keys()
+        assert world.status()["executorManager"]["updated"] == 1
+
+        world.change(executorManager={"image": EXECUTOR_IMAGE, "podTemplate": None, "resources": None})
+        world.wait_running(executors=6)
+        ready = [count_ready(state) for state in recording.states()]
+        made = dict(recording.created())
+
+    assert min(ready) == 5
+    assert len([name for name in made if "-executor-manager-" in name]) == 8, "six, the broken one, one in its place"
+    kept = {name: uid for name, uid in uids(world.live_executors()).items() if name in before}
+    assert len(kept) == 5
+    assert kept.items() <= before.items()
+
+
+def _telling(world: World, text: str) -> Object | None:
+    status = world.status()
+    return status if text in status.get("message", "") else None
+
+
+@pytest.mark.parametrize("replicas", [4, 7], ids=["as many", "more"])
+def test_recreate_never_has_executors_of_two_revisions_side_by_side(
+    world: World, operator: OperatorProcess, replicas: int
+) -> None:
+    world.apply(flame_cluster(replicas=4, executorManager={"updateStrategy": {"type": "Recreate"}}))
+    world.wait_running(executors=4)
+    before = uids(world.executors())
+
+    with world.record("pod") as recording:
+        world.change(executorManager={"replicas": replicas, "image": "xflops/flame-executor-manager:v0.6.1"})
+        world.wait_running(executors=replicas)
+        together = [revisions(executors_of(state)) for state in recording.states()]
+
+    assert all_replaced(before, world.live_executors())
+    assert max(len(found) for found in together) == 1
+
+
+def test_on_delete_replaces_only_what_somebody_deletes(world: World, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=3, executorManager={"updateStrategy": {"type": "OnDelete"}}))
+    world.wait_running(executors=3)
+    before = uids(world.executors())
+    world.change(executorManager={"maxExecutors": 20})
+    world.wait(
+        "the status to say what is waited for",
+        partial(_telling, world, "3 executors are stale and are replaced when somebody deletes them"),
+    )
+    provoke_a_pass(world, operator)
+    assert uids(world.executors()) == before
+
+    world.delete_without_waiting("pod", "my-flame-executor-manager-1")
+    status = world.wait("the other two to be left", lambda: _telling(world, "2 executors are stale"))
+    world.wait("the deleted one to be gone", lambda: world.has_executors(3))
+
+    assert status["executorManager"]["updated"] == 1
+    after = uids(world.executors())
+    assert after.keys() == {f"my-flame-executor-manager-{number}" for number in (0, 2, 3)}
+    assert {name: uid for name, uid in after.items() if name in before}.items() <= before.items()
+
+
+def test_a_change_only_the_session_manager_reads_replaces_it_and_executors_follow_when_it_is_ready(
+    world: World, operator: OperatorProcess
+) -> None:
+    world.apply(flame_cluster(replicas=3))
+    world.wait_running(executors=3)
+    before = uids(world.all("pod"))
+    revision = revisions(world.executors())
+
+    with world.record("pod") as recording:
+        world.change(sessionManager={"policy": "fifo"})
+        world.wait_running(executors=3)
+        serving = recording.first(
+            lambda pod: (
+                pod["metadata"]["name"] == "my-flame-session-manager"
+                and pod["metadata"]["uid"] not in before.values()
+                and is_ready(pod)
+            )
+        )
+        first_gone = recording.first(
+            lambda pod: pod["metadata"]["name"] != "my-flame-session-manager" and "deletionTimestamp" in pod["metadata"]
+        )
+
+    assert all_replaced(before, world.live_executors())
+    assert revision_of(serving) < revision_of(first_gone), "executors go only when there is something to connect to"
+    assert revisions(world.live_executors()) == revision, "nothing that they read has changed"
+
+
+def test_a_session_manager_that_does_not_become_ready_holds_back_the_executors(
+    world: World, operator: OperatorProcess
+) -> None:
+    world.apply(flame_cluster(replicas=3))
+    world.wait_running(executors=3)
+    before = uids(world.executors())
+    manager = world.session_manager()["metadata"]["uid"]
+
+    world.change(sessionManager={"podTemplate": annotated(never_ready="true")}, flameVersion="0.5")
+    world.wait(
+        "the new session manager",
+        lambda: (pod := world.get("pod", "my-flame-session-manager")) is not None and pod["metadata"]["uid"] != manager,
+    )
+    world.wait("the status to say so", lambda: _telling(world, "Session manager is starting"))
+    provoke_a_pass(world, operator)
+    assert uids(world.executors()) == before
+
+    world.annotate("pod", "my-flame-session-manager", f"{NEVER_READY}-")
+    world.wait_running(executors=3)
+    assert all_replaced(before, world.live_executors())
+
+
+EXECUTORS_ONLY: dict[str, dict[str, Any]] = {
+    "environment": {"executorManager": {"env": [{"name": "GREETING", "value": "hello"}]}},
+    "object cache": {"objectCache": {"storage": "/data/cache"}},
+    "shim": {"executorManager": {"shim": "wasm"}},
+}
+
+
+@pytest.mark.parametrize("what", EXECUTORS_ONLY)
+def test_a_change_only_executors_read_leaves_the_session_manager_alone(
+    world: World, operator: OperatorProcess, what: str
+) -> None:
+    world.apply(flame_cluster(replicas=2))
+    world.wait_running(executors=2)
+    before, manager = uids(world.executors()), world.session_manager()["metadata"]["uid"]
+
+    world.change(**EXECUTORS_ONLY[what])
+    world.wait_running(executors=2)
+
+    assert all_replaced(before, world.live_executors())
+    assert world.session_manager()["metadata"]["uid"] == manager
+
+
+def test_executors_are_restarted_by_an_annotation_of_their_pod_template(
+    world: World, operator: OperatorProcess
+) -> None:
+    world.apply(flame_cluster(replicas=2))
+    world.wait_running(executors=2)
+    before, manager = uids(world.executors()), world.session_manager()["metadata"]["uid"]
+
+    world.change(executorManager={"podTemplate": {"metadata": {"annotations": {RESTARTED_AT: "today at noon"}}}})
+    world.wait_running(executors=2)
+
+    assert all_replaced(before, world.live_executors())
+    assert {pod["metadata"]["annotations"][RESTARTED_AT] for pod in world.live_executors()} == {"today at noon"}
+    assert world.session_manager()["metadata"]["uid"] == manager
+
+
+def test_other_settings_of_the_operator_restart_nothing_and_take_effect_at_the_next_roll(
+    world: World, tmp_path: Path
+) -> None:
+    with operator_with(world, tmp_path):
+        world.apply(flame_cluster(replicas=3))
+        world.wait_running(executors=3)
+    before = uids(world.all("pod"))
+
+    with operator_with(world, tmp_path, initImage="registry.example.com/busybox:2") as operator:
+        status = world.wait(
+            "the status to count them",
+            lambda: world.status() if world.status()["executorManager"].get("outdated") == 3 else None,
+        )
+        provoke_a_pass(world, operator)
+        assert status["message"] == "All components healthy"
+        assert status["executorManager"]["updated"] == 3
+        assert uids(world.all("pod")) == before
+
+        world.change(executorManager={"maxExecutors": 20})
+        status = world.wait_running(executors=3)
+        assert not status["executorManager"].get("outdated")
+        images = {pod["spec"]["initContainers"][0]["image"] for pod in world.live_executors()}
+        assert images == {"registry.example.com/busybox:2"}

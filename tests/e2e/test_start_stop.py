@@ -1,0 +1,179 @@
+"""An operator that starts before everything is there, and one that is stopped in the middle of everything."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.early import early, wait_for_word, warnings
+from tests.e2e.proxy import Proxy, in_files, kubeconfig_through
+from tests.e2e.world import PATIENCE, executor_id, flame_cluster, operator_with, uids
+from tools.installation import SERVICE_ACCOUNT, allow_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.e2e.world import World
+    from tools.installation import OperatorProcess
+
+#: Seconds that the kubelet gives a Pod to end.
+GRACE = 30
+
+
+@pytest.fixture
+def proxy(world: World) -> Iterator[Proxy]:
+    with Proxy(world.plane.ports.apiserver) as proxy:
+        yield proxy
+
+
+# --- Starting ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_api_server_that_cannot_be_reached_yet(world: World, proxy: Proxy, tmp_path: Path) -> None:
+    proxy.refuse()
+    kubeconfig = kubeconfig_through(allow_in(world.plane, world.namespace), proxy.port, tmp_path)
+    with early(world, kubeconfig, tmp_path) as operator:
+        wait_for_word(world, operator, "cannot talk to the API server")
+        proxy.accept()
+
+    assert len(warnings(operator)) == 1
+
+
+def test_an_api_server_that_does_not_answer_yet(world: World, proxy: Proxy, tmp_path: Path) -> None:
+    proxy.freeze(also_new=True)
+    kubeconfig = kubeconfig_through(allow_in(world.plane, world.namespace), proxy.port, tmp_path)
+    with early(world, kubeconfig, tmp_path) as operator:
+        wait_for_word(world, operator, "cannot talk to the API server")
+        proxy.thaw()
+
+
+def test_an_api_server_of_another_authority(world: World, tmp_path: Path) -> None:
+    kubeconfig = kubeconfig_through(allow_in(world.plane, world.namespace), world.plane.ports.apiserver, tmp_path)
+    authority = in_files(kubeconfig, world.plane).authority
+    shutil.copy(world.plane.state_dir / "pki" / "kube-scheduler.crt", authority)
+    with early(world, kubeconfig, tmp_path) as operator:
+        wait_for_word(world, operator, "the certificate authorities of the kubeconfig, or of the Pod")
+        shutil.copy(world.plane.state_dir / "pki" / "apiserver.crt", authority)
+
+    assert len(warnings(operator)) == 1
+
+
+def test_credentials_that_are_not_accepted_yet(world: World, tmp_path: Path) -> None:
+    kubeconfig = kubeconfig_through(allow_in(world.plane, world.namespace), world.plane.ports.apiserver, tmp_path)
+    token = in_files(kubeconfig, world.plane).token
+    good = token.read_text(encoding="ascii")
+    token.write_text("made-up", encoding="ascii")
+    with early(world, kubeconfig, tmp_path) as operator:
+        wait_for_word(world, operator, "the API server does not accept the credentials")
+        token.write_text(good, encoding="ascii")
+
+    assert len(warnings(operator)) == 1
+
+
+def test_permissions_that_are_not_granted_yet(world: World, tmp_path: Path) -> None:
+    world.kubectl("create", "serviceaccount", SERVICE_ACCOUNT)
+    kubeconfig = world.plane.kubeconfig_for_service_account(world.namespace, SERVICE_ACCOUNT)
+    with early(world, kubeconfig, tmp_path) as operator:
+        wait_for_word(world, operator, "the permissions in config/rbac are missing: flameclusters")
+        allow_in(world.plane, world.namespace)
+
+    missing = warnings(operator)[0]
+    assert f"system:serviceaccount:{world.namespace}:{SERVICE_ACCOUNT}" in missing
+    assert 'cannot list resource "flameclusters"' in missing
+
+
+# --- Stopping ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def elected() -> bool:
+    """Whether the operator works only while it leads."""
+    return False
+
+
+@pytest.fixture
+def operator(world: World, proxy: Proxy, tmp_path: Path, *, elected: bool) -> Iterator[OperatorProcess]:
+    kubeconfig = kubeconfig_through(allow_in(world.plane, world.namespace), proxy.port, tmp_path)
+    with operator_with(world, tmp_path, kubeconfig=kubeconfig, elected=elected) as process:
+        yield process
+
+
+def end(operator: OperatorProcess, *numbers: signal.Signals) -> int:
+    """Sends signals to an operator, and waits as long as the kubelet would."""
+    process = operator.process
+    for number in numbers:
+        process.send_signal(number)
+    return process.wait(GRACE)
+
+
+@contextmanager
+def half_way(world: World, operator: OperatorProcess) -> Iterator[None]:
+    """In the middle of a rollout. Whoever was there in the end must have finished it, and deleted what was due alone."""
+    world.apply(flame_cluster(replicas=8, executorManager={"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1}}}))
+    world.wait_running(executors=8)
+    before = uids(world.executors())
+    with world.record("pod") as recording:
+        world.change(executorManager={"maxExecutors": 20})
+        world.wait("the rollout to be under way", lambda: len(recording.created()) >= 11)
+        yield
+        operator.start()
+        world.wait_running(executors=8, timeout=2 * PATIENCE)
+        assert recording.deleted() == set(before.values())
+        assert len(recording.created()) == len(dict(recording.created()))
+
+
+def test_stopped_in_the_middle_of_a_rollout(world: World, operator: OperatorProcess) -> None:
+    with half_way(world, operator):
+        assert end(operator, signal.SIGTERM) == 0
+
+
+def hang(proxy: Proxy) -> None:
+    """From now on no request is answered; the network has been so slow before that some are under way."""
+    proxy.freeze(also_new=True)
+    proxy.delay(0)
+
+
+@pytest.mark.parametrize("elected", [False, True], ids=["alone", "as the leader"])
+def test_stopped_while_no_request_is_answered(
+    world: World, proxy: Proxy, operator: OperatorProcess, *, elected: bool
+) -> None:
+    proxy.delay(0.2)
+    with half_way(world, operator):
+        hang(proxy)
+        assert end(operator, signal.SIGTERM) == 0
+        # A leader that cannot renew its Lease has to end sooner.
+        given_up = "leadership lost" if elected else "passes in flight did not finish in time"
+        assert given_up in operator.log.read_text(encoding="utf-8")
+        proxy.thaw()  # what was under way arrives after all
+
+
+def test_stopped_twice_while_no_request_is_answered(world: World, proxy: Proxy, operator: OperatorProcess) -> None:
+    proxy.delay(0.2)
+    with half_way(world, operator):
+        hang(proxy)
+        process = operator.process
+        process.terminate()
+        world.wait("it to be told", lambda: '"stopping"' in operator.log.read_text(encoding="utf-8"))
+        assert process.poll() is None
+        assert end(operator, signal.SIGTERM) == 128 + signal.SIGTERM
+        proxy.thaw()
+
+
+def test_stopped_with_a_full_queue(world: World, operator: OperatorProcess) -> None:
+    names = [f"one-of-many-{number}" for number in range(25)]
+    world.apply(*(flame_cluster(name, replicas=2) for name in names))
+    world.wait("work to be under way", lambda: world.all("configmap"))
+    assert end(operator, signal.SIGTERM) == 0
+    unfinished = [name for name in names if not world.status(name).get("generations", {}).get("reconciled")]
+
+    operator.start()
+
+    for name in names:
+        world.wait_running(name, executors=2, timeout=2 * PATIENCE)
+        assert [executor_id(pod) for pod in world.live_executors(name)]
+    assert unfinished

@@ -1,0 +1,169 @@
+"""A CRD that is not there, or is another version's, on a control plane that no other test needs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.e2e.early import early, wait_for_word, warnings
+from tests.e2e.world import World, condition, executor_id, flame_cluster, operator_with, uids
+from tools.controlplane import ControlPlane
+from tools.installation import CRD, CRD_NAME, allow_in, install
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tools.controlplane import Plane
+
+Schema = dict[str, Any]
+
+#: What the status of the HLD has; the rest came later.
+OF_THE_HLD = {"state", "message", "configGeneration", "sessionManager", "executorManager"}
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with ControlPlane(nodes=4) as plane:
+        install(plane)
+        yield plane
+
+
+@pytest.fixture
+def world(plane: Plane, request: pytest.FixtureRequest) -> Iterator[World]:
+    """A namespace of the test's own; in the end the CRD is that of this version again."""
+    namespace = f"crd-{abs(hash(request.node.name)) % 10**8}"
+    plane.create_namespace(namespace)
+    yield World(plane, namespace)
+    apply_crd(plane, lambda _: None)
+
+
+def apply_crd(plane: Plane, edit: Callable[[Schema], object]) -> None:
+    """Makes the installed CRD that of this version, but for a change of its schema, and waits until it is in force."""
+    (file,) = CRD.glob("flame*.yaml")
+    crd = yaml.safe_load(file.read_text(encoding="utf-8"))
+    edit(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"])
+    # Not `apply`: what is missing has to go.
+    verb = "replace" if is_installed(plane) else "create"
+    plane.kubectl(verb, "-f", "-", input=json.dumps(crd))
+    plane.kubectl("wait", "--for=condition=Established", f"crd/{CRD_NAME}", "--timeout=60s")
+
+
+def is_installed(plane: Plane) -> bool:
+    return plane.kubectl("get", "crd", CRD_NAME, check=False).returncode == 0
+
+
+def delete_crd(plane: Plane) -> None:
+    plane.kubectl("delete", "crd", CRD_NAME)
+
+
+def drop(schema: Schema, *path: str) -> None:
+    """Takes a field of the status out of the schema."""
+    part = schema["status"]
+    for step in path[:-1]:
+        part = part["properties"][step]
+    del part["properties"][path[-1]]
+
+
+def as_in_the_hld(schema: Schema) -> None:
+    status = schema["status"]["properties"]
+    for field in status.keys() - OF_THE_HLD:
+        del status[field]
+    for component, known in (("sessionManager", {"ready", "endpoint"}), ("executorManager", {"replicas", "ready"})):
+        for field in status[component]["properties"].keys() - known:
+            del status[component]["properties"][field]
+
+
+def without_next_id(schema: Schema) -> None:
+    drop(schema, "executorManager", "nextId")
+
+
+def test_a_crd_that_is_not_there_yet(world: World, tmp_path: Path) -> None:
+    delete_crd(world.plane)
+    with early(world, allow_in(world.plane, world.namespace), tmp_path) as operator:
+        wait_for_word(world, operator, "the FlameCluster resource is not known to the API server")
+        apply_crd(world.plane, lambda _: None)
+
+    [line] = warnings(operator)
+    assert "flamectl-operator crd | kubectl apply --server-side -f -" in line
+
+
+def test_a_crd_that_is_deleted_while_the_operator_runs(world: World, tmp_path: Path) -> None:
+    with operator_with(world, tmp_path) as operator:
+        pid = operator.process.pid
+        world.apply(flame_cluster(replicas=3))
+        world.wait_running(executors=3)
+        deletes = [request for request in world.operator_writes() if request.verb == "delete"]
+
+        delete_crd(world.plane)
+        # FlameClusters go with their CRD, and what they own with them: by the garbage collector, not by the operator.
+        world.wait("all Pods to be gone", lambda: not world.all("pod"))
+        writes = len(world.operator_writes())
+        world.wait("the operator to notice", lambda: "404 page not found" in operator.log.read_text(encoding="utf-8"))
+        assert [request for request in world.operator_writes() if request.verb == "delete"] == deletes
+        assert len(world.operator_writes()) == writes
+
+        apply_crd(world.plane, lambda _: None)
+        world.apply(flame_cluster(replicas=2))
+        world.wait_running(executors=2)
+        assert operator.process.pid == pid
+
+
+def test_an_older_crd(world: World, tmp_path: Path) -> None:
+    apply_crd(world.plane, as_in_the_hld)
+    with operator_with(world, tmp_path):
+        world.apply(flame_cluster(replicas=2))
+        world.wait("it to be explained", lambda: "is older than the operator" in world.status().get("message", ""))
+        assert "status.executorManager.nextId" in world.status()["message"]
+        world.wait_at_rest()
+        assert world.all("pod") == []
+
+        apply_crd(world.plane, lambda _: None)
+
+        world.wait_running(executors=2)
+        assert condition(world.status(), "Degraded")["status"] == "False"
+
+
+def test_a_crd_that_becomes_older_while_the_operator_runs(world: World, tmp_path: Path) -> None:
+    with operator_with(world, tmp_path):
+        world.apply(flame_cluster(replicas=2))
+        world.wait_running(executors=2)
+        before = uids(world.executors())
+        apply_crd(world.plane, without_next_id)
+
+        world.kubectl("scale", "flamecluster/my-flame", "--replicas=3")
+        world.wait("it to be explained", lambda: "is older than the operator" in world.status().get("message", ""))
+        assert uids(world.executors()) == before
+
+        apply_crd(world.plane, lambda _: None)
+        world.wait_running(executors=3)
+        assert [executor_id(pod) for pod in world.executors()] == [0, 1, 2]
+
+
+def test_a_newer_crd(world: World, tmp_path: Path) -> None:
+    def newer(schema: Schema) -> None:
+        schema["spec"]["properties"]["schedule"] = {"type": "string"}
+        schema["status"]["properties"]["lastDrained"] = {"type": "string"}
+        executors = schema["status"]["properties"]["executorManager"]["properties"]
+        executors["drained"] = {"type": "integer"}
+
+    apply_crd(world.plane, newer)
+    with operator_with(world, tmp_path):
+        world.apply(flame_cluster("plain", replicas=1), flame_cluster("modern", replicas=1, schedule="at night"))
+        world.wait_running("plain", executors=1)
+        world.wait("the field to be named", lambda: "spec.schedule" in world.status("modern").get("message", ""))
+        assert world.status("modern")["state"] == "Failed"
+
+        # What a newer operator has left in the status.
+        later = {"lastDrained": "yesterday", "executorManager": {"drained": 7}}
+        world.patch("flamecluster", "plain", {"status": later}, subresource="status")
+        world.kubectl("scale", "flamecluster/plain", "--replicas=2")
+        world.wait_running("plain", executors=2)
+        status = world.status("plain")
+        assert (status["lastDrained"], status["executorManager"]["drained"]) == ("yesterday", 7)
+
+        world.patch("flamecluster", "modern", {"spec": {"schedule": None}})
+        world.wait_running("modern", executors=1)

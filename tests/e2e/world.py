@@ -1,0 +1,546 @@
+"""A namespace as a user sees it: kubectl to act, and a way to wait for what should come of it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from http.client import HTTPException, HTTPResponse, HTTPSConnection
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, Self
+
+import yaml
+
+from tools.controlplane.ports import LOOPBACK
+from tools.controlplane.waiting import wait_until
+from tools.installation import SERVICE_ACCOUNT, OperatorProcess, allow_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from tools.controlplane import Plane
+
+Object = dict[str, Any]
+
+#: Where each kind is served.
+_PATHS = {
+    "flamecluster": "/apis/flame.xflops.io/v1alpha1/namespaces/{}/flameclusters",
+    "pod": "/api/v1/namespaces/{}/pods",
+    "service": "/api/v1/namespaces/{}/services",
+    "configmap": "/api/v1/namespaces/{}/configmaps",
+    "lease": "/apis/coordination.k8s.io/v1/namespaces/{}/leases",
+    "event": "/api/v1/namespaces/{}/events",
+    "endpointslice": "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices",
+}
+
+#: What an operator never logs, whatever happens to it: each is a bug.
+MISHAPS = ("subreconciler failed", "pass failed", "Traceback", "Task exception was never retrieved")
+
+#: Seconds that something may take on a loaded machine; what takes long by design gives more.
+PATIENCE = 60.0
+
+#: Annotations that steer the simulated kubelet (tools/controlplane/kwok-stages.yaml).
+NEVER_READY = "flamectl.test/never-ready"
+HOLD = "flamectl.test/hold"
+
+
+def flame_cluster(name: str = "my-flame", *, replicas: int = 3, **spec: Any) -> Object:
+    """A FlameCluster's manifest.
+
+    Args:
+        name: Its name.
+        replicas: How many executors.
+        spec: More fields of the spec; `sessionManager` and `executorManager` are merged over the images.
+    """
+    manager = {"image": "xflops/flame-session-manager:v0.6.0"} | spec.pop("sessionManager", {})
+    executors = {"image": "xflops/flame-executor-manager:v0.6.0", "replicas": replicas}
+    executors |= spec.pop("executorManager", {})
+    return {
+        "apiVersion": "flame.xflops.io/v1alpha1",
+        "kind": "FlameCluster",
+        "metadata": {"name": name},
+        "spec": {"sessionManager": manager, "executorManager": executors, **spec},
+    }
+
+
+#: Verbs that change something.
+WRITING = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request as the API server's audit log has it, the payload aside.
+
+    Args:
+        verb: As RBAC calls it.
+        group: The API group; empty for the core.
+        resource: The resource, with the subresource behind a slash if there is one.
+        name: The object; empty where the request names none, as for a list or a create.
+        code: HTTP status of the answer.
+        at: When it came in.
+        namespace: Where; empty where the request names none.
+    """
+
+    verb: str
+    group: str
+    resource: str
+    name: str
+    code: int
+    at: datetime
+    namespace: str = ""
+
+
+@dataclass(frozen=True)
+class World:
+    """A namespace on a control plane.
+
+    Args:
+        plane: The control plane.
+        namespace: The namespace.
+    """
+
+    plane: Plane
+    namespace: str
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Runs kubectl in the namespace.
+
+        Returns:
+            What it prints.
+
+        Raises:
+            KubectlError: It failed; the text has what it said.
+        """
+        return self.plane.kubectl("--namespace", self.namespace, *arguments, input=stdin).stdout
+
+    def apply(self, *manifests: Object) -> None:
+        """`kubectl apply`."""
+        self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(manifests))
+
+    def patch(self, kind: str, name: str, changes: Object, *, subresource: str = "") -> None:
+        """`kubectl patch` with a JSON merge patch."""
+        where = [f"--subresource={subresource}"] if subresource else []
+        self.kubectl("patch", kind, name, "--type=merge", *where, "-p", yaml.safe_dump(changes))
+
+    def all(self, kind: str) -> list[Object]:
+        """All objects of a kind in the namespace, by name."""
+        answer = self.plane._get(_PATHS[kind].format(self.namespace))
+        items: list[Object] = answer["items"] if answer is not None else []
+        return sorted(items, key=lambda item: str(item["metadata"]["name"]))
+
+    def get(self, kind: str, name: str) -> Object | None:
+        """An object, or None when it is not there."""
+        return self.plane._get(f"{_PATHS[kind].format(self.namespace)}/{name}")
+
+    def status(self, name: str = "my-flame") -> Object:
+        """The status of a FlameCluster; empty when there is none yet."""
+        found = self.get("flamecluster", name)
+        return {} if found is None else found.get("status", {})
+
+    def executors(self, name: str = "my-flame") -> list[Object]:
+        """The executors' Pods of a FlameCluster, by id, those on their way out included."""
+        prefix = f"{name}-executor-manager-"
+        pods = [pod for pod in self.all("pod") if pod["metadata"]["name"].startswith(prefix)]
+        return sorted(pods, key=executor_id)
+
+    def live_executors(self, name: str = "my-flame") -> list[Object]:
+        """The executors that count: neither on their way out nor over."""
+        return [
+            pod
+            for pod in self.executors(name)
+            if "deletionTimestamp" not in pod["metadata"] and pod["status"].get("phase") not in {"Failed", "Succeeded"}
+        ]
+
+    def wait(self, what: str, condition: Callable[[], Any], timeout: float = PATIENCE) -> Any:
+        """Waits for a condition; on failure the message has the status, Pods and events of the namespace.
+
+        Returns:
+            What the condition returned.
+        """
+        try:
+            return wait_until(condition, what, timeout=timeout, interval=0.1)
+        except Exception as error:
+            raise AssertionError(f"{error}\n{self.describe()}") from error
+
+    def wait_running(self, name: str = "my-flame", *, executors: int, timeout: float = PATIENCE) -> Object:
+        """Waits until a FlameCluster is healthy at its present generation, with this many executors ready.
+
+        Returns:
+            Its status.
+        """
+
+        def healthy() -> Object | None:
+            found = self.get("flamecluster", name)
+            if found is None:
+                return None
+            status: Object = found.get("status", {})
+            settled = (
+                status.get("observedGeneration") == found["metadata"]["generation"]
+                and status.get("message") == "All components healthy"
+                and status["executorManager"]["ready"] == executors == status["executorManager"]["current"]
+            )
+            return status if settled else None
+
+        found: Object = self.wait(f"{name} to be healthy with {executors} executors", healthy, timeout)
+        return found
+
+    def resource_versions(self) -> dict[str, str]:
+        """The resourceVersion of everything that the operator may write, by kind and name: equal means nothing was written."""
+        return {
+            f"{kind}/{item['metadata']['name']}": item["metadata"]["resourceVersion"]
+            for kind in ("flamecluster", "pod", "service", "configmap", "event")
+            for item in self.all(kind)
+        }
+
+    def wait_at_rest(self, seconds: float = 2.0) -> dict[str, str]:
+        """Waits until nothing in the namespace has been written for a while.
+
+        Returns:
+            The resource versions then.
+        """
+        seen: dict[str, str] = {}
+        since = time.monotonic()
+
+        def unchanged() -> bool:
+            nonlocal seen, since
+            if (now := self.resource_versions()) != seen:
+                seen, since = now, time.monotonic()
+            return time.monotonic() - since >= seconds
+
+        self.wait(f"nothing to be written for {seconds:.0f} s", unchanged)
+        return seen
+
+    def events(self, reason: str) -> list[Object]:
+        """The events with this reason."""
+        return [event for event in self.all("event") if event["reason"] == reason]
+
+    def operator_requests(self, account: str = SERVICE_ACCOUNT) -> list[Request]:
+        """All that the operator of this namespace has asked of the API server so far, from the audit log."""
+        user = f"system:serviceaccount:{self.namespace}:{account}"
+        found = []
+        with self.plane.audit_log.open(encoding="utf-8") as log:
+            for line in log:
+                if user not in line or not line.endswith("\n"):
+                    continue
+                entry = json.loads(line)
+                if entry["user"]["username"] != user or "objectRef" not in entry:
+                    continue
+                about = entry["objectRef"]
+                resource = "/".join(part for part in (about["resource"], about.get("subresource")) if part)
+                code = entry["responseStatus"]["code"]
+                at = datetime.fromisoformat(entry["requestReceivedTimestamp"])
+                name = about.get("name", "")
+                namespace = about.get("namespace", "")
+                found.append(Request(entry["verb"], about.get("apiGroup", ""), resource, name, code, at, namespace))
+        return found
+
+    def operator_writes(self, account: str = SERVICE_ACCOUNT) -> list[Request]:
+        """The requests of the operator of this namespace that change something, or would."""
+        return [request for request in self.operator_requests(account) if request.verb in WRITING]
+
+    def change(self, **spec: Any) -> None:
+        """Changes fields of my-flame's spec."""
+        self.patch("flamecluster", "my-flame", {"spec": spec})
+
+    def patch_status(self, pod: str, **status: Any) -> None:
+        """Makes a Pod's status say what a kubelet could have said."""
+        self.patch("pod", pod, {"status": status}, subresource="status")
+
+    def annotate(self, kind: str, name: str, annotation: str) -> None:
+        """`kubectl annotate`: `key=value` sets, `key-` removes."""
+        self.kubectl("annotate", "--overwrite", kind, name, annotation)
+
+    def delete_without_waiting(self, kind: str, name: str) -> None:
+        """`kubectl delete` that returns when the deletion is accepted."""
+        self.kubectl("delete", kind, name, "--wait=false")
+
+    def session_manager(self, name: str = "my-flame") -> Object:
+        """The Pod of the session manager, which must be there."""
+        pod = self.get("pod", f"{name}-session-manager")
+        assert pod is not None, self.describe()
+        return pod
+
+    def record(self, kind: str) -> Recording:
+        """Begins to record all that happens to a kind of objects; for a `with` statement."""
+        return Recording(self, kind)
+
+    def has_executors(self, count: int, name: str = "my-flame") -> bool:
+        """Whether there are exactly so many Pods of executors, those on their way out included."""
+        return len(self.executors(name)) == count
+
+    def refusals(self, resource: str, verb: str) -> list[str]:
+        """When the API server refused requests in this namespace with 403, after its audit log."""
+        times = []
+        with self.plane.audit_log.open(encoding="utf-8") as log:
+            for line in log:
+                if self.namespace not in line or '"code":403' not in line:
+                    continue
+                entry = json.loads(line)
+                what = entry.get("objectRef", {})
+                if (what.get("namespace"), what.get("resource"), entry["verb"]) == (self.namespace, resource, verb):
+                    times.append(entry["requestReceivedTimestamp"])
+        return times
+
+    def describe(self) -> str:
+        """What somebody would look at first."""
+        return "\n".join(
+            (
+                yaml.safe_dump([cluster.get("status") for cluster in self.all("flamecluster")]),
+                self.kubectl("get", "flameclusters,pods,services,configmaps", "-o", "wide"),
+                self.kubectl("get", "events", "--sort-by=.metadata.name"),
+            )
+        )
+
+
+def executor_id(pod: Object) -> int:
+    """The id in an executor's name."""
+    return int(pod["metadata"]["name"].rsplit("-", 1)[1])
+
+
+def is_ready(pod: Object) -> bool:
+    """Whether a Pod serves: its Ready condition holds, and it is neither over nor on its way out."""
+    if "deletionTimestamp" in pod["metadata"] or pod["status"].get("phase") in {"Failed", "Succeeded"}:
+        return False
+    conditions = pod["status"].get("conditions", [])
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def condition(status: Object, kind: str) -> Object:
+    """A condition of a status; empty when it is not there."""
+    found = (each for each in status.get("conditions", []) if each["type"] == kind)
+    return next(found, {})
+
+
+def uids(pods: Iterable[Object]) -> dict[str, str]:
+    """The uids of objects by name."""
+    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
+
+
+def revision_of(found: Object) -> int:
+    """The resourceVersion: all objects of a cluster share one line of them, so it tells what came first."""
+    return int(found["metadata"]["resourceVersion"])
+
+
+def container_status(name: str, **fields: Any) -> Object:
+    """An entry of `containerStatuses`: running, unless `state` says otherwise."""
+    running = {"running": {"startedAt": "2025-01-01T00:00:00Z"}}
+    return {"name": name, "image": "any", "imageID": "", "ready": True, "restartCount": 0, "state": running} | fields
+
+
+def count_ready(pods: Iterable[Object]) -> int:
+    """How many executors among these Pods serve."""
+    return sum(is_ready(pod) and "-executor-manager-" in pod["metadata"]["name"] for pod in pods)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A line of a watch.
+
+    Args:
+        type: ADDED, MODIFIED or DELETED.
+        object: The object as it was then.
+    """
+
+    type: str
+    object: Object
+
+
+class Recording:
+    """All that happens to the objects of one kind in a namespace, from a watch: what lasted a millisecond is in it too.
+
+    Args:
+        world: The namespace.
+        kind: The kind, as `World.all` knows it.
+    """
+
+    def __init__(self, world: World, kind: str) -> None:
+        self._world = world
+        self._path = _PATHS[kind].format(world.namespace)
+        self._lock = Lock()
+        self._initial: list[Object] = []
+        self._changes: list[Change] = []
+        self._failure: Exception | None = None
+        self._stopping = False
+
+    def __enter__(self) -> Self:
+        """Begins; what is there already is the first state."""
+        answer = self._list()
+        self._initial = answer["items"]
+        connection = HTTPSConnection(
+            LOOPBACK,
+            self._world.plane.ports.apiserver,
+            context=ssl.create_default_context(cafile=str(self._world.plane._files.ca)),
+        )
+        query = f"watch=true&timeoutSeconds=3600&resourceVersion={answer['metadata']['resourceVersion']}"
+        token = self._world.plane._running.token
+        connection.request("GET", f"{self._path}?{query}", headers={"Authorization": f"Bearer {token}"})
+        self._socket = connection.sock
+        self._response = connection.getresponse()
+        self._thread = Thread(target=self._read, args=(self._response,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends, without waiting for what may still be under way."""
+        self._stopping = True
+        with suppress(OSError):  # the server was faster
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._response.close()
+        self._socket.close()
+
+    def changes(self) -> list[Change]:
+        """All changes up to now, once the recording has caught up with what the API server has."""
+        wait_until(self._caught_up, "the recording to catch up", timeout=PATIENCE, interval=0.05)
+        return self.so_far()
+
+    def so_far(self) -> list[Change]:
+        """The changes that have been received."""
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            return list(self._changes)
+
+    def states(self) -> Iterator[list[Object]]:
+        """Each state that there was, one after the other: the first one, and one after each change."""
+        state = {each["metadata"]["uid"]: each for each in self._initial}
+        yield list(state.values())
+        for change in self.changes():
+            _take_in(state, change)
+            yield list(state.values())
+
+    def created(self) -> list[tuple[str, str]]:
+        """Name and uid of everything that was there or was made, in that order."""
+        made = [change.object for change in self.so_far() if change.type == "ADDED"]
+        return [(each["metadata"]["name"], each["metadata"]["uid"]) for each in (*self._initial, *made)]
+
+    def deleted(self) -> set[str]:
+        """The uid of everything whose deletion began, whether it is gone yet or not."""
+        changes = self.changes()
+        return {
+            change.object["metadata"]["uid"]
+            for change in changes
+            if change.type == "DELETED" or "deletionTimestamp" in change.object["metadata"]
+        }
+
+    def first(self, condition: Callable[[Object], Any]) -> Object:
+        """The first recorded state of an object that fulfils a condition."""
+        return next(change.object for change in self.changes() if condition(change.object))
+
+    def _caught_up(self) -> bool:
+        there = {each["metadata"]["uid"]: revision_of(each) for each in self._list()["items"]}
+        state = {each["metadata"]["uid"]: each for each in self._initial}
+        for change in self.so_far():
+            _take_in(state, change)
+        return {uid: revision_of(each) for uid, each in state.items()} == there
+
+    def _list(self) -> Object:
+        answer = self._world.plane._get(self._path)
+        assert answer is not None
+        return answer
+
+    def _read(self, response: HTTPResponse) -> None:
+        failure: Exception = RuntimeError(f"the watch of {self._path} ended")
+        try:
+            for line in response:
+                change = json.loads(line)
+                if change["type"] == "ERROR":
+                    failure = RuntimeError(f"the watch of {self._path} failed: {change['object']}")
+                    break
+                with self._lock:
+                    self._changes.append(Change(change["type"], change["object"]))
+        except (OSError, ValueError, HTTPException) as error:
+            failure = error
+        with self._lock:
+            self._failure = None if self._stopping else failure
+
+
+def _take_in(state: dict[str, Object], change: Change) -> None:
+    uid = change.object["metadata"]["uid"]
+    if change.type == "DELETED":
+        state.pop(uid, None)
+    else:
+        state[uid] = change.object
+
+
+@contextmanager
+def operator_with(
+    world: World,
+    folder: Path,
+    *,
+    kubeconfig: Path | None = None,
+    wrapper: Sequence[str] = (),
+    elected: bool = False,
+    **flame: Any,
+) -> Iterator[OperatorProcess]:
+    """An operator for the namespace with settings of its own, under the permissions that are shipped; it must stop cleanly.
+
+    Args:
+        world: The namespace.
+        folder: Where its settings and its log go.
+        kubeconfig: How it reaches the API server, if not directly.
+        wrapper: A command that runs it.
+        elected: Whether it works only while it leads.
+        flame: The section `flame` of its settings.
+    """
+    settings = folder / "settings.yaml"
+    election = {"leaderElect": elected, "resourceNamespace": world.namespace}
+    settings.write_text(yaml.safe_dump({"flame": flame, "leaderElection": election}), encoding="utf-8")
+    arguments = ["--namespace", world.namespace, "--log-level", "debug", "--config", str(settings)]
+    kubeconfig = kubeconfig or allow_in(world.plane, world.namespace)
+    with supervised(OperatorProcess(kubeconfig, folder / "operator.log", arguments, wrapper)) as process:
+        yield process
+
+
+@contextmanager
+def supervised(process: OperatorProcess, *, wait: bool = True) -> Iterator[OperatorProcess]:
+    """Runs an operator that must stop cleanly in the end, and must not have said what none ever says.
+
+    Args:
+        process: The operator.
+        wait: Whether to wait until it has started.
+    """
+    process.spawn()
+    try:
+        if wait:
+            process.wait_started()
+        yield process
+    finally:
+        code = process.stop()
+        text = process.log.read_text(encoding="utf-8")
+        print(*text.splitlines()[-200:], sep="\n")  # noqa: T201 - pytest shows it when the test fails
+    assert code == 0
+    for mishap in MISHAPS:
+        assert mishap not in text
+
+
+def passes(operator: OperatorProcess) -> int:
+    """How many passes an operator has made, after its log (at level debug)."""
+    return operator.log.read_text(encoding="utf-8").count('"subreconciler": "ReplaceStalePods"')
+
+
+def provoke_a_pass(world: World, operator: OperatorProcess) -> None:
+    """Makes the operator look at my-flame once more, and waits until it has: what it would do it has done then."""
+    before = passes(operator)
+    world.annotate("flamecluster", "my-flame", f"example.com/touched={before}")
+    world.wait("another pass", partial(_passed, operator, before))
+
+
+def assert_idle(operator: OperatorProcess, seconds: float = 4.0, limit: int = 8) -> None:
+    """The operator makes hardly any passes for a while, for nothing happens. That can only be seen by waiting."""
+    before = passes(operator)
+    time.sleep(seconds)
+    assert passes(operator) - before <= limit
+
+
+def _passed(operator: OperatorProcess, before: int) -> bool:
+    return passes(operator) > before
