@@ -1,0 +1,395 @@
+"""Users, vandals and accidents: one method for each kind of action of a scenario."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flamectl_operator.kube import errors
+from tests.simulation.admission import Denial
+from tests.simulation.crd import spec_problems
+from tests.simulation.faults import Crash, Storm
+from tests.simulation.machines import without_finalizer
+from tests.simulation.objects import (
+    CLUSTER_LABEL,
+    CONFIG_MAPS,
+    ELECTION,
+    FLAME_CLUSTERS,
+    LEASES,
+    NAMESPACE,
+    PODS,
+    SERVICES,
+    Key,
+    Obj,
+    annotations_of,
+    controller_uid,
+    executor_number,
+    key_of,
+    labels_of,
+    merge_patch,
+    name_of,
+    terminating,
+    timestamp,
+    uid_of,
+    with_metadata,
+)
+
+if TYPE_CHECKING:
+    from tests.simulation.machines import Run
+    from tests.simulation.world import World
+
+USER = "user"
+HOLD = "example.com/hold"
+#: Seconds that the operator waits at the most before it tries again what failed.
+LONGEST_RETRY = 75.0
+#: Seconds until it notices that a watch has fallen silent.
+UNHEARD = 95.0
+#: Marks objects that stand in the operator's way.
+_FOREIGN = "example.com/foreign"
+
+
+class Actors:
+    """Does what a scenario says.
+
+    Args:
+        world: Where.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._server = world.server
+
+    def act(self, kind: str, args: tuple[Any, ...]) -> None:
+        """Does one action; what is not there (any more) makes it do nothing."""
+        try:
+            getattr(self, kind)(*args)
+        except (errors.NotFoundError, errors.AlreadyExistsError, errors.InvalidError, errors.ForbiddenError):
+            return
+
+    # -- users of FlameClusters
+
+    def create(self, name: str, spec: Obj) -> None:
+        body = {
+            "apiVersion": "flame.xflops.io/v1alpha1",
+            "kind": "FlameCluster",
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "spec": spec,
+        }
+        existing = self._server.find(FLAME_CLUSTERS, (NAMESPACE, name))
+        if existing is not None and terminating(existing):
+            self._world.later(3.0, lambda: self.act("create", (name, spec)))
+            return
+        self._server.create(FLAME_CLUSTERS, NAMESPACE, body, USER)
+
+    def edit(self, name: str, changes: Obj) -> None:
+        self._server.patch(FLAME_CLUSTERS, (NAMESPACE, name), {"spec": changes}, USER)
+
+    def scale(self, name: str, replicas: int) -> None:
+        self._server.patch(FLAME_CLUSTERS, (NAMESPACE, name), {"spec": {"replicas": replicas}}, USER, "scale")
+
+    def annotate(self, name: str, value: int) -> None:
+        body = {"metadata": {"annotations": {"example.com/note": str(value)}}}
+        self._server.patch(FLAME_CLUSTERS, (NAMESPACE, name), body, USER)
+
+    def remove(self, name: str, propagation: str) -> None:
+        self._server.delete(FLAME_CLUSTERS, (NAMESPACE, name), USER, propagation=propagation)
+
+    def settle(self, name: str, final: str) -> None:
+        """Gives a FlameCluster a spec that can be fulfilled, or one that asks for nothing."""
+        key = (NAMESPACE, name)
+        if self._server.find(FLAME_CLUSTERS, key) is None:
+            return
+        if final == "deleted":
+            self.remove(name, "Background")
+            return
+        self.mend(name)
+        cluster = self._server.get(FLAME_CLUSTERS, key)
+        images: Obj = {
+            part: {
+                "image": cluster["spec"][part]["image"].replace("bad-", "").replace("crash-", ""),
+                "podTemplate": None,
+            }
+            for part in ("sessionManager", "executorManager")
+        }
+        if final == "bad image":
+            images["executorManager"]["image"] = "executor:bad-9"
+        spec = merge_patch(cluster["spec"], images)
+        spec.pop("lockOptions", None)
+        spec["suspend"], spec["paused"] = final == "suspended", final == "paused"
+        self._server.update(FLAME_CLUSTERS, key, {**cluster, "spec": spec}, USER)
+
+    def mend(self, name: str) -> None:
+        """Takes out of a spec what an older CRD has let through."""
+        key = (NAMESPACE, name)
+        cluster = self._server.get(FLAME_CLUSTERS, key)
+        if spec_problems(cluster["spec"], name):
+            images: Obj = {
+                part: {"image": cluster["spec"][part]["image"]} for part in ("sessionManager", "executorManager")
+            }
+            self._server.update(FLAME_CLUSTERS, key, {**cluster, "spec": images}, USER)
+
+    def tamper(self, name: str, pick: int) -> None:
+        """Edits a status, all of which is the operator's."""
+        key = (NAMESPACE, name)
+        status = self._server.get(FLAME_CLUSTERS, key).get("status", {})
+        soon = timestamp(int(self._world.loop.now) + pick % 60)
+        executors = status.get("executorManager", {})
+        changes: tuple[Obj | None, ...] = (
+            {"state": "Failed", "message": "edited by hand"},
+            {"state": "Running", "message": "All components healthy", "unhealthyPods": None},
+            {"conditions": None},
+            {"executorManager": {"ready": 99, "current": 99, "updated": 99, "replicas": 99}},
+            {"observedGeneration": 1, "generations": None},
+            {"sessionManager": {"failures": 9, "nextAttempt": soon, "lastFailure": "nobody"}},
+            {"executorManager": {"failures": 9, "nextAttempt": soon, "revision": "0" * (pick % 2)}},
+            {"executorManager": {"nextId": executors.get("nextId", 0) + pick % 10}},
+            {"configGeneration": 50, "configHash": "0" * (pick % 2)},
+            {"configGeneration": None, "configHash": None},
+            None,
+        )
+        self._server.patch(FLAME_CLUSTERS, key, {"status": changes[pick % len(changes)]}, USER, "status")
+
+    # -- vandals
+
+    def delete_pod(self, name: str, pick: int) -> None:
+        if (pod := self._pick(self._executors(name), pick)) is not None:
+            self._server.delete(PODS, key_of(pod), USER)
+
+    def delete_session_manager(self, name: str, _pick: int) -> None:
+        self._server.delete(PODS, (NAMESPACE, f"{name}-session-manager"), USER)
+
+    def force_delete_pod(self, name: str, pick: int) -> None:
+        if (pod := self._pick(self._pods(name), pick)) is not None:
+            self._server.delete(PODS, key_of(pod), USER, grace=0)
+
+    def strip_label(self, name: str, pick: int) -> None:
+        if (pod := self._pick(self._pods(name), pick)) is not None:
+            label = CLUSTER_LABEL if pick % 2 else "app"
+            self._server.patch(PODS, key_of(pod), {"metadata": {"labels": {label: None}}}, USER)
+
+    def strip_owner(self, name: str, pick: int) -> None:
+        if (pod := self._pick(self._executors(name), pick)) is not None:
+            self._server.replace(PODS, key_of(pod), with_metadata(pod, ownerReferences=None), USER)
+
+    def hold_pod(self, name: str, pick: int) -> None:
+        if (pod := self._pick(self._pods(name), pick)) is not None and not terminating(pod):
+            self._server.replace(PODS, key_of(pod), with_metadata(pod, finalizers=[HOLD]), USER)
+            if pick % 3:
+                self._server.delete(PODS, key_of(pod), USER)
+
+    def release_pods(self, _name: str = "") -> None:
+        for pod in self._server.all(PODS):
+            if HOLD in pod["metadata"].get("finalizers", ()):
+                self._server.replace(PODS, key_of(pod), without_finalizer(pod, HOLD), USER)
+
+    def set_cost(self, name: str, pick: int) -> None:
+        if (pod := self._pick(self._executors(name), pick)) is not None:
+            cost = {"controller.kubernetes.io/pod-deletion-cost": str(pick - 50)}
+            self._server.patch(PODS, key_of(pod), {"metadata": {"annotations": cost}}, USER)
+
+    def edit_service(self, name: str, pick: int) -> None:
+        key = (NAMESPACE, f"{name}-{('session-manager', 'object-cache')[pick % 2]}")
+        service = self._server.get(SERVICES, key)
+        ports = [{**port, "port": port["port"] + 1} for port in service["spec"]["ports"]]
+        changes: tuple[Obj, ...] = (
+            {"spec": {"selector": {"app": "other"}}},
+            {"spec": {"selector": {"extra": "label"}}},
+            {"spec": {"ports": ports}},
+            {"spec": {"publishNotReadyAddresses": True}},
+            {"spec": {"type": "NodePort"}},
+        )
+        self._server.patch(SERVICES, key, changes[pick % 5], USER)
+
+    def delete_service(self, name: str, pick: int) -> None:
+        self._server.delete(SERVICES, (NAMESPACE, f"{name}-{('session-manager', 'object-cache')[pick % 2]}"), USER)
+
+    def strip_service_label(self, name: str, pick: int) -> None:
+        key = (NAMESPACE, f"{name}-{('session-manager', 'object-cache')[pick % 2]}")
+        self._server.patch(SERVICES, key, {"metadata": {"labels": {CLUSTER_LABEL: None}}}, USER)
+
+    def edit_config_map(self, name: str, pick: int) -> None:
+        data = {"flame-cluster.yaml": "cluster: {}"} if pick % 2 else {"more": "data"}
+        self._server.patch(CONFIG_MAPS, (NAMESPACE, f"{name}-config"), {"data": data}, USER)
+
+    def delete_config_map(self, name: str, _pick: int) -> None:
+        self._server.delete(CONFIG_MAPS, (NAMESPACE, f"{name}-config"), USER)
+
+    def strip_config_map_label(self, name: str, _pick: int) -> None:
+        body = {"metadata": {"labels": {CLUSTER_LABEL: None}}}
+        self._server.patch(CONFIG_MAPS, (NAMESPACE, f"{name}-config"), body, USER)
+
+    def freeze_config_map(self, name: str, pick: int) -> None:
+        body: Obj = {"immutable": True}
+        if pick % 2:
+            body["data"] = {"flame-cluster.yaml": "cluster: {}"}
+        self._server.patch(CONFIG_MAPS, (NAMESPACE, f"{name}-config"), body, USER)
+
+    def annotate_children(self, name: str, pick: int) -> None:
+        for resource in (PODS, SERVICES, CONFIG_MAPS):
+            for child in self._children(resource, name):
+                body = {"metadata": {"annotations": {"example.com/note": str(pick)}}}
+                self._server.patch(resource, key_of(child), body, USER)
+
+    def foreign(self, name: str, what: str) -> None:
+        """Puts an object that is not the operator's under a name that it needs."""
+        metadata = {"namespace": NAMESPACE, "annotations": {_FOREIGN: name}}
+        labels = {CLUSTER_LABEL: name}
+        container = {"name": "other", "image": "other:1"}
+        match what:
+            case "pods":
+                target = f"{name}-session-manager"
+                body: Obj = {"metadata": {**metadata, "name": target}, "spec": {"containers": [container]}}
+                self._server.create(PODS, NAMESPACE, body, USER)
+            case "executor":
+                cluster = self._server.get(FLAME_CLUSTERS, (NAMESPACE, name))
+                number = cluster.get("status", {}).get("executorManager", {}).get("nextId", 0)
+                body = {
+                    "metadata": {**metadata, "name": f"{name}-executor-manager-{number}", "labels": labels},
+                    "spec": {"containers": [container]},
+                }
+                self._server.create(PODS, NAMESPACE, body, USER)
+            case "services":
+                target = f"{name}-session-manager"
+                body = {"metadata": {**metadata, "name": target, "labels": labels}, "spec": {"ports": [{"port": 1}]}}
+                self._server.create(SERVICES, NAMESPACE, body, USER)
+            case _:
+                body = {"metadata": {**metadata, "name": f"{name}-config"}, "data": {"other": "data"}}
+                self._server.create(CONFIG_MAPS, NAMESPACE, body, USER)
+
+    def remove_foreign(self, name: str = "") -> None:
+        """Clears what stands in the way of one FlameCluster, or of all.
+
+        Executors without an owner stand in nobody's way, and neither does the Lease of the election.
+        """
+        for resource in (PODS, SERVICES, CONFIG_MAPS, LEASES):
+            for obj in self._server.all(resource):
+                whose = annotations_of(obj).get(_FOREIGN)
+                nobodys = name_of(obj)[-1].isdecimal() or name_of(obj) == ELECTION
+                orphan = not obj["metadata"].get("ownerReferences") and not nobodys
+                if (whose is not None and name in {"", whose}) or (not name and orphan):
+                    # In the end by force: its node may be one that never comes back.
+                    self._server.delete(resource, key_of(obj), USER, grace=None if name else 0)
+
+    # -- accidents
+
+    def crash_executor(self, name: str, pick: int) -> None:
+        if (run := self._run(name, "executor-manager", pick)) is not None:
+            self._world.machines.crash(run)
+
+    def out_of_memory(self, name: str, pick: int) -> None:
+        if (run := self._run(name, "executor-manager", pick)) is not None:
+            self._world.machines.crash(run, "OOMKilled")
+
+    def crash_session_manager(self, name: str, pick: int) -> None:
+        if (run := self._run(name, "session-manager", pick)) is not None:
+            self._world.machines.crash(run)
+
+    def evict(self, name: str, pick: int) -> None:
+        main = "session-manager" if pick % 4 == 0 else "executor-manager"
+        if (run := self._run(name, main, pick)) is not None:
+            self._world.machines.evict(run)
+
+    def registry(self, down: bool) -> None:  # noqa: FBT001
+        self._world.machines.registry_down = down
+
+    def silence(self, pick: int) -> None:
+        nodes = self._world.machines.nodes
+        self._world.machines.silence(nodes[pick % len(nodes)])
+
+    def revive(self, pick: int) -> None:
+        nodes = self._world.machines.nodes
+        self._world.machines.revive(nodes[pick % len(nodes)])
+
+    def remove_node(self, pick: int) -> None:
+        nodes = self._world.machines.nodes
+        self._world.machines.remove(nodes[pick % len(nodes)])
+
+    def quota(self, pods: int | None) -> None:
+        self._server.admission.quota = pods
+
+    def deny(self, resource: str, verb: str, rehearses: bool) -> None:  # noqa: FBT001
+        self._server.admission.denials.append(Denial(resource, verb, rehearses))
+
+    def admit(self) -> None:
+        self._server.admission.denials.clear()
+
+    # -- the operator's processes and their network
+
+    def crash(self, when: str, verb: str, skip: int, downtime: float) -> None:
+        self._world.faults.crashes.append(Crash(when, verb, skip, downtime))
+
+    def kill(self, downtime: float) -> None:
+        for process in self._world.running()[:1]:
+            process.client.die("killed", downtime)
+
+    def restart(self, downtime: float) -> None:
+        """As a rolling update of the operator's Deployment does it: the old one is asked to stop."""
+        for process in self._world.running()[:1]:
+            process.ask_to_stop()
+        self._world.later(downtime, self._world.start)
+
+    def second(self, seconds: float, survivor: str) -> None:
+        first = self._world.running()[:1]
+        second = self._world.start()
+        for process in first if survivor == "new" else [second]:
+            self._world.later(seconds, lambda process=process: process.client.die("killed", 1.0))  # type: ignore[misc]
+
+    def freeze(self, seconds: float) -> None:
+        for process in self._world.running()[:1]:
+            process.stand_still(seconds)
+
+    def settings(self, section: str, name: str, value: Any) -> None:
+        self._world.change_settings(section, name, value)
+
+    def storm(self, kind: str, share: float, seconds: float, resource: str) -> None:
+        self._world.faults.storms.append(Storm(kind, share, self._world.loop.now + seconds, resource))
+        self._world.disturb(seconds + LONGEST_RETRY)
+
+    def lag(self, resource: str, seconds: float, length: float) -> None:
+        self._world.faults.lags.append((resource, seconds, self._world.loop.now + length))
+        self._world.disturb(seconds + length)
+
+    def compact(self) -> None:
+        self._server.compact()
+
+    def break_watch(self, how: str, resource: str) -> None:
+        ends: dict[str, BaseException] = {
+            "cut": errors.ConnectionLostError("connection reset by peer"),
+            "close": StopAsyncIteration(),
+            "gone": errors.GoneError(410, "Expired", "too old resource version"),
+        }
+        self._world.disturb(UNHEARD if how == "stall" else 0.0)
+        for process in self._world.running():
+            for stream in process.client.streams:
+                if resource in {"", stream.resource}:
+                    if how == "stall":
+                        stream.stall()
+                    else:
+                        stream.cut(ends[how])
+
+    # -- whom it concerns
+
+    def _children(self, resource: str, name: str) -> list[Obj]:
+        cluster = self._server.find(FLAME_CLUSTERS, (NAMESPACE, name))
+        uid = uid_of(cluster) if cluster is not None else None
+        return [obj for obj in self._server.all(resource) if uid is not None and controller_uid(obj) == uid]
+
+    def _pods(self, name: str) -> list[Obj]:
+        return self._children(PODS, name)
+
+    def _executors(self, name: str) -> list[Obj]:
+        return [pod for pod in self._pods(name) if executor_number(name, name_of(pod)) is not None]
+
+    def _run(self, name: str, main: str, pick: int) -> Run | None:
+        runs = [
+            run for run in self._world.machines.runs.values() if run.owner == name and run.main == main and run.alive
+        ]
+        return runs[pick % len(runs)] if runs else None
+
+    @staticmethod
+    def _pick(objects: list[Obj], pick: int) -> Obj | None:
+        return objects[pick % len(objects)] if objects else None
+
+
+def labelled(obj: Obj, key: Key) -> bool:
+    """Whether an object carries the label of a FlameCluster."""
+    return labels_of(obj).get(CLUSTER_LABEL) == key[1]

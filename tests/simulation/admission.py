@@ -1,0 +1,108 @@
+"""Who has a say in what is written: strict field validation, webhooks, and a quota. What ends here ends without any event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from flamectl_operator.kube import errors
+from tests.simulation.objects import PODS, phase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.simulation.objects import Obj
+
+#: Fields of a Pod's spec, as far as worlds have them.
+POD_SPEC_FIELDS = frozenset(
+    {
+        "affinity",
+        "automountServiceAccountToken",
+        "containers",
+        "enableServiceLinks",
+        "initContainers",
+        "nodeName",
+        "nodeSelector",
+        "restartPolicy",
+        "schedulingGates",
+        "securityContext",
+        "terminationGracePeriodSeconds",
+        "tolerations",
+        "topologySpreadConstraints",
+        "volumes",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Denial:
+    """A webhook that refuses.
+
+    Args:
+        resource: Plural name of what it looks at.
+        verb: `create`, `update` or `delete`; empty for all three.
+        rehearses: Whether it can be asked in a dry run.
+    """
+
+    resource: str
+    verb: str
+    rehearses: bool
+
+
+@dataclass
+class Admission:
+    """What is admitted at the moment.
+
+    Args:
+        quota: How many Pods there may be; None for no quota.
+        denials: Webhooks that refuse.
+    """
+
+    quota: int | None = None
+    denials: list[Denial] = field(default_factory=list)
+
+    def ask_webhooks(self, verb: str, resource: str, *, rehearsal: bool) -> None:
+        """Admits a request or does not.
+
+        Args:
+            verb: `create`, `update` or `delete`.
+            resource: Plural name.
+            rehearsal: Whether it is a dry run.
+
+        Raises:
+            ForbiddenError: It is refused.
+            BadRequestError: It is a dry run, and a webhook knows none.
+        """
+        for denial in self.denials:
+            if denial.resource != resource or denial.verb not in {"", verb}:
+                continue
+            if rehearsal and not denial.rehearses:
+                message = 'admission webhook "policy.example.com" does not support dry run'
+                raise errors.BadRequestError(400, "BadRequest", message)
+            message = 'admission webhook "policy.example.com" denied the request: not now'
+            raise errors.ForbiddenError(403, "Forbidden", message)
+
+    def charge(self, pods: Iterable[Obj]) -> None:
+        """Admits one Pod more or does not; those that are over do not count, those on their way out do.
+
+        Raises:
+            ForbiddenError: The quota is used up.
+        """
+        if self.quota is None:
+            return
+        used = sum(1 for pod in pods if phase(pod) not in {"Failed", "Succeeded"})
+        if used >= self.quota:
+            message = f"pods is forbidden: exceeded quota: compute, requested: pods=1, used: pods={used}"
+            raise errors.ForbiddenError(403, "Forbidden", message)
+
+    def calm(self) -> None:
+        """From now on everything is admitted."""
+        self.quota = None
+        self.denials.clear()
+
+
+def unknown_fields(resource: str, body: Obj) -> list[str]:
+    """Fields of a manifest that its kind does not have, as far as worlds have such."""
+    if resource != PODS:
+        return []
+    return [f"spec.{name}" for name in body["spec"] if name not in POD_SPEC_FIELDS]

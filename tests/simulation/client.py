@@ -1,0 +1,434 @@
+"""The client of one operator process: the operator's own protocol, spoken to the model API server through a bad network."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from flamectl_operator.kube import errors
+from flamectl_operator.kube.client import EventType, Page, WatchEvent
+from flamectl_operator.kube.views import KubernetesObject
+from tests.simulation.api_server import matcher
+from tests.simulation.faults import WRITES, Fate
+from tests.simulation.knowledge import Knowledge
+from tests.simulation.objects import ELECTION, LEASES, Obj, revision_of, terminating, uid_of
+from tests.simulation.watching import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Mapping
+    from random import Random
+
+    from flamectl_operator.kube.resources import Resource
+    from flamectl_operator.kube.transport import Guard
+    from tests.simulation.api_server import ApiServer
+    from tests.simulation.faults import Crash, Faults
+    from tests.simulation.judge import Judge
+    from tests.simulation.loop import VirtualLoop
+
+T = TypeVar("T", bound=KubernetesObject)
+
+#: Seconds after which the client gives up on a request.
+TIMEOUT = 10.0
+#: Seconds that a pass may take.
+PASS = 60.0
+_EVENTS = "events"
+_ONCE = 1 << 16
+
+
+class ViewCache:
+    """Typed views of stored objects, made once for all watchers and processes."""
+
+    def __init__(self) -> None:
+        self._views: dict[tuple[int, str, str], tuple[Obj, Any]] = {}
+
+    def view(self, kind: type[T], obj: Obj) -> T:
+        key = (revision_of(obj), uid_of(obj), kind.__name__)
+        found = self._views.get(key)
+        if found is None or found[0] is not obj:
+            if len(self._views) > _ONCE:
+                self._views.clear()
+            found = self._views[key] = (obj, msgspec.convert(obj, kind))
+        view: T = found[1]
+        return view
+
+
+class Flight:
+    """A request under way.
+
+    Args:
+        client: Whose.
+        fate: What becomes of it.
+        verb: What it asks for.
+        what: For the story.
+        apply: Does it; returns the answer or raises an ApiError.
+    """
+
+    def __init__(self, client: ModelClient, fate: Fate, verb: str, what: str, apply: Callable[[], Any]) -> None:
+        self._client = client
+        self._fate = fate
+        self._verb = verb
+        self.what = what
+        self._apply = apply
+        self.future: asyncio.Future[Any] = client.loop.create_future()
+        self.landed = False
+        self.crash: Crash | None = None
+
+    def depart(self) -> None:
+        """Sends it on its way."""
+        kind = self._fate.kind
+        if kind in {"lost-before", "late"}:
+            self._client.tell(f"{self.what}: no answer")
+            self._later(TIMEOUT, self._fail, errors.ConnectionLostError("timed out"))
+            if kind == "late":
+                self._later(TIMEOUT + 100 * self._fate.back, self.land)
+            else:
+                self.landed = True
+            return
+        self._later(self._fate.there, self.land)
+
+    def land(self) -> None:
+        """Reaches the server."""
+        if self.landed:
+            return
+        self.landed = True
+        kind, back = self._fate.kind, self._fate.back
+        refusal = _REFUSALS.get(kind)
+        if refusal is not None:
+            self._client.tell(f"{self.what}: {kind}")
+            self._later(back, self._fail, refusal())
+            return
+        try:
+            answer = self._apply()
+        except errors.ApiError as error:
+            if self._verb in WRITES:
+                self._client.tell(f"{self.what}: {error.reason}")
+            self._later(back, self._fail, error)
+            return
+        if self._verb in WRITES and kind != "ok":
+            self._client.tell(f"{self.what}: applied, but {kind}")
+        if self.crash is not None:
+            self._client.die(f"crash after {self.what}", self.crash.downtime)
+        elif kind == "lost-after":
+            self._later(TIMEOUT, self._fail, errors.ConnectionLostError("timed out"))
+        elif kind == "error-after":
+            self._later(back, self._fail, errors.ServerError(500, "InternalError", "etcdserver: request timed out"))
+        else:
+            self._later(back, self._succeed, answer)
+
+    def _later(self, seconds: float, action: Callable[..., None], *args: Any) -> None:
+        """What is under way goes on when the process that sent it stands still."""
+        loop = self._client.loop
+        loop.call_later(seconds, action, *args, context=loop.outside)
+
+    def _succeed(self, answer: Any) -> None:
+        if not self.future.done():
+            self.future.set_result(answer)
+
+    def _fail(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+_REFUSALS: dict[str, Callable[[], errors.ApiError]] = {
+    "conflict": lambda: errors.ConflictError(409, "Conflict", "the object has been modified"),
+    "throttled": lambda: errors.TooManyRequestsError(429, "TooManyRequests", "slow down", 1.0),
+    "error-before": lambda: errors.ServerError(500, "InternalError", "no leader"),
+    "forbidden": lambda: errors.ForbiddenError(403, "Forbidden", "the operator may not do this"),
+}
+
+
+class ModelClient:
+    """See `flamectl_operator.kube.client.Client`.
+
+    Args:
+        name: Of the process, for the story.
+        server: The API server.
+        loop: Gives the time.
+        faults: The network.
+        random: Decides about requests under way when the process dies.
+        judge: Looks at each write before it is sent.
+        views: Shared by all clients.
+        page_cap: The most items the server puts on a page.
+        died: Called with a reason and a downtime when a request turns out to be the process' last.
+    """
+
+    def __init__(  # noqa: PLR0917 - collaborators
+        self,
+        name: str,
+        server: ApiServer,
+        loop: VirtualLoop,
+        faults: Faults,
+        random: Random,
+        judge: Judge,
+        views: ViewCache,
+        page_cap: int,
+        died: Callable[[str, float], None],
+    ) -> None:
+        self.name = name
+        self.server = server
+        self.loop = loop
+        self.knowledge = Knowledge()
+        self.guard: Guard | None = None
+        self.lock_identity = ""
+        self.stopped_for = 0.0
+        self.streams: list[Stream] = []
+        self._faults = faults
+        self._random = random
+        self._judge = judge
+        self._views = views
+        self._page_cap = page_cap
+        self._died = died
+        self._dead = False
+        self._flights: dict[Flight, None] = {}
+        self._snapshots: dict[str, tuple[list[Obj], int]] = {}
+
+    def for_a_term(self, guard: Guard | None) -> ModelClient:
+        """This client, for an operator that begins with nothing."""
+        self.guard = guard
+        self.knowledge = Knowledge()
+        return self
+
+    def pass_begun(self) -> float:
+        """When a pass that is under way may have begun: until then what was known may not be known to it."""
+        return self.loop.now - PASS - self.stopped_for
+
+    def tell(self, what: str) -> None:
+        """Writes a line of the story."""
+        self._judge.tell(self.name, what)
+
+    def die(self, why: str, downtime: float) -> None:
+        """The process is gone from this moment. Of the requests under way some arrive all the same."""
+        if self._dead:
+            return
+        self._dead = True
+        self.tell(why)
+        for flight in list(self._flights):
+            if not flight.landed and self._random.random() < 0.5:
+                flight.landed = True
+        for stream in list(self.streams):
+            stream.stall()
+        self._died(why, downtime)
+
+    # -- the protocol
+
+    async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
+        key = (namespace, name)
+        found = await self._request("get", resource, name, lambda: self.server.get(resource.plural, key))
+        return self._learned(resource, found)
+
+    async def create(
+        self,
+        resource: Resource[T],
+        namespace: str,
+        body: Mapping[str, Any],
+        *,
+        strict: bool = False,
+    ) -> T:
+        plural, sent = resource.plural, dict(body)
+        name = str(sent["metadata"]["name"])
+        if plural == _EVENTS:
+            return await self._write_event(resource, "create", name, f"{sent['reason']}: {sent['message']}")
+        self._ask("create", plural, name)
+        self._judge.creating(self, plural, sent)
+        found = await self._request(
+            "create", resource, name, lambda: self.server.create(plural, namespace, sent, self.name, strict=strict)
+        )
+        self.knowledge.made.add(uid_of(found))
+        return self._learned(resource, found)
+
+    async def rehearse_creation(self, resource: Resource[T], namespace: str, body: Mapping[str, Any]) -> None:
+        plural, sent = resource.plural, dict(body)
+        key = (namespace, str(sent["metadata"]["name"]))
+        await self._request(
+            "get", resource, key[1], lambda: self.server.rehearse_creation(plural, key, sent, self.name)
+        )
+
+    async def rehearse_status(self, resource: Resource[T], namespace: str, name: str, body: Mapping[str, Any]) -> T:
+        raise NotImplementedError("only a CRD that is older than the operator makes it ask, and here there is none")
+
+    async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: Mapping[str, Any]) -> T:
+        plural, key, sent = resource.plural, (namespace, name), dict(body)
+        self._ask("status", plural, name)
+        self._judge.writing_status(self, key, sent)
+        found = await self._request(
+            "status", resource, name, lambda: self.server.replace_status(plural, key, sent, self.name)
+        )
+        return self._learned(resource, found, own=True)
+
+    async def merge_patch(
+        self,
+        resource: Resource[T],
+        namespace: str,
+        name: str,
+        body: Mapping[str, Any],
+        subresource: str | None = None,
+    ) -> T:
+        plural, key, sent = resource.plural, (namespace, name), dict(body)
+        if plural == _EVENTS:
+            return await self._write_event(resource, "patch", name, "again")
+        self._ask("patch", plural, name)
+        self._judge.patching(self, plural, key, sent)
+        found = await self._request(
+            "patch", resource, name, lambda: self.server.patch(plural, key, sent, self.name, subresource)
+        )
+        return self._learned(resource, found)
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        namespace: str,
+        name: str,
+        *,
+        uid: str,
+        resource_version: str | None = None,
+        grace_period_seconds: int | None = None,
+        propagation: Any = None,
+        guard: Guard | None = None,
+    ) -> T | None:
+        plural, key = resource.plural, (namespace, name)
+        self._ask("delete", plural, name, guard)
+        self._judge.deleting(self, plural, key, uid, grace_period_seconds)
+        self.knowledge.leaving.add(uid)
+
+        def apply() -> Obj | None:
+            return self.server.delete(
+                plural,
+                key,
+                self.name,
+                uid=uid,
+                revision=resource_version,
+                grace=grace_period_seconds,
+                propagation=propagation,
+            )
+
+        try:
+            found: Obj | None = await self._request("delete", resource, name, apply)
+        except errors.NotFoundError:
+            self.knowledge.lose(plural, uid, self.server.revision, self.loop.now)
+            raise
+        finally:
+            self.knowledge.leaving.discard(uid)
+        if found is None or not terminating(found):
+            self.knowledge.lose(
+                plural, uid, revision_of(found) if found is not None else self.server.revision, self.loop.now
+            )
+        else:
+            self.knowledge.learn(plural, found, self.loop.now)
+        return None if found is None else self._views.view(resource.view, found)
+
+    async def list_page(
+        self,
+        resource: Resource[T],
+        namespace: str | None,
+        *,
+        label_selector: str = "",
+        limit: int = 500,
+        continue_token: str = "",
+        resource_version: str = "",  # noqa: ARG002 - all reads are consistent here
+    ) -> Page[T]:
+        plural, size = resource.plural, min(limit, self._page_cap)
+
+        def apply() -> tuple[list[Obj], int, list[Obj], int]:
+            if continue_token:
+                items, revision = self._snapshots[continue_token.partition(":")[0]]
+                if revision < self.server.compacted:
+                    raise errors.GoneError(410, "Expired", "The provided continue parameter is too old")
+                start = int(continue_token.partition(":")[2])
+            else:
+                items, revision, start = self.server.all(plural, namespace, label_selector), self.server.revision, 0
+            return items[start : start + size], revision, items, start + size
+
+        chunk, revision, items, end = await self._request("list", resource, "", apply)
+        token = ""
+        if end < len(items):
+            token = continue_token.partition(":")[0] or f"t{len(self._snapshots)}"
+            self._snapshots[token] = (items, revision)
+            token = f"{token}:{end}"
+        elif limit > 1:
+            self.knowledge.learn_list(plural, items, revision, self.loop.now, matcher(namespace, label_selector))
+        return Page(tuple(self._views.view(resource.view, item) for item in chunk), str(revision), token)
+
+    async def watch(
+        self,
+        resource: Resource[T],
+        namespace: str | None,
+        *,
+        label_selector: str = "",
+        resource_version: str,
+        timeout_seconds: int,
+        read_timeout: float,
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        plural, now = resource.plural, self.loop.now
+
+        def lag() -> float:
+            return self._faults.watch_lag(plural, self.loop.now)
+
+        def apply() -> Stream:
+            stream = Stream(self.server, self.loop, plural, namespace, label_selector, int(resource_version), lag)
+            self.streams.append(stream)
+            return stream
+
+        stream: Stream = await self._request("watch", resource, "", apply)
+        try:
+            while (line := await stream.next(now + timeout_seconds, read_timeout)) is not None:
+                if self._dead:
+                    raise asyncio.CancelledError
+                kind, obj, revision = line
+                if obj is None:
+                    bookmark = {"metadata": {"resourceVersion": str(revision)}}
+                    yield WatchEvent(EventType.BOOKMARK, msgspec.convert(bookmark, resource.view))
+                    continue
+                if kind == "DELETED":
+                    self.knowledge.lose(plural, uid_of(obj), revision, self.loop.now)
+                else:
+                    self.knowledge.learn(plural, obj, self.loop.now)
+                yield WatchEvent(EventType(kind), self._views.view(resource.view, obj))
+        finally:
+            if stream in self.streams:
+                self.streams.remove(stream)
+
+    # -- how a request goes
+
+    def _ask(self, verb: str, plural: str, name: str, guard: Guard | None = None) -> None:
+        """Asks the guards whether a write may be sent. What follows happens at the same moment."""
+        if (plural, name) == (LEASES, ELECTION):
+            return
+        for each in (self.guard, guard):
+            if each is not None:
+                each()
+        self._judge.sending(self, f"{verb} {plural} {name}")
+
+    async def _request(self, verb: str, resource: Resource[Any], name: str, apply: Callable[[], Any]) -> Any:
+        if self._dead:
+            raise asyncio.CancelledError
+        plural = resource.plural
+        what = f"{verb} {plural} {name}"
+        crash = self._faults.crash(verb, plural)
+        if crash is not None and crash.when == "before":
+            self.die(f"crash before {what}", crash.downtime)
+            raise asyncio.CancelledError
+        fate = Fate("ok", 0.001, 0.001) if crash is not None else self._faults.fate(verb, plural, self.loop.now)
+        flight = Flight(self, fate, verb, what, apply)
+        flight.crash = crash
+        self._flights[flight] = None
+        flight.depart()
+        try:
+            return await flight.future
+        finally:
+            del self._flights[flight]
+
+    async def _write_event(self, resource: Resource[T], verb: str, name: str, text: str) -> T:
+        """Events are taken and forgotten; nothing reads them."""
+        self._ask(verb, _EVENTS, name)
+
+        def apply() -> None:
+            self._judge.event_written(self.name, text)
+
+        await self._request(f"{verb} event", resource, name, apply)
+        return msgspec.convert({"metadata": {"name": name}}, resource.view)
+
+    def _learned(self, resource: Resource[T], obj: Obj, *, own: bool = False) -> T:
+        self.knowledge.learn(resource.plural, obj, self.loop.now, own=own)
+        return self._views.view(resource.view, obj)

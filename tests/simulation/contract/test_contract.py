@@ -1,0 +1,80 @@
+"""Each rule on the model and on a real API server. Where they differ, the model is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flamectl_operator.kube.client import ApiServerClient
+from flamectl_operator.kube.connection import connect
+from flamectl_operator.kube.retrying import RetryingTransport
+from flamectl_operator.runtime.clock import SystemClock
+from tests.simulation.client import ModelClient
+from tests.simulation.contract.bench import Bench
+from tests.simulation.contract.rules import RULES
+from tests.simulation.judge import Judge
+from tests.simulation.objects import NAMESPACE
+from tests.simulation.scenario import Scenario
+from tests.simulation.world import World, listen_to_logs
+
+if TYPE_CHECKING:
+    from tests.simulation.contract.rules import Rule
+    from tools.controlplane import Plane
+
+
+class _Lenient(Judge):
+    """The contract is about the API server, so its clients may do as they like."""
+
+    def creating(self, *_: object) -> None: ...
+    def patching(self, *_: object) -> None: ...
+    def deleting(self, *_: object) -> None: ...
+    def writing_status(self, *_: object) -> None: ...
+
+
+def _name(rule: Rule) -> str:
+    return rule.__name__
+
+
+@pytest.mark.parametrize("rule", RULES, ids=_name)
+def test_the_model_keeps(rule: Rule) -> None:
+    listen_to_logs(logging.ERROR)
+    world = World(Scenario(seed=1, actions=(), calm_at=0.0))
+    judge = _Lenient(world.server, world.loop)
+    client = ModelClient(
+        "tester", world.server, world.loop, world.faults, random.Random(1), judge, world.views, 500, lambda *_: None
+    )
+    world.watch_with(client)
+    world.loop.run_until_complete(
+        rule(Bench(client, NAMESPACE, lambda pods: setattr(world.server.admission, "quota", pods)))
+    )
+    world.loop.run_until_complete(world.loop.shutdown_asyncgens())
+    world.loop.close()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=_name)
+def test_a_real_one_keeps(rule: Rule, installed: Plane) -> None:
+    namespace = f"contract-{uuid.uuid4().hex[:10]}"
+    installed.create_namespace(namespace)
+    installed.wait_for_service_account(namespace)
+
+    def limit_pods(pods: int) -> None:
+        installed.kubectl("create", "quota", "few", f"--hard=pods={pods}", "--namespace", namespace)
+        counted = "--for=jsonpath={.status.used.pods}"
+        installed.kubectl("wait", "resourcequota/few", counted, "--timeout=60s", "--namespace", namespace)
+
+    async def run() -> None:
+        transport = RetryingTransport(await connect(installed.kubeconfig), SystemClock(), random.SystemRandom())
+        try:
+            await rule(Bench(ApiServerClient(transport), namespace, limit_pods))
+        finally:
+            await transport.close()
+
+    try:
+        asyncio.run(run())
+    finally:
+        installed.kubectl("delete", "namespace", namespace, "--wait=false")

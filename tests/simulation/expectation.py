@@ -1,0 +1,212 @@
+"""What a world must have come to when all faults are over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.simulation.objects import (
+    CONFIG_MAPS,
+    FLAME_CLUSTERS,
+    LEASES,
+    LIFE_ANNOTATION,
+    PODS,
+    REVISION_ANNOTATION,
+    SERVICES,
+    Obj,
+    annotations_of,
+    condition,
+    controller_uid,
+    executor_number,
+    has_started,
+    labels_of,
+    live,
+    name_of,
+    ready,
+    selects,
+    terminal,
+    terminating,
+    uid_of,
+)
+from tests.simulation.specs import Wanted, wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.simulation.world import World
+
+BAD = "bad"
+
+
+def shortcomings(world: World) -> list[str]:
+    """Everything that is not as the specs say; empty once the world has converged."""
+    found: list[str] = []
+    for cluster in world.server.all(FLAME_CLUSTERS):
+        found += [f"{name_of(cluster)}: {what}" for what in _of(world, cluster)]
+    for resource in (PODS, SERVICES, CONFIG_MAPS, LEASES):
+        for obj in world.server.all(resource):
+            owner = controller_uid(obj)
+            if resource == PODS and _unheard(world, obj):
+                continue
+            if owner is not None and not any(uid_of(each) == owner for each in world.server.all(FLAME_CLUSTERS)):
+                found.append(f"{resource} {name_of(obj)} is left over from a FlameCluster that is gone")
+    return found
+
+
+def _of(world: World, cluster: Obj) -> Iterator[str]:
+    want = wanted(cluster)
+    status = cluster.get("status", {})
+    if terminating(cluster):
+        if not any(_unheard(world, pod) for pod in _owned_pods(world, cluster)):
+            yield "is not gone yet"
+        return
+    if status.get("observedGeneration") != cluster["metadata"]["generation"]:
+        yield f"status speaks of generation {status.get('observedGeneration')}"
+    if want.spec is None:
+        if status.get("state") != "Failed":
+            yield f"state {status.get('state')} although the spec is invalid"
+        return
+    if want.paused:
+        if condition(cluster, "Paused").get("status") != "True":
+            yield "does not say that it is paused"
+        return
+    yield from _config_map(world, cluster, want)
+    yield from _services(world, cluster, want)
+    if want.suspend:
+        yield from _suspended(world, cluster)
+    else:
+        yield from _pods(world, cluster, want)
+
+
+def _config_map(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
+    found = world.server.find(CONFIG_MAPS, (cluster["metadata"]["namespace"], f"{name_of(cluster)}-config"))
+    if found is None or controller_uid(found) != uid_of(cluster):
+        yield "ConfigMap is missing"
+        return
+    if found.get("data") != {"flame-cluster.yaml": want.desired.config_text}:
+        yield "ConfigMap does not say what the spec says"
+    if annotations_of(found).get("flame.xflops.io/config-generation") != str(cluster["status"].get("configGeneration")):
+        yield "ConfigMap and status do not agree on configGeneration"
+    if "flame.xflops.io/cluster" not in labels_of(found):
+        yield "ConfigMap has lost its label"
+
+
+def _services(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
+    for manifest in want.desired.services:
+        name = name_of(manifest)
+        found = world.server.find(SERVICES, (cluster["metadata"]["namespace"], name))
+        if found is None or controller_uid(found) != uid_of(cluster):
+            yield f"Service {name} is missing"
+        elif any(found["spec"].get(field) != value for field, value in manifest["spec"].items()) or found["spec"].get(
+            "publishNotReadyAddresses"
+        ):
+            yield f"Service {name} is not as it should be"
+        elif not selects(manifest["metadata"]["labels"], labels_of(found)):
+            yield f"Service {name} has lost a label"
+
+
+def _owned_pods(world: World, cluster: Obj) -> list[Obj]:
+    return [pod for pod in world.server.all(PODS) if controller_uid(pod) == uid_of(cluster)]
+
+
+def _executors(world: World, cluster: Obj) -> list[Obj]:
+    """Those that count: with all labels, for one whose label was taken off has left the cluster."""
+    labels = {"app": "flame-executor-manager", "flame.xflops.io/cluster": name_of(cluster)}
+    return [
+        pod
+        for pod in _owned_pods(world, cluster)
+        if executor_number(name_of(cluster), name_of(pod)) is not None and selects(labels, labels_of(pod))
+    ]
+
+
+def _unheard(world: World, pod: Obj) -> bool:
+    """Whether a Pod is terminating on a node that will never say that it is gone."""
+    run = world.machines.runs.get(uid_of(pod))
+    return run is not None and run.node.silent and terminating(pod)
+
+
+def _suspended(world: World, cluster: Obj) -> Iterator[str]:
+    name = name_of(cluster)
+    stuck = [name_of(pod) for pod in _executors(world, cluster) if _unheard(world, pod)]
+    left = [name_of(pod) for pod in _executors(world, cluster) if name_of(pod) not in stuck]
+    left += [name_of(pod) for pod in _owned_pods(world, cluster) if name_of(pod) == f"{name}-session-manager"]
+    if left:
+        yield f"suspended, but {', '.join(left)} are there"
+    if condition(cluster, "Suspended").get("status") != "True" and not stuck:
+        yield "does not say that it is suspended"
+    if cluster["status"].get("state") != "Pending":
+        yield f"state {cluster['status'].get('state')} although suspended"
+
+
+def _pods(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
+    name, status = name_of(cluster), cluster.get("status", {})
+    manager = world.server.find(PODS, (cluster["metadata"]["namespace"], f"{name}-session-manager"))
+    if manager is None or controller_uid(manager) != uid_of(cluster):
+        # An earlier namesake's, stuck on a lost node, is left to the garbage collector: the new one waits.
+        if manager is None or not _unheard(world, manager):
+            yield "session manager is missing"
+        return
+    if not ready(manager):
+        yield "session manager is not ready"
+        return
+    if annotations_of(manager).get(REVISION_ANNOTATION) != want.desired.session_manager.revision:
+        yield "session manager is stale"
+    executors = [pod for pod in _executors(world, cluster) if live(pod)]
+    if over := [name_of(pod) for pod in _executors(world, cluster) if terminal(pod) and not terminating(pod)]:
+        yield f"{', '.join(over)} are over and still there"
+    count = sum(1 for pod in executors if ready(pod))
+    if BAD in str(cluster["spec"]["executorManager"]["image"]):
+        if want.strategy != "OnDelete":
+            yield from _stuck(executors, count, want)
+        return
+    yield from _executors_as_wanted(world, executors, want, manager)
+    said = (status.get("executorManager", {}).get("ready"), status.get("executorManager", {}).get("current"))
+    if said != (count, len(executors)):
+        yield f"status counts {said} executors ready and there, not {(count, len(executors))}"
+    stale = any(annotations_of(pod).get(REVISION_ANNOTATION) != want.desired.executor.revision for pod in executors)
+    if count == want.replicas and not stale:
+        yield from _healthy(cluster)
+
+
+def _healthy(cluster: Obj) -> Iterator[str]:
+    status = cluster["status"]
+    if status.get("state") != "Running":
+        yield f"state {status.get('state')}"
+    if status.get("message") != "All components healthy":
+        yield f"message {status.get('message')!r}"
+    if condition(cluster, "Ready").get("status") != "True":
+        yield "condition Ready does not hold"
+    for kind in ("Degraded", "Progressing", "Suspended", "Paused"):
+        if condition(cluster, kind).get("status") != "False":
+            yield f"condition {kind} holds: {condition(cluster, kind)}"
+    if status.get("generations", {}).get("reconciled") != cluster["metadata"]["generation"]:
+        yield "generations.reconciled is behind"
+
+
+def _executors_as_wanted(world: World, executors: list[Obj], want: Wanted, manager: Obj) -> Iterator[str]:
+    if len(executors) != want.replicas:
+        yield f"{len(executors)} executors, {want.replicas} wanted"
+    for pod in executors:
+        stale = annotations_of(pod).get(REVISION_ANNOTATION) != want.desired.executor.revision
+        if stale and want.strategy != "OnDelete":
+            yield f"{name_of(pod)} is stale"
+        run = world.machines.runs.get(uid_of(pod))
+        if not ready(pod) or run is None:
+            if not (stale and want.strategy == "OnDelete"):
+                yield f"{name_of(pod)} is not ready"
+        elif has_started(pod, "executor-manager"):
+            managing = world.machines.runs.get(uid_of(manager))
+            life = f"{managing.uid}.{managing.restarts}" if managing is not None else ""
+            if run.bound_to != life:
+                told = annotations_of(pod).get(LIFE_ANNOTATION)
+                yield f"{name_of(pod)} belongs to session manager {run.bound_to} and not to {life} (annotated {told})"
+
+
+def _stuck(executors: list[Obj], count: int, want: Wanted) -> Iterator[str]:
+    """A rollout that cannot become ready leaves what the budget keeps."""
+    if not want.replicas <= len(executors) <= want.replicas + want.surge:
+        yield f"{len(executors)} executors, {want.replicas} wanted"
+    revisions = [annotations_of(pod).get(REVISION_ANNOTATION) for pod in executors]
+    if want.replicas and want.desired.executor.revision not in revisions:
+        yield "the rollout has not begun"
+    if count > want.replicas:
+        yield f"{count} executors are ready"

@@ -1,0 +1,127 @@
+"""What goes wrong between a process and the API server, and when. All of it is switched by the scenario."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tests.simulation.objects import LEASES
+
+if TYPE_CHECKING:
+    from random import Random
+
+#: Kinds of mishaps of a request. `late`: the client gives up, and the request is applied all the same some seconds later.
+REQUEST_FAULTS = (
+    "conflict",
+    "throttled",
+    "forbidden",
+    "error-before",
+    "error-after",
+    "lost-before",
+    "lost-after",
+    "late",
+)
+WRITES = frozenset({"create", "status", "patch", "delete"})
+
+
+@dataclass
+class Fate:
+    """What becomes of one request.
+
+    Args:
+        kind: `ok`, or one of the kinds above, or `crash-before` or `crash-after`.
+        there: Seconds until it reaches the server.
+        back: Seconds until the answer reaches the client.
+    """
+
+    kind: str
+    there: float
+    back: float
+
+
+@dataclass
+class Storm:
+    """A time in which requests fail.
+
+    Args:
+        kind: In which way.
+        share: How many of them, from 0 to 1.
+        until: When it is over.
+        resource: Plural name; empty for all.
+    """
+
+    kind: str
+    share: float
+    until: float
+    resource: str = ""
+
+
+@dataclass
+class Crash:
+    """The next fitting request of a process is its last.
+
+    Args:
+        when: `before` it is applied, or `after`.
+        verb: Which kind of request; empty for any write.
+        skip: How many fitting requests go through first.
+        downtime: Seconds until another process starts.
+    """
+
+    when: str
+    verb: str
+    skip: int
+    downtime: float
+
+
+@dataclass
+class Faults:
+    """The network as it is at the moment.
+
+    Args:
+        random: Draws fates.
+        latency: Seconds that a request usually takes in one direction, at the most.
+        lag: Seconds that a watch usually is behind, at the most.
+    """
+
+    random: Random
+    latency: float = 0.02
+    lag: float = 0.02
+    storms: list[Storm] = field(default_factory=list)
+    crashes: list[Crash] = field(default_factory=list)
+    #: Extra lag of watches: by resource (empty for all), seconds and until when.
+    lags: list[tuple[str, float, float]] = field(default_factory=list)
+
+    def fate(self, verb: str, resource: str, now: float) -> Fate:
+        """Draws what becomes of a request."""
+        there, back = self.random.random() * self.latency, self.random.random() * self.latency
+        for storm in self.storms:
+            if now < storm.until and storm.resource in {"", resource} and self.random.random() < storm.share:
+                if (storm.kind == "conflict" and verb not in {"status", "patch"}) or (
+                    storm.kind in {"late", "lost-after", "error-after"} and verb not in WRITES
+                ):
+                    continue
+                return Fate(storm.kind, there, back)
+        return Fate("ok", there, back)
+
+    def crash(self, verb: str, resource: str) -> Crash | None:
+        """The crash that hits this request, if one does."""
+        if verb not in WRITES or resource == LEASES:
+            return None
+        for crash in self.crashes:
+            if crash.verb in {"", verb, f"{verb} {resource}"}:
+                crash.skip -= 1
+                if crash.skip < 0:
+                    self.crashes.remove(crash)
+                    return crash
+        return None
+
+    def watch_lag(self, resource: str, now: float) -> float:
+        """Seconds that the next line of a watch takes."""
+        extra = [seconds for which, seconds, until in self.lags if now < until and which in {"", resource}]
+        return self.random.random() * self.lag + max(extra, default=0.0)
+
+    def calm(self) -> None:
+        """From now on all is well."""
+        self.storms.clear()
+        self.crashes.clear()
+        self.lags.clear()

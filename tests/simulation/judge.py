@@ -1,0 +1,347 @@
+"""The invariants that are checked with each write, and the story of the world.
+
+A write is judged when it is sent, by what its sender can know then (`knowledge.py`), and again when it is applied, by the
+truth. What holds only in the end is in `expectation.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flamectl_operator.desired import names
+from tests.simulation.objects import (
+    ELECTION,
+    FLAME_CLUSTERS,
+    LEASES,
+    LIFE_ANNOTATION,
+    PODS,
+    REVISION_ANNOTATION,
+    Key,
+    Obj,
+    annotations_of,
+    container_status,
+    controller_of,
+    executor_number,
+    failing,
+    has_started,
+    live,
+    moment,
+    name_of,
+    phase,
+    ready,
+    terminal,
+    terminating,
+    uid_of,
+)
+from tests.simulation.promises import Promises, suspending
+from tests.simulation.specs import SETTINGS, Wanted, wanted
+
+if TYPE_CHECKING:
+    from tests.simulation.api_server import ApiServer, Change
+    from tests.simulation.client import ModelClient
+    from tests.simulation.loop import VirtualLoop
+    from tests.simulation.machines import Run
+
+#: An entry of the story: when, who, what; or a write.
+Entry = "tuple[float, str, str] | tuple[float, Change]"
+
+
+class Judge:
+    """Looks at everything.
+
+    Args:
+        server: The API server.
+        loop: Gives the time.
+    """
+
+    def __init__(self, server: ApiServer, loop: VirtualLoop) -> None:
+        self._server = server
+        self._loop = loop
+        self.story: list[tuple[float, str, str] | tuple[float, Change]] = []
+        self.violations: list[str] = []
+        self._promises = Promises(self.blame)
+        #: Number of writes of operators, Events included.
+        self.writes = 0
+        #: Number of writes of all others.
+        self.others = 0
+        #: How far each process' wall clock is off, in seconds.
+        self.offsets: dict[str, float] = {}
+        #: Whose name stands in the Lease of the election, or stood in it last; None when there never was one.
+        self._lease: str | None = None
+        server.listeners.append(self._observe)
+
+    def tell(self, who: str, what: str) -> None:
+        """Adds a line to the story."""
+        self.story.append((self._loop.now, who, what))
+
+    def blame(self, what: str) -> None:
+        """An invariant does not hold."""
+        self.tell("VIOLATION", what)
+        self.violations.append(f"at {self._loop.now:.3f}s {what}")
+
+    # -- when a write is sent
+
+    def sending(self, client: ModelClient, what: str) -> None:
+        """Called before each write, those of the election aside."""
+        if client.guard is None:
+            return  # there is no election
+        if self._lease is not None and not self._lease.startswith(f"{client.name}_"):
+            self.blame(f"{client.name}: {what}, though the lead is with {self._lease or 'nobody'}")
+
+    def creating(self, client: ModelClient, resource: str, body: Obj) -> None:
+        name = name_of(body)
+        if (resource, name) == (LEASES, ELECTION):
+            return
+        owner = self._owner(client, body, f"create {resource} {name}")
+        if owner is None or resource != PODS:
+            return
+        now = self._now(client)
+        self._promises.creating(client, owner, body, now)
+        if executor_number(name_of(owner), name) is None:
+            return
+        leaving, begun = client.knowledge.leaving, client.pass_begun()
+        counted = [pod for pod in self._parts(client, owner)[1] if client.knowledge.surely_counted(uid_of(pod), begun)]
+        known = client.knowledge.specs(owner, begun)
+        if all(want.spec is not None and want.strategy == "Recreate" for want in known):
+            self._promises.recreating(client, owner, body, counted, now)
+        executors = [pod for pod in counted if live(pod) and uid_of(pod) not in leaving]
+        most = max(want.replicas + want.surge for want in known)
+        if len(executors) >= most:
+            self.blame(f"{client.name} creates {name} although it knows of {len(executors)} executors, {most} allowed")
+
+    def patching(self, client: ModelClient, resource: str, key: Key, body: Obj) -> None:
+        if (resource, key[1]) == (LEASES, ELECTION):
+            return
+        what = f"patch {resource} {key[1]}"
+        obj = self._server.find(resource, key)
+        uid = body.get("metadata", {}).get("uid") or (uid_of(obj) if obj is not None else "")
+        known = client.knowledge.find(resource, uid) or obj
+        if known is not None:
+            self._owner(client, known, what)
+
+    def deleting(self, client: ModelClient, resource: str, key: Key, uid: str, grace: int | None) -> None:
+        what = f"delete {resource} {key[1]}"
+        if not uid:
+            self.blame(f"{client.name}: {what} without a uid")
+        known = client.knowledge.find(resource, uid)
+        if known is None:
+            present = self._server.find(resource, key)
+            known = present if present is not None and uid_of(present) == uid else None
+        if known is None:
+            return
+        owner = self._owner(client, known, what)
+        if owner is None or resource != PODS:
+            return
+        self._check_lock(client, owner, what)
+        number = executor_number(name_of(owner), key[1])
+        if grace == 0:
+            self._forced(client, known, number)
+        elif number is None:
+            self._session_manager_deleted(client, owner, known)
+        else:
+            self._executor_deleted(client, owner, known)
+
+    def _check_lock(self, client: ModelClient, owner: Obj, what: str) -> None:
+        """Pods are deleted by who holds the lock, by the truth; and not by who knows that he shall not have it."""
+        specs = [want.spec for want in client.knowledge.specs(owner, client.pass_begun())]
+        options = [spec.lock_options for spec in specs if spec is not None]
+        if any(each.disabled for each in options):
+            return
+        if options and all(client.lock_identity in each.deny_list for each in options):
+            self.blame(f"{client.name}: {what}, though it is on the deny list")
+        lease = self._server.find(LEASES, (owner["metadata"]["namespace"], names.lock(name_of(owner))))
+        holder = lease["spec"].get("holderIdentity") if lease is not None else None
+        if holder != client.lock_identity:
+            self.blame(f"{client.name}: {what}, though the lock is with {holder or 'nobody'}")
+
+    def writing_status(self, client: ModelClient, key: Key, body: Obj) -> None:
+        uid = str(body["metadata"].get("uid", ""))
+        cluster = client.knowledge.find(FLAME_CLUSTERS, uid)
+        if cluster is None or body["metadata"].get("resourceVersion") != cluster["metadata"]["resourceVersion"]:
+            return  # worked out from an older state; the API server refuses it
+        if terminating(cluster):
+            self.blame(f"{client.name} writes the status of {key[1]}, which it knows to be going")
+        state = body["status"].get("state")
+        manager, executors = self._parts(client, cluster)
+        pods = [manager, *executors] if manager is not None else executors
+        self._promises.sent(client, cluster, body, pods, self._now(client))
+        want = wanted(cluster)
+        if want.spec is None:
+            return
+        ready_executors = [pod for pod in executors if ready(pod)]
+        if state == "Running" and not (
+            manager is not None and ready(manager) and (ready_executors or want.replicas == 0)
+        ):
+            self.blame(f"{client.name} calls {key[1]} Running, which it is not as far as it can know")
+        # Paused comes before suspended: a suspension that has not begun is not yet wanted then.
+        if state == "Failed" and not (want.paused and want.suspend):
+            standing = [pod for pod in executors if not terminating(pod)]
+            all_failing = want.replicas > 0 and standing and all(failing(pod) for pod in standing)
+            if not all_failing and (manager is None or terminating(manager) or not failing(manager)):
+                self.blame(f"{client.name} calls {key[1]} Failed, which it is not as far as it can know")
+
+    def event_written(self, _who: str, _text: str) -> None:
+        self._wrote()
+
+    # -- when a write is applied
+
+    def _observe(self, change: Change) -> None:
+        self.story.append((self._loop.now, change))
+        if (change.resource, change.key[1]) == (LEASES, ELECTION):
+            # One that is deleted still binds its last holder and the others.
+            self._lease = change.last["spec"].get("holderIdentity", "") if change.new is not None else self._lease
+            return
+        if not change.actor.startswith("operator"):
+            self.others += 1
+            before = change.old.get("status") if change.old is not None else None
+            if change.resource == FLAME_CLUSTERS and change.new is not None and change.new.get("status") != before:
+                self._promises.tampered(change)
+            return
+        self._wrote()
+        if change.resource == FLAME_CLUSTERS and change.new is not None:
+            self._promises.stored(change)
+        if change.resource == PODS and change.old is None:
+            owner = controller_of(change.last)
+            if owner is None:
+                self.blame(f"{change.actor} made Pod {change.key[1]} without an owner")
+            else:
+                self._promises.made(change, owner)
+
+    def _wrote(self) -> None:
+        self.writes += 1
+
+    # -- containers
+
+    def session_manager_starts(self, run: Run, runs: list[Run]) -> None:
+        """Called just before, with all that runs."""
+        self.tell(f"kubelet {run.node.name}", f"session manager {run.key[1]} ({run.uid}.{run.restarts}) starts")
+        for other in runs:
+            if other is run or not other.alive or not other.session_manager or other.key != run.key:
+                continue
+            excused = other.forced_by and (other.forced_unheard or not other.forced_by.startswith("operator"))
+            if not excused:
+                self.blame(f"two session managers of {run.owner}: {run.uid} starts while {other.uid} runs")
+
+    def session_manager_ends(self, run: Run) -> None:
+        self.tell(f"kubelet {run.node.name}", f"session manager {run.key[1]} ({run.uid}.{run.restarts}) ends")
+
+    # -- parts of judgements
+
+    def _now(self, client: ModelClient) -> float:
+        """The time on a process' clock."""
+        return self._loop.now + self.offsets.get(client.name, 0.0)
+
+    def _owner(self, client: ModelClient, obj: Obj, what: str) -> Obj | None:
+        """The FlameCluster on whose behalf something is written, if that is in order."""
+        reference = controller_of(obj)
+        if reference is None or reference["kind"] != "FlameCluster":
+            self.blame(f"{client.name}: {what}, which is not ours")
+            return None
+        cluster = client.knowledge.find(FLAME_CLUSTERS, reference["uid"])
+        if cluster is None:
+            lost = client.knowledge.lost.get(reference["uid"])
+            if lost is None or lost < client.pass_begun():
+                self.blame(f"{client.name}: {what}, whose FlameCluster it does not know")
+            return None
+        since = client.knowledge.generations[uid_of(cluster)][1]
+        if since < client.pass_begun():
+            if terminating(cluster):
+                self.blame(f"{client.name}: {what}, whose FlameCluster is going")
+            if wanted(cluster).paused:
+                self.blame(f"{client.name}: {what}, whose FlameCluster is paused")
+        return cluster
+
+    def _parts(self, client: ModelClient, cluster: Obj) -> tuple[Obj | None, list[Obj]]:
+        """The session manager and the executors of a FlameCluster as far as is known; no executor without its labels."""
+        pods = client.knowledge.owned(PODS, uid_of(cluster))
+        name = name_of(cluster)
+        manager = next((pod for pod in pods if name_of(pod) == f"{name}-session-manager"), None)
+        labels = {"app": "flame-executor-manager", "flame.xflops.io/cluster": name}
+        executors = [
+            pod
+            for pod in pods
+            if executor_number(name, name_of(pod)) is not None
+            and labels.items() <= (pod["metadata"].get("labels") or {}).items()
+        ]
+        return manager, executors
+
+    def _forced(self, client: ModelClient, pod: Obj, number: int | None) -> None:
+        if number is not None:
+            self.blame(f"{client.name} deletes executor {name_of(pod)} by force")
+            return
+        present = self._server.find(PODS, (pod["metadata"]["namespace"], name_of(pod)))
+        due = self.due.get(uid_of(pod))
+        if present is None or uid_of(present) != uid_of(pod):
+            return
+        if due is None:
+            self.blame(f"{client.name} deletes {name_of(pod)} by force, which was not terminating")
+        elif self._loop.now + abs(self.offsets.get(client.name, 0.0)) + 2 < due + SETTINGS.force_delete_after_seconds:
+            self.blame(f"{client.name} deletes {name_of(pod)} by force too early")
+
+    @property
+    def due(self) -> dict[str, float]:
+        """When terminating Pods should have been gone, in seconds of the world, by uid."""
+        return {
+            uid_of(pod): moment(pod["metadata"]["deletionTimestamp"])
+            for pod in self._server.tables[PODS].values()
+            if terminating(pod)
+        }
+
+    def _session_manager_deleted(self, client: ModelClient, owner: Obj, pod: Obj) -> None:
+        specs = client.knowledge.specs(owner, client.pass_begun())
+        if any(want.spec is None or want.suspend for want in specs) or suspending(owner):
+            return
+        for want in specs:
+            if want.session_manager_refused:
+                continue
+            if annotations_of(pod).get(REVISION_ANNOTATION) != want.desired.session_manager.revision:
+                return
+        if phase(pod) not in {"Failed", "Succeeded"}:
+            self.blame(f"{client.name} deletes the session manager {name_of(pod)} for no reason")
+
+    def _executor_deleted(self, client: ModelClient, owner: Obj, pod: Obj) -> None:
+        if not ready(pod) or suspending(owner):
+            return
+        manager, known = self._parts(client, owner)
+        staying = [
+            each for each in known if live(each) and uid_of(each) not in client.knowledge.leaving | {uid_of(pod)}
+        ]
+        serving = sum(1 for each in staying if ready(each))
+        specs = client.knowledge.specs(owner, client.pass_begun())
+        if any(want.spec is None or want.suspend for want in specs):
+            return
+        life = _life(manager)
+        if annotations_of(pod).get(LIFE_ANNOTATION) != life and has_started(pod, "executor-manager"):
+            return
+        if manager is not None and _started(pod, "executor-manager") < _started(manager, "session-manager"):
+            return
+        revision = annotations_of(pod).get(REVISION_ANNOTATION)
+        stale = any(want.spec is not None and want.desired.executor.revision != revision for want in specs)
+        refused = all(want.executors_refused for want in specs)
+        if (not stale or refused) and len(staying) < min(want.replicas for want in specs):
+            self.blame(
+                f"{client.name} deletes {name_of(pod)}, which is ready and {'cannot be replaced' if stale else 'current'}, "
+                f"and leaves {len(staying)} executors"
+            )
+        if any(want.strategy == "Recreate" for want in specs):
+            return
+        floor = min(want.floor for want in specs)
+        if serving < floor:
+            self.blame(
+                f"{client.name} deletes {name_of(pod)} and leaves {serving} ready executors as far as it can know; "
+                f"{floor} must stay"
+            )
+
+
+def _life(manager: Obj | None) -> str:
+    if manager is None or not live(manager):
+        return ""
+    return f"{uid_of(manager)}.{container_status(manager, 'session-manager').get('restartCount', 0)}"
+
+
+def _started(pod: Obj, container: str) -> str:
+    """Since when a container runs; RFC 3339 times of one zone sort as text."""
+    return str(container_status(pod, container).get("state", {}).get("running", {}).get("startedAt", ""))
+
+
+__all__ = ["Judge", "Wanted", "terminal"]

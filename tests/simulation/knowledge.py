@@ -1,0 +1,138 @@
+"""What an operator process can know: the newest state of each object that a list, a watch or an answer has brought it.
+
+Kept independently of the operator's own stores. A decision is judged by what could be known when it was made: nobody can
+be blamed for a Pod that died a moment ago, but everybody for one whose end he was told of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.simulation.objects import (
+    CLUSTER_LABEL,
+    FLAME_CLUSTERS,
+    Obj,
+    controller_uid,
+    key_of,
+    labels_of,
+    revision_of,
+    uid_of,
+)
+from tests.simulation.promises import suspending
+from tests.simulation.specs import Wanted, wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """What a status says of failures and of when the next attempts are due.
+
+    Args:
+        status: The status.
+        since: When that was known first.
+        own: Whether this very process wrote it, so that it knows it in any case.
+    """
+
+    status: Obj
+    since: float
+    own: bool
+
+    def same(self, status: Obj) -> bool:
+        """Whether another status says the same of them."""
+        return all(
+            self.status.get(component, {}).get(field) == status.get(component, {}).get(field)
+            for component in ("sessionManager", "executorManager")
+            for field in ("nextAttempt", "revision")
+        )
+
+
+class Knowledge:
+    """Of one process."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, dict[str, Obj]] = {}
+        self._seen: dict[str, int] = {}  # newest revision by uid, of those that are gone as well
+        #: Names of Pods whose deletion is under way, by uid: sent, and not answered.
+        self.leaving: set[str] = set()
+        #: When each object was seen first, by uid, and which ones this process made itself.
+        self.first_seen: dict[str, float] = {}
+        self.made: set[str] = set()
+        #: uids of FlameClusters whose suspension this process has announced, and that nobody has called finished.
+        self.suspending: set[str] = set()
+        #: By uid of a FlameCluster.
+        self.attempts: dict[str, Attempts] = {}
+        #: When objects were gone as far as is known, by uid.
+        self.lost: dict[str, float] = {}
+        #: Since when each object's present generation is known, by uid: generation and time.
+        self.generations: dict[str, tuple[int, float]] = {}
+        #: The states of each FlameCluster with a new generation, by uid, with the time until when each was the newest known.
+        self._past: dict[str, list[tuple[float, Obj]]] = {}
+
+    def learn(self, resource: str, obj: Obj, now: float, *, own: bool = False) -> None:
+        """A state of an object; `own` if this process made it so. What has no label of ours is out of sight."""
+        uid, revision = uid_of(obj), revision_of(obj)
+        if revision <= self._seen.get(uid, 0):
+            return
+        if resource != FLAME_CLUSTERS and CLUSTER_LABEL not in labels_of(obj):
+            self.lose(resource, uid, revision, now)
+            return
+        self._seen[uid] = revision
+        self.first_seen.setdefault(uid, now)
+        known = self._objects.setdefault(resource, {})
+        if resource == FLAME_CLUSTERS:
+            if not suspending(obj):
+                self.suspending.discard(uid)
+            attempts, status = self.attempts.get(uid), obj.get("status", {})
+            if attempts is None or (own and not attempts.own) or not attempts.same(status):
+                self.attempts[uid] = Attempts(status, now, own)
+            generation = obj["metadata"]["generation"]
+            if self.generations.get(uid, (0, 0.0))[0] < generation:
+                self.generations[uid] = (generation, now)
+                if uid in known:
+                    self._past.setdefault(uid, []).append((now, known[uid]))
+        known[uid] = obj
+
+    def lose(self, resource: str, uid: str, revision: int, now: float) -> None:
+        """An object is gone, or out of sight."""
+        if revision >= self._seen.get(uid, 0):
+            self._seen[uid] = revision
+            self.lost.setdefault(uid, now)
+            self._objects.get(resource, {}).pop(uid, None)
+
+    def learn_list(
+        self, resource: str, items: Iterable[Obj], revision: int, now: float, selects: Callable[[Obj], bool]
+    ) -> None:
+        """A whole list of all that a selector selects."""
+        listed = set()
+        for item in items:
+            listed.add(uid_of(item))
+            self.learn(resource, item, now)
+        known = self._objects.get(resource, {})
+        for uid in [uid for uid, obj in known.items() if uid not in listed and selects(obj)]:
+            if self._seen[uid] <= revision:
+                self.lose(resource, uid, revision, now)
+
+    def find(self, resource: str, uid: str) -> Obj | None:
+        return self._objects.get(resource, {}).get(uid)
+
+    def specs(self, cluster: Obj, since: float) -> list[Wanted]:
+        """What a FlameCluster has asked for since then, as far as is known, the present last."""
+        past = [wanted(obj) for until, obj in self._past.get(uid_of(cluster), ()) if until >= since]
+        return [*past, wanted(cluster)]
+
+    def surely_counted(self, uid: str, before: float) -> bool:
+        """Whether a pass that began then must have counted an object: it made it itself, or knew it."""
+        return uid in self.made or self.first_seen.get(uid, before) < before
+
+    def named(self, resource: str, key: tuple[str, str]) -> Obj | None:
+        """The newest object of that name."""
+        found = [obj for obj in self._objects.get(resource, {}).values() if key_of(obj) == key]
+        return max(found, key=revision_of, default=None)
+
+    def owned(self, resource: str, owner: str) -> list[Obj]:
+        """The children of a FlameCluster by its uid, but for those that were just asked to leave."""
+        found = self._objects.get(resource, {}).values()
+        return [obj for obj in found if controller_uid(obj) == owner]

@@ -1,0 +1,502 @@
+"""Nodes, the scheduler and the kubelets: what becomes of Pods.
+
+A kubelet writes what it does to the API server only while its node can be heard. The containers themselves do not care:
+`alive` holds those that really run, whatever the API server has been told, and that is what the invariant "never two
+session managers" is checked against. As in Flame, an executor that starts without a session manager ends at once, and one
+that has started belongs to the life of the session manager that it found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from flamectl_operator.kube import errors
+from tests.simulation.objects import (
+    PODS,
+    SERVICES,
+    Key,
+    Obj,
+    condition,
+    controller_of,
+    key_of,
+    labels_of,
+    phase,
+    ready,
+    selects,
+    terminating,
+    timestamp,
+    uid_of,
+    with_metadata,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from tests.simulation.api_server import ApiServer, Change
+    from tests.simulation.judge import Judge
+    from tests.simulation.loop import VirtualLoop
+
+#: Seconds of silence until the node lifecycle controller takes a node's Pods for not ready (its default is 40 or 50).
+NODE_GRACE = 40.0
+SCHEDULE_RETRY = 5.0
+CRASH_LOOP_BASE = 10.0
+CRASH_LOOP_LIMIT = 300.0
+#: Seconds that a kubelet may need to end what it should have ended while it was away.
+COMING_BACK = 20.0
+INIT = "wait-for-session-manager"
+
+
+@dataclass
+class Node:
+    """A machine.
+
+    Args:
+        name: Its name.
+        room: How many Pods fit.
+    """
+
+    name: str
+    room: int
+    silent: bool = False
+    removed: bool = False
+    silent_since: float = 0.0
+    heard_since: float = 0.0
+    held_back: list[Callable[[], None]] = field(default_factory=list)
+
+
+@dataclass
+class Run:
+    """A Pod as its kubelet has it.
+
+    Args:
+        uid: Of the Pod.
+        key: Its namespace and name.
+        node: Where it runs.
+        main: Name of its main container.
+        owner: Name of its FlameCluster.
+    """
+
+    uid: str
+    key: Key
+    node: Node
+    main: str
+    owner: str
+    image: str
+    alive: bool = False
+    stopping: bool = False
+    restarts: int = 0
+    init_done: bool = False
+    bound_to: str = ""
+    started_at: str = ""
+    forced_by: str = ""
+    forced_unheard: bool = False
+
+    @property
+    def session_manager(self) -> bool:
+        return self.main == "session-manager"
+
+
+class Machines:
+    """All nodes with what runs on them.
+
+    Args:
+        server: The API server.
+        loop: Gives the time.
+        random: Draws how long things take.
+        judge: Is told when session managers start and end.
+        nodes: How many nodes.
+        room: How many Pods fit on a node.
+    """
+
+    def __init__(
+        self, server: ApiServer, loop: VirtualLoop, random: Random, judge: Judge, nodes: int, room: int
+    ) -> None:
+        self._server = server
+        self._loop = loop
+        self._random = random
+        self._judge = judge
+        self.nodes = [Node(f"node-{number}", room) for number in range(nodes)]
+        self.runs: dict[str, Run] = {}
+        self._waiting: dict[str, None] = {}  # uids of executors in their init container
+        self._unscheduled: dict[str, Key] = {}
+        self._recheck = False
+        self.registry_down = False
+        server.listeners.append(self._observe)
+
+    # -- what happens to Pods
+
+    def _observe(self, change: Change) -> None:
+        if change.resource == SERVICES:
+            self._look_for_session_managers()
+        if change.resource != PODS:
+            return
+        uid = uid_of(change.last)
+        if change.new is None:
+            self._gone(uid, change.actor)
+        elif change.old is None:
+            self._unscheduled[uid] = change.key
+            self._later(0.05, 0.5, lambda: self._schedule(uid, change.key))
+        elif terminating(change.new) and not terminating(change.old):
+            self._stop_pod(uid, change.new)
+        if change.last["spec"]["containers"][0]["name"] == "session-manager":
+            self._look_for_session_managers()
+
+    def _gone(self, uid: str, actor: str) -> None:
+        self._unscheduled.pop(uid, None)
+        self._waiting.pop(uid, None)
+        run = self.runs.get(uid)
+        if run is None:
+            return
+        if not run.alive:
+            del self.runs[uid]
+            return
+        # Removed by force while it runs: its kubelet finds out, if it can hear.
+        just_back = 0 < run.node.heard_since > self._loop.now - COMING_BACK
+        run.forced_by, run.forced_unheard = actor, run.node.silent or just_back
+        self._on_node(run.node, 1.0, 3.0, lambda: self._end_process(run))
+
+    def _schedule(self, uid: str, key: Key) -> None:
+        pod = self._server.find(PODS, key)
+        if pod is None or uid_of(pod) != uid or uid not in self._unscheduled:
+            return
+        node = self._node_with_room()
+        if node is None:
+            if not condition(pod, "PodScheduled"):
+                message = f"0/{len(self.nodes)} nodes are available: Insufficient cpu"
+                scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+                self._write(key, {**pod["status"], "conditions": [scheduled]}, "scheduler")
+            self._loop.call_later(SCHEDULE_RETRY, self._schedule, uid, key)
+            return
+        del self._unscheduled[uid]
+        container = pod["spec"]["containers"][0]
+        owner = controller_of(pod)
+        run = Run(uid, key, node, container["name"], owner["name"] if owner else "", container.get("image", ""))
+        self.runs[uid] = run
+        bound = {**pod, "spec": {**pod["spec"], "nodeName": node.name}}
+        conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": self._server.now()}]
+        self._server.replace(PODS, key, {**bound, "status": {**pod["status"], "conditions": conditions}}, "scheduler")
+        self._on_node(node, 0.2, 1.0, lambda: self._pull(run))
+
+    def _node_with_room(self) -> Node | None:
+        free = [node for node in self.nodes if not node.silent and not node.removed and self._used(node) < node.room]
+        return self._random.choice(free) if free else None
+
+    def _used(self, node: Node) -> int:
+        return sum(1 for run in self.runs.values() if run.node is node and not self._over(run))
+
+    def _over(self, run: Run) -> bool:
+        pod = self._server.find(PODS, run.key)
+        return pod is None or phase(pod) in {"Failed", "Succeeded"}
+
+    def _pull(self, run: Run) -> None:
+        if (pod := self._present(run)) is None:
+            return
+        if "bad" in run.image or self.registry_down:
+            waiting = {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{run.image}"'}
+            if run.session_manager or self.registry_down:
+                self._report(run, pod, "Pending", {"waiting": waiting})
+                self._on_node(run.node, 15.0, 25.0, lambda: self._pull(run))
+                return
+        if run.session_manager or not pod["spec"].get("initContainers"):
+            self._start_main(run)
+            return
+        self._report(run, pod, "Pending", {"waiting": {"reason": "PodInitializing"}}, init={"running": {}})
+        self._waiting[run.uid] = None
+        self._look_for_session_managers()
+
+    def _look_for_session_managers(self) -> None:
+        """Init containers ask about once a second; here all of them ask when something may have changed."""
+        if self._waiting and not self._recheck:
+            self._recheck = True
+            self._later(0.1, 1.0, self._ask_all)
+
+    def _ask_all(self) -> None:
+        self._recheck = False
+        for uid in list(self._waiting):
+            run = self.runs.get(uid)
+            if run is None or run.stopping:
+                self._waiting.pop(uid, None)
+            elif self.session_manager_found(run) is not None:
+                del self._waiting[uid]
+                run.init_done = True
+                # The node itself sees the Service; only what it tells the API server may be held back.
+                self._later(0.1, 0.8, lambda run=run: self._start_main(run))  # type: ignore[misc]
+
+    def session_manager_found(self, run: Run) -> Run | None:
+        """The session manager that an executor reaches through the Service."""
+        service = self._server.find(SERVICES, (run.key[0], f"{run.owner}-session-manager"))
+        if service is None or 8081 not in [port["port"] for port in service["spec"]["ports"]]:
+            return None
+        selector = service["spec"].get("selector") or {}
+        for other in self.runs.values():
+            if other.session_manager and other.alive and other.key[0] == run.key[0]:
+                pod = self._server.find(PODS, other.key)
+                if pod is not None and uid_of(pod) == other.uid and ready(pod) and selects(selector, labels_of(pod)):
+                    return other
+        return None
+
+    def _start_main(self, run: Run) -> None:
+        """Starts the main container; what comes of it is told by the node as soon as it can."""
+        if run.stopping or run.uid not in self.runs or run.node.removed:
+            return
+        if not run.session_manager:
+            if "bad" in run.image:
+                waiting = {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{run.image}"'}
+                self._on_node(run.node, 0.1, 0.5, lambda: self._report_if_present(run, "Pending", {"waiting": waiting}))
+                return
+            manager = self.session_manager_found(run)
+            if manager is None:
+                self._on_node(run.node, 0.1, 0.5, lambda: self._fail(run, "Error", 1))
+                return
+            run.bound_to = f"{manager.uid}.{manager.restarts}"
+        run.alive, run.started_at = True, self._server.now()
+        if run.session_manager:
+            self._judge.session_manager_starts(run, list(self.runs.values()))
+            self._on_node(run.node, 0.05, 0.3, lambda: self._report_running(run, serving=False))
+            self._on_node(run.node, 1.0, 6.0, lambda: self._report_running(run, serving=True))
+        else:
+            self._on_node(run.node, 0.1, 0.5, lambda: self._report_running(run, serving=True))
+        if "crash" in run.image:
+            self._later(1.0, 8.0, lambda: self.crash(run))
+
+    def _report_running(self, run: Run, *, serving: bool) -> None:
+        pod = self._present(run)
+        if pod is not None and run.alive and phase(pod) != "Failed":
+            self._report(run, pod, "Running", {"running": {"startedAt": run.started_at}}, serving=serving)
+
+    def _report_if_present(self, run: Run, stage: str, state: Obj) -> None:
+        if (pod := self._present(run)) is not None and not run.alive and phase(pod) != "Failed":
+            self._report(run, pod, stage, state)
+
+    # -- ends
+
+    def crash(self, run: Run, reason: str = "Error") -> None:
+        """A main container ends by itself: session managers are restarted in place, executors are over."""
+        if not run.alive or run.stopping:
+            return
+        run.alive = False
+        if run.session_manager:
+            self._judge.session_manager_ends(run)
+            # The first restart comes at once.
+            delay = min(CRASH_LOOP_BASE * 2 ** (run.restarts - 1), CRASH_LOOP_LIMIT) if run.restarts else 0.5
+            self._on_node(run.node, 0.05, 0.2, lambda: self._report_crash(run))
+            self._later(delay, delay + 1, lambda: self._restart(run))
+        else:
+            self._on_node(run.node, 0.05, 0.2, lambda: self._fail(run, reason, 137 if reason == "OOMKilled" else 1))
+
+    def _report_crash(self, run: Run) -> None:
+        if (pod := self._present(run)) is not None and not run.alive:
+            waiting = {"reason": "CrashLoopBackOff", "message": "back-off restarting failed container"}
+            self._report(run, pod, "Running", {"waiting": waiting})
+
+    def _restart(self, run: Run) -> None:
+        if self._present(run) is not None and not run.stopping and not run.alive and not run.node.removed:
+            run.restarts += 1
+            self._start_main(run)
+
+    def _fail(self, run: Run, reason: str, code: int) -> None:
+        pod = self._present(run)
+        if pod is None or phase(pod) == "Failed":
+            return
+        run.alive = False
+        ended = {"exitCode": code, "reason": reason, "finishedAt": self._server.now()}
+        self._report(run, pod, "Failed", {"terminated": ended})
+
+    def evict(self, run: Run) -> None:
+        """The kubelet gives a Pod up for want of memory or disk: its phase is Failed, and it keeps its object."""
+        pod = self._present(run)
+        if pod is None or run.stopping or run.node.silent:
+            return
+        if run.alive and run.session_manager:
+            self._judge.session_manager_ends(run)
+        run.alive = False
+        run.stopping = True
+        self._waiting.pop(run.uid, None)
+        self._report(run, pod, "Failed", {"waiting": {"reason": "ContainerCreating"}}, reason="Evicted")
+
+    def _stop_pod(self, uid: str, pod: Obj) -> None:
+        run = self.runs.get(uid)
+        if run is None:
+            return
+        grace = float(pod["metadata"].get("deletionGracePeriodSeconds", 0))
+        self._on_node(run.node, 0.05, 0.3, lambda: self._begin_stop(run, grace))
+
+    def _begin_stop(self, run: Run, grace: float) -> None:
+        run.stopping = True
+        self._waiting.pop(run.uid, None)
+        # Flame ignores SIGTERM: what runs takes the whole grace period.
+        self._on_node(run.node, *((grace, grace + 1.0) if run.alive else (0.1, 0.6)), lambda: self._end_pod(run))
+
+    def _end_pod(self, run: Run) -> None:
+        self._end_process(run)
+        pod = self._server.find(PODS, run.key)
+        if pod is None or uid_of(pod) != run.uid:
+            self.runs.pop(run.uid, None)
+            return
+        if condition(pod, "Ready").get("status") == "True":
+            self._report(run, pod, phase(pod), {"terminated": {"exitCode": 137, "finishedAt": self._server.now()}})
+        self._delete(run, pod)
+
+    def _delete(self, run: Run, pod: Obj) -> None:
+        try:
+            self._server.delete(PODS, run.key, f"kubelet {run.node.name}", uid=uid_of(pod), grace=0)
+        except errors.NotFoundError:
+            return
+
+    def _end_process(self, run: Run) -> None:
+        if run.alive and run.session_manager:
+            self._judge.session_manager_ends(run)
+        run.alive = False
+        pod = self._server.find(PODS, run.key)
+        if pod is None or uid_of(pod) != run.uid:
+            self.runs.pop(run.uid, None)
+
+    # -- nodes
+
+    def silence(self, node: Node) -> None:
+        """The node can no longer be heard, nor hear."""
+        if node.silent or node.removed:
+            return
+        node.silent = True
+        since = node.silent_since = self._loop.now
+        self._loop.call_later(NODE_GRACE, self._mark_not_ready, node, since)
+
+    def _mark_not_ready(self, node: Node, since: float) -> None:
+        if not node.silent or node.silent_since != since:
+            return
+        for run in self._on(node):
+            pod = self._present(run)
+            if pod is None:
+                continue
+            if condition(pod, "Ready").get("status") == "True":
+                conditions = [each for each in pod["status"]["conditions"] if each["type"] != "Ready"]
+                conditions.append(self._condition(pod, "Ready", holds=False))
+                self._write(run.key, {**pod["status"], "conditions": conditions}, "node-lifecycle")
+            for toleration in pod["spec"].get("tolerations", ()):
+                if toleration.get("key") == "node.kubernetes.io/unreachable":
+                    seconds = float(toleration.get("tolerationSeconds", 300))
+                    self._loop.call_later(seconds, self._taint_evict, node, since, run)
+                    break
+            else:
+                self._loop.call_later(300.0, self._taint_evict, node, since, run)
+
+    def _taint_evict(self, node: Node, since: float, run: Run) -> None:
+        pod = self._present(run)
+        if node.silent and node.silent_since == since and pod is not None and not terminating(pod):
+            self._server.delete(PODS, run.key, "taint-eviction", uid=run.uid)
+
+    def revive(self, node: Node) -> None:
+        """The node is back, and its kubelet does and tells all that was held back."""
+        if not node.silent or node.removed:
+            return
+        node.silent, node.heard_since = False, self._loop.now
+        held, node.held_back = node.held_back, []
+        for index, action in enumerate(held):
+            self._loop.call_later(0.5 + 0.01 * index, self._unless_silent, node, action)
+        for run in self._on(node):
+            pod = self._present(run)
+            if pod is not None and run.alive and not run.stopping and phase(pod) == "Running":
+                self._loop.call_later(1.0, self._tell_again, run)
+
+    def _tell_again(self, run: Run) -> None:
+        if not run.node.silent and run.alive and not run.stopping:
+            self._report_running(run, serving=True)
+
+    def remove(self, node: Node) -> None:
+        """The machine is switched off and its Node object deleted; Pods on it are collected."""
+        if node.removed:
+            return
+        node.silent = node.removed = True
+        node.held_back.clear()
+        for run in self._on(node):
+            self._end_process(run)
+            self._loop.call_later(20.0 + 20.0 * self._random.random(), self._collect, run)
+
+    def _collect(self, run: Run) -> None:
+        if (pod := self._present(run)) is not None:
+            self._server.delete(PODS, run.key, "pod-gc", uid=uid_of(pod), grace=0)
+
+    def _on(self, node: Node) -> list[Run]:
+        return [run for run in self.runs.values() if run.node is node]
+
+    # -- telling the API server
+
+    def _present(self, run: Run) -> Obj | None:
+        pod = self._server.find(PODS, run.key)
+        return pod if pod is not None and uid_of(pod) == run.uid else None
+
+    def _report(
+        self,
+        run: Run,
+        pod: Obj,
+        stage: str,
+        state: Obj,
+        *,
+        serving: bool = False,
+        init: Obj | None = None,
+        reason: str = "",
+    ) -> None:
+        before = pod["status"]
+        others = [each for each in before.get("conditions", ()) if each["type"] != "Ready"]
+        status: Obj = {
+            "phase": stage,
+            "conditions": [*others, self._condition(pod, "Ready", holds=serving)],
+            "containerStatuses": [
+                {"name": run.main, "ready": serving, "restartCount": run.restarts, "image": run.image, "state": state}
+            ],
+        }
+        if not run.session_manager and pod["spec"].get("initContainers"):
+            done = {"terminated": {"exitCode": 0, "reason": "Completed"}}
+            told = init if init is not None else done if run.init_done else {"waiting": {"reason": "PodInitializing"}}
+            status["initContainerStatuses"] = [
+                {"name": INIT, "ready": run.init_done, "restartCount": 0, "image": "busybox", "state": told}
+            ]
+        if reason:
+            status["reason"], status["message"] = reason, "The node was low on resource: memory."
+        self._write(run.key, status, f"kubelet {run.node.name}")
+
+    def _condition(self, pod: Obj, kind: str, *, holds: bool) -> Obj:
+        before = condition(pod, kind)
+        status = "True" if holds else "False"
+        since = before["lastTransitionTime"] if before.get("status") == status else timestamp(int(self._loop.now))
+        return {"type": kind, "status": status, "lastTransitionTime": since}
+
+    def _write(self, key: Key, status: Obj, actor: str) -> None:
+        self._server.replace_status(PODS, key, {"status": status}, actor)
+
+    # -- time
+
+    def _later(self, low: float, high: float, action: Callable[[], None]) -> None:
+        self._loop.call_later(self._random.uniform(low, high), action)
+
+    def _on_node(self, node: Node, low: float, high: float, action: Callable[[], None]) -> None:
+        """Does something that needs the API server after a while, or when the node can be heard again."""
+        self._loop.call_later(self._random.uniform(low, high), self._unless_silent, node, action)
+
+    def _unless_silent(self, node: Node, action: Callable[[], None]) -> None:
+        if node.removed:
+            return
+        if node.silent:
+            node.held_back.append(action)
+        else:
+            action()
+
+
+def without_finalizer(obj: Obj, finalizer: str) -> Obj:
+    """The object without one of its finalizers."""
+    left = [each for each in obj["metadata"].get("finalizers", ()) if each != finalizer]
+    return with_metadata(obj, finalizers=left or None)
+
+
+def describe(pod: Obj) -> str:
+    """A Pod's state in a few words, for the story."""
+    words = [phase(pod)]
+    if ready(pod):
+        words.append("ready")
+    if terminating(pod):
+        words.append("terminating")
+    for each in pod.get("status", {}).get("containerStatuses", ()):
+        words += [state["reason"] for state in each["state"].values() if "reason" in state]
+    return f"{key_of(pod)[1]} {' '.join(words)}"

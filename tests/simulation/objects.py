@@ -1,0 +1,183 @@
+"""Kubernetes objects as plain data. What is stored is never changed in place: a write makes new dictionaries."""
+
+from __future__ import annotations
+
+import functools
+from datetime import datetime, timedelta
+from typing import Any
+
+from tests.simulation.loop import START
+
+Obj = dict[str, Any]
+Key = tuple[str, str]
+
+FLAME_CLUSTERS, PODS, SERVICES, CONFIG_MAPS = "flameclusters", "pods", "services", "configmaps"
+LEASES = "leases"
+KINDS = {
+    FLAME_CLUSTERS: "FlameCluster",
+    PODS: "Pod",
+    SERVICES: "Service",
+    CONFIG_MAPS: "ConfigMap",
+    LEASES: "Lease",
+}
+#: Name of the Lease for which the replicas of an operator contend; all others are those of FlameClusters.
+ELECTION = "flamectl-operator"
+NAMESPACE = "default"
+CLUSTER_LABEL = "flame.xflops.io/cluster"
+LIFE_ANNOTATION = "flame.xflops.io/session-manager"
+REVISION_ANNOTATION = "flame.xflops.io/revision"
+
+#: Reasons with which a waiting container counts as failed.
+FAILING = frozenset(
+    {
+        "CrashLoopBackOff",
+        "ImagePullBackOff",
+        "ErrImagePull",
+        "InvalidImageName",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "RunContainerError",
+    }
+)
+
+
+@functools.lru_cache(maxsize=4096)
+def timestamp(seconds: int) -> str:
+    """A metav1.Time of so many seconds after the start of the world."""
+    return (START + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def moment(text: str) -> float:
+    """The opposite: seconds since the start of the world."""
+    return (datetime.fromisoformat(text) - START).total_seconds()
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """RFC 7386, without changing the target."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = merge_patch(merged.get(name), value)
+    return merged
+
+
+def with_metadata(obj: Obj, **fields: Any) -> Obj:
+    """The object with some metadata replaced; None removes a field."""
+    metadata = {**obj["metadata"], **fields}
+    return {**obj, "metadata": {name: value for name, value in metadata.items() if value is not None}}
+
+
+def key_of(obj: Obj) -> Key:
+    metadata = obj["metadata"]
+    return (metadata["namespace"], metadata["name"])
+
+
+def name_of(obj: Obj) -> str:
+    return str(obj["metadata"]["name"])
+
+
+def uid_of(obj: Obj) -> str:
+    return str(obj["metadata"]["uid"])
+
+
+def revision_of(obj: Obj) -> int:
+    return int(obj["metadata"]["resourceVersion"])
+
+
+def labels_of(obj: Obj) -> dict[str, str]:
+    return obj["metadata"].get("labels") or {}
+
+
+def annotations_of(obj: Obj) -> dict[str, str]:
+    return obj["metadata"].get("annotations") or {}
+
+
+def terminating(obj: Obj) -> bool:
+    return "deletionTimestamp" in obj["metadata"]
+
+
+def controller_of(obj: Obj) -> Obj | None:
+    """The owner reference with `controller: true`."""
+    for reference in obj["metadata"].get("ownerReferences") or ():
+        if reference.get("controller"):
+            return dict(reference)
+    return None
+
+
+def controller_uid(obj: Obj) -> str | None:
+    reference = controller_of(obj)
+    return None if reference is None else str(reference["uid"])
+
+
+def selects(selector: dict[str, str], labels: dict[str, str]) -> bool:
+    """Whether equality requirements are met."""
+    return all(labels.get(name) == value for name, value in selector.items())
+
+
+def condition(obj: Obj, kind: str) -> Obj:
+    """A condition of the status; empty when it is not there."""
+    for each in obj.get("status", {}).get("conditions", ()):
+        if each["type"] == kind:
+            return dict(each)
+    return {}
+
+
+def phase(pod: Obj) -> str:
+    return str(pod.get("status", {}).get("phase", "Pending"))
+
+
+def container_status(pod: Obj, name: str) -> Obj:
+    for each in pod.get("status", {}).get("containerStatuses", ()):
+        if each["name"] == name:
+            return dict(each)
+    return {}
+
+
+def terminal(pod: Obj) -> bool:
+    """Whether an executor or session manager is over and is not brought back by its kubelet."""
+    if phase(pod) in {"Failed", "Succeeded"}:
+        return True
+    return "terminated" in container_status(pod, "executor-manager").get("state", {})
+
+
+def live(pod: Obj) -> bool:
+    return not terminating(pod) and not terminal(pod)
+
+
+def failing(pod: Obj) -> bool:
+    """Whether a Pod counts as failed in the status of its FlameCluster."""
+    status = pod.get("status", {})
+    if phase(pod) in {"Failed", "Succeeded"}:
+        return True
+    for each in status.get("initContainerStatuses", ()):
+        state = each["state"]
+        if state.get("waiting", {}).get("reason") in FAILING or state.get("terminated", {}).get("exitCode", 0) != 0:
+            return True
+    return any(
+        each["state"].get("waiting", {}).get("reason") in FAILING or "terminated" in each["state"]
+        for each in status.get("containerStatuses", ())
+    )
+
+
+def ready(pod: Obj) -> bool:
+    """Whether a Pod serves as far as the API tells."""
+    return live(pod) and condition(pod, "Ready").get("status") == "True" and not failing(pod)
+
+
+def has_started(pod: Obj, container: str) -> bool:
+    status = container_status(pod, container)
+    state = status.get("state", {})
+    return "running" in state or "terminated" in state or status.get("restartCount", 0) > 0
+
+
+def executor_number(cluster: str, pod: str) -> int | None:
+    """The number in an executor's name; None for every other Pod."""
+    prefix = f"{cluster}-executor-manager-"
+    if not pod.startswith(prefix):
+        return None
+    number = pod[len(prefix) :]
+    return int(number) if number.isdecimal() and str(int(number)) == number else None

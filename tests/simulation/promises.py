@@ -1,0 +1,201 @@
+"""What a status promises, checked when it is sent, when it is stored, and when somebody acts on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.crd import status_problems
+from tests.simulation.objects import (
+    REVISION_ANNOTATION,
+    Obj,
+    annotations_of,
+    condition,
+    executor_number,
+    live,
+    moment,
+    name_of,
+    ready,
+    terminal,
+    terminating,
+    uid_of,
+)
+from tests.simulation.specs import SETTINGS, wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.simulation.api_server import Change
+    from tests.simulation.client import ModelClient
+
+
+#: Seconds that times of floating point may be off.
+_ROUNDING = 0.001
+
+
+class Promises:
+    """Of all FlameClusters.
+
+    Args:
+        blame: Called when one is not kept.
+    """
+
+    def __init__(self, blame: Callable[[str], None]) -> None:
+        self._blame = blame
+        #: Names of executors ever made, by the uid of their FlameCluster.
+        self._used: dict[str, set[str]] = {}
+        self._next_ids: dict[str, int] = {}
+        #: The highest nextId that was ever stored.
+        self._reserved: dict[str, int] = {}
+        #: configGeneration and configHash, likewise.
+        self._configs: dict[str, tuple[int, str]] = {}
+        self._generations: dict[str, int] = {}
+
+    # -- when a status is sent
+
+    def sent(self, client: ModelClient, cluster: Obj, body: Obj, pods: list[Obj], now: float) -> None:
+        """A status that was worked out from the newest state of its FlameCluster.
+
+        Args:
+            client: Who sends it.
+            cluster: The FlameCluster.
+            body: The FlameCluster with its new status.
+            pods: Its Pods, as far as is known.
+            now: The time on that process' clock.
+        """
+        for problem in status_problems(body["status"]):
+            self._blame(f"{client.name} writes a status that the CRD does not allow: {problem}")
+        if suspending(cluster) and not suspending(body) and condition(body, "Suspended").get("status") != "True":
+            left = [name_of(pod) for pod in pods if not (terminating(pod) and _number(cluster, pod) is not None)]
+            if left:
+                self._blame(
+                    f"{client.name} forgets that {name_of(cluster)} is being suspended; {', '.join(left)} are left"
+                )
+        for component in ("sessionManager", "executorManager"):
+            before, after = cluster.get("status", {}).get(component, {}), body["status"].get(component, {})
+            if after.get("failures", 0) >= before.get("failures", 0) or after["revision"] != before.get("revision"):
+                continue
+            if component == "executorManager" and (suspending(body) or not wanted(cluster).replicas):
+                continue
+            concerned = [
+                pod for pod in pods if (_number(cluster, pod) is None) == (component == "sessionManager") and live(pod)
+            ]
+            if not all(_ready_since(pod) <= now - SETTINGS.stable_after_seconds + _ROUNDING for pod in concerned):
+                self._blame(f"{client.name} forgets failures of {name_of(cluster)} too early")
+        if suspending(body):
+            client.knowledge.suspending.add(uid_of(cluster))
+        else:
+            client.knowledge.suspending.discard(uid_of(cluster))
+
+    # -- when it is stored
+
+    def stored(self, change: Change) -> None:
+        """The operator wrote a status."""
+        cluster, status = change.last, change.last.get("status", {})
+        uid, name = uid_of(cluster), name_of(cluster)
+        next_id = status.get("executorManager", {}).get("nextId", 0)
+        if next_id < self._next_ids.get(uid, 0):
+            self._blame(f"nextId of {name} went back from {self._next_ids[uid]} to {next_id}")
+        self._next_ids[uid] = next_id
+        self._reserved[uid] = max(self._reserved.get(uid, 0), next_id)
+        observed, before = status.get("observedGeneration", 0), self._generations.get(uid, 0)
+        if not before <= observed <= cluster["metadata"]["generation"]:
+            self._blame(f"observedGeneration of {name} went from {before} to {observed}")
+        self._generations[uid] = observed
+        if "configGeneration" in status:
+            self._count(uid, name, (status["configGeneration"], status["configHash"]))
+
+    def _count(self, uid: str, name: str, config: tuple[int, str]) -> None:
+        """configGeneration counts up by one when the content changes, and stays when it does not.
+
+        One that was only ever in the ConfigMap, because the process ended before it wrote the status, is left out here.
+        """
+        before = self._configs.setdefault(uid, config)
+        self._configs[uid] = config
+        if config[0] < before[0]:
+            self._blame(f"configGeneration of {name} went back from {before[0]} to {config[0]}")
+        elif config[0] <= before[0] + 1 and (config[0] == before[0]) != (config[1] == before[1]):
+            self._blame(f"configGeneration of {name} went from {before} to {config}")
+
+    def tampered(self, change: Change) -> None:
+        """Somebody else wrote a status: what the operator had promised in it cannot be held against it."""
+        uid, status = uid_of(change.last), change.last.get("status", {})
+        next_id = status.get("executorManager", {}).get("nextId", 0)
+        if next_id < self._next_ids.get(uid, 0):
+            self._used.pop(uid, None)
+        self._next_ids[uid] = next_id
+        self._configs.pop(uid, None)
+        self._generations.pop(uid, None)
+
+    # -- when somebody acts on it
+
+    def made(self, change: Change, owner: Obj) -> None:
+        """The operator made a Pod."""
+        number = executor_number(owner["name"], change.key[1])
+        if number is None:
+            return
+        used = self._used.setdefault(owner["uid"], set())
+        if change.key[1] in used:
+            self._blame(f"{change.actor} used the name {change.key[1]} again")
+        used.add(change.key[1])
+        if number >= self._reserved.get(owner["uid"], 0):
+            self._blame(f"{change.actor} made {change.key[1]} before the status said that its id is taken")
+
+    def creating(self, client: ModelClient, cluster: Obj, pod: Obj, now: float) -> None:
+        """The operator is about to make a Pod.
+
+        Args:
+            client: Who.
+            cluster: The FlameCluster.
+            pod: The Pod.
+            now: The time on that process' clock.
+        """
+        number = _number(cluster, pod)
+        if number is not None and uid_of(cluster) in client.knowledge.suspending:
+            self._blame(f"{client.name} creates {name_of(pod)} before the suspension that it announced is over")
+        known = client.knowledge.attempts.get(uid_of(cluster))
+        if known is None or not (known.own or known.since < client.pass_begun()):
+            return
+        component: dict[str, Any] = known.status.get("sessionManager" if number is None else "executorManager", {})
+        due, revision = component.get("nextAttempt"), component.get("revision")
+        if (
+            due is not None
+            and revision == annotations_of(pod).get(REVISION_ANNOTATION)
+            and now < moment(due) - _ROUNDING
+        ):
+            self._blame(f"{client.name} creates {name_of(pod)} {moment(due) - now:.1f} s before its backoff is over")
+
+    def recreating(self, client: ModelClient, cluster: Obj, pod: Obj, executors: list[Obj], now: float) -> None:
+        """The operator is about to make an executor under the strategy `Recreate`.
+
+        Args:
+            client: Who.
+            cluster: The FlameCluster.
+            pod: The Pod.
+            executors: All executors that the pass must have counted.
+            now: The time on that process' clock.
+        """
+        revision = annotations_of(pod).get(REVISION_ANNOTATION)
+        old = [
+            each
+            for each in executors
+            if annotations_of(each).get(REVISION_ANNOTATION) != revision and not terminal(each)
+        ]
+        due = [moment(each["metadata"]["deletionTimestamp"]) if terminating(each) else float("inf") for each in old]
+        if due and now < max(due) + SETTINGS.force_delete_after_seconds - _ROUNDING:
+            names = ", ".join(map(name_of, old))
+            self._blame(
+                f"{client.name} creates {name_of(pod)} of {name_of(cluster)} beside {names} of another revision"
+            )
+
+
+def suspending(cluster: Obj) -> bool:
+    """Whether the status says that a suspension has begun and is not over."""
+    return condition(cluster, "Suspended").get("reason") == "Suspending"
+
+
+def _ready_since(pod: Obj) -> float:
+    return moment(condition(pod, "Ready")["lastTransitionTime"]) if ready(pod) else float("inf")
+
+
+def _number(cluster: Obj, pod: Obj) -> int | None:
+    return executor_number(name_of(cluster), name_of(pod))

@@ -1,0 +1,70 @@
+"""Runs many worlds in several processes."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import multiprocessing
+import time
+import traceback
+from typing import TYPE_CHECKING
+
+from tests.simulation.scenario import Scenario
+from tests.simulation.world import World, listen_to_logs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: The worlds that the tests run, and on which mutations are tried.
+FIXED = range(2000)
+#: Worlds that a process takes at a time.
+_CHUNK = 8
+
+
+def run_seed(seed: int) -> tuple[int, list[str], float]:
+    """Runs one world.
+
+    Returns:
+        The seed, what went wrong, and how many seconds of its own time it lasted.
+    """
+    try:
+        result = World(Scenario.of(seed)).run()
+    except Exception:  # noqa: BLE001 - the world itself broke
+        return seed, [f"the simulation failed: {traceback.format_exc(limit=-6)}"], 0.0
+    return seed, result.violations, result.seconds
+
+
+def prepare() -> None:
+    """What each process does once."""
+    listen_to_logs(logging.ERROR)
+    gc.freeze()
+
+
+def run_many(seeds: Sequence[int], jobs: int, stop_after: int = 20) -> int:
+    """Runs worlds and prints what went wrong.
+
+    Args:
+        seeds: Which ones.
+        jobs: Processes.
+        stop_after: Stop after so many failures; 0 for never.
+
+    Returns:
+        1 when one failed, else 0.
+    """
+    begun, failed, done, seconds = time.monotonic(), 0, 0, 0.0
+    with multiprocessing.get_context("fork").Pool(jobs, prepare) as pool:
+        for seed, violations, lasted in pool.imap_unordered(run_seed, seeds, chunksize=_CHUNK):
+            done += 1
+            seconds += lasted
+            if violations:
+                failed += 1
+                print(f"seed {seed}: {violations[0][:600]}", flush=True)  # noqa: T201 - a command
+                if failed == stop_after:
+                    pool.terminate()
+                    break
+    took = time.monotonic() - begun
+    print(  # noqa: T201
+        f"{done} worlds, {failed} failed, {seconds / 3600:.1f} h of their time in {took:.1f} s: "
+        f"{done / took:.1f} worlds/s, {seconds / 600 / took:.1f} times ten minutes/s"
+    )
+    return int(failed > 0)

@@ -1,0 +1,380 @@
+"""What happens in a world, drawn from its seed: a list of timed actions, from which single ones may be left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.loop import child_random
+from tests.simulation.users import Users
+
+if TYPE_CHECKING:
+    from random import Random
+
+#: Seconds between two looks at everything when there are to be none: nothing may depend on them.
+NEVER = 1e6
+#: One is the beginning of the other's children's names: a trap for whoever looks at prefixes only.
+NAMES = ("flame", "flame-executor-manager", "f")
+
+
+@dataclass(frozen=True)
+class Action:
+    """Something that happens.
+
+    Args:
+        at: When, in seconds.
+        kind: Name of the method of `actors.Actors` that does it.
+        args: What it is given.
+    """
+
+    at: float
+    kind: str
+    args: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        """One line of the story."""
+        return f"{self.at:9.3f}s {self.kind}({', '.join(map(repr, self.args))})"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A world to be.
+
+    Args:
+        seed: From which all other randomness is derived.
+        actions: What happens, in order.
+        calm_at: When the last fault is over.
+        latency: Seconds that requests usually take at the most.
+        lag: Seconds that watches usually are behind at the most.
+        nodes: How many nodes there are.
+        room: How many Pods fit on one.
+        page_cap: The most items on a page of a list.
+        namespaced: Whether the operator watches one namespace instead of all.
+        gc_delay: Seconds that the garbage collector takes at the most.
+        abandoned: Whether nodes that are silent in the end stay so for ever.
+        elected: Whether operators elect a leader.
+        lease: Seconds that a Lease lasts.
+        enforces: Whether the installed CRD has all the rules; an older one may let anything through.
+        resync: Seconds between the operator's looks at everything.
+    """
+
+    seed: int
+    actions: tuple[Action, ...]
+    calm_at: float
+    latency: float = 0.02
+    lag: float = 0.02
+    nodes: int = 3
+    room: int = 8
+    page_cap: int = 500
+    namespaced: bool = False
+    gc_delay: float = 2.0
+    abandoned: bool = False
+    elected: bool = False
+    lease: int = 15
+    enforces: bool = True
+    resync: float = 600.0
+
+    def without(self, dropped: set[int]) -> Scenario:
+        """The same with some actions left out, by index."""
+        return replace(self, actions=tuple(each for i, each in enumerate(self.actions) if i not in dropped))
+
+    @classmethod
+    def of(cls, seed: int) -> Scenario:
+        """Draws the scenario of a seed."""
+        random = child_random(seed, "scenario")
+        length = random.choice((40.0, 90.0, 90.0, 180.0, 400.0))
+        draw = _Draw(random, length)
+        moods = _moods(random)
+        for name in NAMES[: random.choice((1, 1, 1, 2, 2, 3))]:
+            draw.flame_cluster(name, edits="edits" in moods)
+        for mood in moods:
+            if mood != "edits":
+                getattr(draw, mood)()
+        elected = child_random(seed, "election").random() < 0.5
+        if not elected:
+            draw.side_by_side(child_random(seed, "side by side"))
+        actions = sorted(draw.actions, key=lambda action: (action.at, action.kind, repr(action.args)))
+        return cls(
+            seed,
+            tuple(actions),
+            elected=elected,
+            # Renewals of a long one are fewer, and most of what such worlds cost.
+            lease=child_random(seed, "election", "lease").choice((15, 60)),
+            calm_at=max(length + 30.0, *(action.at + 65.0 for action in actions)),
+            latency=random.choice((0.005, 0.02, 0.02, 0.2, 1.0)),
+            lag=random.choice((0.005, 0.02, 0.1, 0.5, 3.0)),
+            nodes=random.choice((2, 3, 5)),
+            room=random.choice((3, 8, 8, 20)),
+            page_cap=random.choice((2, 3, 500)),
+            namespaced=random.random() < 0.2,
+            gc_delay=random.choice((0.5, 2.0, 15.0)),
+            abandoned=random.random() < 0.3,
+            enforces=random.random() < 0.7,
+            resync=random.choice((600.0, NEVER)),
+        )
+
+
+_MOODS = (
+    "edits",
+    "vandals",
+    "tampering",
+    "failures",
+    "nodes",
+    "crashes",
+    "requests",
+    "watches",
+    "overlap",
+    "refusals",
+    "quota",
+    "election",
+    "settings",
+)
+
+
+def _moods(random: Random) -> list[str]:
+    """Which kinds of trouble a world has: some have one, some all, some none."""
+    if random.random() < 0.03:
+        return []
+    share = random.choice((0.2, 0.4, 0.6, 1.0))
+    return [mood for mood in _MOODS if random.random() < (0.8 if mood == "edits" else share)]
+
+
+class _Draw:
+    """Draws actions.
+
+    Args:
+        random: The source.
+        length: Seconds within which they happen.
+    """
+
+    def __init__(self, random: Random, length: float) -> None:
+        self._random = random
+        self._length = length
+        self.names: list[str] = []
+        self.actions: list[Action] = []
+        self._users = Users(random, self._add)
+
+    def _add(self, at: float, kind: str, *args: Any) -> None:
+        self.actions.append(Action(round(at, 3), kind, args))
+
+    def _time(self, share: float = 1.0) -> float:
+        return 1.0 + self._random.random() * self._length * share
+
+    def _name(self) -> str:
+        return self._random.choice(self.names)
+
+    def flame_cluster(self, name: str, *, edits: bool) -> None:
+        """A FlameCluster, and what its users do to it. In the end its spec is one that can be fulfilled, or at rest."""
+        random = self._random
+        self.names.append(name)
+        self._add(random.choice((0.0, 0.5, 2.0)) + random.random(), "create", name, self._users.spec())
+        for _ in range(random.choice((1, 2, 4, 8)) if edits else 0):
+            self._users.edit(name, self._time())
+        final = random.choices(("healthy", "suspended", "paused", "deleted", "bad image"), (80, 8, 4, 5, 3))[0]
+        self._add(self._length + 20.0, "settle", name, final)
+
+    def vandals(self) -> None:
+        """Children edited and deleted by hand, and foreign objects under names that are needed."""
+        random = self._random
+        for _ in range(random.choice((1, 3, 6))):
+            at, name, pick = self._time(), self._name(), random.randrange(100)
+            kind = random.choice(
+                (
+                    "delete_pod",
+                    "delete_pod",
+                    "delete_pod",
+                    "delete_session_manager",
+                    "force_delete_pod",
+                    "strip_label",
+                    "strip_owner",
+                    "hold_pod",
+                    "set_cost",
+                    "edit_service",
+                    "delete_service",
+                    "strip_service_label",
+                    "edit_config_map",
+                    "delete_config_map",
+                    "strip_config_map_label",
+                    "freeze_config_map",
+                    "foreign",
+                    "annotate_children",
+                )
+            )
+            if kind == "foreign":
+                what = random.choice(("pods", "services", "configmaps", "executor"))
+                self._add(at if random.random() < 0.7 else 0.0, "foreign", name, what)
+                if random.random() < 0.7:
+                    self._add(at + random.choice((1.0, 20.0, 60.0)), "remove_foreign", name)
+            elif kind == "hold_pod":
+                self._add(at, "hold_pod", name, pick)
+                self._add(at + random.choice((20.0, 100.0)), "release_pods", name)
+            else:
+                self._add(at, kind, name, pick)
+
+    def failures(self) -> None:
+        """Containers that end, Pods that are evicted, images that cannot be pulled."""
+        random = self._random
+        for _ in range(random.choice((1, 2, 5, 8))):
+            kind = random.choice(
+                ("crash_executor", "crash_executor", "crash_session_manager", "evict", "out_of_memory")
+            )
+            self._add(self._time(), kind, self._name(), random.randrange(100))
+        if random.random() < 0.2:
+            at = self._time()
+            self._add(at, "registry", True)  # noqa: FBT003
+            self._add(at + random.choice((5.0, 40.0)), "registry", False)  # noqa: FBT003
+
+    def nodes(self) -> None:
+        """Nodes that go silent and come back, or never do."""
+        random = self._random
+        for _ in range(random.choice((1, 1, 2))):
+            at, pick = self._time(0.7), random.randrange(100)
+            self._add(at, "silence", pick)
+            kind = random.choice(("revive", "revive", "revive", "remove_node", ""))
+            if kind:
+                self._add(at + random.choice((5.0, 45.0, 90.0, 150.0, 220.0, 420.0)), kind, pick)
+
+    # -- faults
+
+    def crashes(self) -> None:
+        """The operator's process ends at a request, or at any moment, and another one starts."""
+        random = self._random
+        for _ in range(random.choice((1, 2, 5, 10))):
+            downtime = random.choice((0.1, 1.0, 10.0))
+            verb = random.choice(
+                (
+                    "",
+                    "",
+                    "create",
+                    "create pods",
+                    "status",
+                    "delete",
+                    "delete pods",
+                    "patch",
+                    "create event",
+                    "create configmaps",
+                )
+            )
+            kind = random.choice(("crash", "crash", "crash", "kill", "restart"))
+            if kind == "crash":
+                when = random.choice(("before", "after", "after"))
+                self._add(self._time(), "crash", when, verb, random.choice((0, 0, 1, 3)), downtime)
+            else:
+                self._add(self._time(), kind, downtime)
+
+    def requests(self) -> None:
+        """Times in which requests fail."""
+        random = self._random
+        for _ in range(random.choice((1, 2, 4))):
+            kind = random.choice(
+                (
+                    "conflict",
+                    "throttled",
+                    "forbidden",
+                    "error-before",
+                    "error-after",
+                    "lost-before",
+                    "lost-after",
+                    "lost-after",
+                    "late",
+                )
+            )
+            resource = random.choice(("", "", "pods", "flameclusters", "services", "configmaps"))
+            share, seconds = random.choice((0.1, 0.3, 0.8)), random.choice((2.0, 10.0, 60.0))
+            self._add(self._time(), "storm", kind, share, seconds, resource)
+
+    def watches(self) -> None:
+        """Watches that are late, end, break, fall silent, or are told that their resourceVersion is too old."""
+        random = self._random
+        for _ in range(random.choice((1, 3, 8))):
+            resource = random.choice(("", "pods", "pods", "flameclusters", "services", "configmaps"))
+            kind = random.choice(("lag", "lag", "lag", "cut", "close", "stall", "compact", "gone"))
+            if kind == "lag":
+                self._add(
+                    self._time(),
+                    "lag",
+                    resource,
+                    random.choice((0.5, 3.0, 10.0, 30.0)),
+                    random.choice((5.0, 20.0, 60.0)),
+                )
+            elif kind == "compact":
+                self._add(self._time(), "compact")
+            else:
+                self._add(self._time(), "break_watch", kind, resource)
+
+    def overlap(self) -> None:
+        """A second process, or one that stands still for a while."""
+        random = self._random
+        for _ in range(random.choice((1, 1, 2))):
+            if random.random() < 0.6:
+                self._add(self._time(), "second", random.choice((1.0, 10.0, 40.0)), random.choice(("old", "new")))
+            else:
+                self._add(self._time(), "freeze", random.choice((3.0, 20.0, 60.0)))
+
+    def election(self) -> None:
+        """Leaders that stand still, end or cannot renew; only where operators elect one."""
+        random = self._random
+        for _ in range(random.choice((1, 2, 4))):
+            kind = random.choice(("freeze", "freeze", "kill", "restart", "storm"))
+            if kind == "storm":
+                fault = random.choice(("conflict", "error-after", "lost-before", "lost-after", "late"))
+                self._add(self._time(), "storm", fault, 0.8, random.choice((10.0, 30.0)), "leases")
+            else:
+                self._add(self._time(), kind, random.choice((1.0, 8.0, 14.0, 16.0, 20.0, 40.0)))
+
+    def side_by_side(self, random: Random) -> None:
+        """Another deployment of the operator beside the first, in some worlds: an upgrade that takes its time.
+
+        Both see all FlameClusters. Which of them may delete Pods the lock says, and its options, which people edit.
+        """
+        if random.random() < 0.5:
+            return
+        self._add(random.uniform(0.5, 5.0), "second", self._length, random.choice(("old", "new")))
+        for _ in range(random.choice((0, 1, 2))):
+            name, at = random.choice(self.names), 1.0 + random.random() * self._length
+            options = random.choice(
+                ({"disabled": True}, {"denyList": ["deployment-0"]}, {"denyList": ["deployment-1"]})
+            )
+            self._add(at, "edit", name, {"lockOptions": options})
+            self._add(at + random.choice((5.0, 40.0)), "edit", name, {"lockOptions": None})
+        for _ in range(random.choice((0, 1, 2))):
+            self._add(1.0 + random.random() * self._length, "freeze", random.choice((10.0, 50.0, 65.0, 90.0)))
+
+    def settings(self) -> None:
+        """Settings of the operator that change while it runs. None of these may make it replace a Pod."""
+        random = self._random
+        for _ in range(random.choice((1, 2, 4))):
+            change: tuple[str, str, Any] = random.choice(
+                (
+                    ("flame", "initImage", f"busybox:{random.randint(1, 3)}"),
+                    ("flame", "executorTolerationSeconds", random.choice((10, 60, 120))),
+                    ("flame", "clusterDomain", random.choice(("cluster.local", "example.org"))),
+                    ("controller", "maxCreatesPerPass", random.choice((1, 2, 500))),
+                    ("controller", "maxWritesInFlight", random.choice((1, 32))),
+                    ("controller", "resyncSeconds", random.choice((30, 600))),
+                )
+            )
+            self._add(self._time(), "settings", *change)
+
+    def tampering(self) -> None:
+        """Statuses edited by hand."""
+        random = self._random
+        for _ in range(random.choice((1, 2, 4))):
+            self._add(self._time(), "tamper", self._name(), random.randrange(100))
+
+    def refusals(self) -> None:
+        """Webhooks that refuse what the operator does, for a while."""
+        random = self._random
+        for _ in range(random.choice((1, 1, 2))):
+            resource = random.choice(("pods", "pods", "pods", "services", "configmaps"))
+            verb = random.choice(("create", "create", "update", "delete", ""))
+            at = random.choice((0.0, self._time(), self._time()))
+            self._add(at, "deny", resource, verb, random.random() < 0.7)
+            self._add(at + random.choice((3.0, 20.0, 70.0, 150.0)), "admit")
+
+    def quota(self) -> None:
+        """A quota that leaves no room for more Pods, for a while."""
+        random = self._random
+        at = random.choice((0.0, self._time()))
+        self._add(at, "quota", random.choice((0, 1, 3)))
+        self._add(at + random.choice((5.0, 40.0)), "quota", None)

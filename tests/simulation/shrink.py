@@ -1,0 +1,56 @@
+"""Makes a scenario that fails shorter, as long as it fails in the same way."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tests.simulation.world import World
+
+if TYPE_CHECKING:
+    from tests.simulation.scenario import Scenario
+
+
+def shrink(scenario: Scenario) -> Scenario:
+    """A shorter scenario that fails as this one does; the same one when it does not fail."""
+    kind = failure(scenario)
+    if not kind:
+        return scenario
+    for changes in ({"latency": 0.005}, {"lag": 0.005}, {"page_cap": 500}, {"namespaced": False}, {"gc_delay": 0.5}):
+        simpler = replace(scenario, **changes)
+        if failure(simpler) == kind:
+            scenario = simpler
+    size = len(scenario.actions)
+    while size >= 1:
+        start, dropped = 0, False
+        while start < len(scenario.actions):
+            # Without its last edit a FlameCluster need not come to rest.
+            chunk = {i for i in range(start, start + size) if i < len(scenario.actions) and not _needed(scenario, i)}
+            if not chunk:
+                start += size
+                continue
+            shorter = scenario.without(chunk)
+            if failure(shorter) == kind:
+                scenario, dropped = shorter, True
+            start += size
+        if not dropped or size > 1:
+            size //= 2
+    return scenario
+
+
+def _needed(scenario: Scenario, index: int) -> bool:
+    """Whether an action is the last edit of a FlameCluster that is there."""
+    action = scenario.actions[index]
+    if action.kind != "settle":
+        return False
+    return any(each.kind == "create" and each.args[0] == action.args[0] for each in scenario.actions)
+
+
+def failure(scenario: Scenario) -> str:
+    """In which way a scenario fails, names and numbers aside; empty when it does not."""
+    violations = World(scenario).run().violations
+    if not violations:
+        return ""
+    text = violations[0].partition("s ")[2]
+    return re.sub(r"\d+|\(.*", "", text)[:60]

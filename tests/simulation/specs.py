@@ -1,0 +1,125 @@
+"""What a FlameCluster's spec asks for, worked out without the operator's decisions."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flamectl_operator.api.validation import InvalidSpecError, parse_spec
+from flamectl_operator.desired.cluster import DesiredCluster
+from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.desired.pod_policy import check_pod_policy
+from flamectl_operator.settings import FlameSettings
+from tests.simulation.admission import unknown_fields
+from tests.simulation.objects import PODS
+
+if TYPE_CHECKING:
+    from flamectl_operator.api.flamecluster import FlameClusterSpec
+    from tests.simulation.objects import Obj
+
+SETTINGS = FlameSettings()
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What one generation of a FlameCluster asks for.
+
+    Args:
+        owner: The FlameCluster.
+        spec: Its spec; None when it is invalid.
+        replicas: Executors wanted, 0 while suspended.
+        strategy: Type of the update strategy.
+        unavailable: How many executors a rolling update may take away.
+        surge: How many it may add.
+        suspend: Whether no Pods are wanted.
+        paused: Whether nothing may be touched.
+    """
+
+    owner: Identity
+    spec: FlameClusterSpec | None
+    replicas: int = 0
+    strategy: str = "RollingUpdate"
+    unavailable: int = 0
+    surge: int = 0
+    suspend: bool = False
+    paused: bool = False
+
+    @functools.cached_property
+    def desired(self) -> DesiredCluster:
+        """The rendered objects of a valid spec."""
+        assert self.spec is not None
+        return DesiredCluster.of(self.owner, self.spec, SETTINGS)
+
+    @property
+    def floor(self) -> int:
+        """Ready executors that a rolling update must leave."""
+        return self.replicas - self.unavailable
+
+    @property
+    def session_manager_refused(self) -> bool:
+        """Whether the API server would not take such a session manager."""
+        return bool(unknown_fields(PODS, self.desired.session_manager.manifest))
+
+    @property
+    def executors_refused(self) -> bool:
+        """Whether the API server would not take such executors."""
+        return bool(unknown_fields(PODS, self.desired.executor.manifest))
+
+
+def wanted(cluster: Obj) -> Wanted:
+    """What a FlameCluster asks for."""
+    metadata = cluster["metadata"]
+    owner = Identity(metadata["name"], metadata["namespace"], metadata["uid"])
+    return _KNOWN.of(owner, cluster.get("spec"))
+
+
+class _Known:
+    """What was worked out before, by spec: stored objects are never changed in place, and most writes leave the spec as it is."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Identity, int], tuple[Any, Wanted]] = {}
+
+    def of(self, owner: Identity, spec: Any) -> Wanted:
+        key = (owner, id(spec))
+        found = self._found.get(key)
+        if found is None or found[0] is not spec:
+            if len(self._found) > _MANY:
+                self._found.clear()
+            found = self._found[key] = (spec, _wanted(owner, spec))
+        return found[1]
+
+
+_KNOWN = _Known()
+_MANY = 512
+
+
+def _wanted(owner: Identity, raw: Any) -> Wanted:
+    try:
+        spec = parse_spec(raw, owner.name)
+        check_pod_policy(spec, SETTINGS.pod_policy)
+    except InvalidSpecError:
+        return Wanted(owner, None, paused=isinstance(raw, dict) and raw.get("paused") is True)
+    executors = raw["executorManager"]
+    replicas = 0 if spec.suspend else executors.get("replicas", 1)
+    strategy = executors.get("updateStrategy") or {}
+    rolling = strategy.get("rollingUpdate") or {}
+    unavailable = _share(rolling.get("maxUnavailable", "25%"), replicas, up=False)
+    surge = _share(rolling.get("maxSurge", 0), replicas, up=True)
+    return Wanted(
+        owner,
+        spec,
+        replicas,
+        strategy.get("type", "RollingUpdate"),
+        1 if unavailable == surge == 0 else min(unavailable, replicas),
+        surge,
+        spec.suspend,
+        spec.paused,
+    )
+
+
+def _share(value: int | str, replicas: int, *, up: bool) -> int:
+    if isinstance(value, int):
+        return value
+    exact = int(value[:-1]) * replicas
+    return (exact + 99) // 100 if up else exact // 100

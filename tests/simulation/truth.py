@@ -1,0 +1,169 @@
+"""The status tells the truth, at any time but for as long as the operator cannot know better.
+
+What a status should say follows from the objects that are there. When it says something else, that is noted, and has to
+change within a bounded time in which the operator is not disturbed: by a crash, a broken watch, or requests that fail.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.simulation.objects import (
+    FLAME_CLUSTERS,
+    PODS,
+    REVISION_ANNOTATION,
+    Obj,
+    annotations_of,
+    condition,
+    controller_of,
+    controller_uid,
+    executor_number,
+    failing,
+    key_of,
+    labels_of,
+    live,
+    name_of,
+    ready,
+    selects,
+    terminating,
+    uid_of,
+)
+from tests.simulation.promises import suspending
+from tests.simulation.specs import wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.simulation.api_server import ApiServer, Change
+    from tests.simulation.loop import VirtualLoop
+
+HEALTHY = "All components healthy"
+
+
+class Truth:
+    """Compares each status with what it speaks of.
+
+    Args:
+        server: The API server.
+        loop: Gives the time.
+        blame: Called when a status has been wrong for too long.
+        patience: Seconds that it may be wrong while the operator is not disturbed.
+        disturbed_until: Gives the end of the last disturbance, in seconds of the world.
+    """
+
+    def __init__(
+        self,
+        server: ApiServer,
+        loop: VirtualLoop,
+        blame: Callable[[str], None],
+        patience: float,
+        disturbed_until: Callable[[], float],
+    ) -> None:
+        self._server = server
+        self._loop = loop
+        self._blame = blame
+        self._patience = patience
+        self._disturbed_until = disturbed_until
+        #: Since when each FlameCluster's status is wrong, by uid, and in which way.
+        self._wrong: dict[str, tuple[float, str]] = {}
+        #: The longest time that one was wrong undisturbed.
+        self.longest = 0.0
+        server.listeners.append(self._observe)
+
+    def _observe(self, change: Change) -> None:
+        if change.resource == FLAME_CLUSTERS:
+            self._look(change.new, uid_of(change.last))
+        elif change.resource == PODS:
+            for obj in (change.old, change.new):
+                owner = controller_of(obj) if obj is not None else None
+                if owner is not None:
+                    found = self._server.find(FLAME_CLUSTERS, (change.key[0], owner["name"]))
+                    if found is not None and uid_of(found) == owner["uid"]:
+                        self._look(found, owner["uid"])
+                    break
+
+    def _look(self, cluster: Obj | None, uid: str) -> None:
+        lie = "" if cluster is None or terminating(cluster) else next(self._lies(cluster), "")
+        since, before = self._wrong.get(uid, (0.0, ""))
+        if before:
+            self.longest = max(self.longest, self._loop.now - max(since, self._disturbed_until()))
+        if not lie:
+            self._wrong.pop(uid, None)
+        elif cluster is not None and lie != before:
+            self._wrong[uid] = (self._loop.now, lie)
+            self._loop.call_later(self._patience, self._check, uid, key_of(cluster), self._loop.now)
+
+    def _check(self, uid: str, key: tuple[str, str], since: float) -> None:
+        """Looks whether a status is still wrong in the same way."""
+        found = self._wrong.get(uid)
+        if found is None or found[0] != since:
+            return
+        due = max(since, self._disturbed_until()) + self._patience
+        if due > self._loop.now:
+            self._loop.call_at(due, self._check, uid, key, since)
+        else:
+            self._blame(f"for {self._loop.now - since:.0f} s the status of {key[1]} has been wrong: {found[1]}")
+
+    def _lies(self, cluster: Obj) -> Iterator[str]:
+        """What a status says that is not so."""
+        status = cluster.get("status", {})
+        manager, executors = self._pods(cluster)
+        state = _state(cluster, manager, executors)
+        if status.get("state") != state:
+            yield f"state {status.get('state')} in place of {state}"
+        if status.get("observedGeneration") != cluster["metadata"]["generation"]:
+            yield "it speaks of an earlier generation"
+        if status.get("message") == HEALTHY or condition(cluster, "Ready").get("status") == "True":
+            yield from _ailments(cluster, manager, executors)
+
+    def _pods(self, cluster: Obj) -> tuple[Obj | None, list[Obj]]:
+        """The session manager and the executors of a FlameCluster."""
+        uid, name = uid_of(cluster), name_of(cluster)
+        manager = self._server.find(PODS, (cluster["metadata"]["namespace"], f"{name}-session-manager"))
+        if manager is not None and controller_uid(manager) != uid:
+            manager = None
+        labels = {"app": "flame-executor-manager", "flame.xflops.io/cluster": name}
+        executors = [
+            pod
+            for pod in self._server.tables[PODS].values()
+            if controller_uid(pod) == uid
+            and executor_number(name, name_of(pod)) is not None
+            and selects(labels, labels_of(pod))
+        ]
+        return manager, executors
+
+
+def _state(cluster: Obj, manager: Obj | None, executors: list[Obj]) -> str:
+    """The state that a FlameCluster is in."""
+    want = wanted(cluster)
+    if want.spec is None:
+        return "Failed"
+    unfinished = manager is not None or not all(map(terminating, executors))
+    # A suspension that has begun is finished first, and none begins while paused.
+    if (unfinished and suspending(cluster)) or (want.suspend and not (want.paused and unfinished)):
+        return "Pending"
+    replicas = want.spec.executor_manager.replicas
+    if manager is not None and not terminating(manager) and failing(manager):
+        return "Failed"
+    standing = [pod for pod in executors if not terminating(pod)]
+    if replicas and standing and all(map(failing, standing)):
+        return "Failed"
+    serves = manager is not None and ready(manager)
+    return "Running" if serves and (not replicas or any(map(ready, executors))) else "Pending"
+
+
+def _ailments(cluster: Obj, manager: Obj | None, executors: list[Obj]) -> Iterator[str]:
+    """What keeps a FlameCluster from being healthy."""
+    want = wanted(cluster)
+    if want.spec is None:
+        yield "healthy, although the spec is invalid"
+        return
+    if manager is None or not ready(manager):
+        yield "healthy, although the session manager is not ready"
+    elif annotations_of(manager).get(REVISION_ANNOTATION) != want.desired.session_manager.revision:
+        yield "healthy, although the session manager is stale"
+    standing = [pod for pod in executors if live(pod)]
+    if len(standing) != want.spec.executor_manager.replicas or not all(map(ready, standing)):
+        yield "healthy, although not all executors are there and ready"
+    elif any(annotations_of(pod).get(REVISION_ANNOTATION) != want.desired.executor.revision for pod in standing):
+        yield "healthy, although executors are stale"

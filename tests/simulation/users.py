@@ -1,0 +1,147 @@
+"""What users do to their FlameClusters: drawn from the seed, one method for each kind of edit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+#: What is wrong with a spec by a rule of the CRD.
+_INVALID: tuple[dict[str, Any], ...] = (
+    {"sessionManager": {"slot": "cpu=0.5"}},
+    {"executorManager": {"replicas": -1}},
+    {"executorManager": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 0}}}},
+    {"objectCache": {"networkInterface": "eth["}},
+    {"flameVersion": "0.7"},
+)
+#: What no rule of the CRD sees: a field that Pods do not have, one that the operator's podPolicy forbids; and a good one.
+_TEMPLATES: tuple[dict[str, Any], ...] = (
+    {"nodeSelectr": {"disk": "ssd"}},
+    {"nodeSelectr": {"disk": "ssd"}},
+    {"serviceAccountName": "admin"},
+    {"nodeSelector": {"disk": "ssd"}},
+)
+_BUDGETS: tuple[tuple[int | str, int | str], ...] = (
+    (1, 0),
+    (0, 1),
+    (1, 1),
+    ("50%", 0),
+    ("34%", "50%"),
+    (2, 2),
+    ("100%", 0),
+    (0, 2),
+)
+
+
+class Users:
+    """Draws specs and edits.
+
+    Args:
+        random: The source.
+        add: Takes an action: when, what kind, and its arguments.
+    """
+
+    def __init__(self, random: Random, add: Callable[..., None]) -> None:
+        self._random = random
+        self._add = add
+
+    def spec(self) -> dict[str, Any]:
+        """A spec to begin with."""
+        random = self._random
+        executors: dict[str, Any] = {"image": "executor:1", "replicas": random.choice((0, 1, 2, 3, 3, 4, 5))}
+        spec: dict[str, Any] = {"sessionManager": {"image": "manager:1"}, "executorManager": executors}
+        if random.random() < 0.6:
+            executors["updateStrategy"] = self._update_strategy()
+        return spec
+
+    def edit(self, name: str, at: float) -> None:
+        """One edit of a FlameCluster, or a few that belong together."""
+        kinds: tuple[tuple[Callable[[str, float], None], int], ...] = (
+            (self._scale, 8),
+            (self._executor_image, 6),
+            (self._manager_image, 3),
+            (self._config, 4),
+            (self._suspend, 3),
+            (self._flip, 2),
+            (self._pause, 1),
+            (self._recreate, 2),
+            (self._strategy, 3),
+            (self._invalid, 2),
+            (self._template, 2),
+            (self._annotate, 1),
+            (self._burst, 2),
+        )
+        kind = self._random.choices([each for each, _ in kinds], [weight for _, weight in kinds])[0]
+        kind(name, at)
+
+    def _update_strategy(self) -> dict[str, Any]:
+        kind = self._random.choices(("RollingUpdate", "Recreate", "OnDelete"), (8, 3, 1))[0]
+        if kind != "RollingUpdate":
+            return {"type": kind}
+        unavailable, surge = self._random.choice(_BUDGETS)
+        return {"type": kind, "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}}
+
+    def _tag(self) -> str:
+        """One that can be pulled and works, or not."""
+        number = self._random.randint(2, 5)
+        return self._random.choice((f"{number}", f"{number}", f"{number}", f"bad-{number}", f"crash-{number}"))
+
+    def _scale(self, name: str, at: float) -> None:
+        self._add(at, "scale", name, self._random.randint(0, 6))
+
+    def _executor_image(self, name: str, at: float) -> None:
+        self._add(at, "edit", name, {"executorManager": {"image": f"executor:{self._tag()}"}})
+
+    def _manager_image(self, name: str, at: float) -> None:
+        self._add(at, "edit", name, {"sessionManager": {"image": f"manager:{self._tag()}"}})
+
+    def _config(self, name: str, at: float) -> None:
+        random, number = self._random, self._random.randint(2, 5)
+        changes: tuple[dict[str, Any], ...] = (
+            {"sessionManager": {"slot": f"cpu={number},mem=1g"}},
+            {"executorManager": {"maxExecutors": number}},
+            {"executorManager": {"shim": random.choice(("wasm", "host"))}},
+            {"configOverrides": {"cluster": {"limits": {"max_sessions": number}}}},
+        )
+        self._add(at, "edit", name, random.choice(changes))
+
+    def _suspend(self, name: str, at: float) -> None:
+        self._add(at, "edit", name, {"suspend": True})
+        self._add(at + self._random.choice((0.05, 1.0, 5.0, 12.0, 30.0)), "edit", name, {"suspend": False})
+
+    def _flip(self, name: str, at: float) -> None:
+        """Suspended and resumed again and again, faster than Pods can go."""
+        step = self._random.choice((0.03, 0.5, 3.0, 8.0, 15.0))
+        for number in range(self._random.choice((2, 3, 4))):
+            self._add(at + number * step, "edit", name, {"suspend": number % 2 == 0})
+
+    def _pause(self, name: str, at: float) -> None:
+        self._add(at, "edit", name, {"paused": True})
+        self._add(at + self._random.choice((1.0, 20.0, 60.0)), "edit", name, {"paused": False})
+
+    def _recreate(self, name: str, at: float) -> None:
+        propagation = self._random.choice(("Background", "Background", "Foreground", "Orphan"))
+        self._add(at, "remove", name, propagation)
+        self._add(at + self._random.choice((0.01, 1.0, 5.0, 30.0)), "create", name, self.spec())
+
+    def _strategy(self, name: str, at: float) -> None:
+        self._add(at, "edit", name, {"executorManager": {"updateStrategy": self._update_strategy()}})
+
+    def _invalid(self, name: str, at: float) -> None:
+        self._add(at, "edit", name, self._random.choice(_INVALID))
+        self._add(at + self._random.choice((2.0, 20.0)), "mend", name)
+
+    def _template(self, name: str, at: float) -> None:
+        part = self._random.choice(("sessionManager", "executorManager"))
+        self._add(at, "edit", name, {part: {"podTemplate": {"spec": self._random.choice(_TEMPLATES)}}})
+        self._add(at + self._random.choice((2.0, 20.0, 90.0)), "edit", name, {part: {"podTemplate": None}})
+
+    def _annotate(self, name: str, at: float) -> None:
+        self._add(at, "annotate", name, self._random.randint(2, 5))
+
+    def _burst(self, name: str, at: float) -> None:
+        """An autoscaler that cannot make up its mind."""
+        for step in range(self._random.randint(2, 5)):
+            self._add(at + step * self._random.choice((0.01, 0.5, 2.0)), "scale", name, self._random.randint(0, 6))

@@ -1,0 +1,387 @@
+"""A world: the model of a cluster, operator processes in it, and a scenario that happens to them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import traceback
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from flamectl_operator.replica import Replica
+from flamectl_operator.settings import OperatorConfig
+from tests.simulation.actors import Actors
+from tests.simulation.api_server import ApiServer, Change
+from tests.simulation.client import ModelClient, ViewCache
+from tests.simulation.expectation import shortcomings
+from tests.simulation.faults import Faults
+from tests.simulation.garbage import GarbageCollector
+from tests.simulation.judge import Judge
+from tests.simulation.loop import PROCESS, LivelockError, VirtualClock, VirtualLoop, child_random
+from tests.simulation.machines import Machines
+from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, Obj
+from tests.simulation.scenario import NEVER
+from tests.simulation.truth import Truth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, MutableMapping
+
+    from structlog.typing import WrappedLogger
+
+    from tests.simulation.scenario import Scenario
+
+#: Seconds after the last fault within which a world must have converged: the longest backoff of replacements (300 s) may
+#: have just begun, then a broken watch takes 90 s to be noticed, and a node lost just before 160 s.
+CONVERGENCE = 900.0
+#: Seconds of rest after which failures are forgotten, which is written once; and then of silence.
+FORGIVENESS = 640.0
+SILENCE = 660.0
+#: Longest time between two looks at everything, in seconds, in those worlds that have one at all.
+RESYNC = 680.0
+#: How long a status may be wrong, in seconds, where neither the network takes time nor anything disturbs the operator.
+PATIENCE = 5.0
+_STEP = 5.0
+
+
+@dataclass
+class Result:
+    """How a world ended.
+
+    Args:
+        scenario: What happened in it.
+        violations: What should not have been; empty when all is well.
+        seconds: How long it lasted in its own time.
+        story: All that happened, unformatted.
+    """
+
+    scenario: Scenario
+    violations: list[str]
+    seconds: float
+    story: list[Any]
+
+    @property
+    def digest(self) -> str:
+        """Fingerprint of all that happened."""
+        digest = hashlib.sha256()
+        for entry in self.story:
+            if len(entry) == 3:
+                line = f"{entry[0]:.6f} {entry[1]} {entry[2]}\n"
+            else:
+                change = entry[1]
+                line = f"{entry[0]:.6f} {change.revision} {change.actor} {change.resource} {change.key} {change.last}\n"
+            digest.update(line.encode())
+        return digest.hexdigest()
+
+
+class Process:
+    """One operator process.
+
+    Args:
+        world: Where it runs.
+        number: Which one it is.
+    """
+
+    def __init__(self, world: World, number: int) -> None:
+        self.name = f"operator-{number}"
+        self._world = world
+        random = child_random(world.scenario.seed, self.name)
+        offset = random.choice((0.0, 0.0, -20.0, -2.0, 0.4, 2.0, 20.0))
+        world.judge.offsets[self.name] = offset
+        self.client = ModelClient(
+            self.name,
+            world.server,
+            world.loop,
+            world.faults,
+            child_random(world.scenario.seed, self.name, "end"),
+            world.judge,
+            world.views,
+            world.scenario.page_cap,
+            self._died,
+        )
+        world.watch_with(self.client)
+        # Where no leader is elected, each process is a deployment of its own, as far as locks are concerned.
+        self.client.lock_identity = f"deployment-{0 if world.scenario.elected else number}"
+        clock, settings = VirtualClock(world.loop, offset), self._own(world.settings())
+        self._replica = Replica(self.client.for_a_term, self.client, settings, clock, random, self.name)
+        self._stop = asyncio.Event()
+        self.stopping = False
+        self.dead = False
+        context = copy_context()
+        context.run(PROCESS.set, self)
+        self._task = world.loop.create_task(self._run(), context=context)
+
+    async def _run(self) -> None:
+        try:
+            await self._replica.run(self._stop)
+        except Exception:  # noqa: BLE001 - whatever it is, it ends the process
+            if not self.dead:
+                self._world.judge.blame(f"{self.name} ended: {traceback.format_exc(limit=-4)}")
+        finally:
+            if not self.dead:
+                self.dead = True
+                self._world.tell(self.name, "ended")
+                self.client.die("ended", -1.0)
+
+    def stand_still(self, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT after a while: what it has sent arrives, and nothing of it runs."""
+        self._world.tell("world", f"{self.name} stands still for {seconds} s")
+        self.client.stopped_for += seconds
+        self._world.disturb(seconds)
+        self._world.loop.stop_process(self)
+        self._world.later(seconds, self.go_on)
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        self._world.loop.continue_process(self)
+
+    def reconfigure(self, settings: OperatorConfig) -> None:
+        """Its settings are others from now on."""
+        self._replica.reconfigure(self._own(settings))
+
+    def _own(self, settings: OperatorConfig) -> OperatorConfig:
+        """With the lock identity of its deployment."""
+        controller = settings.controller.model_copy(update={"lock_identity": self.client.lock_identity})
+        return settings.model_copy(update={"controller": controller})
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM."""
+        self._world.tell(self.name, "is asked to stop")
+        self.stopping = True
+        self._stop.set()
+
+    def _died(self, _why: str, downtime: float) -> None:
+        if not self.dead:
+            self.dead = True
+            self._world.forget(self.client)
+            self._world.disturb(0.0)
+            self._task.cancel()
+            self.go_on()
+            if downtime >= 0 and not [each for each in self._world.running() if each is not self]:
+                self._world.later(downtime, self._world.start)
+
+    async def end(self) -> None:
+        """Ends it now, and waits until nothing of it is left."""
+        self.dead = True
+        self.client.die("end of the world", -1.0)
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+class World:
+    """See the module.
+
+    Args:
+        scenario: What is going to happen.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.loop = VirtualLoop()
+        self.server = ApiServer(self.loop)
+        self.judge = Judge(self.server, self.loop)
+        self.views = ViewCache()
+        seed = scenario.seed
+        self.faults = Faults(child_random(seed, "faults"), scenario.latency, scenario.lag)
+        self.machines = Machines(
+            self.server, self.loop, child_random(seed, "machines"), self.judge, scenario.nodes, scenario.room
+        )
+        self._garbage = GarbageCollector(self.server, self.loop, child_random(seed, "garbage"), scenario.gc_delay)
+        self._settings: dict[str, dict[str, Any]] = {
+            "controller": {
+                "namespaces": [NAMESPACE] if scenario.namespaced else [],
+                "resyncSeconds": scenario.resync,
+            },
+            "flame": {},
+            "leaderElection": {
+                "leaderElect": scenario.elected,
+                "resourceNamespace": NAMESPACE,
+                "leaseDurationSeconds": scenario.lease,
+                "renewDeadlineSeconds": scenario.lease * 2 // 3,
+                "retryPeriodSeconds": scenario.lease * 2 // 15,
+            },
+        }
+        self.processes: list[Process] = []
+        self._clients: list[ModelClient] = []
+        self._actors = Actors(self)
+        self.server.listeners.append(self._feed_watches)
+        patience = PATIENCE + 20 * scenario.latency + 3 * scenario.lag
+        self.truth = Truth(self.server, self.loop, self.judge.blame, patience, self._disturbed_until)
+        self._disturbed = 0.0
+        self.server.enforces = scenario.enforces
+
+    def tell(self, who: str, what: str) -> None:
+        """Adds a line to the story."""
+        self.judge.tell(who, what)
+
+    def settings(self) -> OperatorConfig:
+        """The operators' settings as they are now."""
+        return OperatorConfig.model_validate(self._settings)
+
+    def change_settings(self, section: str, name: str, value: Any) -> None:
+        """Changes one, for processes that run and those to come."""
+        self._settings[section] = {**self._settings[section], name: value}
+        for process in self.processes:
+            if not process.dead:
+                process.reconfigure(self.settings())
+
+    def later(self, seconds: float, action: Callable[[], object]) -> None:
+        """Does something after a while."""
+        self.loop.call_later(seconds, action)
+
+    def start(self) -> Process:
+        """Starts another operator process."""
+        process = Process(self, len(self.processes))
+        self.processes.append(process)
+        self.disturb(0.0)
+        self.tell(process.name, f"starts, its clock {self.judge.offsets[process.name]:+.1f} s off")
+        return process
+
+    def running(self) -> list[Process]:
+        """The processes that are alive and were not asked to stop, the oldest first."""
+        return [process for process in self.processes if not process.dead and not process.stopping]
+
+    def disturb(self, seconds: float) -> None:
+        """The operator may not get to know something, or get something done, for so long."""
+        succession = 1.3 * self.scenario.lease if self.scenario.elected else 0.0
+        self._disturbed = max(self._disturbed, self.loop.now + seconds + succession)
+
+    def _disturbed_until(self) -> float:
+        return self._disturbed if self.running() else self.loop.now
+
+    def run(self) -> Result:
+        """Lets all of it happen."""
+        previous = _SINK.world
+        _SINK.world = self
+        self.loop.set_exception_handler(self._unhandled)
+        try:
+            self.loop.run_until_complete(self._run())
+        except LivelockError:
+            self.judge.blame("livelock: the operator is busy without end")
+            self.loop.forgive()
+        finally:
+            _SINK.world = previous
+            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+            self.loop.close()
+        return Result(self.scenario, self.judge.violations, self.loop.now, self.judge.story)
+
+    async def _run(self) -> None:
+        for _ in range(2 if self.scenario.elected else 1):
+            self.later(0.0, self.start)
+        for action in self.scenario.actions:
+            self.loop.call_at(action.at, self._act, action.kind, action.args)
+        await asyncio.sleep(self.scenario.calm_at)
+        self._calm()
+        await self._converge()
+        for process in self.processes:
+            await process.end()
+
+    def _act(self, kind: str, args: tuple[Any, ...]) -> None:
+        self.tell("scenario", f"{kind} {' '.join(map(str, args))}")
+        self._actors.act(kind, args)
+
+    def _calm(self) -> None:
+        """From here on nothing goes wrong any more; what is broken is mended, as far as it is not for the operator to do."""
+        self.tell("world", "calm")
+        self.faults.calm()
+        self.server.admission.calm()
+        self.machines.registry_down = False
+        nodes = self.machines.nodes
+        for node in nodes:
+            node.room = 50
+            if not self.scenario.abandoned or all(each.silent for each in nodes):
+                self.machines.revive(node)
+        if all(node.removed for node in nodes):
+            nodes[0].removed = nodes[0].silent = False
+        self._actors.release_pods()
+        self._actors.remove_foreign()
+        for process in self.running()[1:]:
+            process.client.die("killed", -1.0)
+        for process in self.running():
+            process.go_on()
+        if not self.running():
+            self.start()
+
+    async def _converge(self) -> None:
+        if self.judge.violations:
+            return
+        begun, looked_at, missing = self.loop.now, -1, [""]
+        while missing:
+            if self.loop.now > begun + CONVERGENCE:
+                self.judge.blame(f"no convergence within {CONVERGENCE:.0f} s: {'; '.join(missing)}")
+                return
+            await asyncio.sleep(_STEP)
+            if self.judge.violations:
+                return
+            if looked_at != self.server.revision:
+                looked_at = self.server.revision
+                missing = shortcomings(self)
+        self.tell("world", "converged")
+        paused = any(cluster["spec"].get("paused") for cluster in self.server.all(FLAME_CLUSTERS))
+        # What is paused has no timer of its own: it is the resync that finds that time has passed.
+        await asyncio.sleep(
+            FORGIVENESS + (RESYNC if paused and self.settings().controller.resync_seconds < NEVER else 0.0)
+        )
+        self.tell("world", "from here on silence is expected")
+        writes, others = self.judge.writes, self.judge.others
+        await asyncio.sleep(SILENCE)
+        # Of a paused FlameCluster Pods may go on failing, and its status goes on saying so.
+        if self.judge.writes != writes and not (paused and self.judge.others != others):
+            self.judge.blame(f"{self.judge.writes - writes} writes although all is as it should be")
+        if missing := shortcomings(self):
+            self.judge.blame(f"no longer converged: {'; '.join(missing)}")
+
+    def _feed_watches(self, change: Change) -> None:
+        for client in self._clients:
+            for stream in client.streams:
+                if stream.resource == change.resource:
+                    stream.offer(change)
+
+    def forget(self, client: ModelClient) -> None:
+        """The opposite."""
+        if client in self._clients:
+            self._clients.remove(client)
+
+    def watch_with(self, client: ModelClient) -> None:
+        """From now on a client's watches hear of what is written."""
+        self._clients.append(client)
+
+    def _unhandled(self, _loop: object, context: dict[str, Any]) -> None:
+        self.judge.blame(f"unhandled: {context.get('message')} {context.get('exception')!r}")
+
+    def flame_clusters(self) -> list[Obj]:
+        """All of them."""
+        return self.server.all(FLAME_CLUSTERS)
+
+
+class _Sink:
+    """Where log lines of operators go: errors are violations, the rest is dropped."""
+
+    world: World | None = None
+    chatty = False
+
+    def __call__(
+        self, _logger: WrappedLogger, method: str, event: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
+        world = self.world
+        if world is not None and event.get("event") == "subreconciler failed":
+            world.judge.blame(f"{event.get('subreconciler')} failed: {traceback.format_exc(limit=-4)}")
+        elif world is not None and self.chatty:
+            words = " ".join(f"{name}={value}" for name, value in event.items() if name not in {"event", "exc_info"})
+            world.tell(f"log {method}", f"{event.get('event')} {words}")
+        raise structlog.DropEvent
+
+
+_SINK = _Sink()
+
+
+def listen_to_logs(level: int, *, chatty: bool = False) -> None:
+    """Routes the operators' log lines; to be called once before the first world."""
+    _SINK.chatty = chatty
+    structlog.configure(
+        processors=[structlog.contextvars.merge_contextvars, _SINK] if chatty else [_SINK],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        cache_logger_on_first_use=True,
+    )
