@@ -1,0 +1,525 @@
+"""The documentation stays true: what it names exists, and what exists is named."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import importlib
+import inspect
+import json
+import re
+import subprocess
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from flamectl_operator import cli
+from flamectl_operator.api.crd import custom_resource_definition
+from flamectl_operator.api.validation import parse_spec
+from flamectl_operator.decisions import announcements
+from flamectl_operator.kube.resources import CONFIG_MAPS, SERVICES
+from flamectl_operator.monitoring import Monitor
+from flamectl_operator.monitoring.checks import WATCH_PATIENCE
+from flamectl_operator.observed.pods import FAILING_REASONS
+from flamectl_operator.runtime.health import MAX_LAG
+from flamectl_operator.settings import OperatorConfig, PodPolicy, environment_layer, merge
+from flamectl_operator.settings.catalogue import catalogue
+from flamectl_operator.subreconcilers import CLOSING, SUBRECONCILERS
+from tests.unit.monitoring.everything import everything
+from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client.core import Metric
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+SOURCE = ROOT / "src" / "flamectl_operator"
+PAGES = sorted([*DOCS.glob("*.md"), *ROOT.glob("*.md"), *(ROOT / "tools").rglob("*.md")])
+
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
+_BLOCK = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+_YAML = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def _text(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def _missing(names: set[str], page: str) -> list[str]:
+    """What a page does not name, as code."""
+    text = _text(page)
+    return sorted(name for name in names if f"`{name}`" not in text)
+
+
+# --- links, commands and examples -----------------------------------------------------------------------------------------
+
+
+def _anchors(page: Path) -> set[str]:
+    """Anchors of a page's headings, as GitHub makes them."""
+    headings = _HEADING.findall(_BLOCK.sub("", page.read_text(encoding="utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_each_relative_link_leads_somewhere(page: Path) -> None:
+    lost = []
+    for target in _LINK.findall(_BLOCK.sub("", page.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        if not file.exists() or (anchor and anchor not in _anchors(file)):
+            lost.append(target)
+    assert lost == []
+
+
+def test_each_page_is_in_the_index() -> None:
+    index = _text("docs/README.md")
+    assert [page.name for page in DOCS.glob("*.md") if page.name != "README.md" and f"({page.name})" not in index] == []
+
+
+def test_the_readme_gives_the_two_commands() -> None:
+    assert {"make demo", "make test"} <= set(re.findall(r"^ {4}(make \w+)$", _text("README.md"), re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_each_make_target_that_is_named_exists(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z]+):", _text("Makefile"), re.MULTILINE))
+    code = re.findall(r"`make ([a-z]+)|^ *make ([a-z]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert {first or second for first, second in code} <= targets
+
+
+def _examples(kind: str) -> list[Any]:
+    found = []
+    for page in PAGES:
+        for number, block in enumerate(_YAML.findall(page.read_text(encoding="utf-8"))):
+            found += [
+                pytest.param(part, id=f"{page.name}-{number}")
+                for part in yaml.safe_load_all(block)
+                if isinstance(part, dict) and part.get("kind") == kind
+            ]
+    return found
+
+
+@pytest.mark.parametrize("manifest", _examples("FlameCluster"))
+def test_each_flame_cluster_that_is_shown_is_valid(manifest: dict[str, Any]) -> None:
+    parse_spec(manifest["spec"], manifest["metadata"]["name"])
+
+
+@pytest.mark.parametrize("settings", _examples("OperatorConfig"))
+def test_each_settings_file_that_is_shown_is_valid(settings: dict[str, Any]) -> None:
+    OperatorConfig.model_validate(settings)
+
+
+def test_the_command_of_the_readme_installs_all_manifests() -> None:
+    assert "kubectl apply --server-side -k config/default" in _text("README.md")
+    default = ROOT / "config" / "default"
+    for base in yaml.safe_load(_text("config/default/kustomization.yaml"))["resources"]:
+        folder = (default / base).resolve()
+        # Without an extension: `kubectl apply -f` of the folder would take kustomization.yaml for a manifest.
+        listed = yaml.safe_load((folder / "Kustomization").read_text(encoding="utf-8"))["resources"]
+        assert sorted(listed) == sorted(
+            file.name for file in folder.iterdir() if file.suffix in {".yaml", ".yml", ".json"}
+        )
+
+
+def test_the_version_of_the_image_is_the_projects() -> None:
+    version = tomllib.loads(_text("pyproject.toml"))["project"]["version"]
+    (image,) = yaml.safe_load(_text("config/default/kustomization.yaml"))["images"]
+    assert image["newTag"] == version
+    named = re.findall(r"flamectl-operator:(\d[\w.]*\w)", _text("README.md") + _text("Dockerfile"))
+    assert named
+    assert set(named) == {version}
+
+
+# --- settings -------------------------------------------------------------------------------------------------------------
+
+
+def _shown(value: object) -> str:
+    """A default as the tables show it."""
+    if isinstance(value, str):
+        return value or '""'
+    return f"{value:g}" if isinstance(value, float) else json.dumps(value)
+
+
+def test_each_setting_is_explained_with_its_default_and_whether_a_change_takes_a_restart() -> None:
+    text = _text("docs/settings.md")
+    wanted = {
+        f"| `{path}` | `{_shown(setting.default)}` | {'live' if setting.live else 'restart'} |"
+        for path, setting in catalogue().items()
+    }
+    assert sorted(row for row in wanted if row not in text) == []
+
+
+def test_each_variable_that_is_shown_sets_the_setting_beside_it() -> None:
+    shown = re.findall(r"^\| `([\w.]+)` \| `(\w+)=([\w,-]+)` \|$", _text("docs/settings.md"), re.MULTILINE)
+    assert shown
+    for path, variable, value in shown:
+        origins = merge([environment_layer({variable: value})]).origins
+        assert origins[path] == f"environment variable {variable}"
+
+
+def test_no_setting_is_explained_that_does_not_exist() -> None:
+    sections = tuple(
+        f"{field.alias}." for name, field in OperatorConfig.model_fields.items() if isinstance(field.default, BaseModel)
+    )
+    explained = re.findall(r"^\| `([\w.]+)` \|", _text("docs/settings.md"), re.MULTILINE)
+    assert [path for path in explained if path.startswith(sections) and path not in catalogue()] == []
+
+
+def test_each_option_of_the_command_line_is_explained() -> None:
+    options = {f"--{name.replace('_', '-')}" for name in inspect.signature(cli.run).parameters}
+    assert _missing(options, "docs/settings.md") == []
+
+
+def test_each_permission_that_the_pod_policy_can_give_is_explained() -> None:
+    fields = {field.alias or name for name, field in PodPolicy.model_fields.items()}
+    assert _missing(fields, "docs/security.md") == []
+
+
+def test_each_permission_of_the_operator_is_explained() -> None:
+    objects = list(yaml.safe_load_all(_text("config/rbac/operator.yaml")))
+    own = (each for each in objects if not each["metadata"]["name"].endswith(("-edit", "-view")))
+    resources = {name for each in own for rule in each.get("rules", ()) for name in rule["resources"]}
+    assert {"flameclusters", "pods", "leases"} <= resources
+    assert _missing(resources | {each["metadata"]["name"] for each in objects}, "docs/security.md") == []
+
+
+# --- the API --------------------------------------------------------------------------------------------------------------
+
+#: Parts of the spec that occur twice, or that are a world of their own: explained once, in a section.
+_SECTIONS = ("resources", "env", "podTemplate")
+
+
+def _schema() -> dict[str, Any]:
+    (version,) = custom_resource_definition()["spec"]["versions"]
+    properties: dict[str, Any] = version["schema"]["openAPIV3Schema"]["properties"]
+    return properties
+
+
+def _fields(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each field below a schema, by its path as the documentation writes it."""
+    for name, field in schema.get("properties", {}).items():
+        yield f"{path}{name}", field
+        if "items" in field:
+            yield from _fields(field["items"], f"{path}{name}[].")
+        else:
+            yield from _fields(field, f"{path}{name}.")
+
+
+def _in_section(path: str) -> str:
+    """The path from a section of its own on: `spec.sessionManager.env[].name` is explained as `env[].name`."""
+    parts = path.split(".")
+    for number, part in enumerate(parts):
+        if number >= 2 and part.removesuffix("[]") in _SECTIONS and number < len(parts) - 1:
+            return ".".join(parts[number:])
+    return path
+
+
+@pytest.mark.parametrize("part", ["spec", "status"])
+def test_each_field_of_the_resource_is_explained(part: str) -> None:
+    fields = {_in_section(path) for path, _ in _fields({"properties": {part: _schema()[part]}})}
+    paths = {path for path in fields if path != part and not path.startswith("podTemplate.")}
+    assert _missing(paths, "docs/flamecluster.md") == []
+
+
+def test_each_field_of_a_pod_template_that_has_rules_is_named() -> None:
+    code = re.findall(r"`([^`\n]+)`", _text("docs/flamecluster.md").partition("### podTemplate")[2])
+    named = {word for part in code for word in re.findall(r"\w+", part)}
+    fields = {_in_section(path) for path, _ in _fields({"properties": {"spec": _schema()["spec"]}})}
+    assert {path.split(".")[-1] for path in fields if path.startswith("podTemplate.")} - named == set()
+
+
+def test_each_default_of_the_spec_is_given() -> None:
+    text = _text("docs/flamecluster.md")
+    wanted = {
+        (path, _shown(field["default"]))
+        for path, field in _fields({"properties": {"spec": _schema()["spec"]}})
+        if "default" in field and not isinstance(field["default"], dict) and path == _in_section(path)
+    }
+    rows = {path: re.search(rf"^\| `{re.escape(path)}` \|.*$", text, re.MULTILINE) for path, _ in wanted}
+    assert sorted(path for path, value in wanted if (row := rows[path]) is None or f"`{value}`" not in row[0]) == []
+
+
+# --- monitoring -----------------------------------------------------------------------------------------------------------
+
+
+def _table(page: str, heading: str) -> list[list[str]]:
+    """The cells of all rows below a heading that begin with a name, up to the next heading of that kind."""
+    kind = heading.partition(" ")[0]
+    section = re.split(rf"^{kind} ", _text(page).partition(f"\n{heading}\n")[2], flags=re.MULTILINE)[0]
+    rows = re.findall(r"^\| (`[^`]+` \|.*) \|$", section, re.MULTILINE)
+    return [[cell.strip() for cell in row.split(" | ")] for row in rows]
+
+
+def _full_name(metric: Metric) -> str:
+    """As Prometheus has it: `flamectl_build` is an info, whose one series is `flamectl_build_info`."""
+    return metric.name + {"counter": "_total", "info": "_info"}.get(metric.type, "")
+
+
+def test_each_metric_is_explained_with_its_labels_and_no_other() -> None:
+    explained = {
+        row[0].strip("`"): set(re.findall(r"`(\w+)`", row[1])) for row in _table("docs/monitoring.md", "## Metrics")
+    }
+    served = {
+        _full_name(metric): {name for sample in metric.samples for name in sample.labels} - {"le"}
+        for metric in everything()
+    }
+    assert explained == served
+
+
+def test_each_alert_is_explained_with_what_to_do_and_no_other() -> None:
+    groups = yaml.safe_load(_text("config/monitoring/rules.yaml"))["spec"]["groups"]
+    explained = _table("docs/monitoring.md", "## Alerts")
+    assert [row[0].strip("`") for row in explained] == [rule["alert"] for group in groups for rule in group["rules"]]
+    assert all(all(row) and len(row) == 3 for row in explained)
+
+
+def test_each_health_check_is_explained_in_its_order() -> None:
+    async def checks() -> list[str]:
+        clock, config = VirtualClock(), OperatorConfig()
+        monitor = Monitor(config, clock, asyncio.Event())
+        return [*monitor.health.live, *monitor.health.ready]
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        assert [row[0].strip("`") for row in _table("docs/monitoring.md", "## Health")] == runner.run(checks())
+
+
+def test_the_patience_with_watches_is_the_one_that_is_explained() -> None:
+    assert f"for {WATCH_PATIENCE:.0f} s" in _text("docs/monitoring.md")
+    assert f"more than {MAX_LAG:.0f} s" in _text("docs/monitoring.md")
+
+
+# --- the operator's parts -------------------------------------------------------------------------------------------------
+
+
+def test_each_subreconciler_has_a_section_in_the_order_of_the_pass() -> None:
+    headings = _HEADING.findall(_text("docs/subreconcilers.md"))
+    names = [step.name for step in (*SUBRECONCILERS, CLOSING)]
+    assert [match[1] for heading in headings if (match := re.fullmatch(r"\d\. (\w+).*", heading))] == names
+
+
+def test_each_room_is_drawn() -> None:
+    rooms = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert _missing({f"{room}/" for room in rooms}, "docs/architecture.md") == []
+
+
+def test_each_dependency_at_run_time_is_justified() -> None:
+    project = tomllib.loads(_text("pyproject.toml"))["project"]
+    names = {re.split(r"[<>=~! ]", each)[0] for each in project["dependencies"]}
+    explained = set(re.findall(r"^\| `([\w-]+)` \|", _text("docs/dependencies.md"), re.MULTILINE))
+    assert explained == names
+
+
+# --- reasons --------------------------------------------------------------------------------------------------------------
+
+#: What takes a reason, and where: by its position, or by its name.
+_REASONED = {
+    "Hold": 0,
+    "wait": 0,
+    "blocked": 0,
+    "stop": 0,
+    "normal": 0,
+    "Issue": 0,
+    "RefusedError": 0,
+    "Trouble": 0,
+    "Verdict": 2,
+    "Health": 4,
+    "Announcement": 1,
+    "Outcome": 1,
+    "_tell": 1,
+}
+#: Reasons that are passed on from where they were given.
+_PASSED_ON = {
+    "condition.reason",
+    "condition.type",
+    "ended.reason",
+    "error.reason",
+    "health.reason",
+    "hold.reason",
+    "outcome.reason",
+    "pod.status.phase",
+    "pod.status.reason",
+    "put_off.reason",
+    "rest.reason",
+    "scheduled.reason",
+    "verdict.reason",
+    "waiting.reason",
+}
+_ROOMS = ("controller.py", "decisions", "live_config.py", "observed", "subreconcilers")
+
+
+class _Reasons:
+    """Finds out which texts the reason of a call in a module can be.
+
+    Args:
+        path: The module's file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._tree = ast.parse(path.read_text(encoding="utf-8"))
+        dotted = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+        self._module = importlib.import_module(dotted.removesuffix(".__init__"))
+        self._path = path
+
+    def all(self) -> Iterator[str]:
+        for function in ast.walk(self._tree):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                for node in ast.walk(function):
+                    if isinstance(node, ast.Call) and (argument := self._argument(node)) is not None:
+                        yield from self._values(argument, function)
+
+    def _argument(self, call: ast.Call) -> ast.expr | None:
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        # Inside RefusedError its own class method calls it so.
+        position = _REASONED.get("RefusedError" if name == "cls" and "RefusedError" in vars(self._module) else name)
+        if position is None:
+            return None
+        named = [keyword.value for keyword in call.keywords if keyword.arg == "reason"]
+        return named[0] if named else call.args[position] if len(call.args) > position else None
+
+    def _values(self, node: ast.expr, function: ast.AST) -> Iterator[str]:
+        match node:
+            case ast.Constant(value=str() as text):
+                yield text
+            case ast.IfExp(body=first, orelse=second):
+                yield from self._values(first, function)
+                yield from self._values(second, function)
+            case ast.BoolOp(values=choices):
+                for choice in choices:
+                    yield from self._values(choice, function)
+            case ast.JoinedStr(values=[ast.FormattedValue(), ast.Constant(value=str() as end)]):
+                assert ast.unparse(node).startswith("f'{resource.kind}"), self._unknown(node)
+                yield from (f"{resource.kind}{end}" for resource in (CONFIG_MAPS, SERVICES))
+            case ast.Name(id=name):
+                yield from self._named(name, node, function)
+            case ast.Call(func=ast.Name(id=name)):
+                yield from self._returned(name)
+            case ast.Attribute():
+                assert ast.unparse(node) in _PASSED_ON or "[0].reason" in ast.unparse(node), self._unknown(node)
+            case _:
+                pytest.fail(self._unknown(node))
+
+    def _named(self, name: str, node: ast.expr, function: ast.AST) -> Iterator[str]:
+        """A constant of the module, or what was assigned in the function."""
+        value = getattr(self._module, name, None)
+        if isinstance(value, str):
+            yield value
+            return
+        for statement in ast.walk(function):
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=target)], value=assigned) if target == name:
+                    yield from self._values(assigned, function)
+                    return
+                case ast.For(
+                    target=ast.Tuple(elts=[_, ast.Name(id=target)]),
+                    iter=ast.Call(func=ast.Attribute(value=ast.Name(id=table), attr="items")),
+                ) if target == name:
+                    yield from getattr(self._module, table).values()
+                    return
+        pytest.fail(self._unknown(node))
+
+    def _returned(self, name: str) -> Iterator[str]:
+        """What a function of the module returns."""
+        (called,) = (each for each in ast.walk(self._tree) if isinstance(each, ast.FunctionDef) and each.name == name)
+        for statement in ast.walk(called):
+            if isinstance(statement, ast.Return) and statement.value is not None:
+                yield from self._values(statement.value, called)
+
+    def _unknown(self, node: ast.expr) -> str:
+        return f"{_name(self._path)}:{node.lineno}: cannot tell which reason `{ast.unparse(node)}` is; teach this test"
+
+
+def _files_of_rooms() -> Iterator[Path]:
+    for room in _ROOMS:
+        yield from [SOURCE / room] if room.endswith(".py") else sorted((SOURCE / room).glob("*.py"))
+
+
+@cache
+def _reasons() -> frozenset[str]:
+    """All reasons that the operator gives: in outcomes, conditions, events and `unhealthyPods`."""
+    found = {reason for file in _files_of_rooms() for reason in _Reasons(file).all()}
+    # A Service cannot be made immutable, so there is no reason to delete one.
+    return frozenset(found | FAILING_REASONS | set(map(str, announcements._TELL_WHEN_TRUE))) - {"", "ServiceDeleted"}
+
+
+def test_everything_that_takes_a_reason_is_known() -> None:
+    takers = set()
+    for file in (*_files_of_rooms(), SOURCE / "runtime" / "outcome.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            match node:
+                case ast.FunctionDef(name=name, args=ast.arguments(args=arguments)):
+                    if "reason" in {each.arg for each in arguments}:
+                        takers.add(name)
+                case ast.ClassDef(name=name, body=body):
+                    if any(isinstance(each, ast.AnnAssign) and ast.unparse(each.target) == "reason" for each in body):
+                        takers.add(name)
+    # RefusedError takes its own in the constructor.
+    assert takers - {"__init__"} <= _REASONED.keys()
+
+
+def test_reasons_are_found_in_all_the_ways_they_are_given() -> None:
+    assert {
+        "AllComponentsHealthy",  # a keyword
+        "ConfigMapCreated",  # a kind and a verb
+        "ConfigMapNotReady",  # of a Hold
+        "CreatingExecutors",  # from a table
+        "ExecutorsNotReady",  # returned by a function
+        "NameConflict",  # a constant of another module
+        "NotPaused",  # one of two
+        "PodsFailing",  # assigned before
+        "QuotaExceeded",  # by the class itself
+        "Stable",  # in the midst of an expression
+    } <= _reasons()
+
+
+def test_each_reason_is_explained() -> None:
+    assert _missing(set(_reasons()), "docs/troubleshooting.md") == []
+
+
+def test_no_reason_is_explained_that_nobody_gives() -> None:
+    section = _text("docs/troubleshooting.md").partition("## Reasons")[2]
+    named = set(re.findall(r"^\| `([A-Z]\w+)`", section, re.MULTILINE))
+    assert sorted(named - _reasons()) == []
+
+
+# --- what does not belong into a repository -------------------------------------------------------------------------------
+
+#: Parts of host names of container registries and package indexes: images and packages come from where the user says.
+_HOSTS = re.compile(
+    r"\b(docker|ghcr|quay|gcr|azurecr)\.io\b|\bregistry\.(?!example\b)[a-z0-9.-]+\.[a-z]{2,}\b|\bpkg\.dev\b"
+    r"|\b(pypi|pythonhosted)\.org\b|\b(proxy|sum)\.golang\.org\b|\bamazonaws\.com\b|\bindex-url\b.*https?:",
+    re.IGNORECASE,
+)
+_HOME = re.compile(r"(?<![\w.$}~/-])/(home|Users)/\w|(?<![\w.$}~/-])/root/")
+
+
+def _files() -> Iterator[Path]:
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    for name in subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines():
+        file = ROOT / name
+        if file.is_file() and file != Path(__file__):
+            yield file
+
+
+def test_no_file_names_a_registry_or_the_home_of_somebody() -> None:
+    found = []
+    for file in _files():
+        for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+            # Tests of how a home is found need one.
+            home = _HOME.search(line) and file.parts[len(ROOT.parts)] != "tests"
+            if _HOSTS.search(line) or home or f"{Path.home()}/" in line:
+                found.append(f"{_name(file)}:{number}: {line.strip()[:80]}")
+    assert found == []
