@@ -103,7 +103,7 @@ class Judge:
         counted = [pod for pod in self._parts(client, owner)[1] if client.knowledge.surely_counted(uid_of(pod), begun)]
         known = client.knowledge.specs(owner, begun)
         if all(want.spec is not None and want.strategy == "Recreate" for want in known):
-            self._promises.recreating(client, owner, body, counted, now)
+            self._promises.recreating(client, owner, body, counted, self._loop.now)
         executors = [pod for pod in counted if live(pod) and uid_of(pod) not in leaving]
         most = max(want.replicas + want.surge for want in known)
         if len(executors) >= most:
@@ -275,7 +275,7 @@ class Judge:
             return
         if due is None:
             self.blame(f"{client.name} deletes {name_of(pod)} by force, which was not terminating")
-        elif self._loop.now + abs(self.offsets.get(client.name, 0.0)) + 2 < due + SETTINGS.force_delete_after_seconds:
+        elif self._loop.now < due + SETTINGS.force_delete_after_seconds:
             self.blame(f"{client.name} deletes {name_of(pod)} by force too early")
 
     @property

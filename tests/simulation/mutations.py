@@ -41,6 +41,7 @@ from tests.simulation.runner import FIXED, prepare, run_seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     Mutation = Callable[[], None]
 
@@ -273,12 +274,21 @@ def a_stale_session_manager_stays() -> None:
 
 @_mutation
 def force_is_used_at_once() -> None:
-    _set(session_manager, "timedelta", lambda **_options: timedelta(0))
+    _set(session_manager, "given_up_at", lambda _seen, _pod, _intent, now: now.wall)
 
 
 @_mutation
 def force_is_never_used() -> None:
-    _set(session_manager, "timedelta", lambda **_options: timedelta(days=1))
+    _set(session_manager, "given_up_at", lambda _seen, _pod, _intent, now: now.wall + timedelta(days=1))
+
+
+@_mutation
+def force_is_used_by_the_api_servers_clock() -> None:
+    def given_up_at(_seen: Any, component: Any, intent: Any, _now: Any) -> datetime:
+        due: datetime = component.pod.metadata.deletion_timestamp
+        return due + timedelta(seconds=intent.settings.force_delete_after_seconds)
+
+    _set(session_manager, "given_up_at", given_up_at)
 
 
 @_mutation

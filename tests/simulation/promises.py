@@ -172,7 +172,7 @@ class Promises:
             cluster: The FlameCluster.
             pod: The Pod.
             executors: All executors that the pass must have counted.
-            now: The time on that process' clock.
+            now: The time, not by any process' clock.
         """
         revision = annotations_of(pod).get(REVISION_ANNOTATION)
         old = [
@@ -181,7 +181,7 @@ class Promises:
             if annotations_of(each).get(REVISION_ANNOTATION) != revision and not terminal(each)
         ]
         due = [moment(each["metadata"]["deletionTimestamp"]) if terminating(each) else float("inf") for each in old]
-        if due and now < max(due) + SETTINGS.force_delete_after_seconds - _ROUNDING:
+        if due and now < max(due) + SETTINGS.force_delete_after_seconds:
             names = ", ".join(map(name_of, old))
             self._blame(
                 f"{client.name} creates {name_of(pod)} of {name_of(cluster)} beside {names} of another revision"

@@ -42,6 +42,7 @@ from flamectl_operator.kube.views import (
     ServiceView,
 )
 from flamectl_operator.observed.cluster import Executor, ObservedCluster, Views
+from flamectl_operator.runtime.moment import Moment
 from flamectl_operator.settings import FlameSettings
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 V = TypeVar("V", bound=KubernetesObject)
 
 NOW = datetime(2025, 6, 1, 12, 0, 0, tzinfo=UTC)
+BOOTTIME = 50_000.0
+MOMENT = Moment(NOW, BOOTTIME)
 OWNER = Identity("my-flame", "default", "owner-uid")
 SETTINGS = FlameSettings()
 MINIMAL: dict[str, Any] = {
@@ -379,14 +382,19 @@ def observed(
     wanted: Intent | None = None,
     config_map: ConfigMapView | None = _AS_WANTED,
     services: Iterable[ServiceView] = _AS_WANTED,
+    seen_going_for: float = 0.0,
 ) -> ObservedCluster:
-    """A snapshot in which ConfigMap and Services are as wanted unless said otherwise, and the Pods are those given."""
+    """A snapshot in which ConfigMap and Services are as wanted unless said otherwise, and the Pods are those given.
+
+    Those on their way out were first seen so `seen_going_for` seconds ago.
+    """
     if config_map is _AS_WANTED:
         wanted = wanted or intent()
         config_map = _config_map_as_wanted(wanted.desired.config_text, wanted.config_generation)
     return ObservedCluster.of(
         OWNER,
         Views(config_map, _services_as_wanted() if services is _AS_WANTED else tuple(services), pods),
+        BOOTTIME - seen_going_for,
     )
 
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from flamectl_operator.api.flamecluster import UpdateStrategy
     from flamectl_operator.decisions.intent import Intent
-    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.observed.cluster import Component, ObservedCluster
+    from flamectl_operator.runtime.moment import Moment
 
 #: Set by users, as for ReplicaSets: what is cheaper to delete goes first.
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
@@ -109,7 +110,7 @@ class Budget:
         return cls(1 if unavailable == surge == 0 else min(unavailable, replicas), surge)
 
 
-def plan_scale(observed: ObservedCluster, intent: Intent, now: datetime, limit: int) -> ScalePlan:
+def plan_scale(observed: ObservedCluster, intent: Intent, now: Moment, limit: int) -> ScalePlan:
     """Decides how many executors to make, or which ones to delete.
 
     Args:
@@ -120,7 +121,7 @@ def plan_scale(observed: ObservedCluster, intent: Intent, now: datetime, limit: 
     """
     live = observed.live_executors
     target = wanted_now(observed, intent)
-    bury, holds = _burials(observed, intent, now)
+    bury, holds = _burials(observed, intent, now.wall)
     if len(live) > target:
         surplus = deletion_order(live, intent)[: len(live) - target]
         return ScalePlan(target, delete=tuple(surplus), bury=bury, holds=holds)
@@ -135,7 +136,7 @@ def plan_scale(observed: ObservedCluster, intent: Intent, now: datetime, limit: 
     return ScalePlan(target, create=min(missing, limit), missing=missing, bury=bury, holds=holds)
 
 
-def ids_to_reserve(observed: ObservedCluster, intent: Intent, now: datetime, limit: int) -> int:
+def ids_to_reserve(observed: ObservedCluster, intent: Intent, now: Moment, limit: int) -> int:
     """How many executors this pass may come to make, once the steps before have prepared the ground.
 
     Args:
@@ -227,10 +228,10 @@ def wanted_now(observed: ObservedCluster, intent: Intent) -> int:
     return replicas + min(Budget.of(intent.update_strategy, replicas).surge, stale)
 
 
-def creation_hold(intent: Intent, observed: ObservedCluster, now: datetime) -> Hold | None:
+def creation_hold(intent: Intent, observed: ObservedCluster, now: Moment) -> Hold | None:
     """Why executors that are missing are not made yet, as far as no earlier step of the pass can change that."""
     attempts = intent.executor_attempts
-    if attempts.next_attempt is not None and now < attempts.next_attempt:
+    if attempts.next_attempt is not None and now.wall < attempts.next_attempt:
         when = f"{attempts.next_attempt:%H:%M:%S} UTC"
         message = f"executors failed {attempts.failures} times in a row; next attempt at {when}"
         return Hold("BackOff", message, attempts.next_attempt)
@@ -239,7 +240,24 @@ def creation_hold(intent: Intent, observed: ObservedCluster, now: datetime) -> H
     return None
 
 
-def _recreate_hold(observed: ObservedCluster, intent: Intent, now: datetime) -> Hold | None:
+def given_up_at(observed: ObservedCluster, component: Component, intent: Intent, now: Moment) -> datetime:
+    """When a Pod on its way out is given up: its grace period and `forceDeleteAfterSeconds` after this process first saw it go.
+
+    Its deletionTimestamp could tell it sooner, above all after a restart of the operator. But that is by the API server's clock,
+    and with one that is behind ours a Pod would be given up that is still alive.
+
+    Args:
+        observed: What is there.
+        component: The Pod.
+        intent: What is wanted.
+        now: The time.
+    """
+    seen = now.boottime - observed.departures.get(component.pod.uid, now.boottime)
+    grace = component.pod.metadata.deletion_grace_period_seconds or 0
+    return now.wall + timedelta(seconds=grace + intent.settings.force_delete_after_seconds - seen)
+
+
+def _recreate_hold(observed: ObservedCluster, intent: Intent, now: Moment) -> Hold | None:
     """`Recreate` promises that two revisions never run side by side: wait for the old ones to be gone.
 
     One that never goes (its node is lost) does not hold up the rest for ever.
@@ -247,10 +265,8 @@ def _recreate_hold(observed: ObservedCluster, intent: Intent, now: datetime) -> 
     stale = [executor for executor in observed.executors if intent.stale(executor) and not executor.terminal]
     if any(executor.live for executor in stale):
         return Hold("Recreate", f"waiting for {len(stale)} executors of the old revision to go")
-    patience = timedelta(seconds=intent.settings.force_delete_after_seconds)
-    due = (executor.pod.metadata.deletion_timestamp for executor in stale)
-    latest = max((time + patience for time in due if time is not None), default=now)
-    if latest <= now:
+    latest = max((given_up_at(observed, executor, intent, now) for executor in stale), default=now.wall)
+    if latest <= now.wall:
         return None
     return Hold("Recreate", f"waiting for {len(stale)} executors of the old revision to be gone", latest)
 

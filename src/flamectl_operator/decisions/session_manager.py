@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import API_VERSION, KIND
 from flamectl_operator.decisions import drift
-from flamectl_operator.decisions.executors import Hold
+from flamectl_operator.decisions.executors import Hold, given_up_at
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.kube.views import KubernetesObject, PodView
     from flamectl_operator.observed.cluster import Component, ObservedCluster
+    from flamectl_operator.runtime.moment import Moment
 
 
 class Action(Enum):
@@ -47,15 +47,15 @@ class SessionManagerPlan:
     hold: Hold | None = None
 
 
-def plan_session_manager(observed: ObservedCluster, intent: Intent, now: datetime) -> SessionManagerPlan:
+def plan_session_manager(observed: ObservedCluster, intent: Intent, now: Moment) -> SessionManagerPlan:
     """Decides what to do about the session manager, but for a stale one, which is the rollout's business."""
     manager, pod = observed.session_manager, observed.session_manager_pod
     if pod is not None and manager is None:
         return _taken(pod, observed.owner)
     if manager is None:
-        return _missing(observed, intent, now)
+        return _missing(observed, intent, now.wall)
     if manager.terminating:
-        return _terminating(manager, intent, now)
+        return _terminating(observed, manager, intent, now)
     if intent.suspended:
         return SessionManagerPlan(Action.DELETE, "suspended")
     if manager.terminal:
@@ -100,15 +100,13 @@ def _missing(observed: ObservedCluster, intent: Intent, now: datetime) -> Sessio
     return SessionManagerPlan(Action.CREATE)
 
 
-def _terminating(manager: Component, intent: Intent, now: datetime) -> SessionManagerPlan:
-    """Its name is needed, so patience has an end; `deletionTimestamp` already has the grace period in it."""
-    due = manager.pod.metadata.deletion_timestamp
-    patience = timedelta(seconds=intent.settings.force_delete_after_seconds)
-    until = due + patience if due is not None else now
+def _terminating(observed: ObservedCluster, manager: Component, intent: Intent, now: Moment) -> SessionManagerPlan:
+    """Its name is needed, so patience has an end."""
+    until = given_up_at(observed, manager, intent, now)
     forced = manager.pod.metadata.deletion_grace_period_seconds == 0
     message = f'waiting for Pod "{manager.name}" to terminate'
     if finalizers := manager.pod.metadata.finalizers:
         message += f" (held by finalizer {', '.join(finalizers)})"
-    if until <= now and not forced:
+    if until <= now.wall and not forced:
         return SessionManagerPlan(Action.FORCE_DELETE, "stuck terminating")
     return SessionManagerPlan(Action.WAIT, hold=Hold("Terminating", message, None if forced else until))

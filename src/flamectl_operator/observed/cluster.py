@@ -19,6 +19,7 @@ from flamectl_operator.desired import names
 from flamectl_operator.observed import pods
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from flamectl_operator.desired.metadata import Identity
@@ -144,6 +145,7 @@ class ObservedCluster:
         session_manager_pod: What has the session manager's name, likewise.
         executors: The executors that are ours, by id.
         highest_executor_id: The highest id in any Pod's name, whoever's it is; -1 when there is none.
+        departures: When this process first saw each Pod that is on its way out as such, by uid, by the clock's `boottime`.
     """
 
     owner: Identity
@@ -152,14 +154,18 @@ class ObservedCluster:
     session_manager_pod: PodView | None
     executors: tuple[Executor, ...]
     highest_executor_id: int
+    departures: Mapping[str, float]
 
     @classmethod
-    def of(cls, owner: Identity, views: Views, earlier: ObservedCluster | None = None) -> ObservedCluster:
+    def of(
+        cls, owner: Identity, views: Views, boottime: float, earlier: ObservedCluster | None = None
+    ) -> ObservedCluster:
         """Takes the snapshot.
 
         Args:
             owner: The FlameCluster.
             views: What the stores show.
+            boottime: The time, by the clock's `boottime`.
             earlier: An earlier snapshot of the same FlameCluster. It is taken again if nothing has changed since, and else what
                 was found out about Pods that have not changed.
         """
@@ -186,7 +192,9 @@ class ObservedCluster:
             if pod.controlled_by(owner.uid) and selector <= pod.labels.items():
                 executors.append(Executor(pod, EXECUTOR_MANAGER, executor_id))
         executors.sort(key=lambda executor: executor.executor_id)
-        return cls(owner, views, {each.name: each for each in views.services}, manager, tuple(executors), highest)
+        services = {each.name: each for each in views.services}
+        departures = _departures(views.labelled_pods, boottime, {} if earlier is None else earlier.departures)
+        return cls(owner, views, services, manager, tuple(executors), highest, departures)
 
     @property
     def config_map(self) -> ConfigMapView | None:
@@ -265,6 +273,10 @@ class ObservedCluster:
         """Pods that have failed or find no node, by name, each with what is wrong."""
         found = [(component, component.ailment) for component in self.components if component.ailment is not None]
         return tuple(sorted(found, key=lambda entry: entry[0].name))
+
+
+def _departures(labelled: Iterable[PodView], boottime: float, known: Mapping[str, float]) -> Mapping[str, float]:
+    return {pod.uid: known.get(pod.uid, boottime) for pod in labelled if pod.terminating}
 
 
 def terminal_since(component: Component) -> datetime | None:

@@ -50,7 +50,7 @@ class AddSessionManager:
 
     def _plan(self, context: Context) -> tuple[ObservedCluster, SessionManagerPlan]:
         observed = context.observe()
-        return observed, plan_session_manager(observed, context.wanted(), context.clock.now())
+        return observed, plan_session_manager(observed, context.wanted(), context.moment())
 
     def _wait(self, context: Context, observed: ObservedCluster, plan: SessionManagerPlan) -> Outcome:
         if plan.hold is None:

@@ -20,6 +20,7 @@ from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import FlameClusterView
 from flamectl_operator.observed.cluster import ObservedCluster, Views
+from flamectl_operator.runtime.moment import Moment
 from flamectl_operator.runtime.outcome import Outcome, wait
 
 if TYPE_CHECKING:
@@ -253,7 +254,7 @@ class Context:
             services=tuple(service for service in found if service is not None),
             labelled_pods=stores.pods.by_index(owner.key),
         )
-        self.memory.observed = ObservedCluster.of(owner, views, self.memory.observed)
+        self.memory.observed = ObservedCluster.of(owner, views, self.clock.boottime(), self.memory.observed)
         return self.memory.observed
 
     def wanted(self) -> Intent:
@@ -286,6 +287,10 @@ class Context:
     def waiting(self, hold: Hold) -> Outcome:
         """The outcome that puts something off."""
         return wait(hold.reason, hold.message, self.delay(hold.until))
+
+    def moment(self) -> Moment:
+        """Now."""
+        return Moment(self.clock.now(), self.clock.boottime())
 
     def delay(self, until: datetime | None) -> float | None:
         """Seconds until then; None when an event will tell."""

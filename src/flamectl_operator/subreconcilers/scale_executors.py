@@ -40,7 +40,7 @@ class ScaleExecutors:
 
     def _plan(self, context: Context) -> ScalePlan:
         limit = context.config.controller.max_creates_per_pass
-        return plan_scale(context.observe(), context.wanted(), context.clock.now(), limit)
+        return plan_scale(context.observe(), context.wanted(), context.moment(), limit)
 
     async def _delete(self, context: Context, plan: ScalePlan) -> Outcome:
         if not (plan.bury or plan.delete):

@@ -68,7 +68,7 @@ class OpenStatus:
             # A failure was counted: executors made from now on are the next attempt, under ids that nothing had before.
             context.memory.reserved_ids.clear()
         limit = context.config.controller.max_creates_per_pass
-        needed = ids_to_reserve(observed, intent, context.clock.now(), limit) - len(context.memory.reserved_ids)
+        needed = ids_to_reserve(observed, intent, context.moment(), limit) - len(context.memory.reserved_ids)
         ids = range(next_id, next_id + max(0, needed))
         status = compute_status(
             Situation(before, _generation(context), observed, intent, ids.stop), context.clock.now()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from flamectl_operator.decisions.executors import Budget, plan_rollout, plan_scale
 from tests.unit.builders import (
     LIFE,
-    NOW,
+    MOMENT,
     PodState,
     executor_pod,
     intent,
@@ -260,7 +260,7 @@ class Fleet:
 
     def run_pass(self) -> None:
         """ScaleExecutors, then ReplaceStalePods, which sees what the first one did."""
-        plan = plan_scale(self._observed(), self.wanted, NOW, 500)
+        plan = plan_scale(self._observed(), self.wanted, MOMENT, 500)
         self._delete([executor.executor_id for executor in (*plan.bury, *plan.delete)])
         for _ in range(plan.create):
             self.add("unscheduled")

@@ -21,7 +21,9 @@ from flamectl_operator.decisions.executors import (
 )
 from flamectl_operator.settings import FlameSettings
 from tests.unit.builders import (
+    MOMENT,
     NOW,
+    SETTINGS,
     ago,
     config_map_view,
     desired,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import Executor
 
 LIMIT = 500
+GRACE = SETTINGS.termination_grace_period_seconds
 
 
 def _ids(executors: Iterable[Executor]) -> list[int]:
@@ -53,7 +56,7 @@ def _ids(executors: Iterable[Executor]) -> list[int]:
 
 
 def _plan(wanted: Intent, *pods: PodView, limit: int = LIMIT) -> ScalePlan:
-    return plan_scale(observed(session_manager(), *pods, wanted=wanted), wanted, NOW, limit)
+    return plan_scale(observed(session_manager(), *pods, wanted=wanted), wanted, MOMENT, limit)
 
 
 def _pods(count: int, state: Any = "ready", **changes: Any) -> list[PodView]:
@@ -111,7 +114,7 @@ def test_a_suspended_cluster_loses_all_executors() -> None:
 )
 def test_no_executor_is_made_before_the_config_map_is_ours_and_current(config_map: Any) -> None:
     wanted = intent(replicas(3))
-    plan = plan_scale(observed(session_manager(), wanted=wanted, config_map=config_map), wanted, NOW, LIMIT)
+    plan = plan_scale(observed(session_manager(), wanted=wanted, config_map=config_map), wanted, MOMENT, LIMIT)
 
     assert plan.create == 0
     assert [hold.reason for hold in plan.holds] == ["ConfigMapNotReady"]
@@ -119,7 +122,7 @@ def test_no_executor_is_made_before_the_config_map_is_ours_and_current(config_ma
 
 def test_surplus_executors_go_even_without_a_config_map() -> None:
     wanted = intent(replicas(1))
-    plan = plan_scale(observed(*_pods(2), wanted=wanted, config_map=None), wanted, NOW, LIMIT)
+    plan = plan_scale(observed(*_pods(2), wanted=wanted, config_map=None), wanted, MOMENT, LIMIT)
 
     assert _ids(plan.delete) == [1]
 
@@ -133,7 +136,7 @@ def test_replacements_wait_while_they_keep_failing() -> None:
     [hold] = plan.holds
     assert (hold.reason, hold.until) == ("BackOff", later(20))
     assert "3 times" in hold.message
-    assert ids_to_reserve(observed(wanted=wanted), wanted, NOW, LIMIT) == 0
+    assert ids_to_reserve(observed(wanted=wanted), wanted, MOMENT, LIMIT) == 0
 
 
 def test_the_wait_ends_when_its_time_has_come() -> None:
@@ -155,7 +158,7 @@ def test_ids_are_reserved_for_what_is_missing(count: int, there: int, limit: int
     wanted = intent(replicas(count))
     found = observed(*_pods(there), wanted=wanted, config_map=None)
 
-    assert ids_to_reserve(found, wanted, NOW, limit) == reserved
+    assert ids_to_reserve(found, wanted, MOMENT, limit) == reserved
 
 
 # --- What is over ------------------------------------------------------------------------------------------------------
@@ -284,7 +287,7 @@ def test_scaling_down_never_costs_a_ready_executor_while_another_could_go(
     given_: Sequence[Executor], count: int
 ) -> None:
     wanted = intent(replicas(count, type="OnDelete"))
-    plan = plan_scale(observed(*(each.pod for each in given_), wanted=wanted), wanted, NOW, LIMIT)
+    plan = plan_scale(observed(*(each.pod for each in given_), wanted=wanted), wanted, MOMENT, LIMIT)
     kept = [each for each in given_ if each.executor_id not in _ids(plan.delete)]
 
     assert len(kept) == min(count, len(given_))
@@ -360,21 +363,26 @@ RECREATE = replicas(3, type="Recreate")
 
 def test_recreate_waits_until_the_old_ones_are_gone() -> None:
     wanted = intent(RECREATE)
-    leaving = [terminating(executor_pod(number, revision="old"), later(10)) for number in range(2)]
+    leaving = [terminating(executor_pod(number, revision="old")) for number in range(2)]
     plan = _plan(wanted, *leaving)
 
     assert plan.create == 0
     [hold] = plan.holds
-    assert (hold.reason, hold.until) == ("Recreate", later(70))
+    assert (hold.reason, hold.until) == ("Recreate", later(GRACE + 60))
     assert "2 executors" in hold.message
 
 
 def test_recreate_does_not_wait_for_ever_for_a_lost_node() -> None:
-    assert _plan(intent(RECREATE), terminating(executor_pod(0, revision="old"), ago(60))).create == 3
+    wanted = intent(RECREATE)
+    found = observed(
+        session_manager(), terminating(executor_pod(0, revision="old")), wanted=wanted, seen_going_for=GRACE + 60
+    )
+
+    assert plan_scale(found, wanted, MOMENT, LIMIT).create == 3
 
 
 def test_recreate_does_not_wait_for_executors_of_the_current_revision() -> None:
-    assert _plan(intent(RECREATE), terminating(executor_pod(0), later(10))).create == 3
+    assert _plan(intent(RECREATE), terminating(executor_pod(0))).create == 3
 
 
 def test_recreate_does_not_wait_for_old_ones_that_are_over() -> None:
@@ -384,7 +392,7 @@ def test_recreate_does_not_wait_for_old_ones_that_are_over() -> None:
 def test_other_strategies_do_not_wait_for_the_old_ones() -> None:
     wanted = intent(rolling(3, 1, 0))
 
-    assert creation_hold(wanted, observed(terminating(executor_pod(0, revision="old")), wanted=wanted), NOW) is None
+    assert creation_hold(wanted, observed(terminating(executor_pod(0, revision="old")), wanted=wanted), MOMENT) is None
 
 
 @pytest.mark.parametrize(
@@ -395,6 +403,6 @@ def test_other_strategies_do_not_wait_for_the_old_ones() -> None:
 def test_recreate_makes_no_executor_beside_one_of_the_old_revision(manager: PodView) -> None:
     """One edit changes the image and scales up, or an old executor dies while the others still wait for their turn."""
     wanted = intent(RECREATE)
-    plan = plan_scale(observed(manager, *_pods(1, revision="old"), wanted=wanted), wanted, NOW, LIMIT)
+    plan = plan_scale(observed(manager, *_pods(1, revision="old"), wanted=wanted), wanted, MOMENT, LIMIT)
 
     assert plan.create == 0

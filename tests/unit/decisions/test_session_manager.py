@@ -11,7 +11,9 @@ from flamectl_operator.decisions.attempts import Attempts
 from flamectl_operator.decisions.session_manager import Action, SessionManagerPlan, plan_session_manager
 from flamectl_operator.settings import FlameSettings
 from tests.unit.builders import (
+    MOMENT,
     NOW,
+    SETTINGS,
     ago,
     config_map_view,
     controller_reference,
@@ -34,12 +36,13 @@ if TYPE_CHECKING:
 FOREIGN = controller_reference("somebody", "ReplicaSet", "web")
 EARLIER = controller_reference("earlier-uid")
 REVISION = desired().session_manager.revision
+GRACE = SETTINGS.termination_grace_period_seconds
 BACKING_OFF = Attempts(REVISION, failures=3, next_attempt=later(20))
 
 
 def _plan(*pods: PodView, wanted: Intent | None = None, **changes: Any) -> SessionManagerPlan:
     wanted = wanted or intent()
-    return plan_session_manager(observed(*pods, wanted=wanted, **changes), wanted, NOW)
+    return plan_session_manager(observed(*pods, wanted=wanted, **changes), wanted, MOMENT)
 
 
 def test_a_missing_session_manager_is_made() -> None:
@@ -133,19 +136,23 @@ def test_an_earlier_flame_clusters_pod_is_left_to_the_garbage_collector(pod: Pod
 
 
 @pytest.mark.parametrize(
-    ("due", "action", "until"),
+    ("seen_going_for", "action", "until"),
     [
-        pytest.param(later(10), Action.WAIT, later(70), id="within its grace period"),
-        pytest.param(ago(59), Action.WAIT, later(1), id="almost"),
-        pytest.param(ago(60), Action.FORCE_DELETE, None, id="a minute late"),
-        pytest.param(ago(9999), Action.FORCE_DELETE, None, id="long ago"),
+        pytest.param(0, Action.WAIT, later(GRACE + 60), id="first seen now"),
+        pytest.param(GRACE - 10, Action.WAIT, later(70), id="within its grace period"),
+        pytest.param(GRACE + 59, Action.WAIT, later(1), id="almost"),
+        pytest.param(GRACE + 60, Action.FORCE_DELETE, None, id="a minute late"),
+        pytest.param(9999, Action.FORCE_DELETE, None, id="long ago"),
     ],
 )
 @pytest.mark.parametrize("suspended", [False, True])
+@pytest.mark.parametrize("deleted", [ago(9999), later(9999)], ids=["clock behind", "clock ahead"])
 def test_patience_with_a_terminating_one_has_an_end(
-    due: datetime, action: Action, until: datetime | None, *, suspended: bool
+    seen_going_for: float, action: Action, until: datetime | None, deleted: datetime, *, suspended: bool
 ) -> None:
-    plan = _plan(terminating(session_manager(), due), wanted=intent(suspended=suspended))
+    """Whatever the API server's clock says."""
+    pod = terminating(session_manager(), deleted)
+    plan = _plan(pod, wanted=intent(suspended=suspended), seen_going_for=seen_going_for)
 
     assert plan.action is action
     assert (plan.hold.until if plan.hold is not None else None) == until
@@ -154,7 +161,8 @@ def test_patience_with_a_terminating_one_has_an_end(
 def test_patience_is_a_setting() -> None:
     wanted = intent(settings=FlameSettings(force_delete_after_seconds=0))
 
-    assert _plan(terminating(session_manager(), ago(0)), wanted=wanted).action is Action.FORCE_DELETE
+    plan = _plan(terminating(session_manager()), wanted=wanted, seen_going_for=GRACE)
+    assert plan.action is Action.FORCE_DELETE
 
 
 def test_one_that_was_deleted_by_force_already_is_only_waited_for() -> None:

@@ -11,6 +11,7 @@ from flamectl_operator.api.constants import CLUSTER_LABEL, REBOUND_ANNOTATION
 from flamectl_operator.kube.views import ContainerState, ContainerStateRunning, ContainerStatus
 from flamectl_operator.observed.cluster import Component, ObservedCluster, Views, terminal_since
 from tests.unit.builders import (
+    BOOTTIME,
     LIFE,
     OWNER,
     ago,
@@ -208,7 +209,7 @@ def test_a_snapshot_is_taken_again_while_the_stores_hold_the_same_objects() -> N
     first = observed(session_manager(), executor_pod(0))
     same = Views(first.views.config_map, tuple(first.views.services), first.views.labelled_pods)
 
-    assert ObservedCluster.of(OWNER, same, first) is first
+    assert ObservedCluster.of(OWNER, same, BOOTTIME + 1, first) is first
 
 
 @pytest.mark.parametrize("field", ["config_map", "services", "labelled_pods"])
@@ -216,17 +217,17 @@ def test_a_snapshot_is_new_when_anything_in_the_stores_is(field: str) -> None:
     first = observed(session_manager(), executor_pod(0))
     changes: dict[str, Any] = {field: None if field == "config_map" else getattr(first.views, field)[:-1]}
     views = replace(first.views, **changes)
-    second = ObservedCluster.of(OWNER, views, first)
+    second = ObservedCluster.of(OWNER, views, BOOTTIME, first)
 
     assert second.views is views
-    assert second == ObservedCluster.of(OWNER, views)
+    assert second == ObservedCluster.of(OWNER, views, BOOTTIME)
 
 
 def test_only_the_pods_that_changed_are_looked_at_again() -> None:
     pods = (session_manager(), executor_pod(0), executor_pod(1, "starting"))
     first = observed(*pods)
     ready = executor_pod(1, "ready")
-    second = ObservedCluster.of(OWNER, replace(first.views, labelled_pods=(pods[0], pods[1], ready)), first)
+    second = ObservedCluster.of(OWNER, replace(first.views, labelled_pods=(pods[0], pods[1], ready)), BOOTTIME, first)
 
     assert second.executors[0] is first.executors[0]
     assert second.executors[1].pod is ready
@@ -234,10 +235,24 @@ def test_only_the_pods_that_changed_are_looked_at_again() -> None:
     assert second.highest_executor_id == 1
 
 
+def test_since_when_a_pod_goes_is_kept_until_it_is_gone() -> None:
+    manager, leaving = session_manager(), terminating(executor_pod(0))
+    first = observed(manager, leaving)
+    changed = terminating(executor_pod(0, "failed"))
+    second = ObservedCluster.of(
+        OWNER, replace(first.views, labelled_pods=(terminating(manager), changed)), BOOTTIME + 5, first
+    )
+    third = ObservedCluster.of(OWNER, replace(first.views, labelled_pods=(terminating(manager),)), BOOTTIME + 9, second)
+
+    assert first.departures == {leaving.uid: BOOTTIME}
+    assert second.departures == {leaving.uid: BOOTTIME, manager.uid: BOOTTIME + 5}
+    assert third.departures == {manager.uid: BOOTTIME + 5}
+
+
 def test_an_executor_under_the_name_of_an_earlier_one_is_another() -> None:
     first = observed(executor_pod(0))
     foreign = executor_pod(0, owner=FOREIGN)
-    second = ObservedCluster.of(OWNER, replace(first.views, labelled_pods=(foreign,)), first)
+    second = ObservedCluster.of(OWNER, replace(first.views, labelled_pods=(foreign,)), BOOTTIME, first)
 
     assert second.executors == ()
 

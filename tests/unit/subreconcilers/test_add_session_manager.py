@@ -91,7 +91,8 @@ async def test_there_are_never_two_while_the_old_one_is_on_its_way_out() -> None
 
 async def test_one_that_is_stuck_is_deleted_by_force_and_replaced() -> None:
     world = await converged()
-    metadata = {"deletionTimestamp": "2025-06-01T12:00:10Z", "deletionGracePeriodSeconds": 10}
+    # By a clock that is far behind.
+    metadata = {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10}
     world.change("pods", SM_NAME, {"metadata": metadata})
     before = _uid(world)
 
@@ -111,6 +112,10 @@ async def test_one_that_a_finalizer_holds_is_forced_once_and_then_waited_for() -
     metadata = {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10, "finalizers": ["a/b"]}
     world.change("pods", SM_NAME, {"metadata": metadata})
 
+    for _ in range(2):
+        await world.run_pass()
+    assert ("delete", "pods", SM_NAME) not in world.writes
+    world.clock.elapsed += 70
     for _ in range(4):
         await world.run_pass()
 
