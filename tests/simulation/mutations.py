@@ -58,6 +58,10 @@ def _set(target: Any, name: str, value: Any) -> None:
     setattr(target, name, value)
 
 
+def _none_needed(*_args: Any) -> tuple[object, ...]:
+    return ()
+
+
 def _nothing(*_args: Any, **_options: Any) -> None:
     return None
 
@@ -91,6 +95,7 @@ def _wrap_client(**methods: Callable[..., Any]) -> None:
 @_mutation
 def no_write_ahead_of_ids() -> None:
     _set(update_status, "promises", lambda _status: ())
+    _set(update_status, "needed_promises", _none_needed)
 
 
 @_mutation

@@ -64,6 +64,11 @@ def suspension_begun(status: FlameClusterStatus) -> bool:
     return condition is not None and condition.status == "False" and condition.reason == SUSPENDING
 
 
+def suspending(observed: ObservedCluster, intent: Intent) -> bool:
+    """Whether a suspension has begun and is not finished, for the status to say so."""
+    return intent.suspended and bool(observed.components)
+
+
 def judge(
     observed: ObservedCluster,
     intent: Intent | None,
@@ -177,8 +182,8 @@ def _degraded(observed: ObservedCluster, issues: Sequence[Issue], *, healthy: bo
 def _suspended(observed: ObservedCluster, intent: Intent) -> Verdict:
     if not intent.suspended:
         return Verdict(ConditionType.SUSPENDED, status=False, reason="NotSuspended")
-    left = len(observed.components)
-    if left:
+    if suspending(observed, intent):
+        left = len(observed.components)
         message = f"{left} Pod{'s' * (left != 1)} left"
         return Verdict(ConditionType.SUSPENDED, status=False, reason=SUSPENDING, message=message)
     return Verdict(ConditionType.SUSPENDED, status=True, reason="Suspended", message="No Pods are wanted")

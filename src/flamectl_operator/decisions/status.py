@@ -117,6 +117,24 @@ def promises(status: FlameClusterStatus) -> tuple[object, ...]:
     )
 
 
+def needed_promises(generation: int, observed: ObservedCluster, intent: Intent, next_id: int) -> tuple[object, ...]:
+    """The promises of the status that would be computed, without computing it.
+
+    Args:
+        generation: `metadata.generation`.
+        observed: What is there.
+        intent: What is wanted.
+        next_id: The high-water mark of executor ids.
+    """
+    manager, executors = intent.session_manager_attempts, intent.executor_attempts
+    return (
+        generation,
+        conditions.suspending(observed, intent),
+        (manager.revision, manager.failures, manager.next_attempt, manager.last_failure or None),
+        (executors.revision, executors.failures, executors.next_attempt, executors.attempt_id, next_id),
+    )
+
+
 def _carried_over(situation: Situation) -> tuple[Issue, ...]:
     kept = conditions.carried_over(situation.before, situation.generation)
     return tuple(Issue(verdict.reason, verdict.message, degraded=True) for verdict in kept)

@@ -14,7 +14,13 @@ from flamectl_operator.decisions.announcements import announcements
 from flamectl_operator.decisions.conditions import Verdict
 from flamectl_operator.decisions.executors import ids_to_reserve
 from flamectl_operator.decisions.intent import Intent, config_generation
-from flamectl_operator.decisions.status import Situation, compute_status, promises, remembered_attempts
+from flamectl_operator.decisions.status import (
+    Situation,
+    compute_status,
+    needed_promises,
+    promises,
+    remembered_attempts,
+)
 from flamectl_operator.kube.errors import ConflictError, NotFoundError
 from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
 from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS
@@ -70,11 +76,10 @@ class OpenStatus:
         limit = context.config.controller.max_creates_per_pass
         needed = ids_to_reserve(observed, intent, context.moment(), limit) - len(context.memory.reserved_ids)
         ids = range(next_id, next_id + max(0, needed))
-        status = compute_status(
-            Situation(before, _generation(context), observed, intent, ids.stop), context.clock.now()
-        )
-        if promises(status) != promises(before) and (ended := await _promise(context, status)) is not None:
-            return ended
+        if needed_promises(_generation(context), observed, intent, ids.stop) != promises(before):
+            situation = Situation(before, _generation(context), observed, intent, ids.stop)
+            if (ended := await _promise(context, compute_status(situation, context.clock.now()))) is not None:
+                return ended
         context.memory.reserved_ids.extend(ids)
         context.intent = intent
         return DONE

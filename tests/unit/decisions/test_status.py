@@ -16,7 +16,7 @@ from flamectl_operator.api.status import (
 )
 from flamectl_operator.decisions.attempts import Attempts
 from flamectl_operator.decisions.health import Issue
-from flamectl_operator.decisions.status import Situation, compute_status, promises, remembered_attempts
+from flamectl_operator.decisions.status import Situation, compute_status, needed_promises, promises, remembered_attempts
 from tests.unit.builders import (
     NOW,
     ago,
@@ -256,6 +256,25 @@ def test_what_a_pass_acts_on_is_promised_before(changes: dict[str, Any]) -> None
 )
 def test_all_else_can_wait_for_the_end_of_the_pass(changes: dict[str, Any]) -> None:
     assert promises(FlameClusterStatus(**changes)) == promises(FlameClusterStatus())
+
+
+@pytest.mark.parametrize("pods", [(), WELL, (terminating(executor_pod(0)),)], ids=["none", "well", "going"])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pytest.param(intent(), id="nothing special"),
+        pytest.param(intent(suspended=True), id="suspended"),
+        pytest.param(intent(executor_attempts=Attempts("r", 3, later(20), attempt_id=7)), id="executors failed"),
+        pytest.param(intent(session_manager_attempts=Attempts("r", 3, later(20), "uid")), id="session manager failed"),
+    ],
+)
+def test_what_will_be_promised_is_known_without_the_rest_of_the_status(
+    wanted: Intent, pods: tuple[PodView, ...]
+) -> None:
+    situation = _situation(wanted, *pods)
+    needed = needed_promises(situation.generation, situation.observed, wanted, situation.next_id)
+
+    assert needed == promises(compute_status(situation, NOW))
 
 
 def test_what_was_refused_before_is_said_until_the_steps_have_run() -> None:
