@@ -74,6 +74,7 @@ class AddSessionManager:
             return wait("Changed", "", children.RECHECK_CHANGED)
         if not pod.controlled_by(context.owner.uid):
             return children.taken(context, PODS, pod)
+        context.stores.pods.observe(pod)  # should it be the watch that is late
         return await self._repair(context, pod)
 
     async def _look(self, context: Context) -> Outcome:
@@ -81,6 +82,7 @@ class AddSessionManager:
         pod = await children.look(context, PODS, names.session_manager(context.owner.name))
         if pod is None or not pod.controlled_by(context.owner.uid):
             return DONE
+        context.stores.pods.observe(pod)
         await self._repair(context, pod)
         return wait("Changed", "", 0)
 

@@ -182,10 +182,10 @@ async def _read_pods(context: Context) -> None:
     for pod in ours.values():
         # It is gone, or was made since, or its label says something else by now.
         found = await children.look(context, PODS, pod.name)
-        if found is not None and found.uid == pod.uid:
-            store.observe(found)
-        else:
+        if found is None or found.uid != pod.uid:
             store.observe_deletion(pod, None)
+        if found is not None:
+            store.observe(found)
 
 
 def _changed() -> Outcome:

@@ -362,3 +362,17 @@ async def test_replacements_that_keep_failing_are_put_off() -> None:
 
     assert waits == [0, 10, 20, 40]
     assert world.status.session_manager.failures == 4
+
+
+@pytest.mark.parametrize("suspend", [False, True], ids=["wanted", "suspended"])
+async def test_one_that_the_watch_does_not_show_yet_counts_from_when_it_was_found(*, suspend: bool) -> None:
+    """Otherwise the next pass would say that none is left, or try to make another, until the watch catches up."""
+    world = World(replicas(0) | ({"suspend": True} if suspend else {}))
+    context = await world.opened()
+    await UpdateConfigMap().reconcile(context)
+    assert context.desired is not None
+    world.api.put("pods", context.desired.session_manager.pod(SM_NAME) | {"status": {}})
+
+    await AddSessionManager().reconcile(context)
+
+    assert context.observe().session_manager is not None
