@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from flamectl_operator.kube import errors
 from tests.simulation.admission import Denial
 from tests.simulation.crd import spec_problems
-from tests.simulation.faults import Crash, Storm
+from tests.simulation.faults import Crash, Standstill, Storm
 from tests.simulation.machines import without_finalizer
 from tests.simulation.objects import (
     CLUSTER_LABEL,
@@ -316,6 +316,9 @@ class Actors:
 
     def crash(self, when: str, verb: str, skip: int, downtime: float) -> None:
         self._world.faults.crashes.append(Crash(when, verb, skip, downtime))
+
+    def standstill(self, request: str, seconds: float) -> None:
+        self._world.faults.standstills.append(Standstill(request, seconds))
 
     def kill(self, downtime: float) -> None:
         for process in self._world.running()[:1]:

@@ -74,6 +74,7 @@ class Flight:
         self.future: asyncio.Future[Any] = client.loop.create_future()
         self.landed = False
         self.crash: Crash | None = None
+        self.standstill = 0.0
 
     def depart(self) -> None:
         """Sends it on its way."""
@@ -108,6 +109,8 @@ class Flight:
             return
         if self._verb in WRITES and kind != "ok":
             self._client.tell(f"{self.what}: applied, but {kind}")
+        if self.standstill:
+            self._client.stand_still(self.standstill)
         if self.crash is not None:
             self._client.die(f"crash after {self.what}", self.crash.downtime)
         elif kind == "lost-after":
@@ -137,6 +140,10 @@ _REFUSALS: dict[str, Callable[[], errors.ApiError]] = {
     "error-before": lambda: errors.ServerError(500, "InternalError", "no leader"),
     "forbidden": lambda: errors.ForbiddenError(403, "Forbidden", "the operator may not do this"),
 }
+
+
+def _never(_seconds: float) -> None:
+    raise NotImplementedError
 
 
 class ModelClient:
@@ -173,6 +180,8 @@ class ModelClient:
         self.guard: Guard | None = None
         self.lock_identity = ""
         self.stopped_for = 0.0
+        #: Makes the process stand still for so many seconds.
+        self.stand_still: Callable[[float], None] = _never
         self.streams: list[Stream] = []
         self._faults = faults
         self._random = random
@@ -411,7 +420,7 @@ class ModelClient:
             raise asyncio.CancelledError
         fate = Fate("ok", 0.001, 0.001) if crash is not None else self._faults.fate(verb, plural, self.loop.now)
         flight = Flight(self, fate, verb, what, apply)
-        flight.crash = crash
+        flight.crash, flight.standstill = crash, self._faults.standstill(verb, plural)
         self._flights[flight] = None
         flight.depart()
         try:

@@ -74,6 +74,19 @@ class Crash:
 
 
 @dataclass
+class Standstill:
+    """A process stands still as soon as its next fitting request is applied, before it hears of that.
+
+    Args:
+        request: Verb and resource.
+        seconds: How long.
+    """
+
+    request: str
+    seconds: float
+
+
+@dataclass
 class Faults:
     """The network as it is at the moment.
 
@@ -88,6 +101,7 @@ class Faults:
     lag: float = 0.02
     storms: list[Storm] = field(default_factory=list)
     crashes: list[Crash] = field(default_factory=list)
+    standstills: list[Standstill] = field(default_factory=list)
     #: Extra lag of watches: by resource (empty for all), seconds and until when.
     lags: list[tuple[str, float, float]] = field(default_factory=list)
 
@@ -115,6 +129,14 @@ class Faults:
                     return crash
         return None
 
+    def standstill(self, verb: str, resource: str) -> float:
+        """For how many seconds the process stands still when this request is applied; 0 for not at all."""
+        for standstill in self.standstills:
+            if standstill.request == f"{verb} {resource}":
+                self.standstills.remove(standstill)
+                return standstill.seconds
+        return 0.0
+
     def watch_lag(self, resource: str, now: float) -> float:
         """Seconds that the next line of a watch takes."""
         extra = [seconds for which, seconds, until in self.lags if now < until and which in {"", resource}]
@@ -124,4 +146,5 @@ class Faults:
         """From now on all is well."""
         self.storms.clear()
         self.crashes.clear()
+        self.standstills.clear()
         self.lags.clear()

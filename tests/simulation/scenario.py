@@ -339,6 +339,10 @@ class _Draw:
             self._add(at + random.choice((5.0, 40.0)), "edit", name, {"lockOptions": None})
         for _ in range(random.choice((0, 1, 2))):
             self._add(1.0 + random.random() * self._length, "freeze", random.choice((10.0, 50.0, 65.0, 90.0)))
+        for _ in range(random.choice((0, 1, 2))):
+            request = random.choice(("create leases", "patch leases", "patch leases", "delete pods", "create pods"))
+            at = 1.0 + random.random() * self._length
+            self._add(at, "standstill", request, random.choice((10.0, 65.0, 65.0, 90.0)))
 
     def settings(self) -> None:
         """Settings of the operator that change while it runs. None of these may make it replace a Pod."""

@@ -101,6 +101,7 @@ class Process:
             world.scenario.page_cap,
             self._died,
         )
+        self.client.stand_still = self.stand_still
         world.watch_with(self.client)
         # Where no leader is elected, each process is a deployment of its own, as far as locks are concerned.
         self.client.lock_identity = f"deployment-{0 if world.scenario.elected else number}"
