@@ -402,6 +402,8 @@ class ModelClient:
 
     def _ask(self, verb: str, plural: str, name: str, guard: Guard | None = None) -> None:
         """Asks the guards whether a write may be sent. What follows happens at the same moment."""
+        if self._dead:
+            raise asyncio.CancelledError
         if (plural, name) == (LEASES, ELECTION):
             return
         for each in (self.guard, guard):

@@ -91,7 +91,9 @@ class Scenario:
             if mood != "edits":
                 getattr(draw, mood)()
         elected = child_random(seed, "election").random() < 0.5
-        if not elected:
+        if elected:
+            draw.standstills(child_random(seed, "standstills"), (8.0, 16.0, 20.0, 40.0))
+        else:
             draw.side_by_side(child_random(seed, "side by side"))
         actions = sorted(draw.actions, key=lambda action: (action.at, action.kind, repr(action.args)))
         return cls(
@@ -339,10 +341,21 @@ class _Draw:
             self._add(at + random.choice((5.0, 40.0)), "edit", name, {"lockOptions": None})
         for _ in range(random.choice((0, 1, 2))):
             self._add(1.0 + random.random() * self._length, "freeze", random.choice((10.0, 50.0, 65.0, 90.0)))
+        self.standstills(random, (10.0, 65.0, 65.0, 90.0))
+
+    def standstills(self, random: Random, lengths: tuple[float, ...]) -> None:
+        """Processes that stand still in the midst of something: a request of theirs has been applied, and they do not know."""
+        requests = (
+            "create leases",
+            "patch leases",
+            "patch leases",
+            "delete pods",
+            "create pods",
+            "status flameclusters",
+        )
         for _ in range(random.choice((0, 1, 2))):
-            request = random.choice(("create leases", "patch leases", "patch leases", "delete pods", "create pods"))
             at = 1.0 + random.random() * self._length
-            self._add(at, "standstill", request, random.choice((10.0, 65.0, 65.0, 90.0)))
+            self._add(at, "standstill", random.choice(requests), random.choice(lengths))
 
     def settings(self) -> None:
         """Settings of the operator that change while it runs. None of these may make it replace a Pod."""
