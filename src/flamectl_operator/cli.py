@@ -210,7 +210,9 @@ async def _serve(where: Places, stop: asyncio.Event) -> None:
         monitor.metrics.watch_config(lambda: live.last_error, lambda: live.restart_needed)
         log = structlog.get_logger("cli")
         transport = await connect(where.kubeconfig, where.context, observer=monitor.metrics)
-        limited = LimitedTransport(transport, clock, **settings.client_connection.model_dump())
+        limited = LimitedTransport(
+            transport, clock, **settings.client_connection.model_dump(), observer=monitor.metrics
+        )
         stack.push_async_callback(limited.close)
         retrying = RetryingTransport(limited, clock, entropy)
         replica = Replica(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from flamectl_operator.kube.transport import REQUEST_TIMEOUT
 from flamectl_operator.kube.wire import JSON
 from flamectl_operator.runtime.limits import Slots, TokenBucket
+from flamectl_operator.runtime.observer import UNOBSERVED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.kube.transport import Guard, Transport
     from flamectl_operator.runtime.clock import Clock
+    from flamectl_operator.runtime.observer import Observer
 
 
 class LimitedTransport:
@@ -32,12 +34,22 @@ class LimitedTransport:
         qps: Requests a second; 0 for any number.
         burst: Requests at once before `qps` holds them back; 0 for those of a second.
         max_in_flight: Requests under way at a time.
+        observer: Hears how long requests were held back.
     """
 
     def __init__(
-        self, transport: Transport, clock: Clock, *, qps: float = 0.0, burst: int = 0, max_in_flight: int
+        self,
+        transport: Transport,
+        clock: Clock,
+        *,
+        qps: float = 0.0,
+        burst: int = 0,
+        max_in_flight: int,
+        observer: Observer = UNOBSERVED,
     ) -> None:
         self._transport = transport
+        self._clock = clock
+        self._observer = observer
         self._tokens = TokenBucket(qps, burst, clock)
         self._slots = Slots(max_in_flight)
 
@@ -45,6 +57,11 @@ class LimitedTransport:
         """Changes the bounds, for those as well who wait already."""
         self._tokens.resize(qps, burst)
         self._slots.resize(max_in_flight)
+
+    @property
+    def host(self) -> str:
+        """See `Transport.host`."""
+        return self._transport.host
 
     @property
     def in_flight(self) -> int:
@@ -63,8 +80,10 @@ class LimitedTransport:
         guard: Guard | None = None,
     ) -> bytes:
         """See `Transport.request`; the timeout begins when the request may go, and the guard is asked after that."""
+        asked = self._clock.monotonic()
         await self._tokens.take()
         async with self._slots.slot():
+            self._observer.request_held_back(method, self.host, self._clock.monotonic() - asked)
             return await self._transport.request(
                 method, path, query, body, content_type=content_type, timeout=timeout, guard=guard
             )

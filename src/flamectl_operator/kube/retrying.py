@@ -59,6 +59,11 @@ class RetryingTransport:
         self._clock = clock
         self._random = random
 
+    @property
+    def host(self) -> str:
+        """See `Transport.host`."""
+        return self._transport.host
+
     async def request(
         self,
         method: str,

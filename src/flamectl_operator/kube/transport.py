@@ -51,6 +51,11 @@ Guard = Callable[[], None]
 class Transport(Protocol):
     """What carries a request. Paths begin with a slash and are quoted, queries are not."""
 
+    @property
+    def host(self) -> str:
+        """Host and port of the API server."""
+        ...
+
     async def request(
         self,
         method: str,
@@ -116,6 +121,11 @@ class AiohttpTransport:
         self._connections = connections
         self._clock = clock
         self._observer = observer
+
+    @property
+    def host(self) -> str:
+        """See `Transport.host`."""
+        return self._connections.host
 
     async def request(
         self,
@@ -215,7 +225,7 @@ class AiohttpTransport:
         try:
             yield
         finally:
-            self._observer.request_ended(method, self._connections.host, self._clock.monotonic() - started)
+            self._observer.request_ended(method, self.host, self._clock.monotonic() - started)
 
 
 class GuardedBody(aiohttp.BytesPayload):

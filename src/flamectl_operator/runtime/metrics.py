@@ -165,6 +165,14 @@ class Metrics(Observer):
             registry=registry,
         )
 
+        self._held_back_seconds = Histogram(
+            "rest_client_rate_limiter_duration_seconds",
+            "How long requests wait for the operator's own limits, watches aside.",
+            ("verb", "host"),
+            buckets=REQUEST_BUCKETS,
+            registry=registry,
+        )
+
     def _make_others(self, registry: CollectorRegistry) -> None:
         self._leader = Gauge(
             "leader_election_master_status", "Whether this process leads, by the lease.", ("name",), registry=registry
@@ -247,6 +255,10 @@ class Metrics(Observer):
     def request_answered(self, method: str, host: str, code: int | None) -> None:
         """See `Observer`."""
         self._requests.labels(NO_ANSWER if code is None else code, method, host).inc()
+
+    def request_held_back(self, method: str, host: str, seconds: float) -> None:
+        """See `Observer`."""
+        self._held_back_seconds.labels(method, host).observe(seconds)
 
     def request_ended(self, method: str, host: str, seconds: float) -> None:
         """See `Observer`."""

@@ -60,6 +60,9 @@ class Observer:
     def request_answered(self, method: str, host: str, code: int | None) -> None:
         """An attempt at a request got an answer with this status code, or None."""
 
+    def request_held_back(self, method: str, host: str, seconds: float) -> None:
+        """A request waited so long for the operator's own limits before it could be sent."""
+
     def request_ended(self, method: str, host: str, seconds: float) -> None:
         """An attempt at a request ended, whatever became of it; streams are left out."""
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class RecordingTransport:
     """Keeps what was asked and answers what it was given."""
 
+    host = "10.0.0.1:443"
+
     def __init__(self) -> None:
         self.answer: Any = {"kind": "Pod", "metadata": {"name": "a", "uid": "u", "resourceVersion": "7"}}
         self.lines: list[bytes] = []

@@ -10,6 +10,7 @@ import pytest
 from flamectl_operator.kube.errors import TooManyRequestsError
 from flamectl_operator.kube.limiting import LimitedTransport
 from flamectl_operator.kube.retrying import RetryingTransport
+from flamectl_operator.runtime.observer import Observer
 from tests.unit.runtime.virtual_time import VirtualClock
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 class SlowTransport:
     """Takes a second for each request."""
+
+    host = "10.0.0.1:443"
 
     def __init__(self) -> None:
         self.sent: list[float] = []
@@ -52,6 +55,16 @@ class SlowTransport:
         self.closed = True
 
 
+class Listener(Observer):
+    """Remembers how long requests were held back."""
+
+    def __init__(self) -> None:
+        self.held_back: list[tuple[str, str, float]] = []
+
+    def request_held_back(self, method: str, host: str, seconds: float) -> None:
+        self.held_back.append((method, host, seconds))
+
+
 @pytest.fixture
 def inner() -> SlowTransport:
     return SlowTransport()
@@ -75,6 +88,15 @@ async def test_so_many_requests_are_sent_a_second(inner: SlowTransport) -> None:
     await _ask(LimitedTransport(inner, VirtualClock(), qps=2, burst=4, max_in_flight=100), 8)
 
     assert inner.sent == [0, 0, 0, 0, 0.5, 1, 1.5, 2]
+
+
+async def test_how_long_requests_are_held_back_is_told(inner: SlowTransport) -> None:
+    by_rate, by_number = Listener(), Listener()
+    await _ask(LimitedTransport(inner, VirtualClock(), qps=2, burst=1, max_in_flight=100, observer=by_rate), 3)
+    await _ask(LimitedTransport(inner, VirtualClock(), max_in_flight=1, observer=by_number), 3)
+
+    assert by_rate.held_back == [("GET", inner.host, seconds) for seconds in (0, 0.5, 1)]
+    assert by_number.held_back == [("GET", inner.host, seconds) for seconds in (0, 1, 2)]
 
 
 async def test_the_answer_comes_back_and_so_does_an_error(inner: SlowTransport) -> None:

@@ -70,6 +70,7 @@ def _happen(metrics: Metrics) -> None:
         for outcome in ("done", "wait", "stop", "error"):
             metrics.step_ended(StepReport(step.name, outcome, 0.1, 1))
     for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+        metrics.request_held_back(method, "10.0.0.1:443", 0.1)
         metrics.request_ended(method, "10.0.0.1:443", 0.1)
         for code in (200, 201, 409, 429, 500, None):
             metrics.request_answered(method, "10.0.0.1:443", code)

@@ -102,9 +102,11 @@ def test_requests_are_counted_by_code_method_and_host(metrics: Metrics) -> None:
     metrics.request_answered("POST", "here:6443", 201)
     metrics.request_answered("GET", "here:6443", None)
     metrics.request_ended("POST", "here:6443", 0.25)
+    metrics.request_held_back("POST", "here:6443", 0.5)
     for code, method in (("201", "POST"), ("<error>", "GET")):
         assert value(metrics, "rest_client_requests_total", code=code, method=method, host="here:6443") == 1
     assert value(metrics, "rest_client_request_duration_seconds_sum", verb="POST", host="here:6443") == 0.25
+    assert value(metrics, "rest_client_rate_limiter_duration_seconds_sum", verb="POST", host="here:6443") == 0.5
 
 
 def test_who_leads_is_asked_at_each_look(metrics: Metrics) -> None:
@@ -157,3 +159,5 @@ def test_buckets_are_those_that_dashboards_expect(metrics: Metrics) -> None:
     metrics.request_ended("GET", "here", 0.01)
     requests = buckets(metrics, "rest_client_request_duration_seconds")
     assert (len(requests), requests[0], requests[-2]) == (13, "0.005", "60.0")
+    metrics.request_held_back("GET", "here", 0.01)
+    assert buckets(metrics, "rest_client_rate_limiter_duration_seconds") == requests
