@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from flamectl_operator.settings import OperatorConfig
 ROOT = Path(__file__).resolve().parent.parent
 CHART = ROOT / "charts" / "flamectl-operator"
 _CONFIG = ROOT / "config"
+#: How the labels of an object stand in `config/`, and in the chart.
+_PLAIN_LABELS = "    app.kubernetes.io/name: flamectl-operator\n"
+_LABELS = '    {{- include "flamectl-operator.labels" . | nindent 4 }}\n'
 _HEADER = "{{- /* Generated from %s by `make generate`. */ -}}\n"
 
 
@@ -29,6 +33,7 @@ def generated(schema: str) -> dict[str, str]:
     return {
         "templates/crd.yaml": _crd(),
         "templates/admission.yaml": _admission(),
+        "templates/monitoring.yaml": _monitoring(),
         "templates/_rules.tpl": _rules(),
         "values.schema.json": _schema(schema),
     }
@@ -51,17 +56,53 @@ def _crd() -> str:
     helm.sh/resource-policy: keep
   {{- end }}
   labels:
-    {{- include "flamectl-operator.labels" . | nindent 4 }}
 """
-    return f"{_HEADER % f'config/crd/{name}'}{{{{- if .Values.crds.install }}}}\n{before}{metadata}{keep}{after}{{{{- end }}}}\n"
+    crd = f"{before}{metadata}{keep}{_LABELS}{after}"
+    return f"{_HEADER % f'config/crd/{name}'}{{{{- if .Values.crds.install }}}}\n{crd}{{{{- end }}}}\n"
 
 
 def _admission() -> str:
     names = yaml.safe_load((_CONFIG / "admission" / "Kustomization").read_text(encoding="utf-8"))["resources"]
     documents = "---\n".join(_verbatim(_CONFIG / "admission" / name) for name in names)
-    labels = "    app.kubernetes.io/name: flamectl-operator\n"
-    labelled = documents.replace(labels, '    {{- include "flamectl-operator.labels" . | nindent 4 }}\n')
+    labelled = documents.replace(_PLAIN_LABELS, _LABELS)
     return f"{_HEADER % 'config/admission'}{{{{- if .Values.admission.enabled }}}}\n{labelled}{{{{- end }}}}\n"
+
+
+def _monitoring() -> str:
+    """Each object under a value of its own: not everybody who has Prometheus has its operator, or a Grafana beside it."""
+    folder = _CONFIG / "monitoring"
+    more = "    {{- with .Values.monitoring.labels }}\n    {{- toYaml . | nindent 4 }}\n    {{- end }}\n"
+    parts = {"podMonitor": "podmonitor.yaml", "rules": "rules.yaml"}
+    objects = {
+        value: _literal((folder / name).read_text(encoding="utf-8"))
+        .replace("flamectl-system", "{{ .Release.Namespace }}")
+        .replace(_PLAIN_LABELS, _LABELS + more, 1)
+        for value, name in parts.items()
+    }
+    objects["dashboard"] = _dashboard(folder)
+    texts = (
+        f"{{{{- if .Values.monitoring.{value} }}}}\n---\n{text}{{{{- end }}}}\n" for value, text in objects.items()
+    )
+    return _HEADER % "config/monitoring" + "".join(texts)
+
+
+def _dashboard(folder: Path) -> str:
+    """The ConfigMap that kustomize generates."""
+    (generator,) = yaml.safe_load((folder / "Kustomization").read_text(encoding="utf-8"))["configMapGenerator"]
+    labels = yaml.safe_dump(generator["options"]["labels"])
+    files = "".join(
+        f"  {Path(name).name}: |\n{textwrap.indent(_literal((folder / name).read_text(encoding='utf-8')), '    ')}"
+        for name in generator["files"]
+    )
+    return f"""\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {generator["name"]}
+  namespace: {{{{ .Release.Namespace }}}}
+  labels:
+{_LABELS}{textwrap.indent(labels, "    ")}data:
+{files}"""
 
 
 def _rules() -> str:
@@ -83,6 +124,11 @@ def _schema(text: str) -> str:
     kept = {name: each for name, each in schema["$defs"].items() if name[0].islower()}
     schema["$defs"] = {**kept, "OperatorConfig": settings, **definitions}
     return json.dumps(schema, indent=2) + "\n"
+
+
+def _literal(text: str) -> str:
+    """What Helm renders as this text, which has braces for Prometheus and Grafana."""
+    return text.replace("{{", '{{ "{{" }}')
 
 
 def _verbatim(file: Path) -> str:

@@ -1,0 +1,66 @@
+"""What Prometheus and Grafana need, from the Helm chart: the same as config/monitoring, when it is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.e2e import test_chart
+from tests.e2e.test_chart import bare, kustomized, template
+from tools.installation import NAMESPACE, ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tools.controlplane import Plane
+
+# The first time Helm is built.
+pytestmark = pytest.mark.timeout(900)
+
+#: The fixture.
+helm = test_chart.helm
+
+KINDS = {"podMonitor": "PodMonitor", "rules": "PrometheusRule", "dashboard": "ConfigMap"}
+#: What asks for all of it.
+EVERYTHING = dict.fromkeys(KINDS, True)
+
+
+def added(
+    helm: Path, home: Path, monitoring: Mapping[str, Any], namespace: str = NAMESPACE
+) -> dict[str, dict[str, Any]]:
+    """The objects that these values add."""
+    without = template(helm, home, {}, namespace)
+    with_them = template(helm, home, {"monitoring": dict(monitoring)}, namespace)
+    assert without.keys() < with_them.keys()
+    return {name: each for name, each in with_them.items() if name not in without}
+
+
+def test_it_has_what_the_kustomization_has_when_it_is_asked_for(
+    helm: Path, control_plane: Plane, tmp_path: Path
+) -> None:
+    found = added(helm, tmp_path, EVERYTHING)
+    assert bare(found) == kustomized(control_plane, str(ROOT / "config" / "monitoring"))
+
+
+@pytest.mark.parametrize("value", KINDS)
+def test_each_part_can_be_had_alone(helm: Path, tmp_path: Path, value: str) -> None:
+    assert [each["kind"] for each in added(helm, tmp_path, {value: True}).values()] == [KINDS[value]]
+
+
+def test_prometheus_can_select_by_labels_and_what_grafana_looks_for_stays(helm: Path, tmp_path: Path) -> None:
+    found = added(helm, tmp_path, {**EVERYTHING, "labels": {"release": "prometheus"}})
+    labels = {each["kind"]: each["metadata"]["labels"] for each in found.values()}
+    assert {kind: each.get("release") for kind, each in labels.items()} == {
+        "PodMonitor": "prometheus",
+        "PrometheusRule": "prometheus",
+        "ConfigMap": None,
+    }
+    assert labels["ConfigMap"]["grafana_dashboard"] == "1"
+
+
+def test_in_another_namespace_nothing_speaks_of_the_usual_one(helm: Path, tmp_path: Path) -> None:
+    found = added(helm, tmp_path, EVERYTHING, "elsewhere")
+    assert {each["metadata"]["namespace"] for each in found.values()} == {"elsewhere"}
+    assert NAMESPACE not in str(found)
