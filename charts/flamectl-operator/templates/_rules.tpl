@@ -49,12 +49,18 @@
 
 {{- define "flamectl-operator-edit.rules" -}}
 - apiGroups: [flame.xflops.io]
-  resources: [flameclusters, flameclusters/scale]
+  resources: [flameclusters]
   verbs: [get, list, watch, create, update, patch, delete]
+- apiGroups: [flame.xflops.io]
+  resources: [flameclusters/scale]
+  verbs: [get, update, patch]
 {{- end }}
 
 {{- define "flamectl-operator-view.rules" -}}
 - apiGroups: [flame.xflops.io]
-  resources: [flameclusters, flameclusters/status]
+  resources: [flameclusters]
   verbs: [get, list, watch]
+- apiGroups: [flame.xflops.io]
+  resources: [flameclusters/status, flameclusters/scale]
+  verbs: [get]
 {{- end }}

@@ -1,0 +1,64 @@
+"""The Role for the election: an operator whose Lease is in a namespace that it does not serve has nothing else there."""
+
+from __future__ import annotations
+
+import uuid
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.e2e.world import World, flame_cluster, supervised
+from tools.installation import RBAC, OperatorProcess, allow_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tools.controlplane import Plane
+
+ROLE = "flamectl-operator-election"
+
+
+@pytest.fixture
+def home(installed: Plane) -> Iterator[World]:
+    """The operator's own namespace."""
+    namespace = f"home-{uuid.uuid4().hex[:10]}"
+    installed.create_namespace(namespace)
+    yield World(installed, namespace)
+    installed.kubectl("delete", "namespace", namespace, "--wait=false")
+
+
+def allowed() -> set[tuple[str, str, str]]:
+    """Resource, verb and name that the Role allows; RBAC cannot know the name of what is created."""
+    objects = yaml.safe_load_all((RBAC / "operator.yaml").read_text(encoding="utf-8"))
+    (role,) = (each for each in objects if each["kind"] == "Role" and each["metadata"]["name"] == ROLE)
+    return {
+        (resource, verb, name)
+        for rule in role["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", [""])
+    }
+
+
+def test_for_the_election_it_may_do_exactly_what_it_does(world: World, home: World, tmp_path: Path) -> None:
+    kubeconfig = allow_in(world.plane, world.namespace, home=home.namespace)
+    election = {"leaderElect": True, "resourceNamespace": home.namespace}
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(yaml.safe_dump({"leaderElection": election}), encoding="utf-8")
+    arguments = ["--namespace", world.namespace, "--config", str(settings)]
+    with supervised(OperatorProcess(kubeconfig, tmp_path / "operator.log", arguments)):
+        world.apply(flame_cluster(replicas=1))
+        world.wait_running(executors=1)
+        # It makes the Lease, and then renews it.
+        made = home.get("lease", "flamectl-operator")
+        assert made is not None
+        world.wait("the Lease to be renewed", lambda: home.get("lease", "flamectl-operator") != made)
+
+    requests = home.operator_requests()
+    assert [request for request in requests if request.code == HTTPStatus.FORBIDDEN] == []
+    own = [request for request in requests if request.namespace == home.namespace]
+    used = {(each.resource, each.verb, "" if each.verb == "create" else each.name) for each in own}
+    assert used == allowed()

@@ -1,0 +1,65 @@
+"""What people may do who are `view`, `edit` or nobody in a namespace: config/rbac adds FlameClusters to Kubernetes' own roles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.e2e.world import flame_cluster
+from tools.controlplane.errors import KubectlError
+
+if TYPE_CHECKING:
+    from tests.e2e.world import World
+
+ALICE = "--as=alice"
+
+
+def refused(world: World, *command: str) -> str:
+    """What kubectl says to alice when it fails; empty if it does not."""
+    try:
+        world.kubectl(*command, ALICE)
+    except KubectlError as error:
+        return str(error)
+    return ""
+
+
+def make(world: World, role: str) -> None:
+    """Makes alice what she is to be, and waits until the API server knows."""
+    world.kubectl("create", "rolebinding", "alice", f"--clusterrole={role}", "--user=alice")
+    world.wait("alice's rights", lambda: not refused(world, "get", "flameclusters"))
+
+
+def test_whoever_may_view_sees_all_of_a_flame_cluster_and_changes_nothing(world: World) -> None:
+    world.apply(flame_cluster(replicas=2))
+    make(world, "view")
+
+    assert "my-flame" in world.kubectl("get", "flc", ALICE)
+    assert "my-flame" in world.kubectl("get", "flc/my-flame", "--subresource=status", "-o", "name", ALICE)
+    assert world.kubectl("get", "flc/my-flame", "--subresource=scale", "-o", "jsonpath={.spec.replicas}", ALICE) == "2"
+    for command in (
+        ("scale", "flc/my-flame", "--replicas=1"),
+        ("label", "flc/my-flame", "a=b"),
+        ("delete", "flc/my-flame"),
+    ):
+        assert "is forbidden" in refused(world, *command)
+
+
+def test_whoever_may_edit_works_with_flame_clusters_and_does_not_write_their_status(world: World) -> None:
+    make(world, "edit")
+    manifest = yaml.safe_dump(flame_cluster(replicas=2))
+
+    world.kubectl("apply", "-f", "-", ALICE, stdin=manifest)
+    world.kubectl("replace", "-f", "-", ALICE, stdin=manifest)
+    world.kubectl("scale", "flc/my-flame", "--replicas=1", ALICE)
+    world.kubectl("label", "flc/my-flame", "a=b", ALICE)
+    lie = ("patch", "flc/my-flame", "--subresource=status", "--type=merge", "-p", '{"status":{"message":"fine"}}')
+    assert "is forbidden" in refused(world, *lie)
+    world.kubectl("delete", "flc/my-flame", ALICE)
+
+
+@pytest.mark.parametrize("command", ["get", "delete"])
+def test_nobody_else_may_do_anything(world: World, command: str) -> None:
+    world.apply(flame_cluster(replicas=0))
+    assert "is forbidden" in refused(world, command, "flc/my-flame")

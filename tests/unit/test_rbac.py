@@ -1,0 +1,49 @@
+"""No role of the project gives away what none needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+CONFIG = Path(__file__).resolve().parents[2] / "config"
+
+#: Whoever has them has other people's rights, or a node's.
+NEVER = {"secrets", "serviceaccounts", "roles", "rolebindings", "clusterroles", "clusterrolebindings", "nodes"}
+
+
+def _roles() -> list[dict[str, Any]]:
+    documents = (
+        document for file in CONFIG.rglob("*.yaml") for document in yaml.safe_load_all(file.read_text(encoding="utf-8"))
+    )
+    return [each for each in documents if each and each["kind"] in {"Role", "ClusterRole"}]
+
+
+def test_there_are_roles() -> None:
+    assert {"flamectl-operator", "flamectl-operator-election", "flamectl-operator-install"} <= {
+        role["metadata"]["name"] for role in _roles()
+    }
+
+
+@pytest.mark.parametrize("role", _roles(), ids=lambda role: str(role["metadata"]["name"]))
+def test_a_role_has_no_wildcards_and_no_access_to_secrets_or_rights(role: dict[str, Any]) -> None:
+    for rule in role["rules"]:
+        assert "nonResourceURLs" not in rule
+        assert "*" not in "".join([*rule["apiGroups"], *rule["resources"], *rule["verbs"]])
+        assert NEVER.isdisjoint(resource.partition("/")[0] for resource in rule["resources"])
+
+
+@pytest.mark.parametrize("role", _roles(), ids=lambda role: str(role["metadata"]["name"]))
+def test_a_role_allows_of_subresources_what_can_be_done_with_them_and_nothing_twice(role: dict[str, Any]) -> None:
+    allowed = [
+        (group, resource, verb, name)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", [""])
+    ]
+    assert len(set(allowed)) == len(allowed)
+    assert {verb for _, resource, verb, _ in allowed if "/" in resource} <= {"get", "update", "patch"}
