@@ -1,0 +1,70 @@
+"""A second operator beside the first, installed as docs/coordination.md says: they share the CRD and nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from tools.installation import CRD_NAME, NAMESPACE, ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tools.controlplane import Plane
+
+PAGE = ROOT / "docs" / "coordination.md"
+DEFAULT = ROOT / "config" / "default"
+
+
+def shown() -> dict[str, Any]:
+    """The kustomization of the page."""
+    blocks = re.findall(r"^ *```yaml\n(.*?)^ *```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    (found,) = (each for each in map(yaml.safe_load, blocks) if each["kind"] == "Kustomization")
+    kustomization: dict[str, Any] = found
+    return kustomization
+
+
+def rendered(plane: Plane, folder: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(plane.kubectl("kustomize", str(folder)).stdout))
+
+
+def names(objects: list[dict[str, Any]]) -> set[tuple[str, str, str]]:
+    """Kind, namespace and name of each."""
+    return {(each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]) for each in objects}
+
+
+def test_a_second_operator_shares_the_crd_with_the_first_and_nothing_else(control_plane: Plane, tmp_path: Path) -> None:
+    kustomization = shown()
+    assert kustomization["resources"] == ["flamectl-operator/config/default"]
+    kustomization["resources"] = [os.path.relpath(DEFAULT, tmp_path)]
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization), encoding="utf-8")
+
+    first, second = rendered(control_plane, DEFAULT), rendered(control_plane, tmp_path)
+
+    assert names(first) & names(second) == {("CustomResourceDefinition", "", CRD_NAME)}
+    assert len(second) == len(first)
+    for binding in (each for each in second if each["kind"].endswith("RoleBinding")):
+        (subject,) = binding["subjects"]
+        kind = binding["roleRef"]["kind"]
+        assert (kind, binding["metadata"].get("namespace", ""), binding["roleRef"]["name"]) in names(second)
+        assert ("ServiceAccount", subject["namespace"], subject["name"]) in names(second)
+
+
+def test_what_is_said_to_be_deleted_is_all_that_the_first_has_but_the_crd_and_what_harms_nobody(
+    control_plane: Plane,
+) -> None:
+    deleted = dict(re.findall(r"^ +kubectl delete (\S+) (\S+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+    assert deleted == {"namespace": NAMESPACE, "clusterrolebinding,clusterrole": "flamectl-operator"}
+
+    left = {
+        (kind, name)
+        for kind, namespace, name in names(rendered(control_plane, DEFAULT))
+        if NAMESPACE not in {namespace, name} and not (kind.startswith("ClusterRole") and name == "flamectl-operator")
+    }
+
+    # For people, who may have them twice.
+    roles = {("ClusterRole", f"flamectl-operator-{who}") for who in ("edit", "view")}
+    assert left == {("CustomResourceDefinition", CRD_NAME)} | roles
