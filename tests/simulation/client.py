@@ -180,6 +180,8 @@ class ModelClient:
         self.guard: Guard | None = None
         self.lock_identity = ""
         self.stopped_for = 0.0
+        #: The init images that its settings have named, each with the time since when.
+        self.init_images: list[tuple[float, str]] = []
         #: Makes the process stand still for so many seconds.
         self.stand_still: Callable[[float], None] = _never
         self.streams: list[Stream] = []
@@ -202,6 +204,12 @@ class ModelClient:
     def pass_begun(self) -> float:
         """When a pass that is under way may have begun: until then what was known may not be known to it."""
         return self.loop.now - PASS - self.stopped_for
+
+    def possible_init_images(self) -> set[str]:
+        """Those that a pass which is under way may go by."""
+        begun = self.pass_begun()
+        earlier = [image for since, image in self.init_images if since <= begun]
+        return {*earlier[-1:], *(image for since, image in self.init_images if since > begun)}
 
     def tell(self, what: str) -> None:
         """Writes a line of the story."""

@@ -24,6 +24,7 @@ from tests.simulation.objects import (
     executor_number,
     failing,
     has_started,
+    init_image,
     live,
     moment,
     name_of,
@@ -99,6 +100,8 @@ class Judge:
         self._promises.creating(client, owner, body, now)
         if executor_number(name_of(owner), name) is None:
             return
+        if init_image(body) not in client.possible_init_images():
+            self.blame(f"{client.name} creates {name} with {init_image(body)}, by settings that are no longer in force")
         leaving, begun = client.knowledge.leaving, client.pass_begun()
         counted = [pod for pod in self._parts(client, owner)[1] if client.knowledge.surely_counted(uid_of(pod), begun)]
         known = client.knowledge.specs(owner, begun)

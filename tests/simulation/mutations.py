@@ -14,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flamectl_operator import controller, operator
+from flamectl_operator import controller, operator, replica
 from flamectl_operator.api import validation
 from flamectl_operator.api.constants import KIND
 from flamectl_operator.api.status import FlameClusterStatus, State
@@ -465,6 +465,42 @@ def transition_times_move_by_themselves() -> None:
         return original(verdict, None, generation, now)
 
     _set(conditions, "_condition", restless)
+
+
+# -- settings
+
+
+@_mutation
+def settings_that_change_are_ignored() -> None:
+    _set(operator.Operator, "reconfigure", _nothing)
+
+
+@_mutation
+def settings_that_change_hold_for_one_term() -> None:
+    def reconfigure(self: Any, config: Any) -> None:
+        if self.operator is not None:
+            self.operator.reconfigure(config)
+
+    _set(replica.Replica, "reconfigure", reconfigure)
+
+
+@_mutation
+def nobody_is_looked_at_when_settings_change() -> None:
+    def reconfigure(self: Any, config: Any) -> None:
+        self._config = config
+        self._controller.reconfigure(config)
+
+    _set(operator.Operator, "reconfigure", reconfigure)
+
+
+@_mutation
+def changed_settings_are_a_change_of_the_spec() -> None:
+    original = Intent.stale
+
+    def stale(self: Any, executor: Any) -> bool:
+        return original(self, executor) or executor.rendered != self.desired.executor.rendered
+
+    _set(Intent, "stale", stale)
 
 
 # -- leadership

@@ -168,6 +168,11 @@ def ready(pod: Obj) -> bool:
     return live(pod) and condition(pod, "Ready").get("status") == "True" and not failing(pod)
 
 
+def init_image(executor: Obj) -> str:
+    """The image of an executor's init container, which is a setting of the operator."""
+    return str(executor["spec"]["initContainers"][0]["image"])
+
+
 def has_started(pod: Obj, container: str) -> bool:
     status = container_status(pod, container)
     state = status.get("state", {})
