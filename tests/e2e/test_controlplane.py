@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -16,14 +16,16 @@ import pytest
 
 from tools.controlplane import ComponentError, ControlPlane, KubectlError, NotRunningError, Plane
 from tools.controlplane.components import NAMES
-from tools.controlplane.ports import is_free
 from tools.controlplane.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tools.controlplane.ports import Ports
+
 HOLD = "flamectl.test/hold"
 NEVER_READY = "flamectl.test/never-ready"
+READY_AFTER = "flamectl.test/ready-after"
 
 
 @pytest.fixture
@@ -50,7 +52,7 @@ def get(plane: Plane, namespace: str, kind: str, name: str) -> dict[str, Any] | 
 
 
 def wait_ready(plane: Plane, namespace: str, name: str) -> None:
-    plane.kubectl("wait", "pod", name, f"--namespace={namespace}", "--for=condition=Ready", "--timeout=30s")
+    plane.kubectl("wait", "pod", name, f"--namespace={namespace}", "--for=condition=Ready", "--timeout=120s")
 
 
 def test_a_pod_runs_and_its_status_looks_like_that_of_a_kubelet(control_plane: Plane, namespace: str) -> None:
@@ -96,7 +98,7 @@ def test_a_held_pod_is_terminating_until_it_is_let_go(control_plane: Plane, name
 
     control_plane.kubectl("delete", "pod", "one", f"--namespace={namespace}", "--wait=false")
     # The one that is deleted after it is gone; by then the first would be gone as well.
-    control_plane.kubectl("delete", "pod", "two", f"--namespace={namespace}", "--timeout=30s")
+    control_plane.kubectl("delete", "pod", "two", f"--namespace={namespace}", "--timeout=120s")
     found = get(control_plane, namespace, "pod", "one")
     assert found is not None
     assert found["metadata"]["deletionTimestamp"]
@@ -109,7 +111,7 @@ def test_a_held_pod_is_terminating_until_it_is_let_go(control_plane: Plane, name
 def test_a_pod_that_must_not_become_ready_is_scheduled_and_stays_pending(control_plane: Plane, namespace: str) -> None:
     control_plane.kubectl("create", "-f", "-", input=pod("stuck", namespace, annotations={NEVER_READY: "yes"}))
     control_plane.kubectl(
-        "wait", "pod", "stuck", f"--namespace={namespace}", "--for=condition=PodScheduled", "--timeout=30s"
+        "wait", "pod", "stuck", f"--namespace={namespace}", "--for=condition=PodScheduled", "--timeout=120s"
     )
     control_plane.kubectl("create", "-f", "-", input=pod("later", namespace))
     wait_ready(control_plane, namespace, "later")
@@ -119,6 +121,16 @@ def test_a_pod_that_must_not_become_ready_is_scheduled_and_stays_pending(control
 
     control_plane.kubectl("annotate", "pod", "stuck", f"--namespace={namespace}", f"{NEVER_READY}-")
     wait_ready(control_plane, namespace, "stuck")
+
+
+def test_a_pod_may_take_its_time_to_become_ready(control_plane: Plane, namespace: str) -> None:
+    control_plane.kubectl("create", "-f", "-", input=pod("slow", namespace, annotations={READY_AFTER: "4s"}))
+    wait_ready(control_plane, namespace, "slow")
+    found = get(control_plane, namespace, "pod", "slow")
+    assert found is not None
+    since = {each["type"]: datetime.fromisoformat(each["lastTransitionTime"]) for each in found["status"]["conditions"]}
+    # They have whole seconds.
+    assert (since["Ready"] - since["PodScheduled"]).total_seconds() >= 3
 
 
 def test_a_new_namespace_has_its_default_service_account_at_once(control_plane: Plane, namespace: str) -> None:
@@ -143,11 +155,25 @@ def test_what_a_service_account_asks_for_is_in_the_audit_log(control_plane: Plan
     assert "forbidden" in refused.stderr
 
     user = f"system:serviceaccount:{namespace}:robot"
-    events = [json.loads(line) for line in control_plane.audit_log.read_text(encoding="utf-8").splitlines()]
-    (event,) = [event for event in events if _user(event) == user and "pods" in event["requestURI"].split("?")[0]]
+
+    def told() -> list[dict[str, Any]]:
+        return [
+            each
+            for each in audited(control_plane)
+            if _user(each) == user and "pods" in each["requestURI"].split("?")[0]
+        ]
+
+    (event,) = wait_until(told, "the request to be in the audit log")
     assert event["verb"] == "list"
     assert event["responseStatus"]["code"] == 403
+    events = audited(control_plane)
     assert not any(_user(event).startswith("system:kube-") for event in events)
+
+
+def audited(plane: Plane) -> list[dict[str, Any]]:
+    """What the audit log has; the last line may not be complete yet."""
+    lines = plane.audit_log.read_text(encoding="utf-8").splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def _user(event: dict[str, Any]) -> str:
@@ -185,7 +211,8 @@ class TestPlaneOfItsOwn:
             hanging = plane.kubectl("get", "--raw=/readyz", "--request-timeout=1s", check=False)
             assert hanging.returncode != 0
             plane.resume("kube-apiserver")
-            assert plane.kubectl("get", "--raw=/readyz").stdout == "ok"
+            ready = ("get", "--raw=/readyz")
+            wait_until(lambda: plane.kubectl(*ready, check=False).stdout == "ok", "the API server to answer again")
 
             plane.stop_component("kwok")
             with pytest.raises(ComponentError):
@@ -198,11 +225,13 @@ class TestPlaneOfItsOwn:
         plane = ControlPlane(tmp_path, nodes=1).start()
         pids = [plane.pid(component) for component in NAMES]
         ports = plane.ports
+        served = listening(ports)
+        assert len(served) == len(ports.__dataclass_fields__)
         plane.pause("kwok")
         plane.stop()
 
         assert not [pid for pid in pids if is_alive(pid)]
-        assert all(is_free(getattr(ports, name)) for name in ports.__dataclass_fields__)
+        assert not served & listening(ports)
         with pytest.raises(NotRunningError):
             Plane.attach(tmp_path)
 
@@ -219,7 +248,7 @@ class TestPlaneOfItsOwn:
             finally:
                 owner.send_signal(end)
             owner.wait(60)
-        wait_until(lambda: not [pid for pid in pids if is_alive(pid)], "the components to be gone", timeout=5)
+        wait_until(lambda: not [pid for pid in pids if is_alive(pid)], "the components to be gone")
 
     def test_a_command_gets_the_control_plane_and_its_exit_code_is_passed_on(self, tmp_path: Path) -> None:
         script = 'test "$FLAMECTL_CONTROL_PLANE" = "$1" && test -s "$KUBECONFIG" && exit 7'
@@ -235,6 +264,14 @@ class TestPlaneOfItsOwn:
             with pytest.raises(ComponentError, match="runs in"):
                 ControlPlane(tmp_path).start()
             assert plane.kubectl("get", "--raw=/readyz").stdout == "ok"
+
+
+def listening(ports: Ports) -> set[str]:
+    """The sockets that listen on ports, by their inodes: a port may be somebody else's as soon as it is free."""
+    numbers = {f"{getattr(ports, name):04X}" for name in ports.__dataclass_fields__}
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
+    listen = "0A"  # linux/include/net/tcp_states.h
+    return {line[9] for line in lines if line[3] == listen and line[1].rpartition(":")[2] in numbers}
 
 
 def is_alive(pid: int | None) -> bool:

@@ -149,7 +149,7 @@ class ControlPlane(Plane):
             answer = self._get("/api/v1/nodes")
             return answer is not None and all(is_schedulable(item) for item in answer["items"])
 
-        wait_until(all_schedulable, f"the {self._nodes} Nodes to become ready", timeout=60)
+        wait_until(all_schedulable, f"the {self._nodes} Nodes to become ready")
 
     def _end_processes(self) -> None:
         supervisor, self._supervisor = self._supervisor, None

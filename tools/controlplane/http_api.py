@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from tools.controlplane.components import Probe
 
-_TIMEOUT = 10.0  # seconds, for one request
+# Seconds for one request. A loaded machine may stand still for a while; a probe is repeated anyway.
+_TIMEOUT = 60.0
+_PROBE_TIMEOUT = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ def probe(target: Probe) -> bool:
     if target.ca is not None and not target.ca.exists():
         return False
     try:
-        status, _ = _send("GET", target.path, port=target.port, ca=target.ca)
+        status, _ = _send("GET", target.path, port=target.port, ca=target.ca, timeout=_PROBE_TIMEOUT)
     except (OSError, http.client.HTTPException):
         return False
     return status == HTTPStatus.OK
@@ -71,16 +73,23 @@ def request(method: str, path: str, *, port: int, ca: Path, token: str, body: ob
 
 
 def _send(
-    method: str, path: str, *, port: int, ca: Path | None, token: str = "", body: str | None = None
+    method: str,
+    path: str,
+    *,
+    port: int,
+    ca: Path | None,
+    token: str = "",
+    body: str | None = None,
+    timeout: float = _TIMEOUT,
 ) -> tuple[int, bytes]:
     headers = {"Content-Type": "application/json"}
     if token:
         headers["Authorization"] = f"Bearer {token}"
     connection = (
-        http.client.HTTPConnection(LOOPBACK, port, timeout=_TIMEOUT)
+        http.client.HTTPConnection(LOOPBACK, port, timeout=timeout)
         if ca is None
         else http.client.HTTPSConnection(
-            LOOPBACK, port, timeout=_TIMEOUT, context=ssl.create_default_context(cafile=str(ca))
+            LOOPBACK, port, timeout=timeout, context=ssl.create_default_context(cafile=str(ca))
         )
     )
     try:

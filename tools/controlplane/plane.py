@@ -224,7 +224,7 @@ class Plane:
         *args: str,
         input: str | None = None,  # noqa: A002  # the name that subprocess.run has for it
         check: bool = True,
-        timeout: float = 120.0,
+        timeout: float = 300.0,
     ) -> subprocess.CompletedProcess[str]:
         """Run kubectl as the administrator.
 

@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: Seconds that something may take on a loaded machine, where it takes a second or two on an idle one.
+PATIENCE = 120.0
 
-def wait_until(condition: Callable[[], T], what: str, *, timeout: float = 30.0, interval: float = 0.05) -> T:
+
+def wait_until(condition: Callable[[], T], what: str, *, timeout: float = PATIENCE, interval: float = 0.05) -> T:
     """Ask until the answer is truthy, and return it.
 
     Args:

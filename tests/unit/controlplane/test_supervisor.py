@@ -162,7 +162,7 @@ def test_a_command_dies_with_the_process_that_started_it() -> None:
         child = int(starter.stdout.readline())
         wait_until(lambda: "sleep" in Path(f"/proc/{child}/cmdline").read_text(encoding="utf-8"), "the command")
         starter.send_signal(signal.SIGKILL)
-    wait_until(lambda: state_of(child) in {"", "Z"}, "the command to be gone", timeout=5)
+    wait_until(lambda: state_of(child) in {"", "Z"}, "the command to be gone")
 
 
 def test_a_command_is_not_run_when_its_starter_is_gone_already() -> None:
