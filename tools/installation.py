@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 import yaml
 
 from tools.controlplane.supervisor import bound_to_this_process
-from tools.controlplane.waiting import wait_until
+from tools.controlplane.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,9 +38,6 @@ WITHOUT_PORTS = ("--metrics-bind-address=0", "--health-probe-bind-address=0")
 #: Options of one that serves them where nobody else does.
 WITH_FREE_PORTS = ("--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0")
 
-#: How long an operator may take to be ready or to stop, in seconds; a loaded machine is slow.
-PATIENCE = 60.0
-
 
 def install(plane: Plane) -> None:
     """Installs the CRD and the cluster-wide permissions. Doing it again, or at the same time elsewhere, changes nothing.
@@ -60,10 +57,13 @@ def install(plane: Plane) -> None:
 
 
 def wait_for_crd(plane: Plane) -> None:
-    """Waits until the API server serves FlameClusters."""
-    wait = ("wait", "--for=condition=Established", f"crd/{CRD_NAME}", "--timeout=60s")
+    """Waits until the API server serves FlameClusters, and tells clients that look for the resource."""
+    wait = ("wait", "--for=condition=Established", f"crd/{CRD_NAME}", "--timeout=120s")
     # As long as there is no status at all, kubectl fails instead of waiting.
     wait_until(lambda: plane.kubectl(*wait, check=False).returncode == 0, "the CRD to be established", timeout=PATIENCE)
+    # What kubectl goes by is published a moment after that.
+    find = ("get", CRD_NAME, "--all-namespaces")
+    wait_until(lambda: plane.kubectl(*find, check=False).returncode == 0, "the CRD to be published", timeout=PATIENCE)
 
 
 def allow_in(plane: Plane, namespace: str, name: str = SERVICE_ACCOUNT, *, home: str = "") -> Path:
@@ -89,7 +89,30 @@ def allow_in(plane: Plane, namespace: str, name: str = SERVICE_ACCOUNT, *, home:
                 _binding(home, f"{name}{role_name.removeprefix(ROLE)}", account, "Role", role_name),
             ]
     plane.kubectl("apply", "--server-side", "-f", "-", input=yaml.safe_dump_all(manifests))
+    last = [each for each in manifests if each["kind"] == "Role"][-1]
+    user = f"system:serviceaccount:{home}:{name}"
+    wait_until(lambda: _is_allowed(plane, user, home, last["rules"][0]), "the permissions to be in force")
     return plane.kubeconfig_for_service_account(home, name)
+
+
+def _is_allowed(plane: Plane, user: str, namespace: str, rule: dict[str, Any]) -> bool:
+    """Whether the API server lets somebody do the first thing that a rule of a Role allows: it takes a moment to know of it."""
+    resource, _, subresource = rule["resources"][0].partition("/")
+    attributes = {
+        "namespace": namespace,
+        "verb": rule["verbs"][0],
+        "group": rule["apiGroups"][0],
+        "resource": resource,
+        "subresource": subresource,
+        "name": rule.get("resourceNames", [""])[0],
+    }
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": user, "resourceAttributes": attributes},
+    }
+    answer = plane._post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)  # noqa: SLF001 - of these tools
+    return bool(answer["status"]["allowed"])
 
 
 def _manifests() -> list[dict[str, Any]]:

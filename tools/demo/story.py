@@ -18,7 +18,7 @@ NAME = "my-flame"
 SAMPLE = "config/samples/flamecluster.yaml"
 
 #: Seconds that a chapter may take. Each takes about one; a loaded machine takes longer.
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 @dataclass(frozen=True, slots=True)
