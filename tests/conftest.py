@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.image import dockerfile, replay, sandbox
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from tests.image.replay import Image
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# On a loaded machine an example takes as long as it takes, and so does finding one.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ T = TypeVar("T", bound=KubernetesObject)
 LABEL = "flame.xflops.io/cluster"
 HOLD = "example.com/hold"
 #: Seconds that controllers and watches may take.
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 @dataclass
@@ -126,7 +126,7 @@ class Bench:
         count: int,
         *,
         selector: str = "",
-        timeout: int = 20,  # noqa: ASYNC109 - the server's
+        timeout: int = 120,  # noqa: ASYNC109 - the server's
         bookmarks: bool = False,
     ) -> list[WatchEvent[T]]:
         """The first lines of a watch."""

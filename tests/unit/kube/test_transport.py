@@ -331,6 +331,7 @@ async def test_while_the_name_service_hangs_there_is_no_connection_and_then_ther
                 await read(transport)
         finally:
             names.answers.set()
+        monkeypatch.setattr(transport_module, "CONNECT_TIMEOUT", 60)
         assert await transport.request("POST", "/x", body=b"{}") == b"answer"
 
 
@@ -339,10 +340,11 @@ async def test_a_server_that_does_not_answer_in_time_may_have_done_it(scene: Sce
         await asyncio.sleep(60)
         return web.Response()
 
-    scene.handler = handler
     async with scene.transport() as transport:
+        await transport.request("GET", "/x")  # the connection is there: to make one is not what takes too long
+        scene.handler = handler
         with pytest.raises(ConnectionLostError, match="POST /x: connection lost: timed out"):
-            await transport.request("POST", "/x", body=b"{}", timeout=0.1)
+            await transport.request("POST", "/x", body=b"{}", timeout=0.5)
 
 
 async def test_a_server_that_hangs_up_may_have_done_it(scene: Scene) -> None:
@@ -403,7 +405,7 @@ def stream_of(*chunks: bytes, then_wait: bool = False) -> Callable[[web.Request]
     return handler
 
 
-async def read(transport: AiohttpTransport, read_timeout: float = 5) -> list[bytes]:
+async def read(transport: AiohttpTransport, read_timeout: float = 60) -> list[bytes]:
     async with transport.stream("/x", {"watch": "true"}, read_timeout=read_timeout) as lines:
         return [line async for line in lines]
 
@@ -428,7 +430,7 @@ async def test_a_stream_that_is_silent_for_too_long_is_lost(scene: Scene) -> Non
     async with scene.transport() as transport:
 
         async def follow() -> None:
-            async with transport.stream("/x", read_timeout=0.1) as lines:
+            async with transport.stream("/x", read_timeout=2) as lines:
                 async for line in lines:
                     seen.append(line)  # noqa: PERF401 - what came before the error counts
 
@@ -459,7 +461,7 @@ async def test_an_error_of_who_reads_the_stream_stays_what_it_is(scene: Scene) -
     async with scene.transport() as transport:
 
         async def stumble() -> None:
-            async with transport.stream("/x", read_timeout=5) as lines:
+            async with transport.stream("/x", read_timeout=60) as lines:
                 async for _ in lines:
                     raise OSError("mine")
 
@@ -576,7 +578,7 @@ async def test_credentials_about_to_expire_are_used_when_there_are_no_others(sce
 async def test_connections_are_closed_only_when_the_last_stream_on_them_has_ended(scene: Scene) -> None:
     scene.handler = stream_of(b"one\n", then_wait=True)
     async with scene.transport() as transport:
-        async with transport.stream("/x", read_timeout=5) as lines:
+        async with transport.stream("/x", read_timeout=60) as lines:
             assert await anext(lines) == b"one"
             scene.only_accept("token-2")
             scene.clock.seconds += 60

@@ -53,10 +53,10 @@ def test_the_first_signal_asks(number: signal.Signals) -> None:
         assert line(running) == "ready"
         running.send_signal(number)
         assert line(running) == "asked"
-        assert running.wait(30) == 0
+        assert running.wait(120) == 0
 
 
-@pytest.mark.parametrize("then", ["await asyncio.sleep(60)", "time.sleep(60)"], ids=["waiting", "stuck"])
+@pytest.mark.parametrize("then", ["await asyncio.sleep(300)", "time.sleep(300)"], ids=["waiting", "stuck"])
 @SIGNALS
 def test_the_second_signal_insists(number: signal.Signals, then: str) -> None:
     with process(then=then) as running:
@@ -64,6 +64,6 @@ def test_the_second_signal_insists(number: signal.Signals, then: str) -> None:
         running.send_signal(signal.SIGTERM)
         assert line(running) == "asked"
         running.send_signal(number)
-        assert running.wait(30) == 128 + number
+        assert running.wait(120) == 128 + number
         assert running.stderr is not None
         assert running.stderr.read() == "flamectl-operator: asked to stop once more, ends at once\n"
