@@ -136,8 +136,12 @@ def test_a_cluster_whose_spec_only_the_operator_can_refuse_is_failed_from_the_st
         _wait_failed(world, name, path)
     assert world.all("pod") == []
     assert world.all("service") == []
-    warnings = [event for event in world.events("InvalidSpec") if event["type"] == "Warning"]
-    assert {event["involvedObject"]["name"] for event in warnings} == paths.keys()
+
+    def warned() -> set[str]:
+        return {event["involvedObject"]["name"] for event in world.events("InvalidSpec") if event["type"] == "Warning"}
+
+    world.wait("events about all of them", lambda: len(warned()) == len(paths))
+    assert warned() == paths.keys()
 
 
 @pytest.mark.parametrize("what", FORBIDDEN)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.e2e.world import PATIENCE, World, flame_cluster
+from tests.e2e.world import World, flame_cluster
+from tools.controlplane.waiting import PATIENCE
 from tools.installation import WITHOUT_PORTS
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def test_an_api_server_that_has_the_settings_is_waited_for_until_a_signal_comes(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 def test_a_signal_ends_it_cleanly(world: World, operator: OperatorProcess, number: signal.Signals) -> None:
     world.apply(flame_cluster(replicas=3))
-    world.wait("work to be under way", lambda: world.all("configmap"))
+    world.wait("work to be under way", lambda: world.get("configmap", "my-flame-config"))
 
     process = operator.process
     process.send_signal(number)

@@ -16,9 +16,11 @@ import yaml
 
 from tests.e2e.world import (
     MISHAPS,
+    annotated,
     condition,
     count_ready,
     flame_cluster,
+    passes,
     revision_of,
     uids,
 )
@@ -36,6 +38,8 @@ DURATION = 4
 ROUNDS = 4
 #: One executor may be missing.
 ONE_BY_ONE = {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1}}}
+#: None becomes ready before the test lets it: a rollout stops at each, and whoever holds the lock then keeps it.
+HELD_BACK = ONE_BY_ONE | {"podTemplate": annotated(never_ready="true")}
 
 
 @dataclass
@@ -74,7 +78,7 @@ def _two(world: World, folder: Path, *, same_settings: bool) -> Iterator[tuple[D
         flame = {} if same_settings else {"initImage": f"{identity}:1"}
         file = folder / f"{identity}.yaml"
         file.write_text(yaml.safe_dump({"controller": controller, "flame": flame}), encoding="utf-8")
-        arguments = ["--namespace", world.namespace, "--config", str(file)]
+        arguments = ["--namespace", world.namespace, "--log-level", "debug", "--config", str(file)]
         process = OperatorProcess(allow_in(world.plane, world.namespace, account), folder / identity, arguments)
         pair.append(Deployment(identity, account, process, world))
     for each in pair:
@@ -99,6 +103,24 @@ def deployments(world: World, tmp_path: Path) -> Iterator[tuple[Deployment, Depl
 def _holder(world: World) -> str:
     lease = world.get("lease", LOCK)
     return str(lease["spec"]["holderIdentity"]) if lease is not None else ""
+
+
+def _held_back_anew(world: World, before: set[str]) -> set[str]:
+    """The executors that wait to be let start, once there are others than before."""
+    return world.held_back() - before
+
+
+def _all_look(world: World, deployments: tuple[Deployment, Deployment], touched: str) -> None:
+    """Touches the FlameCluster and a Pod of it, and waits until each operator has looked at both."""
+    for kind, name in (("flamecluster", "my-flame"), ("pod", "my-flame-session-manager")):
+        before = [passes(each.operator) for each in deployments]
+        world.annotate(kind, name, f"example.com/touched={touched}")
+        for each, number in zip(deployments, before, strict=True):
+            world.wait(f"{each.identity} to look", partial(_looked, each, number))
+
+
+def _looked(deployment: Deployment, before: int) -> bool:
+    return passes(deployment.operator) > before
 
 
 def _holders(leases: Recording) -> dict[int, str]:
@@ -164,12 +186,12 @@ def test_at_rest_no_lease_is_written_or_read(world: World, deployments: tuple[De
     world.kubectl("scale", "flamecluster/my-flame", "--replicas=1")
     world.wait_running(executors=1)
     world.wait("the lock to be given back", lambda: _holder(world) == "")
+    _all_look(world, deployments, "once")  # whoever was late is no more
     world.wait_at_rest()
     before = [len(each.requests("leases", "get", "create", "patch")) for each in deployments]
     assert sum(before) > 0
 
-    world.annotate("flamecluster", "my-flame", "example.com/touched=1")
-    world.annotate("pod", "my-flame-session-manager", "example.com/touched=1")
+    _all_look(world, deployments, "twice")
     world.wait_at_rest(2 * DURATION)
 
     assert [len(each.requests("leases", "get", "create", "patch")) for each in deployments] == before
@@ -215,16 +237,23 @@ def test_without_the_lock_there_is_no_lease(world: World, deployments: tuple[Dep
 def test_a_holder_that_stands_still_loses_the_lock_and_deletes_nothing_when_it_goes_on(
     world: World, deployments: tuple[Deployment, Deployment]
 ) -> None:
-    world.apply(flame_cluster(replicas=6, executorManager=ONE_BY_ONE))
-    world.wait_running(executors=6)
+    world.apply(flame_cluster(replicas=6, executorManager=HELD_BACK))
+    world.let_finish(executors=6)
     world.wait_at_rest()
     with world.record("pod") as pods, world.record("lease") as leases:
         for number in range(ROUNDS):
             world.change(executorManager={"maxExecutors": 20 + number})
-            name = world.wait("somebody to take the lock", partial(_holder, world))
+            waiting = world.wait("an executor that is held back", world.held_back)
+            for _ in range(number):  # in each round it stands still a little later
+                world.let_start()
+                waiting = world.wait("the next one", partial(_held_back_anew, world, waiting))
+            # Nobody is about to send a request then. One that is stopped between its look at the clock and the sending does
+            # send it when it goes on: no lock prevents that, and what it names is protected by its uid.
+            world.wait_at_rest(3)
+            name = world.wait("somebody to hold the lock", partial(_holder, world))
             holder = next(each for each in deployments if each.identity == name)
             holder.operator.process.send_signal(signal.SIGSTOP)
-            world.wait_running(executors=6)
+            world.let_finish(executors=6)
             holder.operator.process.send_signal(signal.SIGCONT)
             world.wait("the lock to be given back", lambda: _holder(world) == "")
         world.wait_at_rest()
@@ -238,16 +267,17 @@ def test_an_operator_that_was_killed_goes_on_with_its_own_lock_at_once(
 ) -> None:
     blue, green = deployments
     green.operator.kill()
-    world.apply(flame_cluster(replicas=6, executorManager=ONE_BY_ONE))
-    world.wait_running(executors=6)
+    world.apply(flame_cluster(replicas=6, executorManager=HELD_BACK))
+    world.let_finish(executors=6)
     world.change(executorManager={"maxExecutors": 20})
-    world.wait("it to hold the lock", lambda: _holder(world) == "blue")
+    world.wait("an executor that is held back", world.held_back)
+    assert _holder(world) == "blue"
     blue.operator.kill()
     assert _holder(world) == "blue"
 
     with world.record("lease") as leases:
         blue.operator.start()
-        world.wait_running(executors=6)
+        world.let_finish(executors=6)
         world.wait("the lock to be given back", lambda: _holder(world) == "")
         assert set(_holders(leases).values()) == {"blue", ""}
 
@@ -257,7 +287,7 @@ def test_operators_with_other_settings_come_to_rest(world: World, tmp_path: Path
     with _two(world, tmp_path, same_settings=False) as pair:
         world.apply(flame_cluster(replicas=4))
         world.wait_running(executors=4)
-        world.wait("a status that is left alone for a while", partial(_left_alone, world, 8.0), timeout=120)
+        world.wait("a status that is left alone for a while", partial(_left_alone, world, 8.0), timeout=240)
         written = [len(each.requests("flameclusters/status", "update")) for each in pair]
 
     assert sum(written) < 60

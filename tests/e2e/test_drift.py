@@ -140,7 +140,7 @@ def test_a_configuration_that_was_moved_to_the_binary_data_is_brought_back(
     moved = {"data": {"flame-cluster.yaml": None}, "binaryData": {"flame-cluster.yaml": "AAAA"}}
     world.patch("configmap", CONFIG, moved)
 
-    world.wait("the content to be back", lambda: _get(world, "configmap", CONFIG).get("data") == data, timeout=20)
+    world.wait("the content to be back", lambda: _get(world, "configmap", CONFIG).get("data") == data)
     assert not _get(world, "configmap", CONFIG).get("binaryData")
 
 
@@ -197,6 +197,7 @@ def test_a_deleted_executor_is_replaced_under_a_new_id(world: World, operator: O
     before = _deploy(world, replicas=3)
     world.kubectl("delete", "pod", "my-flame-executor-manager-1")
 
+    world.wait("a replacement", lambda: world.get("pod", "my-flame-executor-manager-3"))
     _assert_well(world, executors=3)
     assert [executor_id(pod) for pod in world.executors()] == [0, 2, 3]
     kept = _uids(world)

@@ -105,6 +105,7 @@ def test_without_the_permission_on_finalizers_the_status_says_what_is_missing_un
     world.kubectl("delete", "rolebinding", SERVICE_ACCOUNT)
     account = f"--serviceaccount={world.namespace}:{SERVICE_ACCOUNT}"
     world.kubectl("create", "rolebinding", SERVICE_ACCOUNT, "--role=less", account)
+    world.wait_forbidden("update", "flameclusters.flame.xflops.io/finalizers")
 
     with OperatorProcess(kubeconfig, tmp_path / "operator.log", ["--namespace", world.namespace]):
         world.apply(flame_cluster(replicas=1))
@@ -120,7 +121,7 @@ def test_without_the_permission_on_finalizers_the_status_says_what_is_missing_un
         assert world.all("service") == []
 
         grant(complete)
-        world.wait_running(executors=1, timeout=120)
+        world.wait_running(executors=1, timeout=240)
 
 
 def test_a_cluster_wide_installation_has_the_permissions_in_every_namespace(world: World) -> None:

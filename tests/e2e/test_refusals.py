@@ -31,9 +31,18 @@ def degraded(world: World, reason: str, *words: str) -> Object | None:
 
 
 def enforce(world: World, level: str) -> None:
-    """Makes the namespace admit only Pods of a Pod Security level."""
+    """Makes the namespace admit only Pods of a Pod Security level, and waits until the API server heeds it."""
     label = f"pod-security.kubernetes.io/enforce={level}"
     world.plane.kubectl("label", "--overwrite", "namespace", world.namespace, label)
+    container = {"name": "main", "image": "any", "securityContext": {"privileged": True}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"}, "spec": {"containers": [container]}}
+    create = ("--namespace", world.namespace, "create", "--dry-run=server", "-f", "-")
+
+    def heeded() -> bool:
+        refused = world.plane.kubectl(*create, input=yaml.safe_dump(pod), check=False).stderr
+        return f'violates PodSecurity "{level}:' in refused
+
+    world.wait(f"the level {level} to be enforced", heeded)
 
 
 def limit_pods(world: World, pods: int) -> None:
@@ -67,6 +76,7 @@ def allow_everything_but(world: World, resource: str, verb: str) -> None:
         },
     )
     world.kubectl("delete", "rolebinding", SERVICE_ACCOUNT)
+    world.wait_forbidden(verb, resource)
 
 
 def allow_again(world: World) -> None:
@@ -101,7 +111,7 @@ def test_a_quota_shows_in_its_own_words_once_is_retried_slowly_and_heals_when_it
     assert sum(event["count"] for event in world.events("QuotaExceeded")) <= 3
 
     limit_pods(world, 10)
-    world.wait_running(executors=5, timeout=120)
+    world.wait_running(executors=5, timeout=240)
     assert condition(world.status(), "Degraded")["status"] == "False"
     assert uids(world.executors()).keys() == {f"my-flame-executor-manager-{number}" for number in range(5)}
 
@@ -119,7 +129,7 @@ def test_a_missing_permission_shows_in_the_servers_words_and_heals_when_it_is_gr
     assert world.get("service", "my-flame-session-manager") is not None
 
     allow_again(world)
-    world.wait_running(executors=2, timeout=120)
+    world.wait_running(executors=2, timeout=240)
     assert condition(world.status(), "Degraded")["status"] == "False"
 
 
@@ -138,7 +148,7 @@ def test_a_pod_that_may_not_be_deleted_does_not_keep_others_from_being_replaced(
         world.wait("the failed one to be all that is left beside them", lambda: world.has_executors(4))
 
         allow_again(world)
-        world.wait("the failed one to be removed", lambda: world.has_executors(3), timeout=120)
+        world.wait("the failed one to be removed", lambda: world.has_executors(3), timeout=240)
         world.wait_running(executors=3)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.world import (
     NEVER_READY,
+    annotated,
     condition,
     container_status,
     count_ready,
@@ -29,13 +30,6 @@ if TYPE_CHECKING:
 REVISION = "flame.xflops.io/revision"
 RESTARTED_AT = "flame.xflops.io/restarted-at"
 EXECUTOR_IMAGE = "xflops/flame-executor-manager:v0.6.0"
-
-
-def annotated(**annotations: str) -> Object:
-    """A podTemplate that adds annotations, whose names are written with `_` for `-`, under `flamectl.test/`."""
-    return {
-        "metadata": {"annotations": {f"flamectl.test/{key.replace('_', '-')}": annotations[key] for key in annotations}}
-    }
 
 
 def executors_of(state: list[Object]) -> list[Object]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.e2e.world import PATIENCE, Request, World, executor_id, flame_cluster, supervised, uids
+from tests.e2e.world import Request, World, executor_id, flame_cluster, supervised, uids
+from tools.controlplane.waiting import PATIENCE
 from tools.installation import RBAC, OperatorProcess, allow_in
 
 if TYPE_CHECKING:

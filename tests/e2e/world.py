@@ -6,6 +6,7 @@ import json
 import socket
 import ssl
 import time
+import uuid
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 import yaml
 
 from tools.controlplane.ports import LOOPBACK
-from tools.controlplane.waiting import wait_until
+from tools.controlplane.waiting import PATIENCE, wait_until
 from tools.installation import SERVICE_ACCOUNT, OperatorProcess, allow_in
 
 if TYPE_CHECKING:
@@ -43,12 +44,12 @@ _PATHS = {
 #: What an operator never logs, whatever happens to it: each is a bug.
 MISHAPS = ("subreconciler failed", "pass failed", "Traceback", "Task exception was never retrieved")
 
-#: Seconds that something may take on a loaded machine; what takes long by design gives more.
-PATIENCE = 60.0
-
 #: Annotations that steer the simulated kubelet (tools/controlplane/kwok-stages.yaml).
 NEVER_READY = "flamectl.test/never-ready"
 HOLD = "flamectl.test/hold"
+
+#: Who reports the operator's events.
+REPORTER = "flamectl-operator"
 
 
 def flame_cluster(name: str = "my-flame", *, replicas: int = 3, **spec: Any) -> Object:
@@ -67,6 +68,13 @@ def flame_cluster(name: str = "my-flame", *, replicas: int = 3, **spec: Any) -> 
         "kind": "FlameCluster",
         "metadata": {"name": name},
         "spec": {"sessionManager": manager, "executorManager": executors, **spec},
+    }
+
+
+def annotated(**annotations: str) -> Object:
+    """A podTemplate that adds annotations, whose names are written with `_` for `-`, under `flamectl.test/`."""
+    return {
+        "metadata": {"annotations": {f"flamectl.test/{key.replace('_', '-')}": annotations[key] for key in annotations}}
     }
 
 
@@ -176,31 +184,64 @@ class World:
             Its status.
         """
 
-        def healthy() -> Object | None:
-            found = self.get("flamecluster", name)
-            if found is None:
-                return None
-            status: Object = found.get("status", {})
-            settled = (
-                status.get("observedGeneration") == found["metadata"]["generation"]
-                and status.get("message") == "All components healthy"
-                and status["executorManager"]["ready"] == executors == status["executorManager"]["current"]
-            )
-            return status if settled else None
-
+        healthy = partial(self._healthy, name, executors)
         found: Object = self.wait(f"{name} to be healthy with {executors} executors", healthy, timeout)
         return found
 
+    def _healthy(self, name: str, executors: int) -> Object | None:
+        found = self.get("flamecluster", name)
+        if found is None:
+            return None
+        status: Object = found.get("status", {})
+        settled = (
+            status.get("observedGeneration") == found["metadata"]["generation"]
+            and status.get("message") == "All components healthy"
+            and status["executorManager"]["ready"] == executors == status["executorManager"]["current"]
+        )
+        return status if settled else None
+
+    def held_back(self, name: str = "my-flame") -> set[str]:
+        """The executors that `flamectl.test/never-ready` keeps from becoming ready. A rollout stops at the first of them."""
+        found = self.live_executors(name)
+        return {pod["metadata"]["name"] for pod in found if NEVER_READY in pod["metadata"]["annotations"]}
+
+    def let_start(self, name: str = "my-flame") -> None:
+        """Lets the executors that are held back at this moment become ready."""
+        for each in self.held_back(name):
+            # It may be gone by now.
+            self.plane.kubectl("--namespace", self.namespace, "annotate", "pod", each, f"{NEVER_READY}-", check=False)
+
+    def let_finish(self, *, executors: int, timeout: float = PATIENCE) -> Object:
+        """Lets executors that are held back start as they come, until my-flame is healthy with this many of them.
+
+        Returns:
+            Its status.
+        """
+
+        def finished() -> Object | None:
+            self.let_start()
+            return self._healthy("my-flame", executors)
+
+        found: Object = self.wait(f"the rollout of {executors} executors to be over", finished, timeout)
+        return found
+
     def resource_versions(self) -> dict[str, str]:
-        """The resourceVersion of everything that the operator may write, by kind and name: equal means nothing was written."""
+        """The resourceVersion of everything that the operator may write, by kind and name: equal means nothing was written.
+
+        Events of others are left out: the scheduler writes its own whenever it gets round to it.
+        """
         return {
             f"{kind}/{item['metadata']['name']}": item["metadata"]["resourceVersion"]
             for kind in ("flamecluster", "pod", "service", "configmap", "event")
             for item in self.all(kind)
+            if kind != "event" or item.get("reportingComponent") == REPORTER
         }
 
-    def wait_at_rest(self, seconds: float = 2.0) -> dict[str, str]:
-        """Waits until nothing in the namespace has been written for a while.
+    def wait_at_rest(self, seconds: float = 5.0) -> dict[str, str]:
+        """Waits until nothing in the namespace has been written for a while: that nothing comes can only be seen by waiting.
+
+        Args:
+            seconds: How long. Whoever writes something again and again at shorter intervals never rests.
 
         Returns:
             The resource versions then.
@@ -214,7 +255,7 @@ class World:
                 seen, since = now, time.monotonic()
             return time.monotonic() - since >= seconds
 
-        self.wait(f"nothing to be written for {seconds:.0f} s", unchanged)
+        self.wait(f"nothing to be written for {seconds:.0f} s", unchanged, PATIENCE + seconds)
         return seen
 
     def events(self, reason: str) -> list[Object]:
@@ -225,21 +266,37 @@ class World:
         """All that the operator of this namespace has asked of the API server so far, from the audit log."""
         user = f"system:serviceaccount:{self.namespace}:{account}"
         found = []
+        for entry in self._audited(user):
+            if entry["user"]["username"] != user or "objectRef" not in entry:
+                continue
+            about = entry["objectRef"]
+            resource = "/".join(part for part in (about["resource"], about.get("subresource")) if part)
+            code = entry["responseStatus"]["code"]
+            at = datetime.fromisoformat(entry["requestReceivedTimestamp"])
+            name = about.get("name", "")
+            namespace = about.get("namespace", "")
+            found.append(Request(entry["verb"], about.get("apiGroup", ""), resource, name, code, at, namespace))
+        return found
+
+    def _audited(self, *words: str) -> Iterator[Object]:
+        """The entries of the audit log that hold some words.
+
+        The API server writes the line of a request when it has answered it, or a moment later. So a request of our own is
+        made first, and its line waited for.
+        """
+        mark = f"mark-{uuid.uuid4().hex}"
+        end = self.plane.audit_log.stat().st_size
+        self.get("configmap", mark)
+        wait_until(partial(self._marked, mark.encode(), end), "the audit log to be written")
         with self.plane.audit_log.open(encoding="utf-8") as log:
             for line in log:
-                if user not in line or not line.endswith("\n"):
-                    continue
-                entry = json.loads(line)
-                if entry["user"]["username"] != user or "objectRef" not in entry:
-                    continue
-                about = entry["objectRef"]
-                resource = "/".join(part for part in (about["resource"], about.get("subresource")) if part)
-                code = entry["responseStatus"]["code"]
-                at = datetime.fromisoformat(entry["requestReceivedTimestamp"])
-                name = about.get("name", "")
-                namespace = about.get("namespace", "")
-                found.append(Request(entry["verb"], about.get("apiGroup", ""), resource, name, code, at, namespace))
-        return found
+                if line.endswith("\n") and all(word in line for word in words):
+                    yield json.loads(line)
+
+    def _marked(self, mark: bytes, offset: int) -> bool:
+        with self.plane.audit_log.open("rb") as log:
+            log.seek(offset)
+            return mark in log.read()
 
     def operator_writes(self, account: str = SERVICE_ACCOUNT) -> list[Request]:
         """The requests of the operator of this namespace that change something, or would."""
@@ -278,15 +335,19 @@ class World:
     def refusals(self, resource: str, verb: str) -> list[str]:
         """When the API server refused requests in this namespace with 403, after its audit log."""
         times = []
-        with self.plane.audit_log.open(encoding="utf-8") as log:
-            for line in log:
-                if self.namespace not in line or '"code":403' not in line:
-                    continue
-                entry = json.loads(line)
-                what = entry.get("objectRef", {})
-                if (what.get("namespace"), what.get("resource"), entry["verb"]) == (self.namespace, resource, verb):
-                    times.append(entry["requestReceivedTimestamp"])
+        for entry in self._audited(self.namespace, '"code":403'):
+            what = entry.get("objectRef", {})
+            if (what.get("namespace"), what.get("resource"), entry["verb"]) == (self.namespace, resource, verb):
+                times.append(entry["requestReceivedTimestamp"])
         return times
+
+    def wait_forbidden(self, verb: str, resource: str, account: str = SERVICE_ACCOUNT) -> None:
+        """Waits until the operator's ServiceAccount may not do something any more: rights take a moment to be withdrawn."""
+        who = f"--as=system:serviceaccount:{self.namespace}:{account}"
+        ask = ("--namespace", self.namespace, "auth", "can-i", verb, resource, who)
+        self.wait(
+            f"{verb} {resource} to be forbidden", lambda: self.plane.kubectl(*ask, check=False).stdout.strip() == "no"
+        )
 
     def describe(self) -> str:
         """What somebody would look at first."""
@@ -436,6 +497,19 @@ class Recording:
         """The first recorded state of an object that fulfils a condition."""
         return next(change.object for change in self.changes() if condition(change.object))
 
+    def wait_for(self, what: str, condition: Callable[[Object], Any]) -> Object:
+        """Waits until an object has been in a state that fulfils a condition, though it be in another one by now.
+
+        Returns:
+            The first such state.
+        """
+
+        def found() -> Object | None:
+            return next((change.object for change in self.so_far() if condition(change.object)), None)
+
+        state: Object = self._world.wait(what, found)
+        return state
+
     def _caught_up(self) -> bool:
         there = {each["metadata"]["uid"]: revision_of(each) for each in self._list()["items"]}
         state = {each["metadata"]["uid"]: each for each in self._initial}
@@ -536,10 +610,14 @@ def provoke_a_pass(world: World, operator: OperatorProcess) -> None:
 
 
 def assert_idle(operator: OperatorProcess, seconds: float = 4.0, limit: int = 8) -> None:
-    """The operator makes hardly any passes for a while, for nothing happens. That can only be seen by waiting."""
-    before = passes(operator)
-    time.sleep(seconds)
-    assert passes(operator) - before <= limit
+    """The operator comes to make hardly any passes for a while, for nothing happens. That can only be seen by waiting."""
+
+    def idle() -> bool:
+        before = passes(operator)
+        time.sleep(seconds)
+        return passes(operator) - before <= limit
+
+    wait_until(idle, f"at most {limit} passes in {seconds:.0f} s")
 
 
 def _passed(operator: OperatorProcess, before: int) -> bool:
