@@ -8,7 +8,8 @@ import urllib.request
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tests.e2e.world import PATIENCE, flame_cluster, supervised
+from tests.e2e.world import flame_cluster, supervised
+from tools.controlplane.waiting import PATIENCE
 from tools.installation import WITH_FREE_PORTS, OperatorProcess
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def wait_for_word(world: World, operator: OperatorProcess, words: str) -> None:
     world.wait(words, lambda: f"[-]start-up failed: {words}" in readiness(operator))
 
 
-def warnings(operator: OperatorProcess) -> list[str]:
-    """What the log says that it waited for."""
+def warnings(operator: OperatorProcess, words: str) -> list[str]:
+    """What the log says in these words that it waited for; on a loaded machine it may have had to wait for something else too."""
     entries = [json.loads(line) for line in operator.log.read_text(encoding="utf-8").splitlines()]
-    return [each["waiting_for"] for each in entries if each["level"] == "warning" and "waiting_for" in each]
+    said = [each["waiting_for"] for each in entries if each["level"] == "warning" and "waiting_for" in each]
+    return [each for each in said if words in each]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import yaml
 
-from tools.controlplane.ports import LOOPBACK, pick_ports
+from tools.controlplane.ports import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 _CHUNK = 2**16
 #: Seconds that a command to a proxy may take; it waits for nobody.
-_PATIENCE = 20.0
+_PATIENCE = 60.0
 #: SO_LINGER, on and for zero seconds: closing sends RST in place of FIN.
 _ABORTIVE = struct.pack("ii", 1, 0)
 
@@ -113,9 +113,14 @@ class Proxy(LoopThread):
         self._server: asyncio.Server | None = None
         self._links: list[_Link] = []
         self._frozen = False
+        self._holding = False
         self._delay = 0.0
-        #: Where it listens. Not a port that somebody's outgoing connection may have taken when it is opened again.
-        self.port = pick_ports().apiserver
+        # Nobody else can take the port, before it is opened or while it is closed.
+        self._place = socket.socket()
+        self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self._place.bind((LOOPBACK, 0))
+        #: Where it listens.
+        self.port: int = self._place.getsockname()[1]
         #: How many connections were made so far.
         self.accepted = 0
 
@@ -162,6 +167,15 @@ class Proxy(LoopThread):
         """Ends the connections that are frozen; what was held back is lost."""
         return self._do(self._cut_frozen())
 
+    def hold_requests(self) -> None:
+        """Passes on what clients are told, but nothing of what they say, on connections that there are and on new ones."""
+        self._do(self._hold_requests())
+
+    @property
+    def held(self) -> int:
+        """On how many connections something that a client said is held back."""
+        return self._do(self._count_held())
+
     def thaw(self) -> None:
         """Passes on what was held back, in either direction, and everything from then on."""
         self._do(self._thaw())
@@ -180,10 +194,13 @@ class Proxy(LoopThread):
     async def _close(self) -> None:
         await self._close_port()
         await self._cut(None, None, reset=True)
+        self._place.close()
 
     async def _open_port(self) -> None:
         if self._server is None:
-            self._server = await asyncio.start_server(self._connected, LOOPBACK, self.port, backlog=512)
+            self._server = await asyncio.start_server(
+                self._connected, LOOPBACK, self.port, backlog=512, reuse_port=True
+            )
 
     async def _close_port(self) -> None:
         # Not wait_closed: from Python 3.12 on it waits for the connections too.
@@ -196,6 +213,8 @@ class Proxy(LoopThread):
         link = _Link(self, reader, writer)
         if self._frozen:
             link.flows.clear()
+        if self._holding:
+            link.may_speak.clear()
         self._links.append(link)
         try:
             await link.run(self._target)
@@ -232,9 +251,18 @@ class Proxy(LoopThread):
         return len(chosen)
 
     async def _thaw(self) -> None:
-        self._frozen = False
+        self._frozen = self._holding = False
         for link in self._links:
             link.flows.set()
+            link.may_speak.set()
+
+    async def _hold_requests(self) -> None:
+        self._holding = True
+        for link in self._links:
+            link.may_speak.clear()
+
+    async def _count_held(self) -> int:
+        return sum(link.held for link in self._links)
 
     async def _lose_answers(self) -> None:
         for link in self._links:
@@ -257,6 +285,9 @@ class _Link:
         self._work: asyncio.Task[None] | None = None
         self.flows = asyncio.Event()
         self.flows.set()
+        self.may_speak = asyncio.Event()
+        self.may_speak.set()
+        self.held = False
         self.answers_get_lost = False
         self.ended = asyncio.Event()
 
@@ -306,6 +337,10 @@ class _Link:
             await self.flows.wait()
             if not chunk:
                 return
+            if not answers:
+                self.held = not self.may_speak.is_set()
+                await self.may_speak.wait()
+                self.held = False
             if not (answers and self.answers_get_lost):
                 writer.write(chunk)
                 await writer.drain()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 import ssl
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from aiohttp import web
 from yarl import URL
 
 from tests.e2e.proxy import LoopThread
-from tools.controlplane.ports import LOOPBACK, pick_ports
+from tools.controlplane.ports import LOOPBACK
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +68,8 @@ class HttpProxy(LoopThread):
         self._rules: list[_Rule] = []
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         #: Where it listens.
-        self.port = pick_ports().apiserver
+        self._listener = socket.create_server((LOOPBACK, 0), backlog=512)
+        self.port: int = self._listener.getsockname()[1]
         self.show("apiserver")
 
     def lose_answers(self, requests: str, *, times: int | None = None) -> _Rule:
@@ -120,7 +122,7 @@ class HttpProxy(LoopThread):
         application.router.add_route("*", "/{path:.*}", self._pass_on)
         self._runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.1)
         await self._runner.setup()
-        await web.TCPSite(self._runner, LOOPBACK, self.port, ssl_context=self._tls).start()
+        await web.SockSite(self._runner, self._listener, ssl_context=self._tls).start()
 
     async def _close(self) -> None:
         await self._cut()
@@ -134,8 +136,9 @@ class HttpProxy(LoopThread):
         self._connections.clear()
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:
-        assert request.transport is not None
-        self._connections.add(request.transport)
+        transport = request.transport
+        assert transport is not None
+        self._connections.add(transport)
         said = f"{request.method} {request.raw_path}"
         rule = next((rule for rule in self._rules if rule.takes(said)), None)
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _OF_A_CONNECTION}
@@ -146,7 +149,7 @@ class HttpProxy(LoopThread):
         ) as answer:
             if rule is not None and rule.lost:
                 await answer.read()
-                request.transport.abort()
+                transport.abort()
                 return web.Response()
             if rule is not None:
                 await asyncio.sleep(rule.late)

@@ -19,9 +19,10 @@ from flamectl_operator.kube.resources import CONFIG_MAPS
 from flamectl_operator.kube.store import Store
 from flamectl_operator.runtime.clock import SystemClock
 from tests.e2e.endurance import Rounds, endure
-from tests.e2e.world import PATIENCE, World
+from tests.e2e.world import World
 from tools.controlplane import ControlPlane
 from tools.controlplane.ports import LOOPBACK
+from tools.controlplane.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,7 @@ def plane() -> Iterator[Plane]:
         yield plane
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_rollouts_while_the_api_server_restarts_and_connections_are_cut_or_freeze(plane: Plane, tmp_path: Path) -> None:
     account = endure(plane, tmp_path, Rounds(restarts=3, faults=12))
 

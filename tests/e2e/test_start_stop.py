@@ -11,14 +11,15 @@ import pytest
 
 from tests.e2e.early import early, wait_for_word, warnings
 from tests.e2e.proxy import Proxy, in_files, kubeconfig_through
-from tests.e2e.world import PATIENCE, executor_id, flame_cluster, operator_with, uids
+from tests.e2e.world import annotated, executor_id, flame_cluster, operator_with, uids
+from tools.controlplane.waiting import PATIENCE
 from tools.installation import SERVICE_ACCOUNT, allow_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.e2e.world import World
+    from tests.e2e.world import Object, World
     from tools.installation import OperatorProcess
 
 #: Seconds that the kubelet gives a Pod to end.
@@ -41,7 +42,7 @@ def test_an_api_server_that_cannot_be_reached_yet(world: World, proxy: Proxy, tm
         wait_for_word(world, operator, "cannot talk to the API server")
         proxy.accept()
 
-    assert len(warnings(operator)) == 1
+    assert len(warnings(operator, "no connection")) == 1
 
 
 def test_an_api_server_that_does_not_answer_yet(world: World, proxy: Proxy, tmp_path: Path) -> None:
@@ -60,7 +61,7 @@ def test_an_api_server_of_another_authority(world: World, tmp_path: Path) -> Non
         wait_for_word(world, operator, "the certificate authorities of the kubeconfig, or of the Pod")
         shutil.copy(world.plane.state_dir / "pki" / "apiserver.crt", authority)
 
-    assert len(warnings(operator)) == 1
+    assert len(warnings(operator, "the certificate authorities")) == 1
 
 
 def test_credentials_that_are_not_accepted_yet(world: World, tmp_path: Path) -> None:
@@ -72,7 +73,7 @@ def test_credentials_that_are_not_accepted_yet(world: World, tmp_path: Path) -> 
         wait_for_word(world, operator, "the API server does not accept the credentials")
         token.write_text(good, encoding="ascii")
 
-    assert len(warnings(operator)) == 1
+    assert len(warnings(operator, "does not accept the credentials")) == 1
 
 
 def test_permissions_that_are_not_granted_yet(world: World, tmp_path: Path) -> None:
@@ -82,7 +83,7 @@ def test_permissions_that_are_not_granted_yet(world: World, tmp_path: Path) -> N
         wait_for_word(world, operator, "the permissions in config/rbac are missing: flameclusters")
         allow_in(world.plane, world.namespace)
 
-    missing = warnings(operator)[0]
+    missing = warnings(operator, "the permissions in config/rbac are missing")[0]
     assert f"system:serviceaccount:{world.namespace}:{SERVICE_ACCOUNT}" in missing
     assert 'cannot list resource "flameclusters"' in missing
 
@@ -113,38 +114,44 @@ def end(operator: OperatorProcess, *numbers: signal.Signals) -> int:
 
 @contextmanager
 def half_way(world: World, operator: OperatorProcess) -> Iterator[None]:
-    """In the middle of a rollout. Whoever was there in the end must have finished it, and deleted what was due alone."""
+    """In the middle of a rollout, which waits for an executor until the test lets that one start.
+
+    Whoever is there in the end must finish it, and have deleted what was due alone.
+    """
     world.apply(flame_cluster(replicas=8, executorManager={"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1}}}))
     world.wait_running(executors=8)
     before = uids(world.executors())
     with world.record("pod") as recording:
-        world.change(executorManager={"maxExecutors": 20})
-        world.wait("the rollout to be under way", lambda: len(recording.created()) >= 11)
+        world.change(executorManager={"maxExecutors": 20, "podTemplate": annotated(never_ready="true")})
+        world.wait("an executor that is held back", world.held_back)
+        world.wait_at_rest()
         yield
         operator.start()
-        world.wait_running(executors=8, timeout=2 * PATIENCE)
+        world.let_finish(executors=8, timeout=2 * PATIENCE)
         assert recording.deleted() == set(before.values())
         assert len(recording.created()) == len(dict(recording.created()))
 
 
 def test_stopped_in_the_middle_of_a_rollout(world: World, operator: OperatorProcess) -> None:
     with half_way(world, operator):
+        world.let_start()
         assert end(operator, signal.SIGTERM) == 0
 
 
-def hang(proxy: Proxy) -> None:
-    """From now on no request is answered; the network has been so slow before that some are under way."""
-    proxy.freeze(also_new=True)
-    proxy.delay(0)
+def hang(world: World, proxy: Proxy) -> None:
+    """From now on no request is answered, and a pass has made one."""
+    proxy.hold_requests()
+    # That brings about a pass. Nothing else makes requests now, but for an election.
+    world.let_start()
+    world.wait("a request to be under way", lambda: proxy.held)
 
 
 @pytest.mark.parametrize("elected", [False, True], ids=["alone", "as the leader"])
 def test_stopped_while_no_request_is_answered(
     world: World, proxy: Proxy, operator: OperatorProcess, *, elected: bool
 ) -> None:
-    proxy.delay(0.2)
     with half_way(world, operator):
-        hang(proxy)
+        hang(world, proxy)
         assert end(operator, signal.SIGTERM) == 0
         # A leader that cannot renew its Lease has to end sooner.
         given_up = "leadership lost" if elected else "passes in flight did not finish in time"
@@ -153,9 +160,8 @@ def test_stopped_while_no_request_is_answered(
 
 
 def test_stopped_twice_while_no_request_is_answered(world: World, proxy: Proxy, operator: OperatorProcess) -> None:
-    proxy.delay(0.2)
     with half_way(world, operator):
-        hang(proxy)
+        hang(world, proxy)
         process = operator.process
         process.terminate()
         world.wait("it to be told", lambda: '"stopping"' in operator.log.read_text(encoding="utf-8"))
@@ -164,13 +170,20 @@ def test_stopped_twice_while_no_request_is_answered(world: World, proxy: Proxy, 
         proxy.thaw()
 
 
-def test_stopped_with_a_full_queue(world: World, operator: OperatorProcess) -> None:
+def is_ours(config_map: Object) -> bool:
+    return str(config_map["metadata"]["name"]).startswith("one-of-many")
+
+
+def test_stopped_with_a_full_queue(world: World, proxy: Proxy, operator: OperatorProcess) -> None:
+    # So slow that the work lasts for half a minute, and a pass a few seconds.
+    proxy.delay(0.5)
     names = [f"one-of-many-{number}" for number in range(25)]
     world.apply(*(flame_cluster(name, replicas=2) for name in names))
-    world.wait("work to be under way", lambda: world.all("configmap"))
+    world.wait("work to be under way", lambda: [each for each in world.all("configmap") if is_ours(each)])
     assert end(operator, signal.SIGTERM) == 0
     unfinished = [name for name in names if not world.status(name).get("generations", {}).get("reconciled")]
 
+    proxy.delay(0)
     operator.start()
 
     for name in names:
