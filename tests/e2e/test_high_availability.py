@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
+import re
 import signal
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
+from tests.e2e.test_refusals import limit_pods, quota_is_enforced
 from tests.e2e.world import MISHAPS, flame_cluster
 from tools.installation import OperatorProcess, allow_in
 
@@ -20,12 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.e2e.world import Request, World
+    from tests.e2e.world import Object, Recording, Request, World
 
 LEASE = "flamectl-operator"
-#: Shorter than the defaults, and in the same proportions: what is shown here does not depend on their length.
-TIMING = {"leaseDurationSeconds": 3, "renewDeadlineSeconds": 2, "retryPeriodSeconds": 0.4}
-ROUNDS = 20
+#: Shorter than the defaults, and in the same proportions: what is shown here does not depend on their length. A loaded machine
+#: may cost a leader its lead at any time all the same, and nothing here may depend on that either.
+TIMING = {"leaseDurationSeconds": 6, "renewDeadlineSeconds": 4, "retryPeriodSeconds": 0.8}
+ROUNDS = 12
+
+_OF_THE_LEAD = re.compile(r'"event": "(leading|leadership lost|leadership given back|another process leads)"')
 
 
 @dataclass
@@ -39,11 +44,20 @@ class Replica:
     @property
     def leads(self) -> bool:
         lease = self.world.get("lease", LEASE)
-        return lease is not None and self._identity_of(lease) in self.operator.log.read_text(encoding="utf-8")
+        return lease is not None and self.holds(lease)
 
-    def _identity_of(self, lease: dict[str, Any]) -> str:
-        """What the log of the process that holds the Lease has; nothing has it when nobody does."""
-        return f'"identity": "{lease["spec"]["holderIdentity"] or "nobody"}"'
+    def holds(self, lease: Object) -> bool:
+        """Whether a Lease is its: its log has the name then; nothing has it when it is nobody's."""
+        identity = f'"identity": "{lease["spec"]["holderIdentity"] or "nobody"}"'
+        return identity in self.operator.log.read_text(encoding="utf-8")
+
+    @property
+    def works(self) -> bool:
+        """Whether it takes itself for the leader, by its log."""
+        said = [
+            line for line in self.operator.log.read_text(encoding="utf-8").splitlines() if _OF_THE_LEAD.search(line)
+        ]
+        return bool(said) and '"event": "leading"' in said[-1]
 
     @property
     def changes(self) -> list[Request]:
@@ -75,20 +89,29 @@ def replicas(world: World, tmp_path: Path) -> Iterator[tuple[Replica, Replica]]:
         assert not [log for log in logs if mishap in log]
 
 
-def _by_role(replicas: tuple[Replica, Replica]) -> tuple[Replica, Replica]:
+def _by_role(world: World, replicas: tuple[Replica, Replica]) -> tuple[Replica, Replica]:
     """The leader and the other."""
     first, second = replicas
-    return (first, second) if first.leads else (second, first)
+
+    def found() -> tuple[Replica, Replica] | None:
+        return (first, second) if first.leads else (second, first) if second.leads else None
+
+    roles: tuple[Replica, Replica] = world.wait("one of them to lead", found)
+    return roles
 
 
 def test_when_the_leader_is_killed_while_it_makes_200_executors_the_other_ends_with_exactly_200(
     world: World, replicas: tuple[Replica, Replica]
 ) -> None:
-    leader, other = _by_role(replicas)
+    # However late the leader is killed, it cannot have finished.
+    limit_pods(world, 120)
+    world.wait("the quota to be enforced", partial(quota_is_enforced, world))
+    leader, other = _by_role(world, replicas)
     world.apply(flame_cluster(replicas=200))
-    world.wait("some executors", lambda: len(world.all("pod")) > 20, timeout=120)
+    world.wait("some executors", lambda: len(world.all("pod")) > 20)
     leader.operator.kill()
-    assert len(world.all("pod")) < 201
+    assert len(world.all("pod")) <= 120
+    world.kubectl("delete", "resourcequota", "tight")
 
     world.wait("the other to lead", lambda: other.leads)
     world.wait_running(executors=200, timeout=240)
@@ -103,28 +126,35 @@ def test_a_leader_that_was_frozen_changes_nothing_once_another_has_begun(
     world: World, replicas: tuple[Replica, Replica]
 ) -> None:
     chance = random.Random(1)
-    world.apply(flame_cluster(replicas=3))
-    world.wait_running(executors=3)
-    frozen: list[tuple[Replica, Replica, datetime]] = []
-    for _ in range(ROUNDS):
-        leader, other = _by_role(replicas)
-        _scale(world, chance)
-        if chance.random() < 0.7:  # in the midst of its work, else before it has begun
-            world.wait("the work to begin", partial(_observed, world))
-        leader.operator.process.send_signal(signal.SIGSTOP)
-        now = datetime.now(UTC)
-        frozen.append((leader, other, now))
-        wanted = _scale(world, chance)
-        world.wait("the other's first change", partial(_changed_since, other, now), timeout=120)
-        losses = _losses(leader)
-        leader.operator.process.send_signal(signal.SIGCONT)
-        world.wait_running(executors=wanted, timeout=120)
-        world.wait("the old one to notice", partial(_lost_again, leader, losses))
+    with world.record("lease") as leases:
+        world.apply(flame_cluster(replicas=3))
+        world.wait_running(executors=3)
+        for _ in range(ROUNDS):
+            leader, other = _by_role(world, replicas)
+            _scale(world, chance)
+            if chance.random() < 0.7:  # in the midst of its work, else before it has begun
+                world.wait("the work to begin", partial(_observed, world))
+            leader.operator.process.send_signal(signal.SIGSTOP)
+            now = datetime.now(UTC)
+            wanted = _scale(world, chance)
+            world.wait("the other's first change", partial(_changed_since, other, now), timeout=120)
+            leader.operator.process.send_signal(signal.SIGCONT)
+            world.wait_running(executors=wanted, timeout=120)
+            world.wait("the old one to notice", partial(_does_not_work_unless_it_leads, leader))
+        terms = _terms(leases, replicas)
 
-    ends = [at for _, _, at in frozen[1:]] + [datetime.now(UTC)]
-    for (old, new, begin), end in zip(frozen, ends, strict=True):
-        first = min(write.at for write in new.changes if write.at > begin)
-        assert [write for write in old.changes if first <= write.at < end] == []
+    assert len(terms) > ROUNDS
+    late: list[Request] = []
+    for (begin, leader), end in zip(
+        terms, [*(begin for begin, _ in terms[1:]), datetime.max.replace(tzinfo=UTC)], strict=True
+    ):
+        (other,) = [each for each in replicas if each is not leader]
+        changes = [write for write in leader.changes if begin <= write.at < end]
+        if changes:
+            late += [write for write in other.changes if changes[0].at <= write.at < end]
+    # One that is stopped between its look at the clock and the sending of a request sends it when it goes on. That hardly ever
+    # happens, and cannot be prevented; who does not look at the clock does so again and again.
+    assert len(late) <= 1, late
 
 
 def _scale(world: World, chance: random.Random) -> int:
@@ -145,10 +175,18 @@ def _changed_since(replica: Replica, moment: datetime) -> bool:
     return any(write.at > moment for write in replica.changes)
 
 
-def _losses(replica: Replica) -> int:
-    """How often it has said that it lost the lead."""
-    return replica.operator.log.read_text(encoding="utf-8").count("leadership lost")
+def _does_not_work_unless_it_leads(replica: Replica) -> bool:
+    return replica.leads or not replica.works
 
 
-def _lost_again(replica: Replica, before: int) -> bool:
-    return _losses(replica) > before
+def _terms(leases: Recording, replicas: tuple[Replica, Replica]) -> list[tuple[datetime, Replica]]:
+    """Since when who led, one after the other."""
+    found: list[tuple[datetime, Replica]] = []
+    for change in leases.changes():
+        lease = change.object
+        if lease["metadata"]["name"] != LEASE or not lease["spec"]["holderIdentity"]:
+            continue
+        (leader,) = [each for each in replicas if each.holds(lease)]
+        if not found or found[-1][1] is not leader:
+            found.append((datetime.fromisoformat(lease["spec"]["acquireTime"]), leader))
+    return found
