@@ -38,6 +38,9 @@ def put_in_force(plane: Plane) -> None:
         lambda: "is protected" in refusal(world, "scale", "flc/my-flame", "--replicas=0"), "scaling to be refused"
     )
     wait_until(lambda: "Warning" in refusal(world, "label", "flc/my-flame", "a=b"), "warnings")
+    wait_until(
+        lambda: "must be" in refusal(world, "annotate", "--overwrite", "flc/my-flame", f"{PROTECTION}=x"), "values"
+    )
     plane.kubectl("delete", "namespace", world.namespace, "--wait=false")
 
 

@@ -33,7 +33,7 @@ Object = dict[str, Any]
 API_SERVER = ("10.0.0.1", 443)
 
 #: Seconds that a probe may have to wait for a process that is about to start.
-_PATIENCE = 60.0
+_PATIENCE = 120.0
 
 
 class PodProcess:

@@ -126,7 +126,7 @@ def test_deleting_the_namespace_takes_a_protected_cluster_along(doomed: World) -
     world.plane.create_namespace(world.namespace)
     world.apply(protected())
     assert NOT_DELETED in refusal(world, "delete", "flc/my-flame")
-    world.plane.kubectl("delete", "namespace", world.namespace, "--timeout=90s")
+    world.plane.kubectl("delete", "namespace", world.namespace, "--timeout=240s")
     assert world.get("flamecluster", "my-flame") is None
 
 

@@ -18,7 +18,7 @@ from tools.chart import CHART
 from tools.controlplane import ControlPlane
 from tools.controlplane.errors import ToolchainError
 from tools.helm import ensure_helm
-from tools.installation import CRD_NAME, NAMESPACE, ROOT
+from tools.installation import CRD_NAME, NAMESPACE, ROOT, wait_for_crd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 # The first time Helm is built.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)
 
 RELEASE = "flamectl-operator"
 #: Labels and annotations that Helm asks for, and that config/ does without.
@@ -230,7 +230,7 @@ def test_a_release_for_a_namespace_is_installed_changed_and_uninstalled(
     plane = world.plane
     plane.kubectl("label", "namespace", world.namespace, "pod-security.kubernetes.io/enforce=restricted")
     values = ["--set-json", f'watchNamespaces=["{world.namespace}"]', "--set", "crds.install=false"]
-    release = [RELEASE, str(CHART), "--namespace", world.namespace, "--wait", "--timeout", "60s", *values]
+    release = [RELEASE, str(CHART), "--namespace", world.namespace, "--wait", "--timeout", "300s", *values]
     notes = run(helm, "install", *release, home=tmp_path, plane=plane)
     assert f"serves the namespaces {world.namespace}." in notes
     with PodProcess(plane, pods_of(plane, world.namespace)[0], image, tmp_path) as process:
@@ -256,9 +256,10 @@ def test_an_installation_changes_over_to_helm_and_goes_without_its_flame_cluster
     with ControlPlane(nodes=2) as plane:
         plane.kubectl("apply", "--server-side", "-k", str(ROOT / "config" / "default"))
         before = {pod["metadata"]["uid"] for pod in pods_of(plane, NAMESPACE)}
+        wait_for_crd(plane)
         World(plane, "default").apply(flame_cluster())
 
-        adopt = ["--take-ownership", "--wait", "--timeout", "60s", "--set", "admission.enabled=true"]
+        adopt = ["--take-ownership", "--wait", "--timeout", "300s", "--set", "admission.enabled=true"]
         run(helm, "install", *release, str(CHART), *adopt, home=tmp_path, plane=plane)
         assert {pod["metadata"]["uid"] for pod in pods_of(plane, NAMESPACE)} == before, "no Pod was replaced"
 
@@ -268,5 +269,5 @@ def test_an_installation_changes_over_to_helm_and_goes_without_its_flame_cluster
         left = json.loads(plane.kubectl("get", kinds, "-o", "json").stdout)["items"]
         assert [each["metadata"]["name"] for each in left if "flame" in each["metadata"]["name"]] == [CRD_NAME]
 
-        run(helm, "install", *release, str(CHART), "--wait", "--timeout", "60s", home=tmp_path, plane=plane)
+        run(helm, "install", *release, str(CHART), "--wait", "--timeout", "300s", home=tmp_path, plane=plane)
         assert len(pods_of(plane, NAMESPACE)) == 2

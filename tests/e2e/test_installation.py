@@ -14,7 +14,7 @@ from tests.e2e.kubelet import PodProcess
 from tests.e2e.world import MISHAPS, World, flame_cluster
 from tools.controlplane import ControlPlane
 from tools.controlplane.waiting import wait_until
-from tools.installation import NAMESPACE, ROOT, SERVICE_ACCOUNT
+from tools.installation import NAMESPACE, ROOT, SERVICE_ACCOUNT, wait_for_crd
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 
+# Whoever comes first builds the image.
+pytestmark = pytest.mark.timeout(1200)
+
 DEPLOYMENT = "deployment/flamectl-operator"
 PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 #: A user who is no administrator.
@@ -32,7 +35,7 @@ ALICE = "--as=alice"
 
 def pods_of(plane: Plane, namespace: str) -> list[Object]:
     """The Pods of the operator that the API server has taken and the scheduler has placed."""
-    plane.kubectl("rollout", "status", DEPLOYMENT, f"--namespace={namespace}", "--timeout=60s")
+    plane.kubectl("rollout", "status", DEPLOYMENT, f"--namespace={namespace}", "--timeout=240s")
     found = plane._get(f"/api/v1/namespaces/{namespace}/pods")
     assert found is not None
     pods: list[Object] = found["items"]
@@ -70,8 +73,7 @@ def leader(plane: Plane, namespace: str, processes: list[PodProcess]) -> PodProc
         # The identity begins with the name of the Pod.
         return next((each for each in processes if holder.startswith(each.name)), None)
 
-    wait_until(leading, "a leader", timeout=60)
-    found = leading()
+    found = wait_until(leading, "a leader")
     assert found is not None
     return found
 
@@ -92,29 +94,29 @@ def test_the_command_of_the_readme_installs_two_replicas_that_work(image: Image,
         assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
 
         budget = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/flamectl-operator"
-        wait_until(lambda: (plane._get(budget) or {})["status"]["disruptionsAllowed"] == 1, "a drain to be allowed")
+        allowed = {"disruptionsAllowed": 1}
+        wait_until(
+            lambda: allowed.items() <= (plane._get(budget) or {"status": {}})["status"].items(), "a drain to be allowed"
+        )
 
         processes = [running.enter_context(PodProcess(plane, pod, image, tmp_path)) for pod in pods]
         for process in processes:
             assert_well(process)
         first = leader(plane, NAMESPACE, processes)
+        wait_for_crd(plane)
         plane.create_namespace("team-a")
         world = World(plane, "team-a")
         world.apply(flame_cluster(replicas=2))
         world.wait_running(executors=2)
         assert plane._get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/flamectl-operator-config") is not None
 
-        slices = plane._get(f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices")
-        assert slices is not None
-        (metrics,) = slices["items"]
-        found = {address for endpoint in metrics["endpoints"] for address in endpoint["addresses"]}
-        assert found == {process.address for process in processes}
-        assert [(port["name"], port["port"]) for port in metrics["ports"]] == [("metrics", 8080)]
+        addresses = {process.address for process in processes}
+        wait_until(lambda: endpoints(plane) == {(address, "metrics", 8080) for address in addresses}, "the endpoints")
 
         # The other one takes over.
         assert_ends_well(first)
         (other,) = [each for each in processes if each is not first]
-        assert leader(plane, NAMESPACE, processes) is other
+        wait_until(lambda: leader(plane, NAMESPACE, processes) is other, "the other one to lead")
         world.kubectl("scale", "flc/my-flame", "--replicas=3")
         world.wait_running(executors=3)
 
@@ -127,6 +129,19 @@ def test_the_command_of_the_readme_installs_two_replicas_that_work(image: Image,
         assert_ends_well(other)
         plane.kubectl("delete", "-k", str(ROOT / "config" / "default"))
         assert "flame" not in plane.kubectl("get", "crd,clusterroles,clusterrolebindings,namespaces").stdout
+
+
+def endpoints(plane: Plane) -> set[tuple[str, str, int]]:
+    """Addresses and ports that the Services of the operator lead to."""
+    slices = plane._get(f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices")
+    assert slices is not None
+    return {
+        (address, port["name"], port["port"])
+        for each in slices["items"]
+        for endpoint in each["endpoints"] or ()
+        for address in endpoint["addresses"]
+        for port in each["ports"]
+    }
 
 
 def revisions(plane: Plane) -> set[str]:

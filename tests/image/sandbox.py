@@ -204,7 +204,7 @@ class Running:
         """
         made = self._socket("connect")
         try:
-            made.settimeout(10)
+            made.settimeout(60)
             made.connect((address, port))
         except OSError:
             made.close()

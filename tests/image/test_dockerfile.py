@@ -27,6 +27,9 @@ STAGES = dockerfile.read(TEXT, replay.BASE_PATH)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 INSTALLED = "opt/flamectl-operator"
 
+# Whoever comes first builds the image.
+pytestmark = pytest.mark.timeout(1200)
+
 #: A line of a lock file that names a version, with its marker if it has one.
 _LOCKED = re.compile(r"^([\w.-]+)==(\S+)(?: ; (.*))? \\$", re.MULTILINE)
 
