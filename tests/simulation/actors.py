@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.kube import errors
@@ -282,6 +283,19 @@ class Actors:
     def crash_session_manager(self, name: str, pick: int) -> None:
         if (run := self._run(name, "session-manager", pick)) is not None:
             self._world.machines.crash(run)
+
+    def unheard_start(self, restart: float, heard: float) -> None:
+        """The next executor starts on a node that falls silent just then; its session manager restarts before that is heard."""
+        machines, later = self._world.machines, self._world.later
+
+        def spring(run: Run) -> None:
+            managers = [each for each in machines.runs.values() if each.session_manager and each.owner == run.owner]
+            machines.silence(run.node)
+            for manager in managers:
+                later(restart, partial(machines.crash, manager))
+            later(heard, partial(machines.revive, run.node))
+
+        machines.at_next_start = spring
 
     def evict(self, name: str, pick: int) -> None:
         main = "session-manager" if pick % 4 == 0 else "executor-manager"

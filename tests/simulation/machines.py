@@ -123,6 +123,8 @@ class Machines:
         self._unscheduled: dict[str, Key] = {}
         self._recheck = False
         self.registry_down = False
+        #: Called with the next executor whose main container starts, once.
+        self.at_next_start: Callable[[Run], None] | None = None
         server.listeners.append(self._observe)
 
     # -- what happens to Pods
@@ -252,6 +254,9 @@ class Machines:
                 return
             run.bound_to = f"{manager.uid}.{manager.restarts}"
         run.alive, run.started_at = True, self._server.now()
+        if self.at_next_start is not None and not run.session_manager:
+            spring, self.at_next_start = self.at_next_start, None
+            spring(run)
         if run.session_manager:
             self._judge.session_manager_starts(run, list(self.runs.values()))
             self._on_node(run.node, 0.05, 0.3, lambda: self._report_running(run, serving=False))

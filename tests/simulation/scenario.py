@@ -91,6 +91,8 @@ class Scenario:
             if mood != "edits":
                 getattr(draw, mood)()
         elected = child_random(seed, "election").random() < 0.5
+        if "nodes" in moods:
+            draw.unheard_starts(child_random(seed, "unheard starts"))
         if elected:
             draw.standstills(child_random(seed, "standstills"), (8.0, 16.0, 20.0, 40.0))
         else:
@@ -235,6 +237,12 @@ class _Draw:
             kind = random.choice(("revive", "revive", "revive", "remove_node", ""))
             if kind:
                 self._add(at + random.choice((5.0, 45.0, 90.0, 150.0, 220.0, 420.0)), kind, pick)
+
+    def unheard_starts(self, random: Random) -> None:
+        """Executors that a silent node has started: they seem to wait still when their session manager is another already."""
+        for _ in range(random.choice((0, 0, 1))):
+            at = 1.0 + random.random() * self._length * 0.7
+            self._add(at, "unheard_start", random.choice((2.0, 8.0)), random.choice((12.0, 30.0, 60.0)))
 
     # -- faults
 

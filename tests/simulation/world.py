@@ -289,7 +289,7 @@ class World:
         self.tell("world", "calm")
         self.faults.calm()
         self.server.admission.calm()
-        self.machines.registry_down = False
+        self.machines.registry_down, self.machines.at_next_start = False, None
         nodes = self.machines.nodes
         for node in nodes:
             node.room = 50
