@@ -60,6 +60,9 @@ def _of(world: World, cluster: Obj) -> Iterator[str]:
         if not any(_unheard(world, pod) for pod in _owned_pods(world, cluster)):
             yield "is not gone yet"
         return
+    if not status:
+        yield "has no status"
+        return
     if status.get("observedGeneration") != cluster["metadata"]["generation"]:
         yield f"status speaks of generation {status.get('observedGeneration')}"
     if want.spec is None:

@@ -51,9 +51,12 @@ class Grip:
         return cls(lease, sent + duration * EXTEND_AFTER, sent + duration * DELETE_UNTIL, informed)
 
     @classmethod
-    def given_back(cls, lease: LeaseView, *, informed: bool) -> Grip:
-        """The lock is given back; the Lease is remembered, for as it is it can be had again without looking."""
-        return cls(lease, float("-inf"), float("-inf"), informed)
+    def given_back(cls, lease: LeaseView) -> Grip:
+        """The lock is given back; the Lease is remembered, for as it is it can be had again without looking at it.
+
+        But not without looking at the rest: what needs no lock others go on doing, such as to call a suspension finished.
+        """
+        return cls(lease, float("-inf"), float("-inf"), informed=False)
 
     @property
     def held(self) -> bool:

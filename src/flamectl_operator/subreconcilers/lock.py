@@ -58,7 +58,7 @@ async def acquire(context: Context) -> Outcome | None:
         return None
     if context.lock_hold is None:
         context.lock_hold = await _acquire(context)
-    return context.lock_hold
+    return context.lock_hold or _overtaken(context)
 
 
 async def give_back(context: Context) -> Outcome:
@@ -80,7 +80,7 @@ async def give_back(context: Context) -> Outcome:
         return DONE
     lease = await _write(context, grip.lease, desired.given_back(grip.lease, context.clock.now()))
     if lease is not None:
-        memory.grip = Grip.given_back(lease, informed=grip.informed)
+        memory.grip = Grip.given_back(lease)
     return DONE
 
 
@@ -186,6 +186,14 @@ async def _read_pods(context: Context) -> None:
             store.observe_deletion(pod, None)
         if found is not None:
             store.observe(found)
+
+
+def _overtaken(context: Context) -> Outcome | None:
+    """Whether the FlameCluster has changed since the pass began: nothing is deleted by an order that may have been taken back."""
+    newest = context.stores.flame_clusters.get(context.owner.namespace, context.owner.name)
+    if newest is None or newest.metadata.resource_version == context.cluster.metadata.resource_version:
+        return None
+    return wait("Changed", "", 0)
 
 
 def _changed() -> Outcome:

@@ -184,9 +184,10 @@ def test_the_holder_stops_well_before_the_others_may_begin() -> None:
 
 
 def test_what_was_given_back_is_of_no_use_and_remembered() -> None:
-    grip = Grip.given_back(_lease(""), informed=True)
+    grip = Grip.given_back(_lease(""))
     assert grip.until < THEN
     assert not grip.held
+    assert not grip.informed
     assert grip.lease.metadata.resource_version == "7"
 
 
@@ -303,7 +304,7 @@ class Contention(RuleBasedStateMachine):
         if self.lease.metadata.resource_version == grip.lease.metadata.resource_version:
             plain = msgspec.json.decode(msgspec.json.encode(self.lease))
             back = self.store(merged(plain, {"spec": desired.given_back(grip.lease, NOW)["spec"]}))
-            operator.grip = Grip.given_back(back, informed=True)
+            operator.grip = Grip.given_back(back)
 
     def somebody_deletes_the_lease(self, name: str) -> None:
         """Who knows of a holder gives him his time; so nothing is lost as long as the other one has seen the Lease."""

@@ -360,6 +360,47 @@ async def test_who_gets_the_lock_after_another_does_not_go_by_an_old_spec() -> N
     assert _lease_writes(world)[-2:] == [("patch", "leases", LOCK_NAME)] * 2
 
 
+async def test_who_takes_the_lock_again_does_not_go_by_what_was_when_it_gave_it_back() -> None:
+    """Another has called the suspension finished since, and made a session manager, for which it needs no lock."""
+    world = await converged(replicas(0))
+    world.edit({"suspend": True})
+    await world.run_pass()
+    assert world.holder == ""
+    world.edit({"suspend": False})
+    await world.run_pass()
+    rival = world.rival("them")
+    world.settle()
+    rival.sync()
+    await rival.run_pass()
+    made, deleted = world.session_manager, world.deleted
+    assert made is not None
+
+    world.sync(PODS)
+    await world.run_pass(stale=True)
+
+    assert world.deleted == deleted
+    assert world.session_manager == made
+
+
+async def test_an_order_that_is_taken_back_during_the_pass_is_not_carried_out() -> None:
+    world = await converged(rolling(6, 1, 0))
+    world.edit(NEW_EXECUTORS)
+    await world.run_pass()
+    assert world.holder == "us"
+    [going] = world.leaving_ids
+    world.clock.elapsed += 40  # the lock is due to be extended
+    world.edit({"executorManager": {"replicas": 2}})
+
+    def take_it_back() -> None:
+        world.edit({"executorManager": {"replicas": 6}})
+        world.sync(FLAME_CLUSTERS)
+
+    world.api.interference["patch", "leases"] = take_it_back
+    await world.run_pass()
+
+    assert world.leaving_ids == [going]
+
+
 @pytest.mark.parametrize("seen", [(), ("us",), ("them",)], ids=["neither is late", "we are late", "they are late"])
 async def test_two_operators_roll_out_together_within_the_budget(seen: tuple[str, ...]) -> None:
     world = await converged(rolling(6, 1, 0))
