@@ -162,10 +162,11 @@ async def _inform(context: Context, grip: Grip) -> Outcome | None:
     if cluster is None or cluster.uid != owner.uid:
         return _changed()
     stores.flame_clusters.observe(cluster)
+    known = stores.pods.by_index(owner.key)
     await _read_pods(context)
     context.memory.lock.grip = replace(grip, informed=True)
-    known = context.cluster.metadata.resource_version
-    return None if cluster.metadata.resource_version == known else wait("Changed", "", 0)
+    # The steps before went by what was known then, and for what is news no event will come.
+    return None if stores.pods.by_index(owner.key) is known else wait("Changed", "", 0)
 
 
 async def _read_pods(context: Context) -> None:
