@@ -54,9 +54,10 @@ def admission(installed: Plane) -> Plane:
 def world(installed: Plane) -> Iterator[World]:
     """A namespace of the test's own."""
     namespace = f"e2e-{uuid.uuid4().hex[:10]}"
+    audited_from = installed.audit_log.stat().st_size
     installed.create_namespace(namespace)
     installed.wait_for_service_account(namespace)
-    yield World(installed, namespace)
+    yield World(installed, namespace, audited_from)
     installed.kubectl("delete", "namespace", namespace, "--wait=false")
 
 

@@ -112,10 +112,12 @@ class World:
     Args:
         plane: The control plane.
         namespace: The namespace.
+        audited_from: Offset in the audit log from before the first request about the namespace: many tests share the log.
     """
 
     plane: Plane
     namespace: str
+    audited_from: int = 0
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Runs kubectl in the namespace.
@@ -166,14 +168,20 @@ class World:
             if "deletionTimestamp" not in pod["metadata"] and pod["status"].get("phase") not in {"Failed", "Succeeded"}
         ]
 
-    def wait(self, what: str, condition: Callable[[], Any], timeout: float = PATIENCE) -> Any:
+    def wait(self, what: str, condition: Callable[[], Any], timeout: float = PATIENCE, *, interval: float = 0.1) -> Any:
         """Waits for a condition; on failure the message has the status, Pods and events of the namespace.
+
+        Args:
+            what: What is waited for.
+            condition: Asked again and again, until it gives something true.
+            timeout: Seconds.
+            interval: Seconds between two questions.
 
         Returns:
             What the condition returned.
         """
         try:
-            return wait_until(condition, what, timeout=timeout, interval=0.1)
+            return wait_until(condition, what, timeout=timeout, interval=interval)
         except Exception as error:
             raise AssertionError(f"{error}\n{self.describe()}") from error
 
@@ -255,7 +263,7 @@ class World:
                 seen, since = now, time.monotonic()
             return time.monotonic() - since >= seconds
 
-        self.wait(f"nothing to be written for {seconds:.0f} s", unchanged, PATIENCE + seconds)
+        self.wait(f"nothing to be written for {seconds:.0f} s", unchanged, PATIENCE + seconds, interval=0.5)
         return seen
 
     def events(self, reason: str) -> list[Object]:
@@ -288,9 +296,10 @@ class World:
         end = self.plane.audit_log.stat().st_size
         self.get("configmap", mark)
         wait_until(partial(self._marked, mark.encode(), end), "the audit log to be written")
-        with self.plane.audit_log.open(encoding="utf-8") as log:
+        with self.plane.audit_log.open("rb") as log:
+            log.seek(self.audited_from)
             for line in log:
-                if line.endswith("\n") and all(word in line for word in words):
+                if line.endswith(b"\n") and all(word.encode() in line for word in words):
                     yield json.loads(line)
 
     def _marked(self, mark: bytes, offset: int) -> bool:
