@@ -1,4 +1,4 @@
-"""`python -m benchmarks [scaling] [footprint]`: measures, and prints a table of each. What it shows is in docs/benchmarks.md."""
+"""`python -m benchmarks [scaling] [footprint]`: measures, and prints a table of each."""
 
 from __future__ import annotations
 
