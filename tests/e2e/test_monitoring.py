@@ -6,15 +6,13 @@ import json
 import socket
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from prometheus_client.parser import text_string_to_metric_families
 
+from tests.e2e.scraping import get, scrape, value
 from tests.e2e.world import MISHAPS, World, flame_cluster
 from tests.unit.monitoring.everything import everything
 from tools.controlplane.waiting import PATIENCE, wait_until
@@ -45,31 +43,11 @@ def observed(world: World, tmp_path: Path) -> Iterator[OperatorProcess]:
         assert mishap not in text
 
 
-def _get(address: str, path: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(f"http://{address}{path}", timeout=PATIENCE) as response:
-            return response.status, response.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
-
-
-def _scrape(operator: OperatorProcess) -> list[Sample]:
-    status, text = _get(operator.address("metrics"), "/metrics")
-    assert status == 200
-    return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
-
-
-def _value(samples: list[Sample], name: str, /, **labels: str) -> float:
-    """The sum of all series of a name that have these labels."""
-    return sum(sample.value for sample in samples if sample.name == name and labels.items() <= sample.labels.items())
-
-
 def test_an_operator_that_works_is_alive_and_ready(observed: OperatorProcess) -> None:
     health = observed.address("health")
-    assert _get(health, "/healthz") == (200, "ok")
-    assert _get(health, "/readyz") == (200, "ok")
-    assert _get(health, "/healthz?verbose")[1].splitlines() == [
+    assert get(health, "/healthz") == (200, "ok")
+    assert get(health, "/readyz") == (200, "ok")
+    assert get(health, "/healthz?verbose")[1].splitlines() == [
         "[+]ping ok",
         "[+]event-loop ok",
         "[+]workers ok",
@@ -77,8 +55,8 @@ def test_an_operator_that_works_is_alive_and_ready(observed: OperatorProcess) ->
         "[+]leader-election ok",
         "healthz check passed",
     ]
-    assert _get(health, "/readyz/caches") == (200, "ok")
-    assert _get(health, "/metrics")[0] == 404
+    assert get(health, "/readyz/caches") == (200, "ok")
+    assert get(health, "/metrics")[0] == 404
 
 
 def test_what_happens_is_in_the_metrics_and_what_is_gone_is_not(world: World, observed: OperatorProcess) -> None:
@@ -86,33 +64,33 @@ def test_what_happens_is_in_the_metrics_and_what_is_gone_is_not(world: World, ob
     world.wait_running(executors=3)
 
     def all_seen() -> list[Sample] | None:
-        samples = _scrape(observed)
-        running = _value(samples, "flamectl_clusters", state="Running")
-        ready = _value(samples, "flamectl_cluster_condition", condition="Ready", **CLUSTER)
-        seen = (running, ready, _value(samples, "flamectl_executors_ready", **CLUSTER)) == (1, 1, 3)
+        samples = scrape(observed)
+        running = value(samples, "flamectl_clusters", state="Running")
+        ready = value(samples, "flamectl_cluster_condition", condition="Ready", **CLUSTER)
+        seen = (running, ready, value(samples, "flamectl_executors_ready", **CLUSTER)) == (1, 1, 3)
         return samples if seen else None
 
     samples: list[Sample] = world.wait("the status to come back on the watch", all_seen)
-    assert _value(samples, "flamectl_clusters") == 1
-    assert _value(samples, "flamectl_executors_desired", namespace=world.namespace, **CLUSTER) == 3
-    assert _value(samples, "flamectl_cluster_ready_seconds_count") == 1
+    assert value(samples, "flamectl_clusters") == 1
+    assert value(samples, "flamectl_executors_desired", namespace=world.namespace, **CLUSTER) == 3
+    assert value(samples, "flamectl_cluster_ready_seconds_count") == 1
     # A ConfigMap, two Services, four Pods, and as many events at least.
-    assert _value(samples, "rest_client_requests_total", method="POST", code="201") >= 7
-    assert _value(samples, "rest_client_requests_total", method="GET", code="200") >= 8
-    assert _value(samples, "rest_client_request_duration_seconds_count", verb="PUT") >= 1
-    assert _value(samples, "controller_runtime_reconcile_total", result="success") >= 1
-    assert _value(samples, "controller_runtime_reconcile_errors_total") == 0
-    assert _value(samples, "controller_runtime_max_concurrent_reconciles") == 8
-    assert _value(samples, "workqueue_adds_total") >= _value(samples, "workqueue_queue_duration_seconds_count") >= 1
-    assert _value(samples, "flamectl_subreconciler_outcomes_total", subreconciler="ScaleExecutors") >= 1
-    assert 0 < _value(samples, "process_resident_memory_bytes") < 2**30
+    assert value(samples, "rest_client_requests_total", method="POST", code="201") >= 7
+    assert value(samples, "rest_client_requests_total", method="GET", code="200") >= 8
+    assert value(samples, "rest_client_request_duration_seconds_count", verb="PUT") >= 1
+    assert value(samples, "controller_runtime_reconcile_total", result="success") >= 1
+    assert value(samples, "controller_runtime_reconcile_errors_total") == 0
+    assert value(samples, "controller_runtime_max_concurrent_reconciles") == 8
+    assert value(samples, "workqueue_adds_total") >= value(samples, "workqueue_queue_duration_seconds_count") >= 1
+    assert value(samples, "flamectl_subreconciler_outcomes_total", subreconciler="ScaleExecutors") >= 1
+    assert 0 < value(samples, "process_resident_memory_bytes") < 2**30
     for resource in ("flameclusters", "pods", "services", "configmaps"):
-        assert 0 <= _value(samples, "flamectl_watch_last_contact_seconds", resource=resource) < 300
+        assert 0 <= value(samples, "flamectl_watch_last_contact_seconds", resource=resource) < 300
 
     world.kubectl("delete", "flamecluster/my-flame")
 
     def forgotten() -> bool:
-        return not any(sample.labels.get("cluster") == "my-flame" for sample in _scrape(observed))
+        return not any(sample.labels.get("cluster") == "my-flame" for sample in scrape(observed))
 
     world.wait("the series of the cluster to end", forgotten)
 
@@ -128,18 +106,18 @@ def test_a_scrape_has_exactly_the_metrics_and_labels_that_are_documented(
     complete = {each for each in known if each[0] != "leader_election_master_status"}
 
     def served() -> set[tuple[str, frozenset[str]]]:
-        return {(sample.name, frozenset(sample.labels)) for sample in _scrape(observed)}
+        return {(sample.name, frozenset(sample.labels)) for sample in scrape(observed)}
 
     world.wait("the status to come back on the watch", lambda: served() >= complete)
     assert served() == complete
 
 
 def _leads(operator: OperatorProcess) -> float:
-    return _value(_scrape(operator), "leader_election_master_status", name="flamectl-operator")
+    return value(scrape(operator), "leader_election_master_status", name="flamectl-operator")
 
 
 def _is_ready(operator: OperatorProcess) -> bool:
-    return _get(operator.address("health"), "/readyz") == (200, "ok")
+    return get(operator.address("health"), "/readyz") == (200, "ok")
 
 
 def test_of_two_replicas_one_leads_and_counts_and_both_are_ready(world: World, tmp_path: Path) -> None:
@@ -158,13 +136,13 @@ def test_of_two_replicas_one_leads_and_counts_and_both_are_ready(world: World, t
         assert (_leads(first), _leads(second)) == (1, 0)
         for each in (first, second):
             world.wait("it to be ready", partial(_is_ready, each))
-        world.wait("the leader to count", lambda: _value(_scrape(first), "flamectl_clusters") == 1)
-        assert not [sample for sample in _scrape(second) if sample.name == "flamectl_clusters"]
+        world.wait("the leader to count", lambda: value(scrape(first), "flamectl_clusters") == 1)
+        assert not [sample for sample in scrape(second) if sample.name == "flamectl_clusters"]
 
         assert first.stop() == 0
         world.wait("the other to lead", lambda: _leads(second) == 1)
-        world.wait("the other to count", lambda: _value(_scrape(second), "flamectl_clusters") == 1)
-        assert _get(second.address("health"), "/healthz") == (200, "ok")
+        world.wait("the other to count", lambda: value(scrape(second), "flamectl_clusters") == 1)
+        assert get(second.address("health"), "/healthz") == (200, "ok")
 
 
 def test_settings_that_are_refused_or_need_a_restart_are_seen(world: World, tmp_path: Path) -> None:
@@ -174,8 +152,8 @@ def test_settings_that_are_refused_or_need_a_restart_are_seen(world: World, tmp_
     log = tmp_path / "operator.log"
 
     def says(operator: OperatorProcess, success: float, restart: float) -> bool:
-        samples = _scrape(operator)
-        found = [_value(samples, f"flamectl_config_{name}") for name in ("reload_success", "restart_needed")]
+        samples = scrape(operator)
+        found = [value(samples, f"flamectl_config_{name}") for name in ("reload_success", "restart_needed")]
         return found == [success, restart]
 
     with OperatorProcess(allow_in(world.plane, world.namespace), log, arguments) as operator:
@@ -216,7 +194,7 @@ def test_an_operator_whose_api_server_does_not_answer_is_alive_and_not_ready(
         with log.open("wb") as output, subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=output) as process:
             connection, _ = silent.accept()
             health: str = wait_until(partial(address_served, log, "health"), "the ports", timeout=PATIENCE)
-            alive, ready = _get(health, "/healthz"), _get(health, "/readyz")
+            alive, ready = get(health, "/healthz"), get(health, "/readyz")
             process.terminate()
             code = process.wait(PATIENCE)
             connection.close()

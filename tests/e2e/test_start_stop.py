@@ -11,6 +11,7 @@ import pytest
 
 from tests.e2e.early import early, wait_for_word, warnings
 from tests.e2e.proxy import Proxy, in_files, kubeconfig_through
+from tests.e2e.scraping import scrape, value
 from tests.e2e.world import annotated, executor_id, flame_cluster, operator_with, uids
 from tools.controlplane.waiting import PATIENCE
 from tools.installation import SERVICE_ACCOUNT, allow_in
@@ -100,7 +101,7 @@ def elected() -> bool:
 @pytest.fixture
 def operator(world: World, proxy: Proxy, tmp_path: Path, *, elected: bool) -> Iterator[OperatorProcess]:
     kubeconfig = kubeconfig_through(allow_in(world.plane, world.namespace), proxy.port, tmp_path)
-    with operator_with(world, tmp_path, kubeconfig=kubeconfig, elected=elected) as process:
+    with operator_with(world, tmp_path, kubeconfig=kubeconfig, elected=elected, serving=True) as process:
         yield process
 
 
@@ -138,12 +139,27 @@ def test_stopped_in_the_middle_of_a_rollout(world: World, operator: OperatorProc
         assert end(operator, signal.SIGTERM) == 0
 
 
-def hang(world: World, proxy: Proxy) -> None:
-    """From now on no request is answered, and a pass has made one."""
+#: What an operator logs when a leader could not renew its Lease for too long, and when a pass took too long to end.
+LOST, UNFINISHED = "leadership lost", "passes in flight did not finish in time"
+
+
+def hang(world: World, proxy: Proxy, operator: OperatorProcess) -> None:
+    """From now on no request is answered, and a pass has made one.
+
+    A leader may have ended its term over it by then, for its Lease cannot be renewed either.
+    """
+
+    def hanging() -> bool:
+        # Who waits in a pass waits for an answer.
+        return value(scrape(operator), "controller_runtime_active_workers") > 0 or LOST in logged(operator)
+
     proxy.hold_requests()
-    # That brings about a pass. Nothing else makes requests now, but for an election.
-    world.let_start()
-    world.wait("a request to be under way", lambda: proxy.held)
+    world.let_start()  # that brings about a pass
+    world.wait("a request of a pass to be under way", hanging)
+
+
+def logged(operator: OperatorProcess) -> str:
+    return operator.log.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("elected", [False, True], ids=["alone", "as the leader"])
@@ -151,20 +167,19 @@ def test_stopped_while_no_request_is_answered(
     world: World, proxy: Proxy, operator: OperatorProcess, *, elected: bool
 ) -> None:
     with half_way(world, operator):
-        hang(world, proxy)
+        hang(world, proxy, operator)
         assert end(operator, signal.SIGTERM) == 0
         # A leader that cannot renew its Lease has to end sooner.
-        given_up = "leadership lost" if elected else "passes in flight did not finish in time"
-        assert given_up in operator.log.read_text(encoding="utf-8")
+        assert (LOST if elected else UNFINISHED) in logged(operator)
         proxy.thaw()  # what was under way arrives after all
 
 
 def test_stopped_twice_while_no_request_is_answered(world: World, proxy: Proxy, operator: OperatorProcess) -> None:
     with half_way(world, operator):
-        hang(world, proxy)
+        hang(world, proxy, operator)
         process = operator.process
         process.terminate()
-        world.wait("it to be told", lambda: '"stopping"' in operator.log.read_text(encoding="utf-8"))
+        world.wait("it to be told", lambda: '"stopping"' in logged(operator))
         assert process.poll() is None
         assert end(operator, signal.SIGTERM) == 128 + signal.SIGTERM
         proxy.thaw()

@@ -19,7 +19,7 @@ import yaml
 
 from tools.controlplane.ports import LOOPBACK
 from tools.controlplane.waiting import PATIENCE, wait_until
-from tools.installation import SERVICE_ACCOUNT, OperatorProcess, allow_in
+from tools.installation import SERVICE_ACCOUNT, WITH_FREE_PORTS, OperatorProcess, allow_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -563,6 +563,7 @@ def operator_with(
     kubeconfig: Path | None = None,
     wrapper: Sequence[str] = (),
     elected: bool = False,
+    serving: bool = False,
     **flame: Any,
 ) -> Iterator[OperatorProcess]:
     """An operator for the namespace with settings of its own, under the permissions that are shipped; it must stop cleanly.
@@ -573,12 +574,14 @@ def operator_with(
         kubeconfig: How it reaches the API server, if not directly.
         wrapper: A command that runs it.
         elected: Whether it works only while it leads.
+        serving: Whether it serves health and metrics.
         flame: The section `flame` of its settings.
     """
     settings = folder / "settings.yaml"
     election = {"leaderElect": elected, "resourceNamespace": world.namespace}
     settings.write_text(yaml.safe_dump({"flame": flame, "leaderElection": election}), encoding="utf-8")
     arguments = ["--namespace", world.namespace, "--log-level", "debug", "--config", str(settings)]
+    arguments += WITH_FREE_PORTS if serving else ()
     kubeconfig = kubeconfig or allow_in(world.plane, world.namespace)
     with supervised(OperatorProcess(kubeconfig, folder / "operator.log", arguments, wrapper)) as process:
         yield process
