@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from collections import deque
 from contextvars import Context, ContextVar, copy_context
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections import deque
+from typing import Any
 
 #: The wall clock of the API server when a world begins. Loop time begins at 0.
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -28,53 +26,8 @@ class LivelockError(Exception):
 MAX_TURNS = 60_000
 
 
-class _NoIo:
-    """Instead of waiting for sockets, moves the loop's clock."""
-
-    def __init__(self, loop: VirtualLoop) -> None:
-        self._loop = loop
-        self.turns = 0
-
-    def select(self, timeout: float | None = None) -> list[Any]:
-        self.turns += 1
-        if self.turns > MAX_TURNS:
-            raise LivelockError
-        if timeout is None:
-            raise DeadlockError
-        if timeout > 0:
-            self._loop.now += timeout
-        return []
-
-    def close(self) -> None:
-        pass
-
-
 #: The process that a piece of code belongs to; not set for the world around it.
 PROCESS: ContextVar[object] = ContextVar("PROCESS")
-
-
-class _Handle(asyncio.Handle):
-    """A callback that waits while its process stands still."""
-
-    __slots__ = ()
-    _loop: VirtualLoop
-    _context: Context
-
-    def _run(self) -> None:
-        if not self._loop.withheld(self, self._context):
-            super()._run()
-
-
-class _TimerHandle(asyncio.TimerHandle):
-    """Likewise for one that has its time."""
-
-    __slots__ = ()
-    _loop: VirtualLoop
-    _context: Context
-
-    def _run(self) -> None:
-        if not self._loop.withheld(self, self._context):
-            super()._run()
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -84,27 +37,25 @@ class VirtualLoop(asyncio.BaseEventLoop):
     `PROCESS` set can be stopped as by SIGSTOP: time passes, but nothing of it runs, its timers included.
     """
 
-    _ready: deque[asyncio.Handle]
-    _scheduled: list[asyncio.TimerHandle]
+    _stopping: bool
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
+        #: How many turns it has made.
+        self.turns = 0
         #: The context of what belongs to no process.
         self.outside = copy_context()
+        self._due: deque[asyncio.Handle] = deque()
+        #: A heap of when, number and callback; the number has those of one time in the order in which they were set.
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timers_set = 0
         #: By process that stands still, what has come due since.
         self._stopped: dict[object, list[asyncio.Handle]] = {}
-        self._selector = _NoIo(self)
-        self._clock_resolution = 1e-6
-
-    @property
-    def turns(self) -> int:
-        """How many turns it has made."""
-        return self._selector.turns
 
     def forgive(self) -> None:
-        """Begins to count anew, so that all can be taken down."""
-        self._selector.turns = 0
+        """Begins to count turns anew, so that all can be taken down."""
+        self.turns = 0
 
     def time(self) -> float:
         """Virtual seconds since the world began."""
@@ -116,37 +67,73 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def continue_process(self, process: object) -> None:
         """It goes on with all that has come due, in the order in which it did."""
-        self._ready.extend(self._stopped.pop(process, ()))
+        self._due.extend(self._stopped.pop(process, ()))
 
-    def withheld(self, handle: asyncio.Handle, context: Context) -> bool:
+    def call_at(  # type: ignore[override]  # its type variables add nothing here
+        self, when: float, callback: Any, *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """See `asyncio.BaseEventLoop.call_at`."""
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        self._timers_set += 1
+        heapq.heappush(self._timers, (when, self._timers_set, timer))
+        return timer
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Any, *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """See `asyncio.BaseEventLoop.call_later`."""
+        return self.call_at(self.now + delay, callback, *args, context=context)
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Any, *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """See `asyncio.BaseEventLoop.call_soon`."""
+        handle = asyncio.Handle(callback, args, self, context)
+        self._due.append(handle)
+        return handle
+
+    def close(self) -> None:
+        """See `asyncio.BaseEventLoop.close`."""
+        self._due.clear()
+        self._timers.clear()
+        super().close()
+
+    def _run_once(self) -> None:
+        """One turn: what is due now, and not what that makes due."""
+        self.turns += 1
+        if self.turns > MAX_TURNS:
+            raise LivelockError
+        due, timers = self._due, self._timers
+        while timers and timers[0][2].cancelled():
+            heapq.heappop(timers)
+        if not due and not self._stopping:
+            if not timers:
+                raise DeadlockError
+            self.now = max(self.now, timers[0][0])
+        while timers and timers[0][0] <= self.now:
+            due.append(heapq.heappop(timers)[2])
+        for _ in range(len(due)):
+            handle = due.popleft()
+            if not (handle.cancelled() or (self._stopped and self._withheld(handle))):
+                handle._run()
+
+    def _withheld(self, handle: asyncio.Handle) -> bool:
         """Whether a callback belongs to a process that stands still; if so, it is kept for later."""
-        if not self._stopped:
-            return False
+        context: Context = handle._context  # type: ignore[attr-defined]  # public from Python 3.12 on
         kept = self._stopped.get(context.get(PROCESS))
         if kept is None:
             return False
         kept.append(handle)
         return True
 
-    def _call_soon(self, callback: Any, args: Any, context: Context | None) -> asyncio.Handle:
-        handle = _Handle(callback, args, self, context)
-        self._ready.append(handle)
-        return handle
-
-    def call_at(  # type: ignore[override]  # its type variables add nothing here
-        self, when: float, callback: Any, *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
-        """See `asyncio.BaseEventLoop.call_at`."""
-        timer = _TimerHandle(when, callback, args, self, context)
-        heapq.heappush(self._scheduled, timer)
-        timer._scheduled = True  # type: ignore[attr-defined]
-        return timer
+    def _timer_handle_cancelled(self, _handle: asyncio.TimerHandle) -> None:
+        """What is cancelled is dropped when its time comes."""
 
     def _process_events(self, _events: list[Any]) -> None:
-        pass
+        """There is no I/O."""
 
     def _write_to_self(self) -> None:
-        pass
+        """There is no other thread that would wake it."""
 
 
 class VirtualClock:
