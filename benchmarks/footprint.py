@@ -74,7 +74,7 @@ def measure(plane: Plane, folder: Path, arguments: argparse.Namespace) -> Iterat
             made = goal
             wait_until(lambda: _running(plane) == made, f"{made} FlameClusters", timeout=900)  # noqa: B023 - waited for here
             yield _line(f"{goal} FlameClusters came up", goal * (EXECUTORS + 1), Usage.of(pid), before)
-        time.sleep(10)  # the last writes of others
+        _wait_at_rest(plane)
         before = Usage.of(pid).cpu
         time.sleep(REST)
         yield _line(f"{REST:.0f} s at rest", made * (EXECUTORS + 1), Usage.of(pid), before)
@@ -96,6 +96,19 @@ def _apply(plane: Plane, numbers: range) -> None:
         for number in numbers
     ]
     plane.kubectl("apply", "-f", "-", input=yaml.safe_dump_all(manifests))
+
+
+def _wait_at_rest(plane: Plane) -> None:
+    """Waits for the last writes of others: until nothing that the operator watches has changed for ten seconds."""
+    seen = ["", ""]
+
+    def unchanged() -> bool:
+        time.sleep(10)
+        arguments = ("get", "flc,pods,services,configmaps", "-o", "jsonpath={.items[*].metadata.resourceVersion}")
+        seen[:] = [seen[1], plane.kubectl("--namespace", NAMESPACE, *arguments).stdout]
+        return seen[0] == seen[1]
+
+    wait_until(unchanged, "everything to be at rest", timeout=900)
 
 
 def _running(plane: Plane) -> int:

@@ -167,6 +167,10 @@ class Actors:
             label = CLUSTER_LABEL if pick % 2 else "app"
             self._server.patch(PODS, key_of(pod), {"metadata": {"labels": {label: None}}}, USER)
 
+    def hide_session_manager(self, name: str) -> None:
+        body = {"metadata": {"labels": {CLUSTER_LABEL: None}}}
+        self._server.patch(PODS, (NAMESPACE, f"{name}-session-manager"), body, USER)
+
     def strip_owner(self, name: str, pick: int) -> None:
         if (pod := self._pick(self._executors(name), pick)) is not None:
             self._server.replace(PODS, key_of(pod), with_metadata(pod, ownerReferences=None), USER)

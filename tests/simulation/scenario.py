@@ -93,6 +93,8 @@ class Scenario:
         elected = child_random(seed, "election").random() < 0.5
         if "nodes" in moods:
             draw.unheard_starts(child_random(seed, "unheard starts"))
+        if "vandals" in moods:
+            draw.hidden(child_random(seed, "hidden"))
         if elected:
             draw.standstills(child_random(seed, "standstills"), (8.0, 16.0, 20.0, 40.0))
         else:
@@ -154,6 +156,7 @@ class _Draw:
     def __init__(self, random: Random, length: float) -> None:
         self._random = random
         self._length = length
+        self._settled = length + 20.0
         self.names: list[str] = []
         self.actions: list[Action] = []
         self._users = Users(random, self._add)
@@ -175,7 +178,7 @@ class _Draw:
         for _ in range(random.choice((1, 2, 4, 8)) if edits else 0):
             self._users.edit(name, self._time())
         final = random.choices(("healthy", "suspended", "paused", "deleted", "bad image"), (80, 8, 4, 5, 3))[0]
-        self._add(self._length + 20.0, "settle", name, final)
+        self._add(self._settled, "settle", name, final)
 
     def vandals(self) -> None:
         """Children edited and deleted by hand, and foreign objects under names that are needed."""
@@ -214,6 +217,22 @@ class _Draw:
                 self._add(at + random.choice((20.0, 100.0)), "release_pods", name)
             else:
                 self._add(at, kind, name, pick)
+
+    def hidden(self, random: Random) -> None:
+        """Session managers that lose their label at a bad moment: as a suspension begins, or while no Pod may be made."""
+        for _ in range(random.choice((0, 0, 1))):
+            name, at = random.choice(self.names), 1.0 + random.random() * self._length
+            lasting = random.choice((5.0, 40.0, 70.0))
+            what = random.choice(("suspended", "suspended for good", "quota"))
+            if what == "suspended":
+                self._add(at, "edit", name, {"suspend": True})
+                self._add(at + lasting, "edit", name, {"suspend": False})
+            elif what == "suspended for good":
+                at = self._settled  # should that be how it ends
+            else:
+                self._add(at, "quota", 0)
+                self._add(at + lasting, "quota", None)
+            self._add(max(0.0, at + random.choice((-0.01, 0.0, 0.01))), "hide_session_manager", name)
 
     def failures(self) -> None:
         """Containers that end, Pods that are evicted, images that cannot be pulled."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.simulation.objects import (
+    CLUSTER_LABEL,
     FLAME_CLUSTERS,
     PODS,
     REVISION_ANNOTATION,
@@ -108,11 +109,19 @@ class Truth:
         """What a status says that is not so."""
         status = cluster.get("status", {})
         manager, executors = self._pods(cluster)
+        hidden = manager is not None and CLUSTER_LABEL not in labels_of(manager)
+        if hidden and ("update", PODS) in self._server.admission.refused:
+            return  # its label could not be restored, and no event tells when it can be
         state = _state(cluster, manager, executors)
         if status.get("state") != state:
             yield f"state {status.get('state')} in place of {state}"
         if status.get("observedGeneration") != cluster["metadata"]["generation"]:
             yield "it speaks of an earlier generation"
+        counted = status.get("executorManager", {})
+        there = {"ready": sum(map(ready, executors)), "current": sum(map(live, executors))}
+        for name, count in there.items():
+            if counted.get(name, 0) != count:
+                yield f"{counted.get(name, 0)} executors are {name} in place of {count}"
         if status.get("message") == HEALTHY or condition(cluster, "Ready").get("status") == "True":
             yield from _ailments(cluster, manager, executors)
 
