@@ -154,7 +154,7 @@ class Judge:
         if options and all(client.lock_identity in each.deny_list for each in options):
             self.blame(f"{client.name}: {what}, though it is on the deny list")
         present = self._server.find(FLAME_CLUSTERS, key_of(owner))
-        if present is None or uid_of(present) != uid_of(owner):
+        if present is None or uid_of(present) != uid_of(owner) or terminating(present):
             return  # the Lease has gone with its FlameCluster, and so will the Pods
         lease = self._server.find(LEASES, (owner["metadata"]["namespace"], names.lock(name_of(owner))))
         holder = lease["spec"].get("holderIdentity") if lease is not None else None

@@ -29,7 +29,7 @@ from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, REFUSALS, Lock
 
 if TYPE_CHECKING:
     from flamectl_operator.decisions.lock import Verdict
-    from flamectl_operator.kube.views import LeaseView
+    from flamectl_operator.kube.views import LeaseView, PodView
     from flamectl_operator.subreconcilers.base import Context
 
 #: How often a lock that somebody else holds is looked at, in seconds: he may give it back before it expires.
@@ -171,15 +171,11 @@ async def _inform(context: Context, grip: Grip) -> Outcome | None:
 
 async def _read_pods(context: Context) -> None:
     """Reads the FlameCluster's Pods, and what has become of those that are not there any more."""
-    owner, store, selector = context.owner, context.stores.pods, f"{CLUSTER_LABEL}={context.owner.name}"
+    owner, store = context.owner, context.stores.pods
     ours = {pod.uid: pod for pod in store.by_index(owner.key) if pod.controlled_by(owner.uid)}
-    token: str | None = ""
-    while token is not None:
-        page = await context.client.list_page(PODS, owner.namespace, label_selector=selector, continue_token=token)
-        for pod in page.items:
-            if ours.pop(pod.uid, None) is not None or pod.controlled_by(owner.uid):
-                store.observe(pod)
-        token = page.continue_token or None
+    for pod in await _list_pods(context):
+        if ours.pop(pod.uid, None) is not None or pod.controlled_by(owner.uid):
+            store.observe(pod)
     for pod in ours.values():
         # It is gone, or was made since, or its label says something else by now.
         found = await children.look(context, PODS, pod.name)
@@ -187,6 +183,22 @@ async def _read_pods(context: Context) -> None:
             store.observe_deletion(pod, None)
         if found is not None:
             store.observe(found)
+
+
+async def _list_pods(context: Context) -> list[PodView]:
+    """All Pods with the FlameCluster's label."""
+    found: list[PodView] = []
+    token: str | None = ""
+    while token is not None:
+        page = await context.client.list_page(
+            PODS,
+            context.owner.namespace,
+            label_selector=f"{CLUSTER_LABEL}={context.owner.name}",
+            continue_token=token,
+        )
+        found += page.items
+        token = page.continue_token or None
+    return found
 
 
 def _overtaken(context: Context) -> Outcome | None:
