@@ -1,4 +1,4 @@
-"""`python -m benchmarks [scaling] [footprint]`: measures, and prints a table of each."""
+"""`python -m benchmarks [scaling] [footprint]`: measures, and prints a table of each (docs/benchmarks.md)."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ from flamectl_operator.kube.resources import PODS
 from flamectl_operator.kube.retrying import RetryingTransport
 from flamectl_operator.runtime.clock import SystemClock
 from flamectl_operator.settings import FlameSettings
+from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS
 from tools.installation import OperatorProcess, allow_in
 
 if TYPE_CHECKING:
@@ -106,26 +107,27 @@ def _flame_cluster(plane: Plane, log: Path, count: int) -> float:
         plane.kubectl(
             "--namespace", namespace, "wait", "--for=jsonpath={.status.state}=Running", "flc/bench", "--timeout=120s"
         )
-        taken = asyncio.run(_until_there(plane, namespace, count + 1, ("scale", "flc/bench", f"--replicas={count}")))
+        taken = asyncio.run(_scale_up(plane, namespace, count))
         plane.kubectl("delete", "namespace", namespace, "--wait=false")
     return taken
 
 
-async def _until_there(plane: Plane, namespace: str, count: int, command: tuple[str, ...]) -> float:
-    """Seconds from when a command has returned until so many Pods have been made, as a watch sees it."""
+async def _scale_up(plane: Plane, namespace: str, count: int) -> float:
+    """Seconds from the request that asks for so many executors until all have been made, as a watch sees it."""
     transport = await connect(plane.kubeconfig)
     try:
         client = ApiServerClient(transport)
         page = await client.list_page(PODS, namespace)
         names = {pod.name for pod in page.items}
-        await asyncio.to_thread(plane.kubectl, "--namespace", namespace, *command)
+        goal = len(names) + count
         begun = time.monotonic()
+        await client.merge_patch(FLAME_CLUSTERS, namespace, "bench", {"spec": {"executorManager": {"replicas": count}}})
         watch = client.watch(
             PODS, namespace, resource_version=page.resource_version, timeout_seconds=300, read_timeout=300
         )
         async for event in watch:
             names.add(event.object.name)
-            if len(names) >= count:
+            if len(names) >= goal:
                 break
         await watch.aclose()
         return time.monotonic() - begun
