@@ -13,6 +13,8 @@ lists, events and bookmarks of a cluster share (they may be compared: KEP-5504):
 - A list shows one moment. An object that is missing from it is gone, unless we know of a state of it after that moment.
 - An object whose deletion left nothing behind is gone at once. Its uid is remembered, in a tombstone, as long as the
   reflector may still have something to say about it: until its DELETED event, or a list from after its end.
+- An object that an answer shows to be no longer selected is out of sight at once, and so are all earlier states of it that
+  the reflector may still bring.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ Handler = Callable[[Change[T]], None]
 
 @dataclass(frozen=True, slots=True)
 class _Tombstone:
-    """Remembers an object that is gone; `revision` is the last one it is known to have been alive at."""
+    """Remembers an object that is gone, or out of sight; `revision` is the last one it is known to have been alive at."""
 
     namespace: str
     revision: int
@@ -75,6 +77,7 @@ class Store(Generic[T]):
         self._by_owner: Index[T] = Index(_owner_uid)
         self._by_index: Index[T] = Index(index or _no_value)
         self._tombstones: dict[str, _Tombstone] = {}  # by uid
+        self._unselected: dict[str, _Tombstone] = {}  # what is out of sight, by uid
         self._revisions: dict[str | None, int] = {}  # by the namespace of the reflector, None for all namespaces
         self._handlers: list[Handler[T]] = []
 
@@ -111,20 +114,20 @@ class Store(Generic[T]):
 
         An object that is not selected is taken out, as the watch is going to do: nobody would say when it changes.
         """
-        if obj.uid in self._tombstones:
+        if self._is_past(obj):
             return
         current = self._objects.get(_key(obj))
         if current is not None and current.uid == obj.uid:
             if not _supersedes(obj, current):
                 return
-            if self._selects(obj):
-                self._set(obj)
-            else:
+            if not self._selects(obj):
                 self._remove(current)
-        elif not self._selects(obj):
+        elif revision_of(obj) <= max(self.revision(obj.namespace), revision_of(current)):
             return
-        elif revision_of(obj) > max(self.revision(obj.namespace), revision_of(current)):
+        if self._selects(obj):
             self._set(obj)
+        else:
+            self._unselected[obj.uid] = _Tombstone(obj.namespace, revision_of(obj))
 
     def observe_deletion(self, obj: T, response: T | None) -> None:
         """Take in that the API server accepted the deletion of an object.
@@ -157,6 +160,7 @@ class Store(Generic[T]):
             changes = self._take_deletion(event.object, news=revision > passed)
         else:
             changes = self._take_state(event.object, news=revision > passed, initial=False)
+        self._forget_unselected(namespace)
         self._notify(changes)
 
     def replace(self, items: Iterable[T], resource_version: str, namespace: str | None = None) -> None:
@@ -178,6 +182,7 @@ class Store(Generic[T]):
             listed.add(item.uid)
             changes += self._take_state(item, news=True, initial=initial)
         changes += self._drop_missing(listed, moment, namespace)
+        self._forget_unselected(namespace)
         self._notify(changes)
 
     def clear(self, namespace: str | None = None) -> None:
@@ -185,14 +190,15 @@ class Store(Generic[T]):
         gone = [obj for obj in self._objects.values() if namespace in {None, obj.namespace}]
         for obj in gone:
             self._remove(obj)
-        for uid, tombstone in list(self._tombstones.items()):
-            if namespace in {None, tombstone.namespace}:
-                del self._tombstones[uid]
+        for records in (self._tombstones, self._unselected):
+            for uid, each in list(records.items()):
+                if namespace in {None, each.namespace}:
+                    del records[uid]
         self._notify([Change(obj, None) for obj in gone])
 
     def _take_state(self, obj: T, *, news: bool, initial: bool) -> list[Change[T]]:
         """Take in a state that the reflector brought; `news` when it is from after what it brought before."""
-        if obj.uid in self._tombstones:
+        if self._is_past(obj):
             return []
         current = self._objects.get(_key(obj))
         if current is None:
@@ -222,6 +228,18 @@ class Store(Generic[T]):
             return [Change(current, None)]
         # Nobody was told yet of the end of an object that our own answers replaced by one of the same name.
         return [Change(obj, None)] if news else []
+
+    def _is_past(self, obj: T) -> bool:
+        """Whether a state is from before its object was gone or out of sight, as far as we know."""
+        unselected = self._unselected.get(obj.uid)
+        return obj.uid in self._tombstones or (unselected is not None and revision_of(obj) <= unselected.revision)
+
+    def _forget_unselected(self, namespace: str | None) -> None:
+        """Forget what was out of sight at a moment that the reflector has passed: what it brings from now on is newer."""
+        passed = self._revisions[namespace]
+        for uid, each in list(self._unselected.items()):
+            if namespace in {None, each.namespace} and each.revision <= passed:
+                del self._unselected[uid]
 
     def _drop_missing(self, listed: set[str], moment: int, namespace: str | None) -> list[Change[T]]:
         """Remove what a list shows to be gone, and the tombstones of which it is the end."""

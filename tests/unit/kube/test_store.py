@@ -162,6 +162,40 @@ def test_an_answer_without_the_label_takes_the_object_out(store: Store[PodView])
     assert len(store) == 0
 
 
+def test_what_an_answer_showed_out_of_sight_does_not_come_back_by_older_events(
+    store: Store[PodView], changes: list[Change[PodView]]
+) -> None:
+    store.apply(added(pod("a", 101)))
+    changes.clear()
+    store.observe(pod("a", 106, labels={"off": ""}))
+    store.apply(modified(pod("a", 103)))
+    store.observe(pod("a", 104))
+    store.replace([pod("a", 104)], "105")
+    assert len(store) == 0
+    assert changes == []
+    store.apply(deleted(pod("a", 106)))  # the watch tells of the label that was removed
+    assert changes == [Change(pod("a", 106), None)]
+
+
+def test_what_was_out_of_sight_is_seen_when_the_label_is_back(store: Store[PodView]) -> None:
+    store.apply(added(pod("a", 101)))
+    store.observe(pod("a", 106, labels={"off": ""}))
+    store.observe(pod("a", 107))  # the answer to the repair
+    store.apply(modified(pod("a", 103)))
+    store.apply(deleted(pod("a", 106)))
+    assert store.get("default", "a") == pod("a", 107)
+
+
+def test_what_was_seen_out_of_sight_first_does_not_appear_by_older_events(store: Store[PodView]) -> None:
+    store.observe(pod("a", 106, labels={"off": ""}))
+    store.apply(added(pod("a", 101)))
+    store.apply(modified(pod("b", 102)))
+    assert names(store.all()) == ["b"]
+    store.apply(deleted(pod("a", 106)))
+    store.apply(added(pod("a", 110)))
+    assert names(store.all()) == ["a", "b"]
+
+
 # Lists
 
 
