@@ -66,10 +66,13 @@ def test_scaling_up_down_to_zero_and_back_ends_exactly_there_and_then_rests(
 def test_deleting_the_cluster_leaves_nothing(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=3))
     world.wait_running(executors=3)
+    world.kubectl("scale", "flamecluster/my-flame", "--replicas=2")
+    world.wait_running(executors=2)
+    assert world.get("lease", "my-flame-lock") is not None, "an executor was deleted with the lock"
     world.kubectl("delete", "flamecluster/my-flame")
 
     def nothing_left() -> bool:
-        left = [*world.all("pod"), *world.all("service"), *world.all("configmap")]
+        left = [each for kind in ("pod", "service", "configmap", "lease") for each in world.all(kind)]
         return [each["metadata"]["name"] for each in left] == ["kube-root-ca.crt"]
 
     world.wait("the garbage collector to take everything", nothing_left)
