@@ -56,12 +56,12 @@ class Admission:
     Args:
         quota: How many Pods there may be; None for no quota.
         denials: Webhooks that refuse.
-        refused: What webhooks have ever refused: verb and plural name.
+        refused: Whether webhooks have ever refused anything.
     """
 
     quota: int | None = None
     denials: list[Denial] = field(default_factory=list)
-    refused: set[tuple[str, str]] = field(default_factory=set)
+    refused: bool = False
 
     def ask_webhooks(self, verb: str, resource: str, *, rehearsal: bool) -> None:
         """Admits a request or does not.
@@ -81,7 +81,7 @@ class Admission:
             if rehearsal and not denial.rehearses:
                 message = 'admission webhook "policy.example.com" does not support dry run'
                 raise errors.BadRequestError(400, "BadRequest", message)
-            self.refused.add((verb, resource))
+            self.refused = True
             message = 'admission webhook "policy.example.com" denied the request: not now'
             raise errors.ForbiddenError(403, "Forbidden", message)
 

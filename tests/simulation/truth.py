@@ -110,7 +110,7 @@ class Truth:
         status = cluster.get("status", {})
         manager, executors = self._pods(cluster)
         hidden = manager is not None and CLUSTER_LABEL not in labels_of(manager)
-        if hidden and (cluster["spec"].get("paused") or ("update", PODS) in self._server.admission.refused):
+        if hidden and (cluster["spec"].get("paused") or self._server.admission.refused):
             return  # its label may not be restored, or could not be, and no event tells when it can
         state = _state(cluster, manager, executors)
         if status.get("state") != state:
