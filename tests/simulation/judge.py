@@ -117,8 +117,10 @@ class Judge:
         if (resource, key[1]) == (LEASES, ELECTION):
             return
         what = f"patch {resource} {key[1]}"
-        obj = self._server.find(resource, key)
-        uid = body.get("metadata", {}).get("uid") or (uid_of(obj) if obj is not None else "")
+        obj, metadata = self._server.find(resource, key), body.get("metadata", {})
+        if obj is not None and metadata.get("resourceVersion", "") not in {"", obj["metadata"]["resourceVersion"]}:
+            return  # meant for an earlier state, or for an earlier object of that name; the API server refuses it
+        uid = metadata.get("uid") or (uid_of(obj) if obj is not None else "")
         known = client.knowledge.find(resource, uid) or obj
         if known is not None:
             self._owner(client, known, what)

@@ -100,6 +100,9 @@ class CloseStatus:
         situation = Situation(before, _generation(context), observed, intent, next_id, issues=_issues(context))
         if (put_off := await _write(context, compute_status(situation, context.clock.now()))) is not None:
             return put_off
+        if intent.suspended and not intent.desired.spec.suspend and not _unfinished(observed):
+            # It is to run again, and its last Pod may have gone at once: no event tells of what the operator knows itself.
+            return wait("Resuming", "", 0)
         until = _next_look(intent, observed, context.clock.now())
         return DONE if until is None else wait("Stable", "", context.delay(until))
 
@@ -191,11 +194,8 @@ def _generation(context: Context) -> int:
 def _intent(context: Context, desired: DesiredCluster, observed: ObservedCluster, next_id: int) -> Intent:
     """What is wanted right now, from the spec and from what the status remembers."""
     now, settings, before = context.clock.now(), context.config.flame, context.status
-    # Once begun, a suspension is finished before anything is started again. Executors that are stuck on their way out do not
-    # hold that up: their names are never used again.
-    unfinished = observed.session_manager is not None or any(not each.terminating for each in observed.executors)
-    # And while paused none is begun.
-    begun = conditions.suspension_begun(before)
+    # Once begun, a suspension is finished before anything is started again. And while paused none is begun.
+    unfinished, begun = _unfinished(observed), conditions.suspension_begun(before)
     suspended = (unfinished and begun) or (desired.spec.suspend and not (desired.spec.paused and unfinished))
     manager_attempts, executor_attempts = remembered_attempts(before)
     return Intent(
@@ -218,6 +218,14 @@ def _intent(context: Context, desired: DesiredCluster, observed: ObservedCluster
             settings=settings,
         ),
     )
+
+
+def _unfinished(observed: ObservedCluster) -> bool:
+    """Whether a suspension would still have something to do.
+
+    Executors that are stuck on their way out do not hold it up: their names are never used again.
+    """
+    return observed.session_manager is not None or any(not each.terminating for each in observed.executors)
 
 
 def _annotated(observed: ObservedCluster) -> tuple[int, str]:

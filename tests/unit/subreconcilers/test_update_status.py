@@ -277,6 +277,25 @@ async def test_a_flip_before_anything_went_still_finishes_what_was_announced() -
     assert world.leaving_ids == [0]
 
 
+async def test_when_the_last_pod_of_a_suspension_goes_at_once_one_that_is_to_run_again_is_looked_at_again() -> None:
+    world = await converged(replicas(1))
+    world.edit({"suspend": True})
+    await world.opened()
+    world.edit({"suspend": False})
+    world.api.remove("pods", SM_NAME)
+    # No kubelet has seen this one: its deletion leaves nothing behind, and its event is no news to who asked for it.
+    pod = world.api.find("pods", executor_name(0))
+    assert pod is not None
+    world.api.put("pods", pod | {"spec": pod["spec"] | {"nodeName": ""}, "status": {"phase": "Pending"}})
+
+    result = await world.run_pass()
+    assert world.api.all("pods") == []
+    assert result.delay == 0
+
+    await world.run_pass(stale=True)
+    assert world.executor_ids == [1]
+
+
 async def test_terminal_executors_go_at_once_when_the_cluster_is_suspended() -> None:
     world = await converged(replicas(2))
     world.set_executor(0, "failed")
