@@ -67,6 +67,13 @@ def in_files(kubeconfig: Path, plane: Plane) -> Files:
     return files
 
 
+def put_in_place(file: Path, content: bytes) -> None:
+    """Replaces a file at once, as a kubelet does it: whoever reads it finds all of the old content or of the new."""
+    draft = file.with_name(f"{file.name}.draft")
+    draft.write_bytes(content)
+    draft.replace(file)
+
+
 class LoopThread:
     """An event loop in a thread of its own, so that a proxy goes on while its test waits for something."""
 

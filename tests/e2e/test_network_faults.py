@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import time
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flamectl_operator.kube.reflector import READ_TIMEOUT
-from tests.e2e.proxy import Proxy, in_files, kubeconfig_through
+from tests.e2e.proxy import Proxy, in_files, kubeconfig_through, put_in_place
 from tests.e2e.proxy_http import HttpProxy
 from tests.e2e.world import annotated, executor_id, flame_cluster, operator_with, uids
 from tools.installation import SERVICE_ACCOUNT, allow_in
@@ -251,7 +250,7 @@ def test_certificate_authorities_that_are_replaced_while_it_runs(
         refused = "CERTIFICATE_VERIFY_FAILED"
         world.wait("it to be refused", partial(complains_after_cut, operator, http_proxy, refused))
         scale(world, 3)
-        shutil.copy(authority, files.authority)
+        put_in_place(files.authority, authority.read_bytes())
 
         world.wait_running(executors=3, timeout=LONG)
 
@@ -269,7 +268,7 @@ def test_a_token_that_is_replaced_while_it_runs(world: World, http_proxy: HttpPr
         # The API server remembers for ten seconds that a token was good.
         world.wait("it to be refused", partial(complains_after_cut, operator, http_proxy, "Unauthorized"))
         scale(world, 3)
-        files.token.write_text(world.kubectl("create", "token", SERVICE_ACCOUNT), encoding="ascii")
+        put_in_place(files.token, world.kubectl("create", "token", SERVICE_ACCOUNT).encode())
 
         world.wait_running(executors=3, timeout=LONG)
     assert complains(operator, "credentials renewed")

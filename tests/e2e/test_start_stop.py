@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.early import early, wait_for_word, warnings
-from tests.e2e.proxy import Proxy, in_files, kubeconfig_through
+from tests.e2e.proxy import Proxy, in_files, kubeconfig_through, put_in_place
 from tests.e2e.scraping import scrape, value
 from tests.e2e.world import annotated, executor_id, flame_cluster, operator_with, uids
 from tools.controlplane.waiting import PATIENCE
@@ -60,7 +60,7 @@ def test_an_api_server_of_another_authority(world: World, tmp_path: Path) -> Non
     shutil.copy(world.plane.state_dir / "pki" / "kube-scheduler.crt", authority)
     with early(world, kubeconfig, tmp_path) as operator:
         wait_for_word(world, operator, "the certificate authorities of the kubeconfig, or of the Pod")
-        shutil.copy(world.plane.state_dir / "pki" / "apiserver.crt", authority)
+        put_in_place(authority, (world.plane.state_dir / "pki" / "apiserver.crt").read_bytes())
 
     assert len(warnings(operator, "the certificate authorities")) == 1
 
@@ -72,7 +72,7 @@ def test_credentials_that_are_not_accepted_yet(world: World, tmp_path: Path) -> 
     token.write_text("made-up", encoding="ascii")
     with early(world, kubeconfig, tmp_path) as operator:
         wait_for_word(world, operator, "the API server does not accept the credentials")
-        token.write_text(good, encoding="ascii")
+        put_in_place(token, good.encode())
 
     assert len(warnings(operator, "does not accept the credentials")) == 1
 
