@@ -262,7 +262,7 @@ class Plane:
         return result
 
     def create_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> None:
-        """Create a namespace in which Pods can be created when this returns.
+        """Create a namespace in which Pods can be created when this returns, and nothing else appears by itself.
 
         Args:
             name: Its name.
@@ -270,11 +270,13 @@ class Plane:
 
         Raises:
             ControlPlaneError: The API server refuses it.
-            WaitTimeoutError: It does not get its default ServiceAccount.
+            WaitTimeoutError: It does not get its default ServiceAccount, or the ConfigMap that every namespace has.
         """
         metadata = {"name": name, "labels": dict(labels or {})}
         self._post("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         self.wait_for_service_account(name)
+        config_map = f"/api/v1/namespaces/{name}/configmaps/kube-root-ca.crt"
+        wait_until(lambda: self._get(config_map) is not None, f"the ConfigMap of the namespace {name}")
 
     def wait_for_service_account(self, namespace: str, name: str = "default") -> None:
         """Wait until a ServiceAccount is there; without its own, a Pod is refused.
