@@ -17,6 +17,7 @@ from tests.e2e.world import World, flame_cluster
 from tools.chart import CHART
 from tools.controlplane import ControlPlane
 from tools.controlplane.errors import ToolchainError
+from tools.controlplane.waiting import wait_until
 from tools.helm import ensure_helm
 from tools.installation import CRD_NAME, NAMESPACE, ROOT, wait_for_crd
 
@@ -270,4 +271,5 @@ def test_an_installation_changes_over_to_helm_and_goes_without_its_flame_cluster
         assert [each["metadata"]["name"] for each in left if "flame" in each["metadata"]["name"]] == [CRD_NAME]
 
         run(helm, "install", *release, str(CHART), "--wait", "--timeout", "300s", home=tmp_path, plane=plane)
-        assert len(pods_of(plane, NAMESPACE)) == 2
+        # Those of before are the garbage collector's to remove, and nobody has waited for it.
+        wait_until(lambda: len(pods_of(plane, NAMESPACE)) == 2, "two Pods and no others")
