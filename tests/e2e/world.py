@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import ssl
 import time
 import uuid
+from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -47,6 +49,10 @@ MISHAPS = ("subreconciler failed", "pass failed", "Traceback", "Task exception w
 #: Annotations that steer the simulated kubelet (tools/controlplane/kwok-stages.yaml).
 NEVER_READY = "flamectl.test/never-ready"
 HOLD = "flamectl.test/hold"
+
+#: What an operator logs of the first step of a pass, and of the last one: both are about the status.
+_STATUS_STEP = re.compile(r'"subreconciler": "UpdateStatus".*"reconcile_id": "(\w+)"')
+_STATUS_STEPS = 2
 
 #: Who reports the operator's events.
 REPORTER = "flamectl-operator"
@@ -615,9 +621,12 @@ def passes(operator: OperatorProcess) -> int:
 
 
 def provoke_a_pass(world: World, operator: OperatorProcess) -> None:
-    """Makes the operator look at my-flame once more, and waits until it has: what it would do it has done then."""
-    before = passes(operator)
-    world.annotate("flamecluster", "my-flame", f"example.com/touched={before}")
+    """Makes the operator look at my-flame once more, and waits until it has: what it would do it has done then.
+
+    A pass that was under way already does not count, nor one that has not come to its end.
+    """
+    before = _status_steps(operator)
+    world.annotate("flamecluster", "my-flame", f"example.com/touched={sum(before.values())}")
     world.wait("another pass", partial(_passed, operator, before))
 
 
@@ -632,5 +641,11 @@ def assert_idle(operator: OperatorProcess, seconds: float = 4.0, limit: int = 8)
     wait_until(idle, f"at most {limit} passes in {seconds:.0f} s")
 
 
-def _passed(operator: OperatorProcess, before: int) -> bool:
-    return passes(operator) > before
+def _status_steps(operator: OperatorProcess) -> Counter[str]:
+    """The passes in an operator's log (at level debug): how many steps about the status each has made, the last one included."""
+    return Counter(_STATUS_STEP.findall(operator.log.read_text(encoding="utf-8")))
+
+
+def _passed(operator: OperatorProcess, before: Counter[str]) -> bool:
+    """Whether a pass has come to its end that had not begun before."""
+    return any(steps >= _STATUS_STEPS for each, steps in _status_steps(operator).items() if each not in before)
