@@ -16,7 +16,7 @@ import pytest
 
 from tools.controlplane import ComponentError, ControlPlane, KubectlError, NotRunningError, Plane
 from tools.controlplane.components import NAMES
-from tools.controlplane.waiting import wait_until
+from tools.controlplane.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -247,7 +247,7 @@ class TestPlaneOfItsOwn:
                 assert all(is_alive(pid) for pid in pids)
             finally:
                 owner.send_signal(end)
-            owner.wait(60)
+            owner.wait(PATIENCE)
         wait_until(lambda: not [pid for pid in pids if is_alive(pid)], "the components to be gone")
 
     def test_a_command_gets_the_control_plane_and_its_exit_code_is_passed_on(self, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def compact(plane: Plane) -> None:
 
 def etcd(plane: Plane, verb: str, body: dict[str, Any]) -> dict[str, Any]:
     """Asks etcd something, through its JSON gateway."""
-    connection = HTTPConnection(LOOPBACK, plane.ports.etcd, timeout=30)
+    connection = HTTPConnection(LOOPBACK, plane.ports.etcd, timeout=PATIENCE)
     try:
         connection.request("POST", f"/v3/kv/{verb}", json.dumps(body))
         response = connection.getresponse()

@@ -173,9 +173,9 @@ class TestBuild:
                 target=ensure_binaries, kwargs={"environment": machine.environment, "report": report}
             )
             second.start()
-            assert waiting.wait(10)
+            assert waiting.wait(120)
             put(machine.cache, *NAMES)
-        second.join(10)
+        second.join(120)
         assert not second.is_alive()
         assert machine.lines == ["another process is building the control plane; waiting for it ..."]
         assert machine.builds == []

@@ -76,7 +76,7 @@ async def _eventually(
     scene: Scene, session: aiohttp.ClientSession, path: str, status: int, words: str = "", server: str = "health"
 ) -> str:
     """Asks until the answer has this status and these words."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             found, text = await scene.get(session, path, server)
             if found == status and words in text:
