@@ -407,9 +407,23 @@ async def an_unknown_field_of_a_pod_is_refused_only_when_asked(bench: Bench) -> 
         await bench.client.create(PODS, bench.namespace, body, strict=True)
 
 
+async def _quota_holds(bench: Bench) -> None:
+    """Waits until a quota that is used up refuses another Pod: it holds once it has been counted what there is."""
+
+    async def refused() -> bool:
+        try:
+            await bench.client.rehearse_creation(PODS, bench.namespace, bench.pod("two", schedulable=False))
+        except errors.ForbiddenError:
+            return True
+        return False
+
+    await bench.eventually("the quota to hold", refused)
+
+
 async def a_quota_refuses_before_the_name_is_looked_at(bench: Bench) -> None:
     await bench.new_pod("one", schedulable=False)
     bench.limit_pods(1)
+    await _quota_holds(bench)
     for name in ("one", "two"):
         with pytest.raises(errors.ForbiddenError) as refused:
             await bench.new_pod(name, schedulable=False)
@@ -421,16 +435,7 @@ async def a_quota_refuses_before_the_name_is_looked_at(bench: Bench) -> None:
 async def what_is_over_does_not_count_in_a_quota(bench: Bench) -> None:
     await bench.new_pod("one", schedulable=False, labels={"a": "b"})
     bench.limit_pods(1)
-
-    async def refused() -> bool:
-        try:
-            await bench.client.rehearse_creation(PODS, bench.namespace, bench.pod("two", schedulable=False))
-        except errors.ForbiddenError:
-            return True
-        return False
-
-    # A quota holds once it has been counted what there is.
-    await bench.eventually("the quota to hold", refused)
+    await _quota_holds(bench)
     with pytest.raises(errors.ForbiddenError):
         await bench.new_pod("two", schedulable=False)
     failed = {"status": {"phase": "Failed"}}
