@@ -295,7 +295,7 @@ class Names:
 
     def look_up(self, host: str, port: int, *_: object, **__: object) -> list[tuple[Any, ...]]:
         assert host == "api.example.test"
-        self.answers.wait(10)
+        self.answers.wait(120)
         if not self.known:
             raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
