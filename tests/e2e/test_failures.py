@@ -83,6 +83,16 @@ def fail_twice(world: World) -> None:
             world.wait("the replacement", partial(beyond, world, int(last.rsplit("-", 1)[1])))
 
 
+def fail_at_birth(world: World, name: str) -> None:
+    """An executor turns out to have failed when it was made: what had worked for a while would not count as a failure."""
+    pod = world.get("pod", name)
+    assert pod is not None
+    state = {"terminated": ENDED["terminated"] | {"finishedAt": pod["metadata"]["creationTimestamp"]}}
+    world.patch_status(
+        name, phase="Failed", containerStatuses=[container_status("executor-manager", ready=False, state=state)]
+    )
+
+
 OVER: dict[str, Object] = {
     "failed": {"phase": "Failed"},
     "evicted": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."},
@@ -198,7 +208,7 @@ def test_failures_are_forgotten_when_executors_have_been_ready_for_a_while(world
         world.apply(flame_cluster(replicas=2))
         world.wait_running(executors=2)
         with world.record("flamecluster") as clusters:
-            world.patch_status("my-flame-executor-manager-0", phase="Failed")
+            fail_at_birth(world, "my-flame-executor-manager-0")
             clusters.wait_for("the failure to be counted", partial(has_counted, 1))
         world.wait("the failure to be forgotten", partial(counting, world, 0))
         world.wait_running(executors=2)
@@ -212,7 +222,7 @@ def test_a_failure_is_counted_once_though_the_failed_pod_is_kept_longer_than_fai
         world.apply(flame_cluster(replicas=2))
         world.wait_running(executors=2)
         with world.record("flamecluster") as clusters:
-            world.patch_status("my-flame-executor-manager-0", phase="Failed")
+            fail_at_birth(world, "my-flame-executor-manager-0")
             clusters.wait_for("the failure to be counted", partial(has_counted, 1))
         world.wait("the failure to be forgotten", partial(counting, world, 0))
         with world.record("flamecluster") as recording:
