@@ -231,9 +231,18 @@ class ModelClient:
     # -- the protocol
 
     async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
-        key = (namespace, name)
-        found = await self._request("get", resource, name, lambda: self.server.get(resource.plural, key))
-        return self._learned(resource, found)
+        plural, key = resource.plural, (namespace, name)
+
+        def apply() -> tuple[Obj | None, int]:
+            return self.server.find(plural, key), self.server.revision
+
+        found, revision = await self._request("get", resource, name, apply)
+        if found is not None:
+            return self._learned(resource, found)
+        known = self.knowledge.named(plural, key)
+        if known is not None:
+            self.knowledge.lose(plural, uid_of(known), revision, self.loop.now)
+        raise errors.NotFoundError(404, "NotFound", f'{plural} "{name}" not found')
 
     async def create(
         self,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.decisions.session_manager import is_predecessors
 from flamectl_operator.kube.errors import (
     AlreadyExistsError,
@@ -55,15 +56,22 @@ async def create(context: Context, resource: Resource[T], store: Store[T], manif
     except REFUSALS as error:
         # Admission speaks before the name is looked at, and what has the name already may need no more than its label.
         if await _exists(context, resource, name):
-            raise AlreadyExistsError(409, "AlreadyExists", f'{resource.plural} "{name}" already exists') from error
+            raise _already_exists(resource, name) from error
         raise RefusedError.of(error) from error
     except KubernetesError as error:
         found = await _look_after(context, resource, name, error)
         if found is None or not found.controlled_by(context.owner.uid):
             raise
+        if CLUSTER_LABEL not in found.labels:
+            # Not by this request: somebody took the label off, and the watch will say nothing of it.
+            raise _already_exists(resource, name) from error
         created = found
     store.observe(created)
     return created
+
+
+def _already_exists(resource: Resource[Any], name: str) -> AlreadyExistsError:
+    return AlreadyExistsError(409, "AlreadyExists", f'{resource.plural} "{name}" already exists')
 
 
 async def rehearse(context: Context, template: PodTemplate, name: str) -> None:

@@ -197,6 +197,20 @@ async def test_ours_without_its_label_gets_it_back_though_creating_is_refused(
     assert world.status.message == "All components healthy"
 
 
+async def test_ours_without_its_label_is_not_taken_for_what_a_lost_creation_made() -> None:
+    """The watch says nothing of it: whoever believes that it was made now waits for ever for it to be shown."""
+    world = await converged()
+    before = _uid(world)
+    world.unlabel("pods", SM_NAME)
+    world.api.fail("create", "pods", lost())
+
+    await world.run_pass()
+
+    assert _uid(world) == before
+    assert world.session_manager is not None
+    assert world.session_manager["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
+
+
 async def test_ours_without_its_label_goes_as_well_when_the_cluster_is_suspended() -> None:
     world = await converged()
     world.unlabel("pods", SM_NAME)
