@@ -158,6 +158,8 @@ class Judge:
         present = self._server.find(FLAME_CLUSTERS, key_of(owner))
         if present is None or uid_of(present) != uid_of(owner) or terminating(present):
             return  # the Lease has gone with its FlameCluster, and so will the Pods
+        if client.lock_identity in present["spec"].get("lockOptions", {}).get("denyList", ()):
+            return  # nobody waits for a holder that is denied, who need not have heard of it yet
         lease = self._server.find(LEASES, (owner["metadata"]["namespace"], names.lock(name_of(owner))))
         holder = lease["spec"].get("holderIdentity") if lease is not None else None
         if holder != client.lock_identity:

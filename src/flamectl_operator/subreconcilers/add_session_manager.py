@@ -75,7 +75,9 @@ class AddSessionManager:
         if not pod.controlled_by(context.owner.uid):
             return children.taken(context, PODS, pod)
         context.stores.pods.observe(pod)  # should it be the watch that is late
-        return await self._repair(context, pod)
+        outcome = await self._repair(context, pod)
+        # What was out of sight may need more than its label, and no event tells of what is known from the answer.
+        return wait("Changed", "", 0) if outcome is DONE else outcome
 
     async def _look(self, context: Context) -> Outcome:
         """None is wanted and none is shown; but one of ours without its label would not be shown."""

@@ -181,6 +181,20 @@ async def test_ours_without_its_label_gets_it_back_and_is_kept() -> None:
     assert world.session_manager["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
 
 
+async def test_ours_without_its_label_is_looked_at_again_for_it_may_have_failed_out_of_sight() -> None:
+    world = await converged()
+    before = _uid(world)
+    world.set_pod(SM_NAME, "failed")
+    world.unlabel("pods", SM_NAME)
+
+    result = await world.run_pass()
+    assert _uid(world) == before
+    assert result.delay == 0
+
+    await world.run_pass(stale=True)
+    assert ("delete", "pods", SM_NAME) in world.writes
+
+
 @pytest.mark.parametrize(("error", "_reason"), REFUSALS)
 async def test_ours_without_its_label_gets_it_back_though_creating_is_refused(
     error: Callable[[], KubernetesError], _reason: str
