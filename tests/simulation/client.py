@@ -240,7 +240,7 @@ class ModelClient:
         if found is not None:
             return self._learned(resource, found)
         known = self.knowledge.named(plural, key)
-        if known is not None:
+        if known is not None and uid_of(known) in self.knowledge.asked_to_go:
             self.knowledge.lose(plural, uid_of(known), revision, self.loop.now)
         raise errors.NotFoundError(404, "NotFound", f'{plural} "{name}" not found')
 
@@ -317,6 +317,7 @@ class ModelClient:
         self._ask("delete", plural, name, guard)
         self._judge.deleting(self, plural, key, uid, grace_period_seconds)
         self.knowledge.leaving.add(uid)
+        self.knowledge.asked_to_go.add(uid)
 
         def apply() -> Obj | None:
             return self.server.delete(
