@@ -76,8 +76,7 @@ class AddSessionManager:
             return children.taken(context, PODS, pod)
         context.stores.pods.observe(pod)  # should it be the watch that is late
         outcome = await self._repair(context, pod)
-        # What was out of sight may need more than its label, and no event tells of what is known from the answer.
-        return wait("Changed", "", 0) if outcome is DONE else outcome
+        return _look_again(context, name) if outcome is DONE else outcome
 
     async def _look(self, context: Context) -> Outcome:
         """None is wanted and none is shown; but one of ours without its label would not be shown."""
@@ -86,7 +85,7 @@ class AddSessionManager:
             return DONE
         context.stores.pods.observe(pod)
         await self._repair(context, pod)
-        return wait("Changed", "", 0)
+        return _look_again(context, pod.name)
 
     async def _repair(self, context: Context, pod: PodView) -> Outcome:
         changes = metadata_patch(pod, context.wanted().desired.session_manager.pod(pod.name))
@@ -105,6 +104,15 @@ class AddSessionManager:
         how = "Deleted by force" if forced else "Deleted"
         context.normal("SessionManagerDeleted", f'{how} session manager Pod "{pod.name}": {plan.why}')
         return wait("Terminating", "waiting for the old session manager to be gone", 0)
+
+
+def _look_again(context: Context, name: str) -> Outcome:
+    """The outcome for a Pod that had been out of sight: it may need more than its label.
+
+    No event tells of what is known from an answer, so the next pass comes at once; unless somebody keeps taking the label off.
+    """
+    seen = context.stores.pods.get(context.owner.namespace, name) is not None
+    return wait("Changed", "", 0 if seen else children.RECHECK_TAKEN_NAME)
 
 
 def _pod(observed: ObservedCluster) -> PodView:

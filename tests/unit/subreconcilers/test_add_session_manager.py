@@ -10,13 +10,16 @@ from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.runtime.outcome import DONE, Kind
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
 from flamectl_operator.subreconcilers.base import RefusedError
+from flamectl_operator.subreconcilers.children import RECHECK_TAKEN_NAME
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
-from tests.unit.builders import replicas
+from tests.unit.builders import OWNER, replicas
 from tests.unit.subreconcilers.errors import REFUSALS, already_exists, broken, conflict, lost
 from tests.unit.subreconcilers.world import CM_NAME, SM_NAME, World, converged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pytest_mock import MockerFixture
 
     from flamectl_operator.runtime.outcome import Outcome
 
@@ -193,6 +196,25 @@ async def test_ours_without_its_label_is_looked_at_again_for_it_may_have_failed_
 
     await world.run_pass(stale=True)
     assert ("delete", "pods", SM_NAME) in world.writes
+
+
+@pytest.mark.parametrize("suspend", [False, True], ids=["wanted", "suspended"])
+async def test_a_label_that_somebody_keeps_taking_off_is_not_fought_over_without_a_pause(
+    mocker: MockerFixture, *, suspend: bool
+) -> None:
+    world = await converged()
+    world.unlabel("pods", SM_NAME)
+    world.edit({"suspend": suspend})
+    patch = world.api.merge_patch
+
+    async def patched_by_a_webhook_too(resource: Any, *arguments: Any) -> Any:
+        await patch(resource, *arguments)
+        world.unlabel("pods", SM_NAME)
+        return await world.api.get(resource, OWNER.namespace, SM_NAME)
+
+    mocker.patch.object(world.api, "merge_patch", patched_by_a_webhook_too)
+
+    assert (await _step(world)).delay == RECHECK_TAKEN_NAME
 
 
 @pytest.mark.parametrize(("error", "_reason"), REFUSALS)
