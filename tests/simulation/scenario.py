@@ -369,6 +369,12 @@ class _Draw:
         for _ in range(random.choice((0, 1, 2))):
             self._add(1.0 + random.random() * self._length, "freeze", random.choice((10.0, 50.0, 65.0, 90.0)))
         self.standstills(random, (10.0, 65.0, 65.0, 90.0))
+        if random.random() < 0.3:
+            # Who stands still when one of many deletions is applied must not send the others when the lock is another's.
+            name, at = random.choice(self.names), 1.0 + random.random() * self._length
+            self._add(at - 0.5, "settings", "controller", "maxWritesInFlight", 1)
+            self._add(at, "standstill", "delete pods", random.choice((65.0, 90.0)))
+            self._add(at + 0.1, "scale", name, random.choice((0, 0, 1)))
 
     def standstills(self, random: Random, lengths: tuple[float, ...]) -> None:
         """Processes that stand still in the midst of something: a request of theirs has been applied, and they do not know."""
