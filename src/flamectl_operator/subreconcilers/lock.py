@@ -187,18 +187,15 @@ async def _read_pods(context: Context) -> None:
 
 async def _list_pods(context: Context) -> list[PodView]:
     """All Pods with the FlameCluster's label."""
+    owner, token = context.owner, ""
     found: list[PodView] = []
-    token: str | None = ""
-    while token is not None:
-        page = await context.client.list_page(
-            PODS,
-            context.owner.namespace,
-            label_selector=f"{CLUSTER_LABEL}={context.owner.name}",
-            continue_token=token,
-        )
+    selector = f"{CLUSTER_LABEL}={owner.name}"
+    while True:
+        page = await context.client.list_page(PODS, owner.namespace, label_selector=selector, continue_token=token)
         found += page.items
-        token = page.continue_token or None
-    return found
+        token = page.continue_token
+        if not token:
+            return found
 
 
 def _overtaken(context: Context) -> Outcome | None:
