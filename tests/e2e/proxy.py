@@ -178,11 +178,6 @@ class Proxy(LoopThread):
         """Passes on what clients are told, but nothing of what they say, on connections that there are and on new ones."""
         self._do(self._hold_requests())
 
-    @property
-    def held(self) -> int:
-        """On how many connections something that a client said is held back."""
-        return self._do(self._count_held())
-
     def thaw(self) -> None:
         """Passes on what was held back, in either direction, and everything from then on."""
         self._do(self._thaw())
@@ -268,9 +263,6 @@ class Proxy(LoopThread):
         for link in self._links:
             link.may_speak.clear()
 
-    async def _count_held(self) -> int:
-        return sum(link.held for link in self._links)
-
     async def _lose_answers(self) -> None:
         for link in self._links:
             link.answers_get_lost = True
@@ -294,7 +286,6 @@ class _Link:
         self.flows.set()
         self.may_speak = asyncio.Event()
         self.may_speak.set()
-        self.held = False
         self.answers_get_lost = False
         self.ended = asyncio.Event()
 
@@ -345,9 +336,7 @@ class _Link:
             if not chunk:
                 return
             if not answers:
-                self.held = not self.may_speak.is_set()
                 await self.may_speak.wait()
-                self.held = False
             if not (answers and self.answers_get_lost):
                 writer.write(chunk)
                 await writer.drain()
