@@ -100,15 +100,16 @@ def _apply(plane: Plane, numbers: range) -> None:
 
 def _wait_at_rest(plane: Plane) -> None:
     """Waits for the last writes of others: until nothing that the operator watches has changed for ten seconds."""
-    seen = ["", ""]
+    resource_versions = ""
 
     def unchanged() -> bool:
-        time.sleep(10)
+        nonlocal resource_versions
+        before = resource_versions
         arguments = ("get", "flc,pods,services,configmaps", "-o", "jsonpath={.items[*].metadata.resourceVersion}")
-        seen[:] = [seen[1], plane.kubectl("--namespace", NAMESPACE, *arguments).stdout]
-        return seen[0] == seen[1]
+        resource_versions = plane.kubectl("--namespace", NAMESPACE, *arguments).stdout
+        return resource_versions == before
 
-    wait_until(unchanged, "everything to be at rest", timeout=900)
+    wait_until(unchanged, "everything to be at rest", timeout=900, interval=10)
 
 
 def _running(plane: Plane) -> int:
