@@ -242,9 +242,12 @@ class Operator:
 
     def _subscribe(self) -> None:
         self.stores.flame_clusters.subscribe(self._handler("FlameCluster", _own_key))
-        self.stores.pods.subscribe(self._handler("Pod", _keys_of_child))
-        self.stores.services.subscribe(self._handler("Service", _keys_of_child))
-        self.stores.config_maps.subscribe(self._handler("ConfigMap", _keys_of_child))
+        # A pass that wrote to a child, or learned of it, is followed by another until one finds nothing new: the steps before
+        # went by what was known then, and the watch does not tell again what an answer told. Of the FlameCluster itself a pass
+        # learns nothing that way, for it only ever writes to the state of it that it went by.
+        self.stores.pods.subscribe(self._handler("Pod", _keys_of_child), answers=True)
+        self.stores.services.subscribe(self._handler("Service", _keys_of_child), answers=True)
+        self.stores.config_maps.subscribe(self._handler("ConfigMap", _keys_of_child), answers=True)
 
     def _handler(self, kind: str, keys: Callable[[KubernetesObject], Iterator[Key]]) -> Callable[[Change[Any]], None]:
         def handle(change: Change[Any]) -> None:

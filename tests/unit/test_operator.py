@@ -154,6 +154,28 @@ async def test_the_end_of_a_child_concerns_its_owner() -> None:
     assert await _queued(operator) == ["default/my-flame"]
 
 
+@pytest.mark.parametrize("store", ["pods", "services", "config_maps"])
+async def test_what_an_answer_tells_of_a_child_concerns_its_owner_once(store: str) -> None:
+    operator, _ = _operator()
+    children: Any = getattr(operator.stores, store)
+    kind: Any = {"pods": PodView, "services": ServiceView, "config_maps": ConfigMapView}[store]
+    made, event = kind(metadata=_meta(owner=OURS, label="my-flame")), EventType.ADDED
+
+    children.observe(made)
+    assert await _queued(operator) == ["default/my-flame"]
+    children.apply(WatchEvent(event, made))
+    assert await _queued(operator) == []
+    children.observe_deletion(made, None)
+    assert await _queued(operator) == ["default/my-flame"]
+
+
+async def test_what_an_answer_tells_of_the_flame_cluster_concerns_nobody() -> None:
+    operator, _ = _operator()
+    operator.stores.flame_clusters.observe(FlameClusterView(metadata=_meta("my-flame")))
+
+    assert await _queued(operator) == []
+
+
 async def test_what_happens_now_overtakes_what_was_there_at_the_start() -> None:
     operator, _ = _operator()
     initial = [FlameClusterView(metadata=_meta(name, uid=name)) for name in ("a", "b", "c")]

@@ -79,7 +79,8 @@ class Store(Generic[T]):
         self._tombstones: dict[str, _Tombstone] = {}  # by uid
         self._unselected: dict[str, _Tombstone] = {}  # what is out of sight, by uid
         self._revisions: dict[str | None, int] = {}  # by the namespace of the reflector, None for all namespaces
-        self._handlers: list[Handler[T]] = []
+        self._handlers: list[Handler[T]] = []  # of all subscribers
+        self._answer_handlers: list[Handler[T]] = []  # of those who are told of answers too
 
     def __len__(self) -> int:
         """The number of objects."""
@@ -105,12 +106,20 @@ class Store(Generic[T]):
         """The moment up to which the reflector of a namespace, or of all, delivered everything; 0 before its list."""
         return self._revisions.get(namespace, self._revisions.get(None, 0))
 
-    def subscribe(self, handler: Handler[T]) -> None:
-        """Be told of each change that the reflector brings and that is news; not of what `observe` takes in."""
+    def subscribe(self, handler: Handler[T], *, answers: bool = False) -> None:
+        """Be told of each change that is news.
+
+        Args:
+            handler: Is called with the change.
+            answers: Whether to be told also of what answers bring; otherwise only of what the reflector does. What an answer
+                brought is no news any more when the reflector brings it too.
+        """
         self._handlers.append(handler)
+        if answers:
+            self._answer_handlers.append(handler)
 
     def observe(self, obj: T) -> None:
-        """Take in the answer to a create, patch, update or get. Subscribers are not told: who wrote it knows.
+        """Take in the answer to a create, patch, update or get.
 
         An object that is not selected is taken out, as the watch is going to do: nobody would say when it changes.
         """
@@ -122,10 +131,12 @@ class Store(Generic[T]):
                 return
             if not self._selects(obj):
                 self._remove(current)
+                _notify(self._answer_handlers, [Change(current, None)])
         elif revision_of(obj) <= max(self.revision(obj.namespace), revision_of(current)):
             return
         if self._selects(obj):
             self._set(obj)
+            _notify(self._answer_handlers, _changes(current, obj))
         else:
             self._unselected[obj.uid] = _Tombstone(obj.namespace, revision_of(obj))
 
@@ -144,6 +155,7 @@ class Store(Generic[T]):
         revision = revision_of(obj)
         if current is not None and current.uid == obj.uid:
             self._remove(current)
+            _notify(self._answer_handlers, [Change(current, None)])
             revision = max(revision, revision_of(current))
         elif revision <= self.revision(obj.namespace):
             return  # the reflector is past it and said all there is to say
@@ -161,7 +173,7 @@ class Store(Generic[T]):
         else:
             changes = self._take_state(event.object, news=revision > passed, initial=False)
         self._forget_unselected(namespace)
-        self._notify(changes)
+        _notify(self._handlers, changes)
 
     def replace(self, items: Iterable[T], resource_version: str, namespace: str | None = None) -> None:
         """Take in a whole list of a namespace, or of all, and find out what was missed.
@@ -183,7 +195,7 @@ class Store(Generic[T]):
             changes += self._take_state(item, news=True, initial=initial)
         changes += self._drop_missing(listed, moment, namespace)
         self._forget_unselected(namespace)
-        self._notify(changes)
+        _notify(self._handlers, changes)
 
     def clear(self, namespace: str | None = None) -> None:
         """Take in that the API server does not know the resource, so that a namespace, or all of them, has no object of it."""
@@ -194,24 +206,17 @@ class Store(Generic[T]):
             for uid, each in list(records.items()):
                 if namespace in {None, each.namespace}:
                     del records[uid]
-        self._notify([Change(obj, None) for obj in gone])
+        _notify(self._handlers, [Change(obj, None) for obj in gone])
 
     def _take_state(self, obj: T, *, news: bool, initial: bool) -> list[Change[T]]:
         """Take in a state that the reflector brought; `news` when it is from after what it brought before."""
         if self._is_past(obj):
             return []
         current = self._objects.get(_key(obj))
-        if current is None:
-            if not news:
-                return []
-            self._set(obj)
-            return [Change(None, obj, initial)]
-        if not _supersedes(obj, current):
+        if not (news if current is None else _supersedes(obj, current)):
             return []
         self._set(obj)
-        if current.uid == obj.uid:
-            return [Change(current, obj, initial)]
-        return [Change(current, None), Change(None, obj, initial)]
+        return _changes(current, obj, initial=initial)
 
     def _take_deletion(self, obj: T, *, news: bool) -> list[Change[T]]:
         tombstone = self._tombstones.get(obj.uid)
@@ -268,15 +273,23 @@ class Store(Generic[T]):
         self._by_owner.update(key, obj, None)
         self._by_index.update(key, obj, None)
 
-    def _notify(self, changes: list[Change[T]]) -> None:
-        for change in changes:
-            for handler in self._handlers:
-                handler(change)
-
 
 def revision_of(obj: KubernetesObject | None) -> int:
     """The resourceVersion as a number; 0 for no object and for one that was never stored."""
     return int(obj.metadata.resource_version or 0) if obj is not None else 0
+
+
+def _changes(old: T | None, new: T, *, initial: bool = False) -> list[Change[T]]:
+    """What becomes of a name when an object takes it, or takes it on."""
+    if old is None or old.uid == new.uid:
+        return [Change(old, new, initial)]
+    return [Change(old, None), Change(None, new, initial)]
+
+
+def _notify(handlers: Iterable[Handler[T]], changes: Iterable[Change[T]]) -> None:
+    for change in changes:
+        for handler in handlers:
+            handler(change)
 
 
 def _supersedes(new: KubernetesObject, current: KubernetesObject) -> bool:

@@ -74,18 +74,21 @@ class AddSessionManager:
             return wait("Changed", "", children.RECHECK_CHANGED)
         if not pod.controlled_by(context.owner.uid):
             return children.taken(context, PODS, pod)
-        context.stores.pods.observe(pod)  # should it be the watch that is late
-        outcome = await self._repair(context, pod)
-        return _look_again(context, name) if outcome is DONE else outcome
+        return await self._recover(context, pod)
 
     async def _look(self, context: Context) -> Outcome:
         """None is wanted and none is shown; but one of ours without its label would not be shown."""
         pod = await children.look(context, PODS, names.session_manager(context.owner.name))
         if pod is None or not pod.controlled_by(context.owner.uid):
             return DONE
-        context.stores.pods.observe(pod)
-        await self._repair(context, pod)
-        return _look_again(context, pod.name)
+        return await self._recover(context, pod)
+
+    async def _recover(self, context: Context, pod: PodView) -> Outcome:
+        """Brings a Pod of ours into sight that the watch does not show."""
+        context.stores.pods.observe(pod)  # should it be the watch that is late
+        outcome = await self._repair(context, pod)
+        # Should somebody keep taking the label off, no event will tell.
+        return wait("Changed", "", children.RECHECK_TAKEN_NAME) if outcome is DONE else outcome
 
     async def _repair(self, context: Context, pod: PodView) -> Outcome:
         changes = metadata_patch(pod, context.wanted().desired.session_manager.pod(pod.name))
@@ -103,16 +106,7 @@ class AddSessionManager:
             return wait("Changed", "", children.RECHECK_CHANGED)
         how = "Deleted by force" if forced else "Deleted"
         context.normal("SessionManagerDeleted", f'{how} session manager Pod "{pod.name}": {plan.why}')
-        return wait("Terminating", "waiting for the old session manager to be gone", 0)
-
-
-def _look_again(context: Context, name: str) -> Outcome:
-    """The outcome for a Pod that had been out of sight: it may need more than its label.
-
-    No event tells of what is known from an answer, so the next pass comes at once; unless somebody keeps taking the label off.
-    """
-    seen = context.stores.pods.get(context.owner.namespace, name) is not None
-    return wait("Changed", "", 0 if seen else children.RECHECK_TAKEN_NAME)
+        return wait("Terminating", "waiting for the old session manager to be gone")
 
 
 def _pod(observed: ObservedCluster) -> PodView:

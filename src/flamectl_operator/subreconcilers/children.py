@@ -231,11 +231,10 @@ async def ensure(
 
 async def _give_up(context: Context, resource: Resource[T], store: Store[T], child: T) -> Outcome:
     """Deletes a child that cannot be brought to what it should be; the next pass makes it anew."""
-    if await delete(context, resource, store, child):
-        context.normal(
-            f"{resource.kind}Deleted", f'Deleted {resource.kind} "{child.name}", which had been made immutable'
-        )
-    return wait("Terminating", "", 0)
+    if not await delete(context, resource, store, child):
+        return wait("Changed", "", RECHECK_CHANGED)
+    context.normal(f"{resource.kind}Deleted", f'Deleted {resource.kind} "{child.name}", which had been made immutable')
+    return wait("Terminating", "")
 
 
 async def _look_after(context: Context, resource: Resource[T], name: str, error: KubernetesError) -> T | None:

@@ -165,8 +165,8 @@ async def _inform(context: Context, grip: Grip) -> Outcome | None:
     known = stores.pods.by_index(owner.key)
     await _read_pods(context)
     context.memory.lock.grip = replace(grip, informed=True)
-    # The steps before went by what was known then, and for what is news no event will come.
-    return None if stores.pods.by_index(owner.key) is known else wait("Changed", "", 0)
+    # The steps before went by what was known then: with news it is for the next pass, at once, to act on it.
+    return None if stores.pods.by_index(owner.key) is known else wait("Changed", "")
 
 
 async def _read_pods(context: Context) -> None:

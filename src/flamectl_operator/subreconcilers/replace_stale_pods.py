@@ -70,7 +70,7 @@ class ReplaceStalePods:
         if not await children.delete(context, PODS, context.stores.pods, manager.pod):
             return wait("Changed", "", children.RECHECK_CHANGED)
         context.normal("SessionManagerDeleted", f'Deleted session manager Pod "{manager.name}": no longer as specified')
-        return wait("Terminating", "replacing the session manager", 0)
+        return wait("Terminating", "replacing the session manager")
 
     async def _delete(self, context: Context, plan: RolloutPlan, *, keep_stale: bool) -> Outcome:
         plan = plan.without_stale() if keep_stale else plan
@@ -91,8 +91,7 @@ class ReplaceStalePods:
             context.normal("ExecutorsReplaced", f"Deleted {listed(chosen)} to replace them: {reason}")
         if errors:
             raise errors[0]
-        # The store knows of the deletions already, so no event will tell: come back at once for the replacements.
-        return wait("Replacing", "", 0 if deleted else children.RECHECK_CHANGED)
+        return DONE if deleted else wait("Changed", "", children.RECHECK_CHANGED)
 
     async def _rebind(self, context: Context, plan: RolloutPlan) -> Outcome:
         """Executors that still wait in their init container have met no session manager: they need only the new mark."""

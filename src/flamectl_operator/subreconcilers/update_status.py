@@ -100,9 +100,6 @@ class CloseStatus:
         situation = Situation(before, _generation(context), observed, intent, next_id, issues=_issues(context))
         if (put_off := await _write(context, compute_status(situation, context.clock.now()))) is not None:
             return put_off
-        if intent.suspended and not intent.desired.spec.suspend and not _unfinished(observed):
-            # It is to run again, and its last Pod may have gone at once: no event tells of what the operator knows itself.
-            return wait("Resuming", "", 0)
         until = _next_look(intent, observed, context.clock.now())
         return DONE if until is None else wait("Stable", "", context.delay(until))
 

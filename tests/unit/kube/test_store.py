@@ -28,6 +28,14 @@ def changes(store: Store[PodView]) -> list[Change[PodView]]:
     return seen
 
 
+@pytest.fixture
+def all_changes(store: Store[PodView]) -> list[Change[PodView]]:
+    """Those included that answers bring."""
+    seen: list[Change[PodView]] = []
+    store.subscribe(seen.append, answers=True)
+    return seen
+
+
 def names(objects: tuple[PodView, ...]) -> list[str]:
     return [obj.name for obj in objects]
 
@@ -194,6 +202,43 @@ def test_what_was_seen_out_of_sight_first_does_not_appear_by_older_events(store:
     store.apply(deleted(pod("a", 106)))
     store.apply(added(pod("a", 110)))
     assert names(store.all()) == ["a", "b"]
+
+
+def test_whoever_asks_is_told_of_answers(store: Store[PodView], all_changes: list[Change[PodView]]) -> None:
+    store.observe(pod("a", 101))
+    store.apply(added(pod("a", 101)))
+    store.observe(pod("a", 102))
+    store.observe(pod("a", 105, uid="new"))
+    store.observe_deletion(pod("a", 105, uid="new"), pod("a", 106, uid="new", terminating=True))
+    store.observe_deletion(pod("a", 106, uid="new"), None)
+    assert all_changes == [
+        Change(None, pod("a", 101)),
+        Change(pod("a", 101), pod("a", 102)),
+        Change(pod("a", 102), None),
+        Change(None, pod("a", 105, uid="new")),
+        Change(pod("a", 105, uid="new"), pod("a", 106, uid="new", terminating=True)),
+        Change(pod("a", 106, uid="new", terminating=True), None),
+    ]
+
+
+def test_an_answer_without_news_is_told_to_nobody(store: Store[PodView], all_changes: list[Change[PodView]]) -> None:
+    store.apply(added(pod("a", 101)))
+    store.apply(deleted(pod("b", 102)))
+    all_changes.clear()
+    store.observe(pod("a", 101))
+    store.observe(pod("b", 101))
+    store.observe(pod("c", 107, labels={"off": ""}))
+    store.observe_deletion(pod("b", 101), None)
+    assert all_changes == []
+
+
+def test_whoever_asks_is_told_that_an_answer_shows_an_object_out_of_sight(
+    store: Store[PodView], all_changes: list[Change[PodView]]
+) -> None:
+    store.apply(added(pod("a", 101)))
+    all_changes.clear()
+    store.observe(pod("a", 106, labels={"off": ""}))
+    assert all_changes == [Change(pod("a", 101), None)]
 
 
 # Lists

@@ -69,6 +69,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.server = Server()
         self.store: Store[PodView] = Store()
         self.store.subscribe(self.on_change)
+        self.store.subscribe(self.on_any_change, answers=True)
         self.position = 0  # in the server's log
         self.snapshot: tuple[list[PodView], int, int] | None = None
         self.listed = False
@@ -77,6 +78,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.deleted_at_once: set[str] = set()
         self.deleted_gracefully: set[str] = set()
         self.told_gone: set[str] = set()
+        self.mirror: dict[str, PodView] = {}  # by name, what follows from the changes that were told
 
     def on_change(self, change: Change[PodView]) -> None:
         if change.old is not None and change.new is not None:
@@ -87,6 +89,14 @@ class StoreMachine(RuleBasedStateMachine):
         elif change.old is not None:
             assert change.old.uid not in self.told_gone, "told of an end twice"
             self.told_gone.add(change.old.uid)
+
+    def on_any_change(self, change: Change[PodView]) -> None:
+        if change.new is not None:
+            self.mirror[change.new.name] = change.new
+        elif change.old is not None:
+            known = self.mirror.get(change.old.name)
+            if known is not None and known.uid == change.old.uid:
+                del self.mirror[change.old.name]
 
     # Others change things.
 
@@ -195,6 +205,10 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def indexes_agree_with_the_objects(self) -> None:
         assert len(self.store) == len(self.store.all())
+
+    @invariant()
+    def whoever_asks_for_answers_is_told_of_everything(self) -> None:
+        assert self.mirror == {obj.name: obj for obj in self.store.all()}
 
     def teardown(self) -> None:
         if self.snapshot is not None:

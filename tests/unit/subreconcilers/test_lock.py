@@ -392,10 +392,9 @@ async def test_what_taking_the_lock_brings_to_light_is_acted_on_though_no_event_
     world.api.remove("pods", SM_NAME)
     world.clock.elapsed += 1000  # its time is over, as far as is known
 
-    delay: float | None = 0
-    passes = 0
-    while delay == 0:
-        delay = (await world.run_pass(stale=True)).delay
+    passes, at_once = 0, True
+    while at_once:
+        at_once = (await world.run_pass(stale=True)).delay == 0 or world.another_pass_follows
         passes += 1
         assert passes < 10
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.kube.events import EventKind, ObjectReference
     from flamectl_operator.kube.resources import Resource
+    from flamectl_operator.kube.store import Change
     from flamectl_operator.runtime.outcome import PassResult
     from flamectl_operator.subreconcilers.base import Context
 
@@ -74,7 +75,8 @@ class World:
         self.events = Recorded(self.api, self.clock)
         self.config = OperatorConfig.model_validate(config or {})
         self.notes = Notes()
-        self.stores = _stores()
+        self.news: list[Change[Any]] = []
+        self.stores = _stores(self.news)
         self.controller = self._controller()
         self.apply(raw_spec(changes), uid=OWNER.uid)
 
@@ -84,7 +86,8 @@ class World:
         other.lock_identity = lock_identity
         other.config = OperatorConfig.model_validate(config or {})
         other.events = Recorded(self.api, self.clock)
-        other.stores = _stores()
+        other.news = []
+        other.stores = _stores(other.news)
         other.restart()
         return other
 
@@ -164,6 +167,7 @@ class World:
         for resource, store, label in stores:
             if not resources or resource in resources:
                 self._fill(resource, store, label)
+        self.news.clear()
 
     def _fill(self, resource: Resource[V], store: Store[V], label: str) -> None:
         shown = [
@@ -177,7 +181,13 @@ class World:
         """One pass, with views that are current unless said otherwise."""
         if not stale:
             self.sync()
+        self.news.clear()
         return await self.controller.reconcile(KEY)
+
+    @property
+    def another_pass_follows(self) -> bool:
+        """Whether the last pass learned something of the children by answers, which the watches will not tell again."""
+        return bool(self.news)
 
     async def converge(self) -> None:
         """Passes until all is as wanted."""
@@ -258,13 +268,17 @@ class World:
         return self.api.writes
 
 
-def _stores() -> Stores:
-    return Stores(
+def _stores(news: list[Change[Any]]) -> Stores:
+    stores = Stores(
         flame_clusters=Store(),
         pods=Store(_cluster_of, selects=_is_labelled),
         services=Store(selects=_is_labelled),
         config_maps=Store(selects=_is_labelled),
     )
+    stores.pods.subscribe(news.append, answers=True)
+    stores.services.subscribe(news.append, answers=True)
+    stores.config_maps.subscribe(news.append, answers=True)
+    return stores
 
 
 async def converged(changes: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None) -> World:
