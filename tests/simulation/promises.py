@@ -43,6 +43,9 @@ class Promises:
         self._blame = blame
         #: Names of executors ever made, by the uid of their FlameCluster.
         self._used: dict[str, set[str]] = {}
+        #: Who promised an id last, and ids whose promise somebody else took out of the status, likewise.
+        self._promised: dict[str, dict[int, str]] = {}
+        self._void: dict[str, set[tuple[int, str]]] = {}
         self._next_ids: dict[str, int] = {}
         #: The highest nextId that was ever stored.
         self._reserved: dict[str, int] = {}
@@ -93,13 +96,15 @@ class Promises:
         cluster, status = change.last, change.last.get("status", {})
         uid, name = uid_of(cluster), name_of(cluster)
         next_id = status.get("executorManager", {}).get("nextId", 0)
-        if next_id < self._next_ids.get(uid, 0):
-            self._blame(f"nextId of {name} went back from {self._next_ids[uid]} to {next_id}")
+        before = self._next_ids.get(uid, 0)
+        if next_id < before:
+            self._blame(f"nextId of {name} went back from {before} to {next_id}")
+        self._promised.setdefault(uid, {}).update(dict.fromkeys(range(before, next_id), change.actor))
         self._next_ids[uid] = next_id
         self._reserved[uid] = max(self._reserved.get(uid, 0), next_id)
-        observed, before = status.get("observedGeneration", 0), self._generations.get(uid, 0)
-        if not before <= observed <= cluster["metadata"]["generation"]:
-            self._blame(f"observedGeneration of {name} went from {before} to {observed}")
+        observed, seen = status.get("observedGeneration", 0), self._generations.get(uid, 0)
+        if not seen <= observed <= cluster["metadata"]["generation"]:
+            self._blame(f"observedGeneration of {name} went from {seen} to {observed}")
         self._generations[uid] = observed
         if "configGeneration" in status:
             self._count(uid, name, (status["configGeneration"], status["configHash"]))
@@ -122,6 +127,8 @@ class Promises:
         next_id = status.get("executorManager", {}).get("nextId", 0)
         if next_id < self._next_ids.get(uid, 0):
             self._used.pop(uid, None)
+            # Whoever promised them may be about to use them, and another process cannot know.
+            self._void.setdefault(uid, set()).update(self._promised.pop(uid, {}).items())
         self._next_ids[uid] = next_id
         self._configs.pop(uid, None)
         self._generations.pop(uid, None)
@@ -134,7 +141,7 @@ class Promises:
         if number is None:
             return
         used = self._used.setdefault(owner["uid"], set())
-        if change.key[1] in used:
+        if change.key[1] in used and (number, change.actor) not in self._void.get(owner["uid"], ()):
             self._blame(f"{change.actor} used the name {change.key[1]} again")
         used.add(change.key[1])
         if number >= self._reserved.get(owner["uid"], 0):

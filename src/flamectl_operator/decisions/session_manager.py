@@ -37,9 +37,10 @@ class SessionManagerPlan:
     """What to do, and why.
 
     Args:
-        action: What to do.
+        action: What to do. LOOK means that there should be none, or none yet, and that none is shown: but one of ours without its
+            label would not be, and is otherwise found when its name turns out to be taken.
         why: For an event: why a Pod is deleted.
-        hold: What is waited for; None with WAIT when somebody else's Pod has the name.
+        hold: What is waited for. None with WAIT when somebody else's Pod has the name, with LOOK when none is wanted.
     """
 
     action: Action
@@ -86,17 +87,16 @@ def _taken(pod: PodView, owner: Identity) -> SessionManagerPlan:
 
 def _missing(observed: ObservedCluster, intent: Intent, now: datetime) -> SessionManagerPlan:
     if intent.suspended:
-        # Nothing is going to be made under its name, which is how one without its label is found otherwise.
         return SessionManagerPlan(Action.LOOK)
     if not intent.config_map_current(observed):
-        return SessionManagerPlan(Action.WAIT, hold=Hold("ConfigMapNotReady"))
+        return SessionManagerPlan(Action.LOOK, hold=Hold("ConfigMapNotReady"))
     attempts = intent.session_manager_attempts
     if attempts.next_attempt is not None and now < attempts.next_attempt:
         message = (
             f"session manager failed {attempts.failures} times in a row; "
             f"next attempt at {attempts.next_attempt:%H:%M:%S} UTC"
         )
-        return SessionManagerPlan(Action.WAIT, hold=Hold("BackOff", message, attempts.next_attempt))
+        return SessionManagerPlan(Action.LOOK, hold=Hold("BackOff", message, attempts.next_attempt))
     return SessionManagerPlan(Action.CREATE)
 
 

@@ -42,7 +42,7 @@ class AddSessionManager:
             case Action.CREATE:
                 return await self._create(context)
             case Action.LOOK:
-                return await self._look(context)
+                return await self._look(context, plan)
             case Action.REPAIR:
                 return await self._repair(context, _pod(observed))
             case Action.DELETE | Action.FORCE_DELETE:
@@ -76,12 +76,11 @@ class AddSessionManager:
             return children.taken(context, PODS, pod)
         return await self._recover(context, pod)
 
-    async def _look(self, context: Context) -> Outcome:
-        """None is wanted and none is shown; but one of ours without its label would not be shown."""
+    async def _look(self, context: Context, plan: SessionManagerPlan) -> Outcome:
         pod = await children.look(context, PODS, names.session_manager(context.owner.name))
-        if pod is None or not pod.controlled_by(context.owner.uid):
-            return DONE
-        return await self._recover(context, pod)
+        if pod is not None and pod.controlled_by(context.owner.uid):
+            return await self._recover(context, pod)
+        return DONE if plan.hold is None else context.waiting(plan.hold)
 
     async def _recover(self, context: Context, pod: PodView) -> Outcome:
         """Brings a Pod of ours into sight that the watch does not show."""

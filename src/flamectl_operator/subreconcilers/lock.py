@@ -176,13 +176,9 @@ async def _read_pods(context: Context) -> None:
     for pod in await _list_pods(context):
         if ours.pop(pod.uid, None) is not None or pod.controlled_by(owner.uid):
             store.observe(pod)
-    for pod in ours.values():
-        # It is gone, or was made since, or its label says something else by now.
-        found = await children.look(context, PODS, pod.name)
-        if found is None or found.uid != pod.uid:
-            store.observe_deletion(pod, None)
-        if found is not None:
-            store.observe(found)
+    # The others are gone, or their label says something else by now.
+    context.memory.unsettled |= {pod.name for pod in ours.values()}
+    await children.settle(context)
 
 
 async def _list_pods(context: Context) -> list[PodView]:

@@ -95,6 +95,7 @@ class CloseStatus:
         intent = context.intent
         if intent is None:
             return DONE
+        await settle(context)
         observed, before = context.observe(), context.status
         next_id = _next_id(context, observed)
         situation = Situation(before, _generation(context), observed, intent, next_id, issues=_issues(context))

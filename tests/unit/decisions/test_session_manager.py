@@ -83,7 +83,7 @@ def test_a_suspended_cluster_has_none(state: Any) -> None:
 def test_none_is_made_before_the_config_map_is_ours_and_current() -> None:
     for config_map in (None, config_map_view(ownerReferences=[]), config_map_view(deletionTimestamp=NOW)):
         plan = _plan(config_map=config_map)
-        assert plan.action is Action.WAIT
+        assert plan.action is Action.LOOK
         assert plan.hold is not None
         assert plan.hold.reason == "ConfigMapNotReady"
 
@@ -91,7 +91,7 @@ def test_none_is_made_before_the_config_map_is_ours_and_current() -> None:
 def test_a_replacement_waits_while_replacements_keep_failing() -> None:
     plan = _plan(wanted=intent(session_manager_attempts=BACKING_OFF))
 
-    assert plan.action is Action.WAIT
+    assert plan.action is Action.LOOK
     assert plan.hold is not None
     assert (plan.hold.reason, plan.hold.until) == ("BackOff", later(20))
     assert "3 times" in plan.hold.message

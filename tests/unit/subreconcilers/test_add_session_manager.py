@@ -12,7 +12,7 @@ from flamectl_operator.subreconcilers.add_session_manager import AddSessionManag
 from flamectl_operator.subreconcilers.base import RefusedError
 from flamectl_operator.subreconcilers.children import RECHECK_TAKEN_NAME
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
-from tests.unit.builders import OWNER, replicas
+from tests.unit.builders import OWNER, later, replicas
 from tests.unit.subreconcilers.errors import REFUSALS, already_exists, broken, conflict, lost
 from tests.unit.subreconcilers.world import CM_NAME, SM_NAME, World, converged
 
@@ -182,6 +182,24 @@ async def test_ours_without_its_label_gets_it_back_and_is_kept() -> None:
     assert _uid(world) == before
     assert world.session_manager is not None
     assert world.session_manager["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
+
+
+@pytest.mark.parametrize("found", ["ours", "nobody's", "none"])
+async def test_while_the_next_one_waits_ours_without_its_label_is_found(found: str) -> None:
+    world = await converged()
+    attempts = {"failures": 3, "nextAttempt": f"{later(60):%Y-%m-%dT%H:%M:%SZ}"}
+    world.change("flameclusters", OWNER.name, {"status": {"sessionManager": attempts}})
+    if found == "ours":
+        world.unlabel("pods", SM_NAME)
+    else:
+        world.api.remove("pods", SM_NAME)
+    if found == "nobody's":
+        world.squat("pods", SM_NAME)
+
+    outcome = await _step(world)
+
+    assert outcome.reason == ("Changed" if found == "ours" else "BackOff")
+    assert [name for verb, _, name in world.writes if verb == "patch"] == ([SM_NAME] if found == "ours" else [])
 
 
 async def test_ours_without_its_label_is_looked_at_again_for_it_may_have_failed_out_of_sight() -> None:

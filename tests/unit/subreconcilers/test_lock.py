@@ -739,6 +739,23 @@ async def test_a_view_that_cannot_be_brought_up_to_date_keeps_pods_from_being_de
     assert world.leaving_ids == [1, 2]
 
 
+async def test_while_it_is_unknown_what_became_of_pods_that_are_not_listed_they_are_not_counted_by_halves() -> None:
+    world = await converged(replicas(3))
+    world.edit(replicas(1))
+    world.sync()
+    world.api.remove("pods", executor_name(0))
+    world.api.remove("pods", executor_name(1))
+    world.api.fail("get", "pods", broken(), name=executor_name(1), times=3)
+
+    for _ in range(2):
+        await world.run_pass(stale=True)
+        assert (world.status.executor_manager.ready, world.deleted) == (3, [])
+
+    await world.run_pass(stale=True)
+    assert world.status.executor_manager.ready == 1
+    assert world.status.message == "All components healthy"
+
+
 async def test_an_executor_that_has_left_the_cluster_meanwhile_is_not_taken_for_gone() -> None:
     """Its label says something else by now: it is read, and is what it says."""
     world = await converged(replicas(3))

@@ -239,7 +239,7 @@ async def test_one_that_was_made_though_the_answer_was_lost_is_counted(error: Ca
 async def test_one_is_counted_as_well_though_it_could_not_be_looked_up_either() -> None:
     world = World(replicas(2))
     world.api.fail("create", "pods", lost(), name=executor_name(0), applied=True)
-    world.api.fail("get", "pods", unreachable(), name=executor_name(0), times=2)
+    world.api.fail("get", "pods", unreachable(), name=executor_name(0), times=3)
 
     await world.run_pass()
     written = len(world.writes)
