@@ -131,7 +131,8 @@ async def delete(
 ) -> bool:
     """Deletes this very child; one that is gone, or replaced by another of its name, is no error.
 
-    This is the one door through which Pods are deleted, and the lock guards it up to the moment at which the request is sent.
+    This is the one door through which Pods are deleted. It is guarded up to the moment at which the request is sent, which may
+    come long after the child was chosen: by the lock, and by what is known of the child's owner then.
     When the answer is lost, a read tells what became of it: the next pass must not count on what may be on its way out.
 
     Args:
@@ -158,7 +159,7 @@ async def delete(
             uid=child.uid,
             resource_version=child.metadata.resource_version if as_seen else None,
             grace_period_seconds=grace_period_seconds,
-            guard=context.check_lock if resource.kind == PODS.kind else None,
+            guard=_guard(context, resource, store, child),
         )
     except ConflictError:
         context.conflicts += 1
@@ -177,6 +178,19 @@ async def delete(
             raise
     store.observe_deletion(child, response)
     return True
+
+
+def _guard(context: Context, resource: Resource[T], store: Store[T], child: T) -> Callable[[], None]:
+    """Makes what is called right before the request to delete a child is sent."""
+
+    def check() -> None:
+        known = store.get(child.namespace, child.name)
+        if known is not None and known.uid == child.uid and not known.controlled_by(context.owner.uid):
+            raise ConflictError(409, "Conflict", f'not sent: {resource.kind} "{child.name}" has another owner by now')
+        if resource.kind == PODS.kind:
+            context.check_lock()
+
+    return check
 
 
 async def ensure(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flamectl_operator.api.constants import SESSION_MANAGER_ANNOTATION
+from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
 from flamectl_operator.subreconcilers.base import RefusedError
@@ -430,6 +431,20 @@ async def test_one_that_is_gone_already_is_no_error() -> None:
 
     assert result.errors == ()
     assert world.executor_ids == [0]
+
+
+async def test_one_that_is_somebody_elses_by_the_time_it_is_its_turn_is_left_alone() -> None:
+    world = await converged(replicas(3))
+    world.edit(replicas(1))
+
+    def take_over() -> None:
+        world.change("pods", executor_name(1), {"metadata": {"ownerReferences": []}})
+        world.sync(PODS)
+
+    world.api.interference["delete", "pods"] = take_over
+    await world.run_pass()
+
+    assert world.deleted == [executor_name(2)]
 
 
 # --- Backoff -----------------------------------------------------------------------------------------------------------
