@@ -248,7 +248,7 @@ async def _give_up(context: Context, resource: Resource[T], store: Store[T], chi
     if not await delete(context, resource, store, child):
         return wait("Changed", "", RECHECK_CHANGED)
     context.normal(f"{resource.kind}Deleted", f'Deleted {resource.kind} "{child.name}", which had been made immutable')
-    return wait("Terminating", "")
+    return wait("Terminating", "", 0)  # it may have been out of sight, so that no store tells
 
 
 async def _look_after(context: Context, resource: Resource[T], name: str, error: KubernetesError) -> T | None:

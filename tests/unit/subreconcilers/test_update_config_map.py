@@ -174,13 +174,25 @@ async def test_one_that_was_made_immutable_is_replaced_when_its_content_has_to_c
     world.change("configmaps", CM_NAME, {"immutable": True})
     world.edit({"objectCache": {"storage": "/data/x"}})
 
-    assert (await _step(world)).reason == "Terminating"
-    assert world.another_pass_follows
+    outcome = await _step(world)
+    assert (outcome.reason, outcome.delay) == ("Terminating", 0)
     assert world.api.find("configmaps", CM_NAME) is None
 
     await world.run_pass()
     assert yaml.safe_load(_config(world)["data"]["flame-cluster.yaml"])["cache"]["storage"] == "/data/x"
     assert "immutable" not in _config(world)
+
+
+async def test_one_that_was_made_immutable_out_of_sight_is_replaced_at_once() -> None:
+    world = await converged()
+    world.change("configmaps", CM_NAME, {"immutable": True, "data": {"x": "y"}})
+    world.unlabel("configmaps", CM_NAME)
+
+    assert (await world.run_pass()).delay == 0
+    assert world.api.find("configmaps", CM_NAME) is None
+
+    await world.converge()
+    assert "flame-cluster.yaml" in _config(world)["data"]
 
 
 async def test_one_that_was_made_immutable_and_replaced_by_somebody_is_not_deleted() -> None:
