@@ -128,11 +128,12 @@ async def delete(
     *,
     grace_period_seconds: int | None = None,
     as_seen: bool = False,
+    due: Callable[[], bool] = lambda: True,
 ) -> bool:
     """Deletes this very child; one that is gone, or replaced by another of its name, is no error.
 
     This is the one door through which Pods are deleted. It is guarded up to the moment at which the request is sent, which may
-    come long after the child was chosen: by the lock, and by what is known of the child's owner then.
+    come long after the child was chosen: by the lock, and by what is known then.
     When the answer is lost, a read tells what became of it: the next pass must not count on what may be on its way out.
 
     Args:
@@ -142,6 +143,7 @@ async def delete(
         child: The child.
         grace_period_seconds: Instead of its own; 0 removes a Pod without asking its node.
         as_seen: Whether to delete it only if nothing about it has changed since.
+        due: Asked at that moment whether it is still to be deleted.
 
     Returns:
         Whether it is on its way out by our doing.
@@ -159,7 +161,7 @@ async def delete(
             uid=child.uid,
             resource_version=child.metadata.resource_version if as_seen else None,
             grace_period_seconds=grace_period_seconds,
-            guard=_guard(context, resource, store, child),
+            guard=_guard(context, resource, store, child, due),
         )
     except ConflictError:
         context.conflicts += 1
@@ -180,13 +182,17 @@ async def delete(
     return True
 
 
-def _guard(context: Context, resource: Resource[T], store: Store[T], child: T) -> Callable[[], None]:
+def _guard(
+    context: Context, resource: Resource[T], store: Store[T], child: T, due: Callable[[], bool]
+) -> Callable[[], None]:
     """Makes what is called right before the request to delete a child is sent."""
 
     def check() -> None:
         known = store.get(child.namespace, child.name)
         if known is not None and known.uid == child.uid and not known.controlled_by(context.owner.uid):
             raise ConflictError(409, "Conflict", f'not sent: {resource.kind} "{child.name}" has another owner by now')
+        if not due():
+            raise ConflictError(409, "Conflict", f'not sent: {resource.kind} "{child.name}" may be needed by now')
         if resource.kind == PODS.kind:
             context.check_lock()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -138,6 +138,9 @@ async def delete_executors(
 ) -> tuple[set[str], tuple[Exception, ...]]:
     """Deletes executors side by side; one that cannot be deleted does not keep the others.
 
+    They were chosen with the others in mind, and to delete many takes a while. Once one of the others no longer serves, nothing
+    more is deleted, nor is one that did not serve and now does: the next pass chooses again.
+
     Args:
         context: The pass.
         executors: Which ones.
@@ -146,11 +149,23 @@ async def delete_executors(
     Returns:
         The names of those that are on their way out by our doing, and what went wrong with the others.
     """
-    deleted: set[str] = set()
+    pods, deleted, chosen = context.stores.pods, set[str](), {executor.name for executor in executors}
+    serving = [each for each in context.observe().ready_executors if each.name not in chosen]
+
+    def serves(executor: Executor) -> bool:
+        known = pods.get(executor.pod.namespace, executor.name)
+        if known is executor.pod:
+            return executor.ready
+        return known is not None and known.uid == executor.pod.uid and replace(executor, pod=known).ready
 
     async def delete(index: int) -> None:
-        pod = executors[index].pod
-        if await children.delete(context, PODS, context.stores.pods, pod, as_seen=pod.name in as_seen):
+        executor = executors[index]
+        pod = executor.pod
+
+        def due() -> bool:
+            return (executor.ready or not serves(executor)) and all(map(serves, serving))
+
+        if await children.delete(context, PODS, pods, pod, as_seen=pod.name in as_seen, due=due):
             deleted.add(pod.name)
 
     in_flight = context.config.controller.max_writes_in_flight

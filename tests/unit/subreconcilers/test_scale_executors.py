@@ -433,6 +433,40 @@ async def test_one_that_is_gone_already_is_no_error() -> None:
     assert world.executor_ids == [0]
 
 
+async def test_once_one_that_was_to_stay_has_failed_the_next_pass_chooses_again() -> None:
+    world = await converged(replicas(3))
+    world.edit(replicas(1))
+
+    def fail() -> None:
+        world.set_executor(0, "failed")
+        world.sync(PODS)
+
+    world.api.interference["delete", "pods"] = fail
+    await world.run_pass()
+    assert world.deleted == []
+
+    await world.run_pass()
+    assert executor_name(1) not in world.deleted
+    assert executor_name(2) in world.deleted
+
+
+async def test_one_that_did_not_serve_when_it_was_chosen_is_kept_when_it_does() -> None:
+    world = World(replicas(3))
+    await world.run_pass()
+    world.edit(replicas(1))
+
+    def become_ready() -> None:
+        world.set_executor(2, "ready")
+        world.sync(PODS)
+
+    world.api.interference["delete", "pods"] = become_ready
+    await world.run_pass()
+    assert world.deleted == [executor_name(1)]
+
+    await world.run_pass()
+    assert world.executor_ids == [2]
+
+
 async def test_one_that_is_somebody_elses_by_the_time_it_is_its_turn_is_left_alone() -> None:
     world = await converged(replicas(3))
     world.edit(replicas(1))
