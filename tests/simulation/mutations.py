@@ -195,6 +195,16 @@ def objects_without_their_label_are_not_looked_for() -> None:
     _set(children, "look", _nothing_async)
 
 
+@_mutation
+def what_answers_tell_is_news_to_nobody() -> None:
+    original = store.Store.subscribe
+
+    def subscribe(self: Any, handler: Any, **_: Any) -> None:
+        original(self, handler)
+
+    _set(store.Store, "subscribe", subscribe)
+
+
 # -- the queue
 
 
@@ -587,6 +597,24 @@ def a_lock_is_taken_without_resource_version() -> None:
         return {"spec": body["spec"]}
 
     _set(desired_lock, "claim", claim)
+
+
+@_mutation
+def executors_once_chosen_are_deleted_whatever_happens() -> None:
+    original = children.delete
+
+    async def delete(*args: Any, due: Any = None, **options: Any) -> Any:
+        return await original(*args, **options)
+
+    _set(children, "delete", delete)
+
+
+@_mutation
+def executors_once_chosen_are_deleted_whosever_they_are() -> None:
+    def guard(context: Any, resource: Any, *_: Any) -> Any:
+        return context.check_lock if resource.kind == "Pod" else lambda: None
+
+    _set(children, "_guard", guard)
 
 
 def try_one(task: tuple[str, frozenset[int]]) -> tuple[str, int | None, str, int]:

@@ -95,6 +95,7 @@ class Scenario:
             draw.unheard_starts(child_random(seed, "unheard starts"))
         if "vandals" in moods:
             draw.hidden(child_random(seed, "hidden"))
+        draw.batches(child_random(seed, "batches"))
         if elected:
             draw.standstills(child_random(seed, "standstills"), (8.0, 16.0, 20.0, 40.0))
         else:
@@ -389,6 +390,18 @@ class _Draw:
         for _ in range(random.choice((0, 1, 2))):
             at = 1.0 + random.random() * self._length
             self._add(at, "standstill", random.choice(requests), random.choice(lengths))
+
+    def batches(self, random: Random) -> None:
+        """A process that stands still while it deletes one executor after the other; some of the rest fail or change hands."""
+        if random.random() < 0.8:
+            return
+        name, at = random.choice(self.names), 5.0 + random.random() * self._length
+        self._add(at - 0.5, "settings", "controller", "maxWritesInFlight", 1)
+        self._add(at, "standstill", "delete pods", random.choice((5.0, 8.0, 12.0)))
+        self._add(at + 0.1, "scale", name, random.choice((1, 1, 2)))
+        for _ in range(random.choice((1, 2, 3))):
+            kind = random.choice(("strip_owner", "out_of_memory", "crash_executor"))
+            self._add(at + 1.0 + 4.0 * random.random(), kind, name, random.randrange(100))
 
     def settings(self) -> None:
         """Settings of the operator that change while it runs. None of these may make it replace a Pod."""
