@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -153,10 +153,9 @@ async def delete_executors(
     serving = [each for each in context.observe().ready_executors if each.name not in chosen]
 
     def serves(executor: Executor) -> bool:
-        known = pods.get(executor.pod.namespace, executor.name)
-        if known is executor.pod:
+        if pods.get(executor.pod.namespace, executor.name) is executor.pod:
             return executor.ready
-        return known is not None and known.uid == executor.pod.uid and replace(executor, pod=known).ready
+        return executor.name in {each.name for each in context.observe().ready_executors}
 
     async def delete(index: int) -> None:
         executor = executors[index]

@@ -433,15 +433,19 @@ async def test_one_that_is_gone_already_is_no_error() -> None:
     assert world.executor_ids == [0]
 
 
-async def test_once_one_that_was_to_stay_has_failed_the_next_pass_chooses_again() -> None:
+@pytest.mark.parametrize("how", ["fails", "changes hands"])
+async def test_once_one_that_was_to_stay_no_longer_serves_the_next_pass_chooses_again(how: str) -> None:
     world = await converged(replicas(3))
     world.edit(replicas(1))
 
-    def fail() -> None:
-        world.set_executor(0, "failed")
+    def be_lost() -> None:
+        if how == "fails":
+            world.set_executor(0, "failed")
+        else:
+            world.change("pods", executor_name(0), {"metadata": {"ownerReferences": []}})
         world.sync(PODS)
 
-    world.api.interference["delete", "pods"] = fail
+    world.api.interference["delete", "pods"] = be_lost
     await world.run_pass()
     assert world.deleted == []
 
