@@ -51,6 +51,8 @@ class Promises:
         self._reserved: dict[str, int] = {}
         #: configGeneration and configHash, likewise.
         self._configs: dict[str, tuple[int, str]] = {}
+        #: The highest configGeneration that was ever stored, which a process may know though somebody took it out since.
+        self._highest_configs: dict[str, int] = {}
         self._generations: dict[str, int] = {}
 
     # -- when a status is sent
@@ -116,9 +118,12 @@ class Promises:
         """
         before = self._configs.setdefault(uid, config)
         self._configs[uid] = config
+        highest = self._highest_configs.get(uid, 0)
+        self._highest_configs[uid] = max(highest, config[0])
+        same = config[1] == before[1]
         if config[0] < before[0]:
             self._blame(f"configGeneration of {name} went back from {before[0]} to {config[0]}")
-        elif config[0] <= before[0] + 1 and (config[0] == before[0]) != (config[1] == before[1]):
+        elif (config[0] == before[0] and not same) or (highest < config[0] == before[0] + 1 and same):
             self._blame(f"configGeneration of {name} went from {before} to {config}")
 
     def tampered(self, change: Change) -> None:

@@ -29,7 +29,7 @@ from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, REFUSALS, Lock
 
 if TYPE_CHECKING:
     from flamectl_operator.decisions.lock import Verdict
-    from flamectl_operator.kube.views import LeaseView, PodView
+    from flamectl_operator.kube.views import FlameClusterView, LeaseView, PodView
     from flamectl_operator.subreconcilers.base import Context
 
 #: How often a lock that somebody else holds is looked at, in seconds: he may give it back before it expires.
@@ -118,6 +118,9 @@ async def _take(context: Context) -> Outcome | None:
             return _held(held, memory.look_again - now)
     if lease is not None and lease.terminating:
         return wait("Terminating", f'waiting for Lease "{lease.name}" to terminate', children.RECHECK_TAKEN_NAME)
+    taken_over = lease is not None and lease.spec.holder_identity not in {None, "", context.lock_identity}
+    if taken_over and await _outdated(context):
+        return wait("Changed", "", 0)  # its holder may have been taken off the deny list
     return None if await _claim(context, lease, informed=False) else _changed()
 
 
@@ -158,15 +161,28 @@ async def _write(context: Context, lease: LeaseView | None, body: dict[str, Any]
 async def _inform(context: Context, grip: Grip) -> Outcome | None:
     """Brings the view up to date with what was before the lock came to us."""
     owner, stores = context.owner, context.stores
-    cluster = await children.look(context, FLAME_CLUSTERS, owner.name)
-    if cluster is None or cluster.uid != owner.uid:
+    if await _read_cluster(context) is None:
         return _changed()
-    stores.flame_clusters.observe(cluster)
     known = stores.pods.by_index(owner.key)
     await _read_pods(context)
     context.memory.lock.grip = replace(grip, informed=True)
     # The steps before went by what was known then: with news it is for the next pass, at once, to act on it.
     return None if stores.pods.by_index(owner.key) is known else wait("Changed", "")
+
+
+async def _outdated(context: Context) -> bool:
+    """Whether the FlameCluster asks for something else by now than this pass goes by."""
+    cluster = await _read_cluster(context)
+    return cluster is None or cluster.metadata.generation != context.cluster.metadata.generation
+
+
+async def _read_cluster(context: Context) -> FlameClusterView | None:
+    """Reads the FlameCluster; None when it is gone."""
+    cluster = await children.look(context, FLAME_CLUSTERS, context.owner.name)
+    if cluster is None or cluster.uid != context.owner.uid:
+        return None
+    context.stores.flame_clusters.observe(cluster)
+    return cluster
 
 
 async def _read_pods(context: Context) -> None:

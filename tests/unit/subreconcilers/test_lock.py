@@ -545,6 +545,21 @@ async def test_a_holder_that_is_put_on_the_deny_list_is_not_waited_for() -> None
     assert world.leaving_ids == [1, 2, 3]
 
 
+async def test_a_holder_that_is_taken_off_the_deny_list_is_not_robbed_by_who_does_not_know_yet() -> None:
+    world = await _held_by_another()
+    world.edit(replicas(1))
+    await world.run_pass()
+    world.edit({"lockOptions": {"denyList": ["them"]}})
+    await world.rival("them").run_pass()  # so that this generation needs no promise that a conflict could refuse
+    world.sync()
+    world.edit({"lockOptions": {"denyList": []}})
+
+    first = await world.run_pass(stale=True)
+    await world.run_pass(stale=True)
+
+    assert (first.delay, world.holder, world.deleted) == (0, "them", [])
+
+
 async def test_without_the_lock_pods_are_deleted_and_no_lease_is_written_or_read() -> None:
     world = await converged(rolling(4, 1, 0))
     _hold(world, "them")
