@@ -156,6 +156,7 @@ class LockMemory:
         grip: What it has of the lock itself; None when it is not certain.
         sighting: The Lease as it was when it was looked at.
         look_again: When it may be looked at again, by the clock's `boottime`.
+        claimed_for: The generation of the FlameCluster for which the Lease was last written.
         said: What the status says about the lock by our doing, with the generation; nothing when it is empty.
         hushed: The generation in which another operator took that back.
     """
@@ -163,6 +164,7 @@ class LockMemory:
     grip: Grip | None = None
     sighting: Sighting | None = None
     look_again: float = float("-inf")
+    claimed_for: int = 0
     said: tuple[int, str] = (0, "")
     hushed: int = 0
 

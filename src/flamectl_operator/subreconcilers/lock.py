@@ -91,8 +91,9 @@ async def _acquire(context: Context) -> Outcome | None:
     if memory.grip is None:
         if (hold := await _take(context)) is not None:
             return hold
-    elif context.clock.boottime() >= memory.grip.extend_at:
-        # Nobody has written the Lease since we did, or this fails: so nobody else had the lock meanwhile.
+    elif context.clock.boottime() >= memory.grip.extend_at or memory.claimed_for != context.cluster.metadata.generation:
+        # Nobody has written the Lease since we did, or this fails: so nobody else had the lock meanwhile. A generation in between
+        # may have had us on its deny list, so that we were not waited for.
         informed = memory.grip.informed
         if not await _claim(context, memory.grip.lease, informed=informed):
             return _changed()
@@ -139,6 +140,7 @@ async def _claim(context: Context, lease: LeaseView | None, *, informed: bool) -
         written = await _write(context, lease, desired.claim(lease, me, duration, now))
     if written is not None:
         context.memory.lock.grip = Grip.taken(written, sent, duration, informed=informed)
+        context.memory.lock.claimed_for = context.cluster.metadata.generation
     return written is not None
 
 

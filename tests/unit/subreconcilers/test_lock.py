@@ -545,6 +545,25 @@ async def test_a_holder_that_is_put_on_the_deny_list_is_not_waited_for() -> None
     assert world.leaving_ids == [1, 2, 3]
 
 
+async def test_a_holder_that_was_denied_in_a_generation_that_it_missed_finds_out_that_the_lock_is_another_s() -> None:
+    world = await converged(rolling(6, 1, 0))
+    world.edit(NEW_EXECUTORS)
+    await world.run_pass()
+    [going] = world.leaving_ids
+    assert world.holder == "us"
+
+    world.edit({"lockOptions": {"denyList": ["us"]}})
+    _hold(world, "them")
+    world.edit({"lockOptions": {"denyList": []}})
+    world.settle()
+    for _ in range(3):
+        await world.run_pass()
+        world.settle()
+
+    assert world.deleted == [executor_name(going)]
+    assert world.holder == "them"
+
+
 async def test_a_holder_that_is_taken_off_the_deny_list_is_not_robbed_by_who_does_not_know_yet() -> None:
     world = await _held_by_another()
     world.edit(replicas(1))
