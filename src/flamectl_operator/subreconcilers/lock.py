@@ -121,7 +121,7 @@ async def _take(context: Context) -> Outcome | None:
         return wait("Terminating", f'waiting for Lease "{lease.name}" to terminate', children.RECHECK_TAKEN_NAME)
     taken_over = lease is not None and lease.spec.holder_identity not in {None, "", context.lock_identity}
     if taken_over and await _outdated(context):
-        return wait("Changed", "", 0)  # its holder may have been taken off the deny list
+        return _changed()  # its holder may have been taken off the deny list
     return None if await _claim(context, lease, informed=False) else _changed()
 
 

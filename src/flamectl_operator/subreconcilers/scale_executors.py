@@ -152,17 +152,15 @@ async def delete_executors(
     pods, deleted, chosen = context.stores.pods, set[str](), {executor.name for executor in executors}
     serving = [each for each in context.observe().ready_executors if each.name not in chosen]
 
-    def serves(executor: Executor) -> bool:
-        if pods.get(executor.pod.namespace, executor.name) is executor.pod:
-            return executor.ready
-        return executor.name in {each.name for each in context.observe().ready_executors}
-
     async def delete(index: int) -> None:
         executor = executors[index]
         pod = executor.pod
 
         def due() -> bool:
-            return (executor.ready or not serves(executor)) and all(map(serves, serving))
+            if all(pods.get(each.pod.namespace, each.name) is each.pod for each in (executor, *serving)):
+                return True
+            ready = {each.name for each in context.observe().ready_executors}
+            return (executor.ready or executor.name not in ready) and all(each.name in ready for each in serving)
 
         if await children.delete(context, PODS, pods, pod, as_seen=pod.name in as_seen, due=due):
             deleted.add(pod.name)

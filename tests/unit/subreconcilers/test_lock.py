@@ -576,7 +576,7 @@ async def test_a_holder_that_is_taken_off_the_deny_list_is_not_robbed_by_who_doe
     first = await world.run_pass(stale=True)
     await world.run_pass(stale=True)
 
-    assert (first.delay, world.holder, world.deleted) == (0, "them", [])
+    assert (first.delay, world.holder, world.deleted) == (children.RECHECK_CHANGED, "them", [])
 
 
 async def test_without_the_lock_pods_are_deleted_and_no_lease_is_written_or_read() -> None:
