@@ -236,12 +236,12 @@ class ModelClient:
         def apply() -> tuple[Obj | None, int]:
             return self.server.find(plural, key), self.server.revision
 
+        known = self.knowledge.named(plural, key)
         found, revision = await self._request("get", resource, name, apply)
+        if known is not None and (found is None or uid_of(found) != uid_of(known)):
+            self.knowledge.lose(plural, uid_of(known), revision, self.loop.now)
         if found is not None:
             return self._learned(resource, found)
-        known = self.knowledge.named(plural, key)
-        if known is not None and uid_of(known) in self.knowledge.asked_to_go:
-            self.knowledge.lose(plural, uid_of(known), revision, self.loop.now)
         raise errors.NotFoundError(404, "NotFound", f'{plural} "{name}" not found')
 
     async def create(
@@ -317,7 +317,6 @@ class ModelClient:
         self._ask("delete", plural, name, guard)
         self._judge.deleting(self, plural, key, uid, grace_period_seconds)
         self.knowledge.leaving.add(uid)
-        self.knowledge.asked_to_go.add(uid)
 
         def apply() -> Obj | None:
             return self.server.delete(

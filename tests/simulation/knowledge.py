@@ -57,8 +57,6 @@ class Knowledge:
         self._seen: dict[str, int] = {}  # newest revision by uid, of those that are gone as well
         #: Names of Pods whose deletion is under way, by uid: sent, and not answered.
         self.leaving: set[str] = set()
-        #: uids of all whose deletion was ever sent: when an answer was lost, it is looked at what became of that.
-        self.asked_to_go: set[str] = set()
         #: When each object was seen first, by uid, and which ones this process made itself.
         self.first_seen: dict[str, float] = {}
         self.made: set[str] = set()

@@ -180,7 +180,8 @@ class Memory:
         accepted: Hashes of Pod templates that the API server has said it would accept.
         observed: The last snapshot of the children.
         status: The last status that was read or written, as JSON data and as what it means.
-        unsettled: Names of Pods of which nobody knows what became: a request was to make or delete them, or a list lacks them.
+        unsettled: Names of Pods of which nobody knows what became: a request was to make or delete them, or a list lacks them,
+            or they were not what was to be deleted.
         lock: The lock.
         voice: What it said in the status.
         pruned: A status that could not be stored whole, and what was stored of it.

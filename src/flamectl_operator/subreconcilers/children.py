@@ -36,7 +36,7 @@ T = TypeVar("T", bound=KubernetesObject)
 
 #: How often a name that is taken is looked at again, in seconds: no event may tell when it comes free.
 RECHECK_TAKEN_NAME = 15.0
-#: How soon to look again when an object changed under our hands, in seconds; the watch usually is faster.
+#: How soon to go on when an object changed under our hands, in seconds.
 RECHECK_CHANGED = 0.25
 #: The reason of an outcome that says that a name is taken by somebody else.
 NAME_CONFLICT = "NameConflict"
@@ -104,7 +104,7 @@ async def rehearse(context: Context, template: PodTemplate, name: str) -> None:
 async def patch(
     context: Context, resource: Resource[T], store: Store[T], name: str, changes: Mapping[str, Any]
 ) -> Outcome:
-    """Repairs a child. A conflict is no error: the view was old, and a newer one is on its way.
+    """Repairs a child. A conflict is no error: the view was old, and is brought up to date.
 
     Raises:
         RefusedError: RBAC, admission or the schema refuses it.
@@ -114,6 +114,7 @@ async def patch(
         store.observe(await context.client.merge_patch(resource, context.owner.namespace, name, changes))
     except (ConflictError, NotFoundError):
         context.conflicts += 1
+        await refresh(context, resource, store, name)
         return wait("Changed", "", RECHECK_CHANGED)
     except REFUSALS as error:
         raise RefusedError.of(error) from error
@@ -165,7 +166,9 @@ async def delete(
         )
     except ConflictError:
         context.conflicts += 1
-        return False  # it changed, or another object has the name by now; the watch is about to say so
+        if resource is PODS:
+            context.memory.unsettled.add(child.name)  # it changed, or another one has the name by now
+        return False
     except NotFoundError:
         context.conflicts += 1
         store.observe_deletion(child, None)
@@ -282,14 +285,29 @@ async def settle(context: Context) -> None:
     Raises:
         KubernetesError: It cannot be found out yet.
     """
-    pods, unsettled = context.stores.pods, context.memory.unsettled
+    unsettled = context.memory.unsettled
     for name in sorted(unsettled):
-        found, known = await look(context, PODS, name), pods.get(context.owner.namespace, name)
-        if known is not None and (found is None or found.uid != known.uid):
-            pods.observe_deletion(known, None)
-        if found is not None:
-            pods.observe(found)
+        await refresh(context, PODS, context.stores.pods, name)
         unsettled.discard(name)
+
+
+async def refresh(context: Context, resource: Resource[T], store: Store[T], name: str) -> T | None:
+    """Brings the view of an object up to date that is not, or may not be, as it was seen; the watch may be long in telling.
+
+    Returns:
+        The object as it is; None when it is gone.
+
+    Raises:
+        KubernetesError: It cannot be read.
+        RefusedError: RBAC refuses it.
+    """
+    known = store.get(context.owner.namespace, name)  # now: what a watch brings during the read may be newer than that
+    found = await look(context, resource, name)
+    if known is not None and (found is None or found.uid != known.uid):
+        store.observe_deletion(known, None)
+    if found is not None:
+        store.observe(found)
+    return found
 
 
 async def look(context: Context, resource: Resource[T], name: str) -> T | None:

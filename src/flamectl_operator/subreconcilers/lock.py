@@ -180,11 +180,8 @@ async def _outdated(context: Context) -> bool:
 
 async def _read_cluster(context: Context) -> FlameClusterView | None:
     """Reads the FlameCluster; None when it is gone."""
-    cluster = await children.look(context, FLAME_CLUSTERS, context.owner.name)
-    if cluster is None or cluster.uid != context.owner.uid:
-        return None
-    context.stores.flame_clusters.observe(cluster)
-    return cluster
+    cluster = await children.refresh(context, FLAME_CLUSTERS, context.stores.flame_clusters, context.owner.name)
+    return cluster if cluster is not None and cluster.uid == context.owner.uid else None
 
 
 async def _read_pods(context: Context) -> None:

@@ -24,7 +24,7 @@ from flamectl_operator.decisions.status import (
 from flamectl_operator.kube.errors import ConflictError, NotFoundError
 from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
 from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS
-from flamectl_operator.subreconcilers.children import RECHECK_CHANGED, settle
+from flamectl_operator.subreconcilers.children import RECHECK_CHANGED, refresh, settle
 from flamectl_operator.subreconcilers.lock import LOCK_DENIED, LOCK_HELD
 
 if TYPE_CHECKING:
@@ -271,6 +271,7 @@ async def _write(context: Context, status: FlameClusterStatus) -> Outcome | None
         )
     except (ConflictError, NotFoundError):
         context.conflicts += 1
+        await refresh(context, FLAME_CLUSTERS, context.stores.flame_clusters, metadata.name)
         return wait("Changed", "", RECHECK_CHANGED)
     context.stores.flame_clusters.observe(stored)
     memory.voice = memory.voice.spoke(wire, before, stored.status, now)

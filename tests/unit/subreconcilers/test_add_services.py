@@ -139,6 +139,33 @@ async def test_a_conflict_is_no_error() -> None:
     assert (await _step(world)).reason == "Changed"
 
 
+async def test_after_a_conflict_the_next_pass_knows_what_the_watch_has_not_told() -> None:
+    world = await converged()
+    before = dict(_spec(world, SM_NAME))
+    world.change("services", SM_NAME, {"spec": {"type": "NodePort"}})
+    world.sync()
+    world.change("services", SM_NAME, {"metadata": {"annotations": {"note": "x"}}})
+
+    await world.run_pass(stale=True)
+    assert _spec(world, SM_NAME) != before
+    await world.run_pass(stale=True)
+
+    assert _spec(world, SM_NAME) == before
+
+
+async def test_one_that_a_repair_finds_gone_is_made_by_the_next_pass() -> None:
+    world = await converged()
+    world.change("services", SM_NAME, {"spec": {"type": "NodePort"}})
+    world.sync()
+    world.api.remove("services", SM_NAME)
+
+    await world.run_pass(stale=True)
+    assert world.another_pass_follows
+    await world.run_pass(stale=True)
+
+    assert world.api.find("services", SM_NAME) is not None
+
+
 async def test_a_name_conflict_degrades_whatever_becomes_of_the_other_service() -> None:
     world = await converged()
     world.change(

@@ -287,6 +287,21 @@ async def test_a_deletion_that_came_too_late_is_not_repeated_at_once() -> None:
     assert result.delay is None or result.delay > 0
 
 
+async def test_what_a_deletion_finds_changed_is_known_to_the_next_pass_whatever_the_watch_tells() -> None:
+    # Who takes the lock reads the Pods before the first deletion, and would know.
+    world = await converged({"lockOptions": {"disabled": True}} | replicas(1, type="Recreate"))
+    world.edit(NEW_EXECUTORS)
+    world.sync()
+    world.api.remove("pods", executor_name(0))
+    world.squat("pods", executor_name(0))
+
+    await world.run_pass(stale=True)
+    assert world.another_pass_follows
+    await world.run_pass(stale=True)
+
+    assert world.executor_ids == [0, 1]
+
+
 # --- Rehearsals --------------------------------------------------------------------------------------------------------
 
 REFUSING = [(error, reason) for error, reason in REFUSALS if reason != "QuotaExceeded"]

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.decisions.health import Issue
+from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE, Kind
 from flamectl_operator.subreconcilers.base import Context
 from flamectl_operator.subreconcilers.update_status import CloseStatus, OpenStatus
-from tests.unit.builders import replicas
+from tests.unit.builders import raw_spec, replicas
 from tests.unit.subreconcilers.errors import broken, conflict, forbidden, lost, not_found, quota
 from tests.unit.subreconcilers.world import KEY, SM_NAME, World, converged, executor_name
 
@@ -343,6 +344,45 @@ async def test_a_status_that_changed_meanwhile_is_written_soon() -> None:
 
     assert result.errors == ()
     assert result.delay == 0.25
+
+
+async def test_after_a_conflict_the_next_pass_knows_what_the_watch_has_not_told() -> None:
+    world = await converged(replicas(2))
+    world.edit({"suspend": True})
+    world.set_executor(0, "starting")
+    world.sync(PODS)
+
+    await world.run_pass(stale=True)
+    assert world.leaving_ids == []
+    await world.run_pass(stale=True)
+
+    assert world.leaving_ids == [0, 1]
+
+
+async def test_one_that_a_write_finds_gone_is_left_alone_from_then_on() -> None:
+    world = await converged(replicas(2))
+    world.api.remove("flameclusters", KEY[1])
+    world.set_executor(0, "failed")
+    world.sync(PODS)
+
+    await world.run_pass(stale=True)
+    world.writes.clear()
+    result = await world.run_pass(stale=True)
+
+    assert (world.writes, result.errors, result.delay) == ([], (), None)
+
+
+async def test_one_that_was_made_again_under_its_name_is_seen_by_the_write_that_finds_the_other_gone() -> None:
+    world = await converged(replicas(2))
+    world.api.remove("flameclusters", KEY[1])
+    world.apply(raw_spec(replicas(3)), uid="uid-of-the-next")
+    world.set_executor(0, "starting")
+    world.sync(PODS)
+
+    await world.run_pass(stale=True)
+    await world.run_pass(stale=True)
+
+    assert world.status.executor_manager.replicas == 3
 
 
 async def test_issues_of_the_pass_end_up_in_the_status() -> None:
