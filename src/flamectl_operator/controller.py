@@ -14,7 +14,7 @@ from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.pod_policy import check_pod_policy
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.runtime.observer import UNOBSERVED, StepReport
-from flamectl_operator.runtime.outcome import Kind, Outcome, PassResult, join
+from flamectl_operator.runtime.outcome import Kind, Outcome, PassResult, join, wait
 from flamectl_operator.runtime.progress import got_on
 from flamectl_operator.subreconcilers import CLOSING, SUBRECONCILERS
 from flamectl_operator.subreconcilers.base import Context, Memory, Plan, RefusedError
@@ -99,6 +99,10 @@ class Controller:
             if outcome.kind is Kind.STOP or context.intent is None:
                 break
         outcomes.append(await self._run(CLOSING, context, errors))
+        newest = self._stores.flame_clusters.get(*key)
+        if newest is not None and newest.metadata.resource_version != context.cluster.metadata.resource_version:
+            # It was read on the way, and no event tells what an answer has told.
+            outcomes.append(wait("Changed", "", 0))
         created = cluster.metadata.creation_timestamp
         if created is not None and first_ready(before, context.status):
             self._observer.first_ready((self._clock.now() - created).total_seconds())

@@ -238,8 +238,10 @@ class ModelClient:
 
         known = self.knowledge.named(plural, key)
         found, revision = await self._request("get", resource, name, apply)
-        if known is not None and (found is None or uid_of(found) != uid_of(known)):
-            self.knowledge.lose(plural, uid_of(known), revision, self.loop.now)
+        if known is not None:
+            self.knowledge.leaving.discard(uid_of(known))
+            if found is None or uid_of(found) != uid_of(known):
+                self.knowledge.lose(plural, uid_of(known), revision, self.loop.now)
         if found is not None:
             return self._learned(resource, found)
         raise errors.NotFoundError(404, "NotFound", f'{plural} "{name}" not found')
@@ -334,8 +336,11 @@ class ModelClient:
         except errors.NotFoundError:
             self.knowledge.lose(plural, uid, self.server.revision, self.loop.now)
             raise
-        finally:
-            self.knowledge.leaving.discard(uid)
+        except errors.KubernetesError as error:
+            if not error.outcome_unknown:
+                self.knowledge.leaving.discard(uid)
+            raise
+        self.knowledge.leaving.discard(uid)
         if found is None or not terminating(found):
             self.knowledge.lose(
                 plural, uid, revision_of(found) if found is not None else self.server.revision, self.loop.now

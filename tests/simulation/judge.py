@@ -68,6 +68,8 @@ class Judge:
         self.others = 0
         #: How far each process' wall clock is off, in seconds.
         self.offsets: dict[str, float] = {}
+        #: The last generation of a FlameCluster, by uid, whose deny list had the name of an operator.
+        self._denied: dict[tuple[str, str], int] = {}
         #: Whose name stands in the Lease of the election, or stood in it last; None when there never was one.
         self._lease: str | None = None
         server.listeners.append(self._observe)
@@ -158,7 +160,8 @@ class Judge:
         present = self._server.find(FLAME_CLUSTERS, key_of(owner))
         if present is None or uid_of(present) != uid_of(owner) or terminating(present):
             return  # the Lease has gone with its FlameCluster, and so will the Pods
-        if client.lock_identity in present["spec"].get("lockOptions", {}).get("denyList", ()):
+        known_generation = client.knowledge.generations[uid_of(owner)][0]
+        if known_generation < self._denied.get((uid_of(owner), client.lock_identity), 0):
             return  # nobody waits for a holder that is denied, who need not have heard of it yet
         lease = self._server.find(LEASES, (owner["metadata"]["namespace"], names.lock(name_of(owner))))
         holder = lease["spec"].get("holderIdentity") if lease is not None else None
@@ -202,6 +205,9 @@ class Judge:
             # One that is deleted still binds its last holder and the others.
             self._lease = change.last["spec"].get("holderIdentity", "") if change.new is not None else self._lease
             return
+        if change.resource == FLAME_CLUSTERS and change.new is not None:
+            for denied in change.new["spec"].get("lockOptions", {}).get("denyList", ()):
+                self._denied[uid_of(change.new), denied] = change.new["metadata"]["generation"]
         if not change.actor.startswith("operator"):
             self.others += 1
             before = change.old.get("status") if change.old is not None else None

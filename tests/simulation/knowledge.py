@@ -55,7 +55,7 @@ class Knowledge:
     def __init__(self) -> None:
         self._objects: dict[str, dict[str, Obj]] = {}
         self._seen: dict[str, int] = {}  # newest revision by uid, of those that are gone as well
-        #: Names of Pods whose deletion is under way, by uid: sent, and not answered.
+        #: Pods whose deletion is under way, by uid: sent, and what became of it not known.
         self.leaving: set[str] = set()
         #: When each object was seen first, by uid, and which ones this process made itself.
         self.first_seen: dict[str, float] = {}

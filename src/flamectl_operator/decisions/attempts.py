@@ -53,13 +53,19 @@ def count_session_manager(
         now: The time.
         settings: Lengths of the waits.
     """
-    attempts = _for_revision(before, revision)
+    attempts = _for_revision(before, revision, now, settings)
     manager = observed.session_manager
     if manager is None or manager.revision != revision:
         return attempts
-    if manager.terminal and not manager.terminating and manager.pod.uid != attempts.last_failure:
+    if session_manager_uncounted(manager, attempts):
         return replace(_failed(attempts, now, settings), last_failure=manager.pod.uid)
     return _forgiven(attempts, [manager], now, settings)
+
+
+def session_manager_uncounted(manager: Component, attempts: Attempts) -> bool:
+    """Whether the session manager has ended, and that is a failure which is not counted yet."""
+    fresh = manager.revision == attempts.revision and manager.pod.uid != attempts.last_failure
+    return fresh and manager.terminal and not manager.terminating
 
 
 def count_executors(
@@ -86,10 +92,10 @@ def count_executors(
         now: The time.
         settings: Lengths of the waits.
     """
-    attempts = _for_revision(before, revision)
+    attempts = _for_revision(before, revision, now, settings)
     if replicas == 0:
         attempts = replace(attempts, failures=0, next_attempt=None)
-    elif any(_counts(executor, attempts, settings) for executor in observed.terminal_executors):
+    elif any(executor_uncounted(executor, attempts, settings) for executor in observed.terminal_executors):
         return replace(_failed(attempts, now, settings), attempt_id=next_id)
     elif len(observed.live_executors) >= replicas:
         attempts = _forgiven(attempts, observed.live_executors, now, settings)
@@ -98,7 +104,7 @@ def count_executors(
     return replace(attempts, attempt_id=next_id) if cleared else attempts
 
 
-def _counts(executor: Executor, attempts: Attempts, settings: FlameSettings) -> bool:
+def executor_uncounted(executor: Executor, attempts: Attempts, settings: FlameSettings) -> bool:
     """Whether the end of an executor is a failure that is not counted yet.
 
     It is none when the executor had worked for a while: in a large cluster some end now and then, which says nothing about those
@@ -115,16 +121,27 @@ def forgiven_at(attempts: Attempts, components: Sequence[Component], settings: F
     if attempts.failures == 0 or not components:
         return None
     since = [ready_since(component.pod) for component in components]
+    # By a node's clock that is behind, a Pod has been ready since before it was made.
+    born = [component.pod.metadata.creation_timestamp for component in components]
     known = [time for time in since if time is not None]
     if len(known) < len(since):
         return None
-    return max(known) + timedelta(seconds=settings.stable_after_seconds)
+    return max((*known, *(time for time in born if time is not None))) + timedelta(
+        seconds=settings.stable_after_seconds
+    )
 
 
-def _for_revision(before: Attempts, revision: str) -> Attempts:
-    if before.revision == revision:
+def _for_revision(before: Attempts, revision: str, now: datetime, settings: FlameSettings) -> Attempts:
+    """What counts of the past: nothing of another revision, and no wait that is longer than any.
+
+    Whose clock was ahead may have written down a time that is far away, and so may anybody who can write the status.
+    """
+    if before.revision != revision:
+        return replace(before, revision=revision, failures=0, next_attempt=None)
+    latest = _whole_seconds(now + timedelta(seconds=settings.backoff_limit_seconds))
+    if before.next_attempt is None or before.next_attempt <= latest:
         return before
-    return replace(before, revision=revision, failures=0, next_attempt=None)
+    return replace(before, next_attempt=latest)
 
 
 def _failed(attempts: Attempts, now: datetime, settings: FlameSettings) -> Attempts:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from flamectl_operator.decisions.attempts import executor_uncounted
 from flamectl_operator.observed.cluster import Executor, terminal_since
 
 if TYPE_CHECKING:
@@ -278,7 +279,9 @@ def _burials(observed: ObservedCluster, intent: Intent, now: datetime) -> tuple[
     later: list[datetime] = []
     for executor in observed.terminal_executors:
         ended = terminal_since(executor)
-        if intent.suspended or ended is None or ended + retention <= now:
+        if intent.replicas > 0 and executor_uncounted(executor, intent.executor_attempts, intent.settings):
+            later.append(now)  # it failed since the pass began: the next one counts that first
+        elif intent.suspended or ended is None or ended + retention <= now:
             due.append(executor)
         else:
             later.append(ended + retention)

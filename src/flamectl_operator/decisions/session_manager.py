@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import API_VERSION, KIND
 from flamectl_operator.decisions import drift
+from flamectl_operator.decisions.attempts import session_manager_uncounted
 from flamectl_operator.decisions.executors import Hold, given_up_at
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def plan_session_manager(observed: ObservedCluster, intent: Intent, now: Moment)
     if intent.suspended:
         return SessionManagerPlan(Action.DELETE, "suspended")
     if manager.terminal:
-        return SessionManagerPlan(Action.DELETE, str(manager.trouble))
+        return _over(manager, intent, now.wall)
     if intent.session_manager_stale(manager):
         return SessionManagerPlan(Action.NOTHING)
     if drift.metadata_patch(manager.pod, intent.desired.session_manager.pod(manager.name)) is not None:
@@ -98,6 +99,13 @@ def _missing(observed: ObservedCluster, intent: Intent, now: datetime) -> Sessio
         )
         return SessionManagerPlan(Action.LOOK, hold=Hold("BackOff", message, attempts.next_attempt))
     return SessionManagerPlan(Action.CREATE)
+
+
+def _over(manager: Component, intent: Intent, now: datetime) -> SessionManagerPlan:
+    """One that failed since the pass began is left to the next pass, which counts that first."""
+    if session_manager_uncounted(manager, intent.session_manager_attempts):
+        return SessionManagerPlan(Action.WAIT, hold=Hold("Changed", until=now))
+    return SessionManagerPlan(Action.DELETE, str(manager.trouble))
 
 
 def _terminating(observed: ObservedCluster, manager: Component, intent: Intent, now: Moment) -> SessionManagerPlan:

@@ -78,6 +78,11 @@ class ForbiddenError(ApiError):
 class NotFoundError(ApiError):
     """404: the object, its namespace or its kind does not exist."""
 
+    @property
+    def of_object(self) -> bool:
+        """Whether the API server says so of an object. Otherwise it may be the path that it does not know at the moment."""
+        return self.reason == "NotFound"
+
 
 class ConflictError(ApiError):
     """409 Conflict: a precondition (resourceVersion, uid) did not hold. The view was old: look again, then decide again."""

@@ -280,5 +280,12 @@ def _departures(labelled: Iterable[PodView], boottime: float, known: Mapping[str
 
 
 def terminal_since(component: Component) -> datetime | None:
-    """When a terminal Pod ended, as well as its status tells: its last container's end, else the last write to it."""
-    return pods.finished_at(component.pod) or component.pod.metadata.last_written
+    """When a terminal Pod ended, as well as its status tells: its last container's end, else the last write to it.
+
+    Its node says the one by its own clock, which may be ahead of the API server's; that records the other.
+    """
+    finished, metadata = pods.finished_at(component.pod), component.pod.metadata
+    written = metadata.last_written
+    if finished is None or (metadata.managed_fields and written is not None and written < finished):
+        return written
+    return finished

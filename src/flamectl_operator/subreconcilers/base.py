@@ -271,6 +271,12 @@ class Context:
         return self.intent
 
     @property
+    def generation_known(self) -> int:
+        """The generation of the FlameCluster that is known by now; during a pass a newer one may come. 0 when it is gone."""
+        newest = self.stores.flame_clusters.get(*self.owner.key)
+        return newest.metadata.generation if newest is not None and newest.uid == self.owner.uid else 0
+
+    @property
     def lock_options(self) -> LockOptions:
         """What the spec says about the lock."""
         return self.wanted().desired.spec.lock_options

@@ -121,6 +121,13 @@ async def patch(
     return DONE
 
 
+class _NotSentError(ConflictError):
+    """A deletion that was not sent, for what is known by now."""
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(409, "Conflict", f"not sent: {what} {why}")
+
+
 async def delete(
     context: Context,
     resource: Resource[T],
@@ -164,12 +171,20 @@ async def delete(
             grace_period_seconds=grace_period_seconds,
             guard=_guard(context, resource, store, child, due),
         )
+    except _NotSentError:
+        context.conflicts += 1
+        return False
     except ConflictError:
         context.conflicts += 1
+        # It changed, or another one has the name by now. Of many Pods each would be read while the others wait.
         if resource is PODS:
-            context.memory.unsettled.add(child.name)  # it changed, or another one has the name by now
+            context.memory.unsettled.add(child.name)
+        else:
+            await refresh(context, resource, store, child.name)
         return False
-    except NotFoundError:
+    except NotFoundError as error:
+        if not error.of_object:
+            raise
         context.conflicts += 1
         store.observe_deletion(child, None)
         return False
@@ -191,11 +206,13 @@ def _guard(
     """Makes what is called right before the request to delete a child is sent."""
 
     def check() -> None:
-        known = store.get(child.namespace, child.name)
+        what, known = f'{resource.kind} "{child.name}"', store.get(child.namespace, child.name)
         if known is not None and known.uid == child.uid and not known.controlled_by(context.owner.uid):
-            raise ConflictError(409, "Conflict", f'not sent: {resource.kind} "{child.name}" has another owner by now')
+            raise _NotSentError(what, "has another owner by now")
+        if context.generation_known != context.cluster.metadata.generation:
+            raise _NotSentError(what, "is of a FlameCluster that asks for something else by now")
         if not due():
-            raise ConflictError(409, "Conflict", f'not sent: {resource.kind} "{child.name}" may be needed by now')
+            raise _NotSentError(what, "may be needed by now")
         if resource.kind == PODS.kind:
             context.check_lock()
 
@@ -231,7 +248,7 @@ async def ensure(
             await create(context, resource, store, manifest)
         except AlreadyExistsError:
             # The watch shows only what carries our label: this one is foreign, or somebody took its label off.
-            existing = await look(context, resource, name)
+            existing = await refresh(context, resource, store, name)
             if existing is None:
                 return wait("Changed", "", RECHECK_CHANGED)
         else:
@@ -270,7 +287,7 @@ async def _look_after(context: Context, resource: Resource[T], name: str, error:
         raise error
     try:
         return await look(context, resource, name)
-    except KubernetesError:
+    except (KubernetesError, RefusedError):
         if resource is PODS:
             context.memory.unsettled.add(name)
         raise error from None
@@ -314,11 +331,14 @@ async def look(context: Context, resource: Resource[T], name: str) -> T | None:
     """Reads an object that the watch does not show, or not in time; None when it is not there after all.
 
     Raises:
+        KubernetesError: It cannot be read.
         RefusedError: RBAC refuses it.
     """
     try:
         return await context.client.get(resource, context.owner.namespace, name)
-    except NotFoundError:
+    except NotFoundError as error:
+        if not error.of_object:
+            raise
         return None
     except REFUSALS as error:
         raise RefusedError.of(error) from error
@@ -328,7 +348,7 @@ async def _exists(context: Context, resource: Resource[T], name: str) -> bool:
     """Whether there is such an object, as far as it can be found out."""
     try:
         return await look(context, resource, name) is not None
-    except KubernetesError:
+    except (KubernetesError, RefusedError):
         return False
 
 

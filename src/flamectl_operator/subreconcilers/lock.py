@@ -55,10 +55,13 @@ async def acquire(context: Context) -> Outcome | None:
     """
     if context.lock_options.disabled:
         context.memory.lock = LockMemory()
-        return None
-    if context.lock_hold is None:
+    elif context.lock_hold is None:
         context.lock_hold = await _acquire(context)
-    return context.lock_hold or _overtaken(context)
+    if context.lock_hold is not None:
+        return context.lock_hold
+    # What an earlier step asked for may have taken Pods away of which nobody knows.
+    await children.settle(context)
+    return _overtaken(context)
 
 
 async def give_back(context: Context) -> Outcome:
@@ -94,7 +97,8 @@ async def _acquire(context: Context) -> Outcome | None:
     elif context.clock.boottime() >= memory.grip.extend_at or memory.claimed_for != context.cluster.metadata.generation:
         # Nobody has written the Lease since we did, or this fails: so nobody else had the lock meanwhile. A generation in between
         # may have had us on its deny list, so that we were not waited for.
-        informed = memory.grip.informed
+        # A process that stood still for as long as that has views from before, and its watches have not caught up yet.
+        informed = memory.grip.informed and context.clock.boottime() < memory.grip.until
         if not await _claim(context, memory.grip.lease, informed=informed):
             return _changed()
     if memory.grip is not None and not memory.grip.informed:
@@ -189,8 +193,8 @@ async def _read_pods(context: Context) -> None:
     owner, store = context.owner, context.stores.pods
     ours = {pod.uid: pod for pod in store.by_index(owner.key) if pod.controlled_by(owner.uid)}
     for pod in await _list_pods(context):
-        if ours.pop(pod.uid, None) is not None or pod.controlled_by(owner.uid):
-            store.observe(pod)
+        ours.pop(pod.uid, None)
+        store.observe(pod)
     # The others are gone, or their label says something else by now.
     context.memory.unsettled |= {pod.name for pod in ours.values()}
     await children.settle(context)
@@ -212,7 +216,7 @@ async def _list_pods(context: Context) -> list[PodView]:
 def _overtaken(context: Context) -> Outcome | None:
     """Whether the FlameCluster has changed since the pass began: nothing is deleted by an order that may have been taken back."""
     newest = context.stores.flame_clusters.get(context.owner.namespace, context.owner.name)
-    if newest is None or newest.metadata.resource_version == context.cluster.metadata.resource_version:
+    if newest is not None and newest.metadata.resource_version == context.cluster.metadata.resource_version:
         return None
     return wait("Changed", "", 0)
 

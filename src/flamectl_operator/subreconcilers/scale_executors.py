@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.decisions.executors import ScalePlan, plan_scale
 from flamectl_operator.desired import names
 from flamectl_operator.desired.pods import executor_annotations
@@ -14,11 +15,12 @@ from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 from flamectl_operator.runtime.slow_start import slow_start_batch
 from flamectl_operator.subreconcilers import children, lock
-from flamectl_operator.subreconcilers.base import in_turn
+from flamectl_operator.subreconcilers.base import RefusedError, in_turn
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
+    from flamectl_operator.kube.views import PodView
     from flamectl_operator.observed.cluster import Executor
     from flamectl_operator.subreconcilers.base import Context
 
@@ -116,7 +118,7 @@ class _Birth:
         name = names.executor(context.owner.name, executor_id)
         manifest = context.wanted().desired.executor.pod(name, executor_annotations(self.life))
         try:
-            await children.create(context, PODS, context.stores.pods, manifest)
+            pod = await children.create(context, PODS, context.stores.pods, manifest)
         except AlreadyExistsError:
             self.taken.add(executor_id)
         except KubernetesError as error:
@@ -125,6 +127,20 @@ class _Birth:
             raise
         else:
             self.made.add(executor_id)
+            _check_labels(pod, context.owner.selector(EXECUTOR_MANAGER))
+
+
+def _check_labels(pod: PodView, selector: Mapping[str, str]) -> None:
+    """An executor that is made without the labels it is known by is missing at once, and would be made again without a pause.
+
+    Raises:
+        RefusedError: It was made so.
+    """
+    lost = {key: value for key, value in selector.items() if pod.labels.get(key) != value}
+    if lost:
+        labels = ", ".join(f"{key}={value}" for key, value in sorted(lost.items()))
+        message = f'Pod "{pod.name}" was made without the labels {labels}: does a webhook change them?'
+        raise RefusedError("LabelsChanged", message)
 
 
 def _span(cluster: str, ids: set[int]) -> str:
@@ -139,7 +155,7 @@ async def delete_executors(
     """Deletes executors side by side; one that cannot be deleted does not keep the others.
 
     They were chosen with the others in mind, and to delete many takes a while. Once one of the others no longer serves, nothing
-    more is deleted, nor is one that did not serve and now does: the next pass chooses again.
+    more is deleted, nor is one that did not serve and now does, or that has left the cluster: the next pass chooses again.
 
     Args:
         context: The pass.
@@ -159,8 +175,10 @@ async def delete_executors(
         def due() -> bool:
             if all(pods.get(each.pod.namespace, each.name) is each.pod for each in (executor, *serving)):
                 return True
-            ready = {each.name for each in context.observe().ready_executors}
-            return (executor.ready or executor.name not in ready) and all(each.name in ready for each in serving)
+            observed = context.observe()
+            ready, ours = ({each.name for each in some} for some in (observed.ready_executors, observed.executors))
+            still_chosen = executor.name in ours and (executor.ready or executor.name not in ready)
+            return still_chosen and all(each.name in ready for each in serving)
 
         if await children.delete(context, PODS, pods, pod, as_seen=pod.name in as_seen, due=due):
             deleted.add(pod.name)

@@ -66,13 +66,13 @@ class OpenStatus:
             put_off = await _write(context, compute_status(situation, context.clock.now()))
             return stop("InvalidSpec", "", put_off.delay if put_off is not None else None)
         intent = _intent(context, context.desired, observed, next_id)
+        # Once a failure was counted executors are the next attempt, under ids that nothing had before.
+        first = intent.executor_attempts.attempt_id
+        context.memory.reserved_ids = [each for each in context.memory.reserved_ids if each >= first]
         if context.desired.spec.paused:
             situation = Situation(before, _generation(context), observed, intent, next_id, paused=True)
             put_off = await _write(context, compute_status(situation, context.clock.now()))
             return stop("Paused", "") if put_off is None else _ends(put_off)
-        if intent.executor_attempts.attempt_id != (before.executor_manager.attempt_id or 0):
-            # A failure was counted: executors made from now on are the next attempt, under ids that nothing had before.
-            context.memory.reserved_ids.clear()
         limit = context.config.controller.max_creates_per_pass
         needed = ids_to_reserve(observed, intent, context.moment(), limit) - len(context.memory.reserved_ids)
         ids = range(next_id, next_id + max(0, needed))

@@ -242,6 +242,16 @@ def test_a_clean_slate_counts_nothing_of_what_failed_before_it() -> None:
     assert again.failures == 0
 
 
+@pytest.mark.parametrize("far", [301, 86_400], ids=["a second", "a day"])
+def test_no_wait_is_longer_than_the_longest_whoever_wrote_it_down(far: int) -> None:
+    """A clock was ahead, or somebody wrote into the status."""
+    manager = _session_manager(Attempts(SM_REVISION, failures=3, next_attempt=later(far)))
+    executors = _executors(Attempts(EX_REVISION, failures=3, next_attempt=later(far)), observed())
+
+    assert (manager.next_attempt, executors.next_attempt) == (later(300), later(300))
+    assert _session_manager(manager, now=later(100)).next_attempt == later(300)
+
+
 # --- When failures are forgotten ---------------------------------------------------------------------------------------
 
 
@@ -253,6 +263,7 @@ def test_a_clean_slate_counts_nothing_of_what_failed_before_it() -> None:
         pytest.param(1, [executor(0, "starting")], None, id="not ready"),
         pytest.param(1, [executor(0), executor(1, "starting")], None, id="one not ready"),
         pytest.param(1, [executor(0, since=ago(500)), executor(1, since=ago(100))], later(500), id="the latest counts"),
+        pytest.param(1, [executor(0, since=ago(900), created=ago(5))], later(595), id="a node whose clock is behind"),
     ],
 )
 def test_when_failures_will_be_forgotten(failures: int, components: list[Executor], time: datetime | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
@@ -172,6 +173,15 @@ def test_a_terminal_executor_is_kept_for_thirty_seconds(state: Any) -> None:
     assert (early.bury, [hold.until for hold in early.holds]) == ((), [later(1)])
     assert _ids(due.bury) == [0]
     assert due.holds == ()
+
+
+def test_one_whose_failure_is_not_counted_yet_is_not_buried() -> None:
+    wanted = intent(replicas(1), settings=FlameSettings(terminal_pod_retention_seconds=0))
+    plan = _plan(wanted, executor_pod(0, "failed", since=NOW, created=ago(5)))
+    counted = replace(wanted, executor_attempts=replace(wanted.executor_attempts, attempt_id=1))
+
+    assert (plan.bury, [hold.until for hold in plan.holds]) == ((), [NOW])
+    assert _ids(_plan(counted, executor_pod(0, "failed", since=NOW, created=ago(5))).bury) == [0]
 
 
 def test_the_next_burial_is_waited_for() -> None:

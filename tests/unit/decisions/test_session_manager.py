@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -38,6 +39,8 @@ EARLIER = controller_reference("earlier-uid")
 REVISION = desired().session_manager.revision
 GRACE = SETTINGS.termination_grace_period_seconds
 BACKING_OFF = Attempts(REVISION, failures=3, next_attempt=later(20))
+#: Its failure has been counted.
+COUNTED = Attempts(REVISION, failures=1, last_failure="sm-uid")
 
 
 def _plan(*pods: PodView, wanted: Intent | None = None, **changes: Any) -> SessionManagerPlan:
@@ -60,14 +63,22 @@ def test_a_stale_one_is_not_this_steps_business() -> None:
 
 @pytest.mark.parametrize(("state", "why"), [("failed", "Error"), ("succeeded", "Completed")])
 def test_one_that_is_over_is_cleared_away_at_once(state: Any, why: str) -> None:
-    plan = _plan(session_manager(state))
+    plan = _plan(session_manager(state), wanted=intent(session_manager_attempts=COUNTED))
 
     assert plan.action is Action.DELETE
     assert plan.why.startswith(why)
 
 
+def test_one_whose_end_is_not_counted_yet_is_left_to_the_next_pass_which_counts_it() -> None:
+    plan = _plan(session_manager("failed"))
+
+    assert plan.action is Action.WAIT
+    assert plan.hold is not None
+    assert plan.hold.until == NOW
+
+
 def test_one_that_is_over_is_cleared_away_even_while_the_next_one_waits() -> None:
-    wanted = intent(session_manager_attempts=BACKING_OFF)
+    wanted = intent(session_manager_attempts=replace(BACKING_OFF, last_failure="sm-uid"))
 
     assert _plan(session_manager("failed"), wanted=wanted).action is Action.DELETE
 
@@ -190,7 +201,9 @@ def test_labels_of_others_are_no_reason_to_repair() -> None:
 
 
 def test_what_is_over_is_not_repaired() -> None:
-    assert _plan(session_manager("failed", labels={CLUSTER_LABEL: "my-flame"})).action is Action.DELETE
+    manager = session_manager("failed", labels={CLUSTER_LABEL: "my-flame"})
+
+    assert _plan(manager, wanted=intent(session_manager_attempts=COUNTED)).action is Action.DELETE
 
 
 def test_a_stale_one_is_not_repaired_only_to_be_replaced() -> None:

@@ -21,6 +21,7 @@ from tests.unit.builders import (
     executor,
     executor_pod,
     foreign_pod,
+    later,
     observed,
     pod,
     running,
@@ -261,6 +262,8 @@ def test_an_executor_under_the_name_of_an_earlier_one_is_another() -> None:
     ("component", "since"),
     [
         pytest.param(executor(0, "failed", since=ago(40)), ago(40), id="its container's end"),
+        pytest.param(executor(0, "failed", since=ago(40), written=ago(7)), ago(40), id="not what was written later"),
+        pytest.param(executor(0, "failed", since=later(600), written=ago(7)), ago(7), id="its node's clock is ahead"),
         pytest.param(executor(0, "failed", containers=[], written=ago(7)), ago(7), id="the last write to it"),
         pytest.param(executor(0, "failed", containers=[]), ago(3600), id="its creation"),
     ],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.kube.errors import KubernetesError
+from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
 from flamectl_operator.subreconcilers.base import RefusedError
@@ -415,6 +416,23 @@ async def test_other_errors_are_raised() -> None:
 
     with pytest.raises(KubernetesError):
         await _step(world)
+
+
+async def test_a_failure_that_comes_to_light_during_a_pass_is_counted_before_it_is_repaired() -> None:
+    world = await converged()
+    before = _uid(world)
+
+    def fail() -> None:
+        world.set_pod(SM_NAME, "failed")
+        world.sync(PODS)
+
+    world.edit({"objectCache": {"storage": "/data/x"}})
+    world.api.interference["patch", "configmaps"] = fail
+    result = await world.run_pass()
+    assert (_uid(world), world.deleted, result.delay) == (before, [], 0)
+
+    await world.run_pass()
+    assert (world.status.session_manager.failures, world.deleted) == (1, [SM_NAME])
 
 
 async def test_replacements_that_keep_failing_are_put_off() -> None:

@@ -1,16 +1,63 @@
-"""Views that an answer brings up to date."""
+"""What answers tell, and what they do not tell."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from flamectl_operator.kube.errors import NotFoundError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.subreconcilers.children import refresh
 from tests.unit.builders import OWNER, replicas
-from tests.unit.subreconcilers.world import SM_NAME, converged
+from tests.unit.subreconcilers.errors import forbidden, lost, quota
+from tests.unit.subreconcilers.world import SM_NAME, World, converged, executor_name
 
 if TYPE_CHECKING:
     from pytest_mock import MockerFixture
+
+
+async def test_one_of_which_the_server_knows_not_even_the_kind_is_not_taken_for_gone() -> None:
+    """As when the CRD's version is not served for a moment, or a proxy has its own idea."""
+    world = await converged(replicas(2))
+    world.edit(replicas(1))
+    unserved = NotFoundError(404, message="404 page not found")
+    world.api.fail("status", "flameclusters", unserved)
+    world.api.fail("get", "flameclusters", unserved)
+    assert len((await world.run_pass()).errors) == 1
+    world.api.fail("delete", "pods", unserved, name=executor_name(1))
+    assert len((await world.run_pass()).errors) == 1
+
+    known = world.stores.pods.get(OWNER.namespace, executor_name(1))
+    assert known is not None
+    await world.run_pass(stale=True)
+    assert world.leaving_ids == [1]
+
+
+async def test_what_became_of_a_lost_creation_is_asked_again_when_it_is_forbidden_to_look() -> None:
+    """An API server that has just started knows no permissions for a moment."""
+    world = World(replicas(1))
+    world.api.fail("create", "pods", lost(), name=executor_name(0), applied=True)
+    world.api.fail("get", "pods", forbidden(), name=executor_name(0))
+    await world.run_pass()
+
+    await world.run_pass(stale=True)
+    await world.run_pass(stale=True)
+
+    assert world.executor_ids == [0]
+
+
+async def test_a_new_spec_that_is_read_during_a_pass_is_acted_on_though_a_step_fails() -> None:
+    world = await converged(replicas(2))
+    world.edit(replicas(1))
+    world.sync()
+    world.edit(replicas(3))
+    world.api.fail("create", "pods", quota(), times=100)
+
+    first = await world.run_pass(stale=True)
+    await world.run_pass(stale=True)
+
+    assert first.delay == 0
+    assert world.deleted == []
+    assert world.status.observed_generation == 3
 
 
 async def test_what_a_watch_brings_during_a_read_is_not_taken_for_what_the_read_finds_gone(

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.decisions.executors import DELETION_COST_ANNOTATION
+from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.kube.errors import LockLostError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.subreconcilers import children
 from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS
-from tests.unit.builders import OWNER, controller_reference, replicas, rolling
+from tests.unit.builders import OWNER, controller_reference, raw_spec, replicas, rolling
 from tests.unit.subreconcilers.errors import (
     already_exists,
     broken,
@@ -402,6 +403,65 @@ async def test_what_taking_the_lock_brings_to_light_is_acted_on_though_no_event_
     assert "deletionTimestamp" not in world.session_manager["metadata"]
 
 
+async def _half_way(world: World) -> None:
+    """A rollout of five executors that has replaced two, all of them ready, and none on its way out."""
+    world.edit(NEW_EXECUTORS)
+    while world.executor_ids != [0, 1, 2, 5, 6]:
+        await world.run_pass()
+        world.settle()
+
+
+@pytest.mark.parametrize("disabled", [False, True], ids=["with the lock", "without"])
+async def test_what_a_lost_deletion_took_away_is_not_counted_by_the_next_step_of_the_pass(*, disabled: bool) -> None:
+    world = await converged({"lockOptions": {"disabled": disabled}} | rolling(5, 1, 0))
+    await _half_way(world)
+    # One is too many, and goes, but nobody can say so. Then comes the rollout, which may take one of the other four.
+    world.change("pods", executor_name(6), {"metadata": {"annotations": {DELETION_COST_ANNOTATION: "-1"}}})
+    world.edit({"executorManager": {"replicas": 4}})
+    world.api.fail("delete", "pods", lost(), name=executor_name(6), applied=True)
+    world.api.fail("get", "pods", unreachable(), name=executor_name(6))
+
+    await world.run_pass()
+
+    assert world.executor_ids == [0, 1, 5]
+
+
+async def test_who_stood_still_for_as_long_as_the_lock_lasts_reads_before_it_goes_on() -> None:
+    """Nobody else had it meanwhile. But the watches have not caught up yet, and an executor is gone."""
+    world = await converged(rolling(5, 1, 0))
+    await _half_way(world)
+    assert world.holder == "us"
+    world.sync()
+    world.api.remove("pods", executor_name(0))
+    deleted = list(world.deleted)
+    world.clock.elapsed += 100
+
+    await world.run_pass(stale=True)
+
+    assert world.deleted == deleted
+
+
+@pytest.mark.parametrize("end", ["gone", "made again"])
+async def test_nothing_is_deleted_for_a_flame_cluster_that_is_no_more(end: str) -> None:
+    world = await converged(rolling(6, 1, 0))
+    world.edit(NEW_EXECUTORS)
+    await world.run_pass()
+    deleted = list(world.deleted)
+    world.settle()
+    world.clock.elapsed += 40  # the lock is due to be extended
+
+    def be_deleted() -> None:
+        world.api.remove("flameclusters", OWNER.name)
+        if end == "made again":
+            world.apply(raw_spec(rolling(6, 1, 0)), uid="uid-of-the-next")
+        world.sync(FLAME_CLUSTERS)
+
+    world.api.interference["patch", "leases"] = be_deleted
+    await world.run_pass()
+
+    assert world.deleted == deleted
+
+
 async def test_an_order_that_is_taken_back_during_the_pass_is_not_carried_out() -> None:
     world = await converged(rolling(6, 1, 0))
     world.edit(NEW_EXECUTORS)
@@ -576,7 +636,7 @@ async def test_a_holder_that_is_taken_off_the_deny_list_is_not_robbed_by_who_doe
     first = await world.run_pass(stale=True)
     await world.run_pass(stale=True)
 
-    assert (first.delay, world.holder, world.deleted) == (children.RECHECK_CHANGED, "them", [])
+    assert (first.delay, world.holder, world.deleted) == (0, "them", [])
 
 
 async def test_without_the_lock_pods_are_deleted_and_no_lease_is_written_or_read() -> None:
@@ -816,6 +876,24 @@ async def test_an_executor_that_is_somebody_elses_by_now_is_left_alone() -> None
         await world.run_pass(stale=True)
 
     assert world.deleted == [executor_name(1)]
+
+
+async def test_one_that_was_read_to_be_somebody_elses_is_left_alone_whatever_a_late_watch_brings_afterwards() -> None:
+    world = await converged(replicas(1))
+    rival = world.rival("them")
+    rival.sync()
+    world.edit(replicas(2))
+    await world.converge()
+    [_, late] = world.stores.pods.all()[:2]
+    world.change("pods", late.name, {"metadata": {"ownerReferences": []}})
+    world.edit(replicas(0))
+    rival.sync(FLAME_CLUSTERS)
+
+    await rival.run_pass(stale=True)
+    rival.stores.pods.apply(WatchEvent(EventType.ADDED, late))
+    await rival.run_pass(stale=True)
+
+    assert (late.name, world.deleted) == (executor_name(1), [executor_name(0)])
 
 
 # --- What two operators say --------------------------------------------------------------------------------------------

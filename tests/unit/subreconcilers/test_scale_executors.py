@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,7 +10,7 @@ from flamectl_operator.api.constants import SESSION_MANAGER_ANNOTATION
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
-from flamectl_operator.subreconcilers.base import RefusedError
+from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, RefusedError
 from flamectl_operator.subreconcilers.scale_executors import ScaleExecutors, listed
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from tests.unit.builders import executor, replicas
@@ -28,6 +28,8 @@ from tests.unit.subreconcilers.world import CM_NAME, World, converged, executor_
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pytest_mock import MockerFixture
 
     from flamectl_operator.kube.errors import KubernetesError
     from flamectl_operator.runtime.outcome import Outcome
@@ -483,6 +485,64 @@ async def test_one_that_is_somebody_elses_by_the_time_it_is_its_turn_is_left_alo
     await world.run_pass()
 
     assert world.deleted == [executor_name(2)]
+
+
+async def test_one_that_has_left_the_cluster_by_the_time_it_is_its_turn_is_left_alone() -> None:
+    """Its label was taken off, so that it keeps running for whoever wants to look at it."""
+    world = await converged(replicas(3))
+    world.edit(replicas(1))
+
+    def leave() -> None:
+        world.change("pods", executor_name(1), {"metadata": {"labels": {"app": "to-be-debugged"}}})
+        world.sync(PODS)
+
+    world.api.interference["delete", "pods"] = leave
+    await world.run_pass()
+
+    assert world.deleted == [executor_name(2)]
+
+
+@pytest.mark.parametrize("label", ["app", "flame.xflops.io/cluster"])
+async def test_executors_that_are_made_without_their_labels_are_not_made_without_end(
+    mocker: MockerFixture, label: str
+) -> None:
+    """A webhook changes labels, so that each executor that is made is missing at once."""
+    world = await converged(replicas(0))
+    create = world.api.create
+
+    async def changed_by_a_webhook(resource: Any, namespace: str, manifest: Any, **options: Any) -> Any:
+        labels = {key: value for key, value in manifest["metadata"]["labels"].items() if key != label}
+        changed = {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}
+        return await create(resource, namespace, changed, **options)
+
+    mocker.patch.object(world.api, "create", changed_by_a_webhook)
+    world.edit(replicas(20))
+    for _ in range(3):
+        result = await world.run_pass()
+        assert len(result.errors) == 1  # which is tried again later and later
+
+    assert len(world.api.all("pods")) == 1 + 3
+    assert world.condition("Degraded")[:2] == ("True", "LabelsChanged")
+    assert label in world.status.message
+
+
+@pytest.mark.parametrize(
+    "order", [replicas(3), {"suspend": True}, {"lockOptions": {"denyList": ["us"]}}], ids=["back", "on", "denied"]
+)
+async def test_no_more_are_deleted_once_the_user_is_known_to_want_something_else(order: dict[str, Any]) -> None:
+    world = await converged(replicas(3))
+    world.edit(replicas(1))
+
+    def change_its_mind() -> None:
+        world.edit(order)
+        world.sync(FLAME_CLUSTERS)
+
+    world.api.interference["delete", "pods"] = change_its_mind
+    # Nothing about those Pods is in doubt: to read them all would take long.
+    world.api.fail("get", "pods", broken(), times=100)
+    result = await world.run_pass()
+
+    assert (world.deleted, result.errors) == ([], ())
 
 
 # --- Backoff -----------------------------------------------------------------------------------------------------------

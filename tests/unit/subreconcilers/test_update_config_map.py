@@ -9,8 +9,9 @@ import yaml
 
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.runtime.outcome import DONE, Kind
-from flamectl_operator.subreconcilers.base import RefusedError
+from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, RefusedError
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
+from tests.unit.builders import OWNER, replicas
 from tests.unit.subreconcilers.errors import REFUSALS, broken, conflict
 from tests.unit.subreconcilers.world import CM_NAME, World, converged
 
@@ -250,6 +251,31 @@ async def test_a_conflict_is_no_error() -> None:
     outcome = await _step(world)
 
     assert (outcome.kind, outcome.reason, outcome.message) == (Kind.WAIT, "Changed", "")
+
+
+async def test_one_that_another_operator_made_is_known_to_the_steps_after_it_though_the_watch_is_silent() -> None:
+    world = World(replicas(1))
+    await world.rival("them").run_pass()
+    world.sync(FLAME_CLUSTERS)
+
+    await world.run_pass(stale=True)
+
+    assert world.stores.config_maps.get(OWNER.namespace, CM_NAME) is not None
+
+
+async def test_an_immutable_one_that_was_replaced_meanwhile_is_known_though_the_watch_is_silent() -> None:
+    world = await converged()
+    before = _config(world)
+    world.change("configmaps", CM_NAME, {"immutable": True})
+    world.edit({"objectCache": {"storage": "/data/x"}})
+    world.sync()
+    world.api.remove("configmaps", CM_NAME)
+    world.api.put("configmaps", before | {"metadata": before["metadata"] | {"uid": "uid-of-the-next"}})
+
+    await world.run_pass(stale=True)
+    await world.run_pass(stale=True)
+
+    assert "/data/x" in _config(world)["data"]["flame-cluster.yaml"]
 
 
 async def test_an_edit_that_comes_in_between_is_not_overwritten_blindly() -> None:

@@ -56,6 +56,22 @@ async def test_a_status_that_somebody_else_wrote_is_read() -> None:
     assert world.status.executor_manager.next_id == 41
 
 
+async def test_ids_from_before_a_failure_was_counted_are_not_used_after_it_though_that_was_while_paused() -> None:
+    world = World(replicas(3))
+    world.api.fail("create", "pods", quota(), name=executor_name(0), times=2)
+    await world.run_pass()
+    assert world.executor_ids == []
+    world.edit({"paused": True, "executorManager": {"image": "new"}})
+    await world.run_pass()
+    attempt_id = world.status.executor_manager.attempt_id
+    world.edit({"paused": False})
+
+    await world.converge()
+
+    assert attempt_id == 3
+    assert world.executor_ids == [3, 4, 5]
+
+
 async def test_what_is_in_the_pool_is_not_reserved_again() -> None:
     world = World(replicas(3))
     context = await world.opened()
