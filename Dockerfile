@@ -3,7 +3,7 @@
 # No step depends on the architecture and nothing is compiled from C or Rust, so it builds for each platform that the locked
 # wheels are there for: docker buildx build --platform linux/amd64,linux/arm64 ...
 # tests/image replays every step of this file; it knows the instructions that are used here and no others.
-ARG PYTHON=3.13
+ARG PYTHON=3.14
 # To pin the base as well, give it by digest: --build-arg BASE=python@sha256:...
 ARG BASE=python:${PYTHON}-slim
 

@@ -124,7 +124,7 @@ def test_all_steps_are_pythons_so_that_none_depends_on_the_architecture() -> Non
     commands = [step.command for stage in STAGES for step, _, _ in stage.steps if isinstance(step, Run)]
     programs = {shlex.split(part)[:2][0] for command in commands for part in command.split("&&")}
     assert programs == {"python"}
-    assert {stage.base for stage in STAGES} == {"python:3.13-slim"}
+    assert {stage.base for stage in STAGES} == {"python:3.14-slim"}
 
 
 @pytest.mark.parametrize("platform", ["x86_64-manylinux_2_28", "aarch64-manylinux_2_28"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -557,7 +558,8 @@ def test_an_invalid_cluster_takes_no_other_with_it() -> None:
     virtually(main())
 
 
-DEPTH = 1500
+#: Just below what the API server takes.
+DEPTH = 9_990
 DEEP = (
     b'{"metadata":{"name":"deep","namespace":"default","uid":"u","resourceVersion":"50","generation":1},'
     b'"spec":{"sessionManager":{"image":"a"},"executorManager":{"image":"b"},"configOverrides":%s1%s}}'
@@ -574,6 +576,7 @@ class DeepApi(FakeApi):
         return super()._view(resource, manifest)
 
 
+@pytest.mark.skipif((3, 12) <= sys.version_info < (3, 14), reason="Python 3.12 and 3.13 cannot read so deep")
 def test_a_cluster_that_cannot_even_be_read_takes_no_other_with_it() -> None:
     async def main() -> None:
         operator, api = _operator(api=DeepApi(VirtualClock()))

@@ -65,8 +65,16 @@ MAX_RESUME_FAILURES = 5
 _NEEDS_A_PERSON = (ForbiddenError, NotFoundError, UnauthorizedError)
 
 
+#: When lists have been older so many times in a row than what was seen before, there is no other explanation.
+MAX_STALE_LISTS = 3
+
+
 class StaleListError(ServerError):
     """A list is older than what was seen before; with a consistent read it cannot be, unless etcd was set back."""
+
+
+class SetBackError(Exception):
+    """etcd was restored from a backup: what is known is of a future that does not come. Only a new process knows nothing."""
 
 
 class Reflector(Generic[T]):
@@ -107,6 +115,7 @@ class Reflector(Generic[T]):
         self._log = structlog.get_logger(component="reflector", resource=resource.plural, namespace=namespace or "*")
         self._resource_version = ""  # where the next watch begins; empty when a list is needed
         self._failures = 0
+        self._stale_lists = 0
         #: Set once the store holds everything that was there at the start.
         self.synced = asyncio.Event()
         #: The clock's monotonic seconds at which the server last gave a sign of life; None before the first one.
@@ -132,7 +141,11 @@ class Reflector(Generic[T]):
         await self.synced.wait()
 
     async def run(self) -> None:
-        """List and watch until cancelled. Errors of the API server never end it."""
+        """List and watch until cancelled. Errors of the API server never end it.
+
+        Raises:
+            SetBackError: etcd was restored from a backup.
+        """
         while True:
             started = self.last_attempt = self._clock.monotonic()
             try:
@@ -157,8 +170,7 @@ class Reflector(Generic[T]):
             continue_token = page.continue_token
             if not continue_token:
                 break
-        if int(page.resource_version) < self._store.revision(self._namespace):
-            raise StaleListError(500, message=f"the list of {self._resource.plural} is older than what was seen before")
+        self._check_age(page)
         self._store.replace(items, page.resource_version, self._namespace)
         self._resource_version = page.resource_version
         self.synced.set()
@@ -205,7 +217,17 @@ class Reflector(Generic[T]):
     async def _probe(self) -> None:
         """Find out with the smallest of requests whether the server had nothing to say or cannot be heard."""
         self.last_attempt = self._clock.monotonic()
-        await self._client.list_page(self._resource, self._namespace, label_selector=self._label_selector, limit=1)
+        self._check_age(
+            await self._client.list_page(self._resource, self._namespace, label_selector=self._label_selector, limit=1)
+        )
+
+    def _check_age(self, page: Page[T]) -> None:
+        """A server that has less than was seen will be silent until it has as much again, and say nothing of what is new."""
+        seen = self._store.revision(self._namespace)
+        if int(page.resource_version) < seen:
+            what = f"the list of {self._resource.plural} is of resourceVersion {page.resource_version}"
+            raise StaleListError(500, message=f"{what}, and {seen} was seen before: was etcd restored from a backup?")
+        self._stale_lists = 0
 
     def _succeeded(self) -> None:
         self.last_contact = self._clock.monotonic()
@@ -220,7 +242,15 @@ class Reflector(Generic[T]):
         Args:
             error: What it failed with.
             lasted: How long the list or watch that failed had been under way, in seconds.
+
+        Raises:
+            SetBackError: Lists have been too old for too often.
         """
+        if isinstance(error, StaleListError):
+            self._resource_version = ""
+            self._stale_lists += 1
+            if self._stale_lists == MAX_STALE_LISTS:
+                raise SetBackError(str(error)) from error
         before, self.last_error = self.last_error, error
         had_worked = lasted >= STEADY and not isinstance(error, ConnectionFailedError)
         self._failures = 1 if had_worked else self._failures + 1

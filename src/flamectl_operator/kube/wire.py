@@ -13,7 +13,8 @@ from flamectl_operator.kube.errors import ConnectionLostError
 S = TypeVar("S", bound=msgspec.Struct)
 
 #: The API server takes ten thousand levels of objects in objects (`configOverrides` of one FlameCluster is enough), Python by
-#: default reads a thousand. What one author writes must not end the watch over everybody's.
+#: default reads a thousand. What one author writes must not end the watch over everybody's. Python 3.12 and 3.13 have a limit
+#: besides that cannot be moved, lower or just below what the API server takes.
 _DEEPEST = 50_000
 sys.setrecursionlimit(max(sys.getrecursionlimit(), _DEEPEST))
 
@@ -65,6 +66,9 @@ def decode(struct: type[S], answer: bytes | msgspec.Raw) -> S:
         return decoder.decode(answer)
     except msgspec.DecodeError as error:
         raise ConnectionLostError(f"an answer of the API server cannot be understood: {error}") from error
+    except RecursionError as error:
+        python = ".".join(map(str, sys.version_info[:3]))
+        raise ConnectionLostError(f"an object is nested too deep for Python {python}; 3.14 can read it") from error
 
 
 def decode_list(answer: bytes) -> List:

@@ -76,8 +76,8 @@ def parse(text: str, origin: str) -> Layer:
         raise SettingsError(f"{origin}: longer than {MAX_LENGTH} characters")
     try:
         return Layer(origin, yaml.load(text, _Loader))  # noqa: S506 - it is a safe loader
-    except (yaml.YAMLError, ValueError) as error:
-        # A ValueError: what looks like a date and is none.
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:
+        # Other errors than its own: what looks like a date and is none, or has a tag (`!!int`) that does not fit.
         raise SettingsError(f"{origin}: not YAML: {' '.join(str(error).split())}") from error
 
 

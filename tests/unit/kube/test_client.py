@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from flamectl_operator.kube import wire
 from flamectl_operator.kube.client import ApiServerClient, EventType, WatchEvent
 from flamectl_operator.kube.errors import ApiError, ConnectionLostError, GoneError
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from pytest_mock import MockerFixture
 
 
 class RecordingTransport:
@@ -160,6 +163,15 @@ async def test_an_answer_that_is_cut_off_or_nonsense_is_a_lost_connection(
 ) -> None:
     transport.answer = answer
     with pytest.raises(ConnectionLostError, match="cannot be understood"):
+        await client.get(PODS, "ns", "a")
+
+
+async def test_one_that_is_nested_too_deep_for_this_python_is_an_error_like_others(
+    client: ApiServerClient, transport: RecordingTransport, mocker: MockerFixture
+) -> None:
+    transport.answer = {}
+    mocker.patch.object(wire, "_decoder").return_value.decode.side_effect = RecursionError
+    with pytest.raises(ConnectionLostError, match="nested too deep for Python 3"):
         await client.get(PODS, "ns", "a")
 
 

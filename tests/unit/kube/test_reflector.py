@@ -19,7 +19,14 @@ from flamectl_operator.kube.errors import (
     ServerError,
     TooManyRequestsError,
 )
-from flamectl_operator.kube.reflector import MAX_RETRY_AFTER, READ_TIMEOUT, SLOW_RETRY, STEADY, Reflector
+from flamectl_operator.kube.reflector import (
+    MAX_RETRY_AFTER,
+    READ_TIMEOUT,
+    SLOW_RETRY,
+    STEADY,
+    Reflector,
+    SetBackError,
+)
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.kube.store import Store
 from tests.unit.kube.fake_client import ScriptedClient
@@ -153,6 +160,19 @@ async def test_a_list_older_than_what_was_seen_is_refused(scene: Scene) -> None:
         assert scene.names() == []
         await asyncio.sleep(5)
         assert scene.names() == ["a"]
+
+
+@pytest.mark.parametrize("noticed_by", ["a list", "a silent watch"])
+async def test_an_etcd_that_was_set_back_ends_the_process_for_nothing_that_is_known_holds(
+    scene: Scene, noticed_by: str
+) -> None:
+    scene.client.lists = [Page((), "100"), *[Page((pod("old", 90),), "120") for _ in range(4)]]
+    scene.client.watches = [[bookmark(150), *([GONE] if noticed_by == "a list" else [READ_TIMEOUT, LOST])]]
+    running = asyncio.create_task(scene.reflector.run())
+
+    with pytest.raises(SetBackError, match="resourceVersion 120, and 150 was seen before: was etcd restored"):
+        await asyncio.wait_for(running, 120)
+    assert scene.names() == []
 
 
 # Watching

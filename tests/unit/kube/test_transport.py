@@ -30,6 +30,7 @@ from flamectl_operator.kube.errors import (
     TooManyRequestsError,
     UnauthorizedError,
 )
+from flamectl_operator.kube.proxy import environment_proxy
 from flamectl_operator.kube.session import RenewedConnection
 from flamectl_operator.kube.transport import AiohttpTransport, split_lines
 from flamectl_operator.runtime.progress import UnderWay
@@ -638,6 +639,46 @@ async def test_the_environment_may_make_an_exception(scene: Scene, environment: 
     environment.setenv("NO_PROXY", "example.test,127.0.0.1")
     async with scene.transport() as transport:
         assert await transport.request("GET", "/x") == b"answer"
+
+
+@pytest.mark.parametrize(
+    ("host", "exceptions", "direct"),
+    [
+        ("https://172.30.0.1", "172.30.0.0/16,.svc", True),
+        ("https://172.31.0.1", "172.30.0.0/16,.svc", False),
+        ("https://[fd00:10:96::1]:443", "fd00:10:96::/112", True),
+        ("https://[fd00:10:97::1]:443", "fd00:10:96::/112", False),
+        ("https://172.30.0.1", "172.30.0.1", True),
+        ("https://172.30.0.1", "172.30.0.1:443", True),
+        ("https://172.30.0.1:6443", "172.30.0.1:443", False),
+        ("https://127.0.0.1:6443", "", True),
+        ("https://[::1]:6443", "", True),
+        ("https://localhost:6443", "", True),
+        ("https://kubernetes.default.svc", "172.30.0.0/16, .svc", True),
+        ("https://kubernetes.default.svc.", "svc", True),
+        ("https://api.example.test", "*.example.test", True),
+        ("https://api.example.test:6443", "example.test:6443", True),
+        ("https://api.example.test", "example.test:6443", False),
+        ("https://API.example.test", "EXAMPLE.test", True),
+        ("https://api.bad-example.test", "example.test", False),
+        ("https://api.example.test", "*", True),
+        ("https://api.example.test", ", ,", False),
+        ("https://api.example.test", "", False),
+    ],
+)
+def test_the_environment_makes_exceptions_as_it_does_for_kubectl(
+    environment: pytest.MonkeyPatch, host: str, exceptions: str, *, direct: bool
+) -> None:
+    environment.setenv("HTTPS_PROXY", "http://proxy:3128")
+    environment.setenv("NO_PROXY", exceptions)
+
+    assert environment_proxy(host) == ("" if direct else "http://proxy:3128")
+
+
+def test_a_proxy_without_a_scheme_speaks_http(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("HTTPS_PROXY", "proxy:3128")
+
+    assert environment_proxy("https://api.example.test") == "http://proxy:3128"
 
 
 async def test_the_proxy_of_a_kubeconfig_comes_before_that_of_the_environment(
