@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
         if done.exists():
             stages = dockerfile.read((ROOT / "Dockerfile").read_text(encoding="utf-8"), replay.BASE_PATH)
             return replay.Image(Path(done.read_text(encoding="utf-8")), stages[-1])
+        shutil.rmtree(scratch / "image", ignore_errors=True)  # of a worker that failed
         image = replay.build(ROOT, scratch / "image")
         done.write_text(str(image.root), encoding="utf-8")
     return image

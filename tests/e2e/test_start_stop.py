@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from tests.e2e.world import Object, World
     from tools.installation import OperatorProcess
 
-#: Seconds that the kubelet gives a Pod to end.
-GRACE = 30
-
 
 @pytest.fixture
 def proxy(world: World) -> Iterator[Proxy]:
@@ -106,11 +103,11 @@ def operator(world: World, proxy: Proxy, tmp_path: Path, *, elected: bool) -> It
 
 
 def end(operator: OperatorProcess, *numbers: signal.Signals) -> int:
-    """Sends signals to an operator, and waits as long as the kubelet would."""
+    """Sends signals to an operator, and waits until it ends."""
     process = operator.process
     for number in numbers:
         process.send_signal(number)
-    return process.wait(GRACE)
+    return process.wait(PATIENCE)
 
 
 @contextmanager

@@ -266,12 +266,13 @@ class ModelClient:
         self.knowledge.made.add(uid_of(found))
         return self._learned(resource, found)
 
-    async def rehearse_creation(self, resource: Resource[T], namespace: str, body: Mapping[str, Any]) -> None:
+    async def rehearse_creation(self, resource: Resource[T], namespace: str, body: Mapping[str, Any]) -> T:
         plural, sent = resource.plural, dict(body)
         key = (namespace, str(sent["metadata"]["name"]))
-        await self._request(
+        found = await self._request(
             "get", resource, key[1], lambda: self.server.rehearse_creation(plural, key, sent, self.name)
         )
+        return msgspec.convert(found, resource.view)
 
     async def rehearse_status(self, resource: Resource[T], namespace: str, name: str, body: Mapping[str, Any]) -> T:
         raise NotImplementedError("only a CRD that is older than the operator makes it ask, and here there is none")

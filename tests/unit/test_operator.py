@@ -592,6 +592,46 @@ def test_a_cluster_that_cannot_even_be_read_takes_no_other_with_it() -> None:
     virtually(main())
 
 
+class Relabelling(FakeApi):
+    """Has a webhook that takes a label off Pods, for as long as it is named."""
+
+    label = ""
+
+    async def create(self, resource: Resource[T], namespace: str, body: Any, **options: Any) -> T:
+        return await super().create(resource, namespace, self._changed(body), **options)
+
+    async def rehearse_creation(self, resource: Resource[T], namespace: str, body: Any) -> T:
+        return await super().rehearse_creation(resource, namespace, self._changed(body))
+
+    def _changed(self, body: Any) -> Any:
+        labels = {key: value for key, value in body["metadata"].get("labels", {}).items() if key != self.label}
+        return {**body, "metadata": {**body["metadata"], "labels": labels}}
+
+
+@pytest.mark.parametrize("label", ["app", "flame.xflops.io/cluster"])
+def test_executors_that_a_webhook_takes_the_labels_off_are_not_made_without_end(label: str) -> None:
+    async def main() -> None:
+        api = Relabelling(VirtualClock())
+        operator, _ = _operator(api=api)
+        _put_cluster(api, "good")
+
+        async def script() -> None:
+            await asyncio.sleep(5)
+            before = len(api.all("pods"))
+            api.label = label
+            _edit_cluster(api, "good", **raw_spec(replicas(20)))
+            await asyncio.sleep(600)
+            assert len(api.all("pods")) == before + 1
+            assert label in _message(api, "good")
+            api.label = ""
+            await asyncio.sleep(120)
+            assert len(api.all("pods")) == before + 1 + 18
+
+        await _during(operator, script)
+
+    virtually(main())
+
+
 def test_a_part_that_dies_takes_the_process_down() -> None:
     """A process without its watch or its workers looks healthy and does nothing."""
 

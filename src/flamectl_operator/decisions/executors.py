@@ -131,6 +131,8 @@ def plan_scale(observed: ObservedCluster, intent: Intent, now: Moment, limit: in
     hold = creation_hold(intent, observed, now)
     if hold is None and not intent.config_map_current(observed):
         hold = Hold("ConfigMapNotReady")
+    if hold is None and any(_uncounted(executor, intent) for executor in observed.terminal_executors):
+        hold = Hold("Changed", until=now.wall)
     if hold is not None:
         return ScalePlan(target, bury=bury, holds=(*holds, hold))
     missing = target - len(live)
@@ -279,13 +281,18 @@ def _burials(observed: ObservedCluster, intent: Intent, now: datetime) -> tuple[
     later: list[datetime] = []
     for executor in observed.terminal_executors:
         ended = terminal_since(executor)
-        if intent.replicas > 0 and executor_uncounted(executor, intent.executor_attempts, intent.settings):
-            later.append(now)  # it failed since the pass began: the next one counts that first
+        if _uncounted(executor, intent):
+            later.append(now)
         elif intent.suspended or ended is None or ended + retention <= now:
             due.append(executor)
         else:
             later.append(ended + retention)
     return tuple(due), (Hold("TerminalPods", until=min(later)),) if later else ()
+
+
+def _uncounted(executor: Executor, intent: Intent) -> bool:
+    """Whether it failed since the pass began: the next one counts that, before it is replaced or buried."""
+    return intent.replicas > 0 and executor_uncounted(executor, intent.executor_attempts, intent.settings)
 
 
 def _deletion_cost(executor: Executor) -> int:

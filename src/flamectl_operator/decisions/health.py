@@ -76,16 +76,17 @@ def assess(
     """
     if intent is None:
         return Health(State.FAILED, _cut(f"Invalid spec: {problem}"), reason="InvalidSpec")
-    health = _suspended(observed) if intent.suspended else _unsuspended(observed, intent, outstanding, issues)
+    health = _suspended(observed, issues) if intent.suspended else _unsuspended(observed, intent, outstanding, issues)
     if paused:
         return replace(health, message=_cut(f"Paused, the operator changes nothing; {health.message}"))
     return health
 
 
-def _suspended(observed: ObservedCluster) -> Health:
+def _suspended(observed: ObservedCluster, issues: Sequence[Issue]) -> Health:
     left = len(observed.components)
     message = f"Suspending: {left} Pod{'s' * (left != 1)} left" if left else "Suspended: no Pods are wanted"
-    return Health(State.PENDING, message, reason="Suspended")
+    why = dict.fromkeys(issue.message for issue in issues if issue.message)
+    return Health(State.PENDING, _cut("; ".join([message, *why])), reason="Suspended")
 
 
 def _unsuspended(observed: ObservedCluster, intent: Intent, outstanding: Needs, issues: Sequence[Issue]) -> Health:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flamectl_operator.decisions import drift
+from flamectl_operator.decisions.executors import wanted_now
 
 if TYPE_CHECKING:
     from flamectl_operator.decisions.intent import Intent
@@ -59,7 +60,7 @@ def needs(observed: ObservedCluster, intent: Intent) -> Needs:
         service_update=not _services_current(observed, intent),
         session_manager=has_manager == intent.suspended,
         grow=live < intent.replicas,
-        shrink=live > intent.replicas,
+        shrink=live > wanted_now(observed, intent),
         pod_replacement=not intent.suspended
         and (
             (manager is not None and manager.live and intent.session_manager_stale(manager))

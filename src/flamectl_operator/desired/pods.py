@@ -203,7 +203,10 @@ def _template(
     template = spec.pod_template or {}
     metadata = template.get("metadata") or {}
     asked = template.get("spec") or {}
-    pod_spec = strategic_merge(strategic_merge(defaults, asked), musts)
+    pod_spec = strategic_merge(strategic_merge(_yielding(defaults, component, spec, asked), asked), musts)
+    # With 0 the API server forgets a Pod at once, and the next one would be made while its processes still run.
+    if pod_spec.get("terminationGracePeriodSeconds") == 0:
+        pod_spec["terminationGracePeriodSeconds"] = 1
     # A list without a merge key would be replaced: a toleration for a GPU node must not lose ours for lost nodes.
     own = asked.get("tolerations")
     if "tolerations" in defaults and isinstance(own, list) and all(isinstance(entry, dict) for entry in own):
@@ -220,6 +223,40 @@ def _template(
         "spec": pod_spec,
     }
     return PodTemplate(manifest, author_revision, revision.fingerprint(manifest))
+
+
+def _yielding(
+    defaults: dict[str, Any],
+    component: str,
+    spec: SessionManagerSpec | ExecutorManagerSpec,
+    asked: dict[str, Any],
+) -> dict[str, Any]:
+    """The defaults without what would get into the way of what the author asks for, though a merge would keep both.
+
+    Those are directories at or below one that the author mounts, which they would hide; a variable that the author sets, whose
+    place decides what it may refer to; and what cannot go with `privileged`.
+    """
+    own = next((entry for entry in _entries(asked, "containers") if entry.get("name") == component), {})
+    paths = [str(mount.get("mountPath", "")).rstrip("/") for mount in _entries(own, "volumeMounts")]
+    variables = {variable.name for variable in spec.env}
+    [container] = defaults["containers"]
+    container = container | {
+        "env": [entry for entry in container["env"] if entry["name"] not in variables],
+        "volumeMounts": [
+            mount
+            for mount in container["volumeMounts"]
+            if not any(path and f"{mount['mountPath']}/".startswith(f"{path}/") for path in paths)
+        ],
+    }
+    security = own.get("securityContext")
+    if isinstance(security, dict) and security.get("privileged") is True:
+        container["securityContext"] = {"capabilities": _CONTAINER_SECURITY["capabilities"]}
+    return defaults | {"containers": [container]}
+
+
+def _entries(part: dict[str, Any], field: str) -> list[dict[str, Any]]:
+    found = part.get(field)
+    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
 
 
 def _defaults(settings: FlameSettings, container: dict[str, Any], directories: dict[str, str]) -> dict[str, Any]:

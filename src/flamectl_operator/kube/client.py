@@ -70,8 +70,8 @@ class Client(Protocol):
         """Create an object; with `strict`, a field that the API does not know is a BadRequestError that names it."""
         ...
 
-    async def rehearse_creation(self, resource: Resource[T], namespace: str, body: JsonObject) -> None:
-        """Find out whether an object would be accepted, strictly, without creating it; raises what `create` would raise."""
+    async def rehearse_creation(self, resource: Resource[T], namespace: str, body: JsonObject) -> T:
+        """Find out what an object would be, strictly, without creating it; raises what `create` would raise."""
         ...
 
     async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
@@ -187,10 +187,11 @@ class ApiServerClient:
         answer = await self._write("POST", resource.path(namespace), query, body)
         return wire.decode(resource.view, answer)
 
-    async def rehearse_creation(self, resource: Resource[T], namespace: str, body: JsonObject) -> None:
+    async def rehearse_creation(self, resource: Resource[T], namespace: str, body: JsonObject) -> T:
         """See `Client.rehearse_creation`."""
         query = {"fieldValidation": "Strict", "dryRun": "All"}
-        await self._write("POST", resource.path(namespace), query, body)
+        answer = await self._write("POST", resource.path(namespace), query, body)
+        return wire.decode(resource.view, answer)
 
     async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
         """See `Client.replace_status`."""

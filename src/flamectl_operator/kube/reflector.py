@@ -186,8 +186,10 @@ class Reflector(Generic[T]):
                 continue_token=continue_token,
             )
         except NotFoundError:
-            # The server does not know the resource, such as when its CRD was deleted: then there is nothing of it any more.
-            self._store.clear(self._namespace)
+            # The server does not know the resource, as when its CRD was deleted: then there is nothing of it any more. Those of
+            # the core cannot go; there is something before the server that answers in its place.
+            if "/" in self._resource.api_version:
+                self._store.clear(self._namespace)
             raise
 
     async def _watch(self) -> None:

@@ -58,6 +58,8 @@ class AddSessionManager:
         return context.waiting(plan.hold)
 
     async def _create(self, context: Context) -> Outcome:
+        if context.overtaken:
+            return wait("Changed", "", 0)
         name = names.session_manager(context.owner.name)
         manifest = context.wanted().desired.session_manager.pod(name)
         try:

@@ -178,6 +178,7 @@ class Memory:
         reserved_ids: Executor ids that the status says are taken and that are not used yet. After a restart they are burnt.
         plan: What the last generation that was seen asks for.
         accepted: Hashes of Pod templates that the API server has said it would accept.
+        mislabelled: Hash of the template of executors that were made without the labels they are known by.
         observed: The last snapshot of the children.
         status: The last status that was read or written, as JSON data and as what it means.
         unsettled: Names of Pods of which nobody knows what became: a request was to make or delete them, or a list lacks them,
@@ -194,6 +195,7 @@ class Memory:
     reserved_ids: list[int] = field(default_factory=list)
     plan: Plan | None = None
     accepted: set[str] = field(default_factory=set)
+    mislabelled: str = ""
     observed: ObservedCluster | None = None
     status: tuple[dict[str, Any], FlameClusterStatus] | None = None
     unsettled: set[str] = field(default_factory=set)
@@ -271,10 +273,10 @@ class Context:
         return self.intent
 
     @property
-    def generation_known(self) -> int:
-        """The generation of the FlameCluster that is known by now; during a pass a newer one may come. 0 when it is gone."""
-        newest = self.stores.flame_clusters.get(*self.owner.key)
-        return newest.metadata.generation if newest is not None and newest.uid == self.owner.uid else 0
+    def overtaken(self) -> bool:
+        """Whether it is known by now that the FlameCluster asks for something else, or is gone."""
+        newest, metadata = self.stores.flame_clusters.get(*self.owner.key), self.cluster.metadata
+        return newest is None or (newest.uid, newest.metadata.generation) != (metadata.uid, metadata.generation)
 
     @property
     def lock_options(self) -> LockOptions:

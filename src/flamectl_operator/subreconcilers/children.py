@@ -209,7 +209,7 @@ def _guard(
         what, known = f'{resource.kind} "{child.name}"', store.get(child.namespace, child.name)
         if known is not None and known.uid == child.uid and not known.controlled_by(context.owner.uid):
             raise _NotSentError(what, "has another owner by now")
-        if context.generation_known != context.cluster.metadata.generation:
+        if context.overtaken:
             raise _NotSentError(what, "is of a FlameCluster that asks for something else by now")
         if not due():
             raise _NotSentError(what, "may be needed by now")

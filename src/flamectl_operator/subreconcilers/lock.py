@@ -101,9 +101,14 @@ async def _acquire(context: Context) -> Outcome | None:
         informed = memory.grip.informed and context.clock.boottime() < memory.grip.until
         if not await _claim(context, memory.grip.lease, informed=informed):
             return _changed()
-    if memory.grip is not None and not memory.grip.informed:
-        return await _inform(context, memory.grip)
-    return None
+    if memory.grip is None or memory.grip.informed:
+        return None
+    hold = await _inform(context, memory.grip)
+    late = memory.grip.informed and context.clock.boottime() >= memory.grip.extend_at
+    # Where reading takes so long, the rest of the time might not do for a deletion, and all would have to be read again.
+    if late and not await _claim(context, memory.grip.lease, informed=True):
+        return _changed()
+    return hold
 
 
 async def _take(context: Context) -> Outcome | None:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from flamectl_operator.decisions.executors import RolloutPlan, plan_rollout
+from flamectl_operator.desired import names
 from flamectl_operator.desired.pods import rebinding_annotations
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
@@ -61,7 +62,12 @@ class ReplaceStalePods:
     async def _replace_session_manager(self, context: Context, observed: ObservedCluster) -> Outcome:
         manager = observed.session_manager
         assert manager is not None
-        await children.rehearse(context, context.wanted().desired.session_manager, manager.name)
+        wanted = context.wanted()
+        await children.rehearse(context, wanted.desired.session_manager, manager.name)
+        if wanted.replicas > 0:
+            # Its executors will go with it: those that follow must not be refused either.
+            following = names.executor(context.owner.name, context.status.executor_manager.next_id or 0)
+            await children.rehearse(context, wanted.desired.executor, following)
         if (hold := await lock.acquire(context)) is not None:
             return hold
         manager = context.observe().session_manager  # that took a while

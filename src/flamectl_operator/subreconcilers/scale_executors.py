@@ -15,10 +15,10 @@ from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 from flamectl_operator.runtime.slow_start import slow_start_batch
 from flamectl_operator.subreconcilers import children, lock
-from flamectl_operator.subreconcilers.base import RefusedError, in_turn
+from flamectl_operator.subreconcilers.base import REFUSALS, RefusedError, in_turn
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from flamectl_operator.kube.views import PodView
     from flamectl_operator.observed.cluster import Executor
@@ -64,9 +64,10 @@ class ScaleExecutors:
             plan = self._plan(context)
         if not plan.create:
             return DONE
+        await _check_template(context)
         reserved = context.memory.reserved_ids
         ids, context.memory.reserved_ids = reserved[: plan.create], reserved[plan.create :]
-        birth = _Birth(context, context.observe().session_manager_life)
+        birth = _Birth(context)
 
         async def create(index: int) -> None:
             await birth.create(ids[index])
@@ -90,14 +91,12 @@ class _Birth:
 
     Args:
         context: The pass.
-        life: The session manager's, which they will belong to.
         made: Ids of the executors that were made.
         taken: Ids under which there is something already.
         lost: Ids of requests whose answer was lost. Something may yet appear under them.
     """
 
     context: Context
-    life: str
     made: set[int] = field(default_factory=set)
     taken: set[int] = field(default_factory=set)
     lost: set[int] = field(default_factory=set)
@@ -108,15 +107,17 @@ class _Birth:
         return self.made | self.taken | self.lost
 
     async def create(self, executor_id: int) -> None:
-        """Makes one.
+        """Makes one, unless the FlameCluster is known to want something else by now.
 
         Raises:
             RefusedError: The API server refuses it.
             KubernetesError: It could not be made, or its fate is unknown.
         """
         context = self.context
-        name = names.executor(context.owner.name, executor_id)
-        manifest = context.wanted().desired.executor.pod(name, executor_annotations(self.life))
+        if context.overtaken:
+            return
+        name, life = names.executor(context.owner.name, executor_id), context.observe().session_manager_life
+        manifest = context.wanted().desired.executor.pod(name, executor_annotations(life))
         try:
             pod = await children.create(context, PODS, context.stores.pods, manifest)
         except AlreadyExistsError:
@@ -127,20 +128,41 @@ class _Birth:
             raise
         else:
             self.made.add(executor_id)
-            _check_labels(pod, context.owner.selector(EXECUTOR_MANAGER))
+            _check_labels(context, pod)
 
 
-def _check_labels(pod: PodView, selector: Mapping[str, str]) -> None:
-    """An executor that is made without the labels it is known by is missing at once, and would be made again without a pause.
+async def _check_template(context: Context) -> None:
+    """Asks before more executors are made of a template of which one was made without its labels: it would be missing, too.
 
     Raises:
-        RefusedError: It was made so.
+        RefusedError: It would be made so again, or refused.
     """
+    memory, template = context.memory, context.wanted().desired.executor
+    if memory.mislabelled != template.rendered:
+        return
+    name = names.executor(context.owner.name, context.status.executor_manager.next_id or 0)
+    try:
+        pod = await context.client.rehearse_creation(PODS, context.owner.namespace, template.pod(name))
+    except REFUSALS as error:
+        raise RefusedError.of(error) from error
+    _check_labels(context, pod)
+    memory.mislabelled = ""
+
+
+def _check_labels(context: Context, pod: PodView) -> None:
+    """An executor without the labels it is known by is missing as soon as it is made, and would be made again without end.
+
+    Raises:
+        RefusedError: It has lost some.
+    """
+    selector = context.owner.selector(EXECUTOR_MANAGER)
     lost = {key: value for key, value in selector.items() if pod.labels.get(key) != value}
     if lost:
+        context.memory.mislabelled = context.wanted().desired.executor.rendered
         labels = ", ".join(f"{key}={value}" for key, value in sorted(lost.items()))
-        message = f'Pod "{pod.name}" was made without the labels {labels}: does a webhook change them?'
-        raise RefusedError("LabelsChanged", message)
+        raise RefusedError(
+            "LabelsChanged", f"executors are made without the labels {labels}: does a webhook change them?"
+        )
 
 
 def _span(cluster: str, ids: set[int]) -> str:

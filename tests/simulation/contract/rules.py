@@ -29,7 +29,9 @@ async def a_name_is_taken_once(bench: Bench) -> None:
 
 
 async def a_rehearsal_stores_nothing(bench: Bench) -> None:
-    await bench.client.rehearse_creation(PODS, bench.namespace, bench.pod("one", schedulable=False))
+    body = bench.pod("one", schedulable=False, labels={"app": "x"})
+    rehearsed = await bench.client.rehearse_creation(PODS, bench.namespace, body)
+    assert (rehearsed.name, rehearsed.labels) == ("one", {"app": "x"})
     assert await bench.find(PODS, "one") is None
 
 

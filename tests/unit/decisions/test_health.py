@@ -262,6 +262,14 @@ def test_a_suspended_cluster_is_pending_whatever_its_pods_do(pods: list[PodView]
     assert (health.state, health.message, health.healthy) == ("Pending", message, False)
 
 
+def test_what_holds_up_a_suspension_is_said() -> None:
+    wanted = intent(suspended=True)
+    held = Issue("Terminating", 'waiting for Pod "x" to terminate (held by finalizer example.com/slow)')
+    health = _health(observed(terminating(SM), wanted=wanted), wanted, issues=[held])
+
+    assert health.message == f"Suspending: 1 Pod left; {held.message}"
+
+
 @pytest.mark.parametrize(
     ("pods", "reason"),
     [

@@ -14,6 +14,7 @@ from tests.unit.builders import (
     intent,
     observed,
     replicas,
+    rolling,
     service_views,
     session_manager,
     terminating,
@@ -100,6 +101,13 @@ def test_needs(found: ObservedCluster, expected: set[str]) -> None:
 
     assert _names(result) == expected
     assert result.work == bool(expected - {"unhealthy_pods", "pending_removal"})
+
+
+def test_a_surge_is_not_too_many() -> None:
+    wanted = intent(rolling(1, 0, 1))
+    found = observed(session_manager(), executor_pod(0, revision="old"), executor_pod(1), wanted=wanted)
+
+    assert _names(needs(found, wanted)) == {"pod_replacement"}
 
 
 @pytest.mark.parametrize(

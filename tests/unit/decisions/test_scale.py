@@ -175,12 +175,13 @@ def test_a_terminal_executor_is_kept_for_thirty_seconds(state: Any) -> None:
     assert due.holds == ()
 
 
-def test_one_whose_failure_is_not_counted_yet_is_not_buried() -> None:
+def test_one_whose_failure_is_not_counted_yet_is_neither_buried_nor_replaced() -> None:
     wanted = intent(replicas(1), settings=FlameSettings(terminal_pod_retention_seconds=0))
     plan = _plan(wanted, executor_pod(0, "failed", since=NOW, created=ago(5)))
     counted = replace(wanted, executor_attempts=replace(wanted.executor_attempts, attempt_id=1))
 
-    assert (plan.bury, [hold.until for hold in plan.holds]) == ((), [NOW])
+    assert (plan.bury, plan.create) == ((), 0)
+    assert {hold.until for hold in plan.holds} == {NOW}
     assert _ids(_plan(counted, executor_pod(0, "failed", since=NOW, created=ago(5))).bury) == [0]
 
 

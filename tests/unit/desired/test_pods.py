@@ -285,6 +285,49 @@ def test_a_volume_of_the_authors_takes_the_place_of_ours_at_its_path() -> None:
     assert _mounts(pod["containers"][0])["/etc/flame"] == "config"
 
 
+@pytest.mark.parametrize("path", ["/usr/local/flame/data", "/usr/local/flame/data/", "/usr/local/flame/data/apps/"])
+def test_a_volume_of_the_authors_is_not_hidden_by_ours(path: str) -> None:
+    own = {"name": "executor-manager", "volumeMounts": [{"name": "disk", "mountPath": path}]}
+    [container] = _executor(executor_template({"containers": [own]}))["containers"]
+    mounts = _mounts(container)
+
+    assert mounts[path] == "disk"
+    assert [other for other in mounts if other != path and f"{other}/".startswith(path)] == []
+    assert "/usr/local/flame/logs" in mounts
+
+
+def test_a_persistent_session_directory_above_ours_stays_persistent() -> None:
+    own = {"name": "session-manager", "volumeMounts": [{"name": "disk", "mountPath": "/var/lib/flame"}]}
+    [container] = _session_manager(session_template({"containers": [own]}))["containers"]
+
+    assert "/var/lib/flame/session" not in _mounts(container)
+
+
+def test_no_pod_is_forgotten_before_its_processes_have_ended() -> None:
+    """With a grace period of 0 its name would be free while it still runs, and there would be two session managers."""
+    assert (
+        _session_manager(session_template({"terminationGracePeriodSeconds": 0}))["terminationGracePeriodSeconds"] == 1
+    )
+    settings = FlameSettings(termination_grace_period_seconds=0)
+    assert _executor(settings=settings)["terminationGracePeriodSeconds"] == 1
+
+
+def test_one_that_may_be_privileged_needs_no_second_word() -> None:
+    own = {"name": "executor-manager", "securityContext": {"privileged": True}}
+    [container] = _executor(executor_template({"containers": [own]}))["containers"]
+
+    assert container["securityContext"] == {"capabilities": {"drop": ["ALL"]}, "privileged": True}
+
+
+def test_a_variable_that_has_a_default_may_refer_to_those_before_it() -> None:
+    env = [{"name": "LEVEL", "value": "debug"}, {"name": "RUST_LOG", "value": "$(LEVEL)"}]
+    [container] = _executor({"executorManager": {"env": env}})["containers"]
+    order = [variable["name"] for variable in container["env"]]
+
+    assert order.index("LEVEL") < order.index("RUST_LOG")
+    assert order.count("RUST_LOG") == 1
+
+
 def test_more_containers_come_after_ours() -> None:
     extra = {"name": "sidecar", "image": "x"}
     pod = _executor(executor_template({"containers": [extra], "initContainers": [extra | {"name": "prepare"}]}))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 from typing import TYPE_CHECKING
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, MutableMapping
     from typing import Any
 
+    from flamectl_operator.kube.resources import Resource
     from flamectl_operator.kube.views import PodView
 
 GONE = GoneError(410, "Expired", "too old resource version")
@@ -47,12 +49,12 @@ FAILED = ConnectionFailedError("no connection: refused")
 class Scene:
     """A reflector between a scripted client and a store."""
 
-    def __init__(self) -> None:
+    def __init__(self, resource: Resource[PodView] = PODS) -> None:
         self.client = ScriptedClient()
         self.store: Store[PodView] = Store()
         self.reflector = Reflector(
             self.client,  # type: ignore[arg-type]
-            PODS,
+            resource,
             self.store,
             label_selector="app=flame",
             clock=VirtualClock(),
@@ -141,7 +143,8 @@ async def test_a_server_that_has_just_started_and_knows_no_permissions_yet_is_as
     assert len(scene.client.list_calls) == 1
 
 
-async def test_of_a_resource_that_the_server_does_not_know_any_more_there_is_nothing(scene: Scene) -> None:
+async def test_of_a_resource_that_the_server_does_not_know_any_more_there_is_nothing() -> None:
+    scene = Scene(replace(PODS, api_version="example.com/v1"))
     scene.client.lists = [Page((pod("a", 1),), "100"), NotFoundError(404), Page((pod("b", 150),), "200")]
     scene.client.watches = [[NotFoundError(404)], [1000]]
     async with scene.running():
@@ -151,6 +154,17 @@ async def test_of_a_resource_that_the_server_does_not_know_any_more_there_is_not
         await asyncio.sleep(3)
         assert scene.names() == ["b"]
     assert scene.client.watched_from == ["100", "200"]
+
+
+async def test_what_belongs_to_the_core_is_not_gone_for_a_404(scene: Scene) -> None:
+    """It is something before the server that answers in its place."""
+    scene.client.lists = [Page((pod("a", 1),), "100"), NotFoundError(404), Page((pod("a", 1), pod("b", 150)), "200")]
+    scene.client.watches = [[NotFoundError(404)], [1000]]
+    async with scene.running():
+        await asyncio.sleep(1.5)
+        assert scene.names() == ["a"]
+        await asyncio.sleep(3)
+        assert scene.names() == ["a", "b"]
 
 
 async def test_a_list_older_than_what_was_seen_is_refused(scene: Scene) -> None:

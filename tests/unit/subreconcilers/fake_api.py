@@ -144,13 +144,15 @@ class FakeApi:
 
         return self._view(resource, self._write("create", resource, name, apply))
 
-    async def rehearse_creation(self, resource: Resource[T], namespace: str, body: Mapping[str, Any]) -> None:
+    async def rehearse_creation(self, resource: Resource[T], namespace: str, body: Mapping[str, Any]) -> T:
         name = body["metadata"]["name"]
         fault = self._fault("rehearse", resource.plural, name)
         if fault is not None:
             raise fault.error
         if (resource.plural, namespace, name) in self.objects:
             raise AlreadyExistsError(409, "AlreadyExists", f'{resource.plural} "{name}" already exists')
+        metadata = {"uid": "uid-of-none", "resourceVersion": "", **body["metadata"]}
+        return self._view(resource, {**body, "metadata": metadata})
 
     async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: Mapping[str, Any]) -> T:
         def apply() -> Manifest:

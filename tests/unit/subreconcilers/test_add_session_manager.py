@@ -10,7 +10,7 @@ from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
-from flamectl_operator.subreconcilers.base import RefusedError
+from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, RefusedError
 from flamectl_operator.subreconcilers.children import RECHECK_TAKEN_NAME
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from tests.unit.builders import OWNER, later, replicas
@@ -433,6 +433,19 @@ async def test_a_failure_that_comes_to_light_during_a_pass_is_counted_before_it_
 
     await world.run_pass()
     assert (world.status.session_manager.failures, world.deleted) == (1, [SM_NAME])
+
+
+async def test_none_is_made_once_the_user_is_known_to_want_none() -> None:
+    world = World()
+
+    def change_its_mind() -> None:
+        world.edit({"suspend": True})
+        world.sync(FLAME_CLUSTERS)
+
+    world.api.interference["create", "configmaps"] = change_its_mind
+    result = await world.run_pass()
+
+    assert (world.session_manager, result.delay) == (None, 0)
 
 
 async def test_replacements_that_keep_failing_are_put_off() -> None:

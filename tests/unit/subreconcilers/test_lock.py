@@ -155,6 +155,20 @@ async def test_it_is_extended_before_more_is_deleted_when_half_of_its_time_is_ov
     assert lease["spec"]["leaseTransitions"] == 0
 
 
+async def test_it_is_extended_at_once_when_reading_took_half_of_its_time() -> None:
+    world = await converged(replicas(3))
+    world.edit(replicas(1))
+
+    def take_long() -> None:
+        world.clock.elapsed += 40
+
+    world.api.interference["create", "leases"] = take_long
+    await world.run_pass()
+
+    assert [write[0] for write in _lease_writes(world)] == ["create", "patch", "patch"]  # extended, and given back
+    assert world.deleted == [executor_name(2), executor_name(1)]
+
+
 async def test_it_is_taken_again_without_looking_when_nobody_else_had_it_meanwhile() -> None:
     world = await converged(replicas(4))
     for wanted in (3, 2, 1):

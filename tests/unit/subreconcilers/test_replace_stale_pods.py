@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from flamectl_operator.api.constants import SESSION_MANAGER_ANNOTATION
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers.replace_stale_pods import ReplaceStalePods
-from tests.unit.builders import replicas, rolling
-from tests.unit.subreconcilers.errors import REFUSALS, broken, forbidden, lost, overloaded, quota
+from tests.unit.builders import executor_template, merged, replicas, rolling
+from tests.unit.subreconcilers.errors import REFUSALS, bad_request, broken, forbidden, lost, overloaded, quota
 from tests.unit.subreconcilers.world import CM_NAME, SM_NAME, World, converged, executor_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pytest_mock import MockerFixture
 
     from flamectl_operator.kube.errors import KubernetesError
     from flamectl_operator.runtime.outcome import Outcome
@@ -327,6 +329,25 @@ async def test_a_session_manager_whose_successor_would_be_refused_is_kept(
 
     await world.converge()
     assert _uid(world) != before
+
+
+async def test_executors_whose_successors_would_be_refused_keep_their_session_manager(mocker: MockerFixture) -> None:
+    """They would go with it, and one edit may change both."""
+    world = await converged(replicas(1))
+    world.edit(merged(NEW_SESSION_MANAGER, executor_template({"nodeSelectors": {"gpu": "yes"}})))
+    rehearse = world.api.rehearse_creation
+
+    async def refuse(resource: Any, namespace: str, body: Any) -> Any:
+        if "nodeSelectors" in body["spec"]:
+            raise bad_request()
+        return await rehearse(resource, namespace, body)
+
+    mocker.patch.object(world.api, "rehearse_creation", refuse)
+    await world.converge()
+
+    assert world.deleted == []
+    assert world.status.state == "Running"
+    assert world.condition("Degraded")[:2] == ("True", "Rejected")
 
 
 @pytest.mark.parametrize(("error", "reason"), REFUSING)

@@ -24,12 +24,10 @@ from tests.unit.subreconcilers.errors import (
     quota,
     unreachable,
 )
-from tests.unit.subreconcilers.world import CM_NAME, World, converged, executor_name
+from tests.unit.subreconcilers.world import CM_NAME, SM_NAME, World, converged, executor_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from pytest_mock import MockerFixture
 
     from flamectl_operator.kube.errors import KubernetesError
     from flamectl_operator.runtime.outcome import Outcome
@@ -502,28 +500,40 @@ async def test_one_that_has_left_the_cluster_by_the_time_it_is_its_turn_is_left_
     assert world.deleted == [executor_name(2)]
 
 
-@pytest.mark.parametrize("label", ["app", "flame.xflops.io/cluster"])
-async def test_executors_that_are_made_without_their_labels_are_not_made_without_end(
-    mocker: MockerFixture, label: str
-) -> None:
-    """A webhook changes labels, so that each executor that is made is missing at once."""
+async def test_no_more_are_made_once_the_user_is_known_to_want_something_else() -> None:
     world = await converged(replicas(0))
-    create = world.api.create
+    world.edit(replicas(9))
 
-    async def changed_by_a_webhook(resource: Any, namespace: str, manifest: Any, **options: Any) -> Any:
-        labels = {key: value for key, value in manifest["metadata"]["labels"].items() if key != label}
-        changed = {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}
-        return await create(resource, namespace, changed, **options)
+    def change_its_mind() -> None:
+        world.edit({"paused": True})
+        world.sync(FLAME_CLUSTERS)
 
-    mocker.patch.object(world.api, "create", changed_by_a_webhook)
-    world.edit(replicas(20))
-    for _ in range(3):
-        result = await world.run_pass()
-        assert len(result.errors) == 1  # which is tried again later and later
+    world.api.interference["create", "pods"] = change_its_mind
+    await world.run_pass()
+    assert world.executor_ids == [0]  # which was on its way
 
-    assert len(world.api.all("pods")) == 1 + 3
-    assert world.condition("Degraded")[:2] == ("True", "LabelsChanged")
-    assert label in (world.status.message or "")
+    world.edit({"paused": False})
+    await world.converge()
+    assert world.executor_ids == [0, 1, 2, 3, 4, 5, 6, 7, 8]
+
+
+async def test_each_is_bound_to_the_session_manager_as_it_is_when_it_is_made() -> None:
+    world = await converged(replicas(0))
+    world.edit(replicas(3))
+
+    def restart() -> None:
+        world.set_pod(SM_NAME, "ready", restarts=1)
+        world.sync(PODS)
+
+    world.api.interference["create", "pods"] = restart
+    await ScaleExecutors().reconcile(await world.opened())
+
+    lives = {}
+    for number in world.executor_ids:
+        made = world.api.find("pods", executor_name(number))
+        assert made is not None
+        lives[number] = made["metadata"]["annotations"][SESSION_MANAGER_ANNOTATION][-2:]
+    assert lives == {0: ".0", 1: ".1", 2: ".1"}
 
 
 @pytest.mark.parametrize(
