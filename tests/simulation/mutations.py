@@ -619,21 +619,6 @@ def executors_once_chosen_are_deleted_whosever_they_are() -> None:
 
 
 @_mutation
-def what_a_read_does_not_find_is_gone_whatever_the_watch_brought_meanwhile() -> None:
-    async def refresh(context: Any, resource: Any, its: Any, name: str) -> Any:
-        found = await children.look(context, resource, name)
-        known = its.get(context.owner.namespace, name)
-        if known is not None and (found is None or found.uid != known.uid):
-            its.observe_deletion(known, None)
-        if found is not None:
-            its.observe(found)
-        return found
-
-    _set(children, "refresh", refresh)
-    _set(update_status, "refresh", refresh)
-
-
-@_mutation
 def conflicts_are_not_looked_into() -> None:
     async def patch(context: Any, resource: Any, its: Any, name: str, changes: Any) -> Any:
         try:
@@ -644,26 +629,6 @@ def conflicts_are_not_looked_into() -> None:
 
     _set(children, "patch", patch)
     _set(update_status, "refresh", _nothing_async)
-
-
-@_mutation
-def who_reads_that_a_pod_is_somebody_elses_forgets_it() -> None:
-    original = lock._list_pods
-
-    async def list_pods(context: Any) -> list[Any]:
-        return [pod for pod in await original(context) if pod.controlled_by(context.owner.uid)]
-
-    _set(lock, "_list_pods", list_pods)
-
-
-@_mutation
-def what_became_of_a_pod_is_asked_by_the_next_pass_only() -> None:
-    _set(children, "settle", _nothing_async)
-
-
-@_mutation
-def batches_go_on_when_their_flame_cluster_wants_something_else() -> None:
-    _set(base.Context, "overtaken", property(lambda _context: False))
 
 
 def try_one(task: tuple[str, frozenset[int]]) -> tuple[str, int | None, str, int]:
