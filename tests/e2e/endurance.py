@@ -42,8 +42,6 @@ LONG_FREEZE_EVERY = 25
 LONG_FREEZE = 40.0
 #: MiB that the process may grow between the beginning, when all its code is loaded, and the end.
 GROWTH = 6.0
-#: How many samples it takes to tell that from the beginning itself.
-SAMPLES = 9
 
 
 @dataclass(frozen=True)
@@ -107,8 +105,7 @@ class Account:
             f"deleted without need: {sorted(self.deleted - self.due)}": self.deleted - self.due,
             f"not deleted: {sorted(self.due - self.deleted)}": self.due - self.deleted,
             f"more than one process: {self.pids}": len(self.pids) != 1,
-            # With few samples the first ones are of a process that has not met each fault yet.
-            f"grown by {self.growth:.1f} MiB": len(self.memory) >= SAMPLES and self.growth > GROWTH,
+            f"grown by {self.growth:.1f} MiB": self.growth > GROWTH,
         }
         return [complaint for complaint, justified in found.items() if justified]
 

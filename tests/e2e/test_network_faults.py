@@ -187,7 +187,7 @@ def test_a_server_that_turns_most_requests_away(world: World, proxy: Proxy, oper
         world.wait_running(executors=40, timeout=LONG)
         assert not recording.deleted()
 
-    assert any(each.code == 429 for each in world.operator_writes())
+    assert sum(each.code == 429 for each in world.operator_writes()) > 10
     # Of a request that was turned away it is certain that nothing was done: its name is used all the same.
     assert [executor_id(pod) for pod in world.executors()] == list(range(40))
 

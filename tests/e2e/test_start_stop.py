@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from tests.e2e.world import Object, World
     from tools.installation import OperatorProcess
 
+#: Seconds that the kubelet gives a Pod to end.
+GRACE = 30
+
 
 @pytest.fixture
 def proxy(world: World) -> Iterator[Proxy]:
@@ -103,11 +106,11 @@ def operator(world: World, proxy: Proxy, tmp_path: Path, *, elected: bool) -> It
 
 
 def end(operator: OperatorProcess, *numbers: signal.Signals) -> int:
-    """Sends signals to an operator, and waits until it ends."""
+    """Sends signals to an operator, and waits as long as the kubelet would."""
     process = operator.process
     for number in numbers:
         process.send_signal(number)
-    return process.wait(PATIENCE)
+    return process.wait(GRACE)
 
 
 @contextmanager
