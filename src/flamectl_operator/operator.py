@@ -244,7 +244,7 @@ class Operator:
         self.stores.flame_clusters.subscribe(self._handler("FlameCluster", _own_key))
         # A pass that wrote to a child, or learned of it, is followed by another until one finds nothing new: the steps before
         # went by what was known then, and the watch does not tell again what an answer told. Of the FlameCluster itself a write
-        # tells nothing new, for it carries the resourceVersion that the pass went by; who reads it (the lock) comes back himself.
+        # tells nothing new, for it carries the resourceVersion that the pass went by; when it is read, the controller comes back.
         self.stores.pods.subscribe(self._handler("Pod", _keys_of_child), answers=True)
         self.stores.services.subscribe(self._handler("Service", _keys_of_child), answers=True)
         self.stores.config_maps.subscribe(self._handler("ConfigMap", _keys_of_child), answers=True)

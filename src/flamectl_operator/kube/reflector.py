@@ -62,11 +62,10 @@ STEADY = 5.0
 #: When the server refuses so many times in a row to go on from a resourceVersion, that may be what is wrong: list again.
 MAX_RESUME_FAILURES = 5
 
-_NEEDS_A_PERSON = (ForbiddenError, NotFoundError, UnauthorizedError)
-
-
-#: When lists have been older so many times in a row than what was seen before, there is no other explanation.
+#: When lists have been older so many times in a row than what was seen before, etcd was set back.
 MAX_STALE_LISTS = 3
+
+_NEEDS_A_PERSON = (ForbiddenError, NotFoundError, UnauthorizedError)
 
 
 class StaleListError(ServerError):

@@ -273,6 +273,11 @@ class Context:
         return self.intent
 
     @property
+    def next_executor_name(self) -> str:
+        """A name that no executor has had, for a rehearsal."""
+        return names.executor(self.owner.name, self.status.executor_manager.next_id or 0)
+
+    @property
     def overtaken(self) -> bool:
         """Whether it is known by now that the FlameCluster asks for something else, or is gone."""
         newest, metadata = self.stores.flame_clusters.get(*self.owner.key), self.cluster.metadata

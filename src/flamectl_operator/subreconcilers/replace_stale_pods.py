@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from flamectl_operator.decisions.executors import RolloutPlan, plan_rollout
-from flamectl_operator.desired import names
 from flamectl_operator.desired.pods import rebinding_annotations
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
@@ -66,8 +65,7 @@ class ReplaceStalePods:
         await children.rehearse(context, wanted.desired.session_manager, manager.name)
         if wanted.replicas > 0:
             # Its executors will go with it: those that follow must not be refused either.
-            following = names.executor(context.owner.name, context.status.executor_manager.next_id or 0)
-            await children.rehearse(context, wanted.desired.executor, following)
+            await children.rehearse(context, wanted.desired.executor, context.next_executor_name)
         if (hold := await lock.acquire(context)) is not None:
             return hold
         manager = context.observe().session_manager  # that took a while

@@ -140,9 +140,9 @@ async def _check_template(context: Context) -> None:
     memory, template = context.memory, context.wanted().desired.executor
     if memory.mislabelled != template.rendered:
         return
-    name = names.executor(context.owner.name, context.status.executor_manager.next_id or 0)
+    manifest = template.pod(context.next_executor_name)
     try:
-        pod = await context.client.rehearse_creation(PODS, context.owner.namespace, template.pod(name))
+        pod = await context.client.rehearse_creation(PODS, context.owner.namespace, manifest)
     except REFUSALS as error:
         raise RefusedError.of(error) from error
     _check_labels(context, pod)
