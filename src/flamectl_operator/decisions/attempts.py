@@ -40,6 +40,11 @@ class Attempts:
     last_failure: str = ""
     attempt_id: int = 0
 
+    @property
+    def repeated(self) -> bool:
+        """Whether replacements failed, too."""
+        return self.failures > 1
+
 
 def count_session_manager(
     before: Attempts, observed: ObservedCluster, revision: str, now: datetime, settings: FlameSettings

@@ -75,6 +75,7 @@ def judge(
     outstanding: Needs,
     health: Health,
     *,
+    before: FlameClusterStatus,
     paused: bool,
     issues: Sequence[Issue],
 ) -> tuple[Verdict, ...]:
@@ -85,6 +86,7 @@ def judge(
         intent: What is wanted; None when the spec is invalid.
         outstanding: What is still to be done.
         health: How the FlameCluster is.
+        before: The status as it was.
         paused: Whether the operator keeps its hands off.
         issues: What the steps of the pass reported.
     """
@@ -98,7 +100,7 @@ def judge(
         Verdict(ConditionType.READY, status=health.healthy, reason=health.reason, message=health.message),
         _progressing(observed, intent, outstanding, health, paused=paused),
         Verdict(ConditionType.CONFIG_VALID, status=True, reason="Valid"),
-        _degraded(observed, issues, healthy=health.healthy),
+        _degraded(observed, intent, issues, before, healthy=health.healthy),
         _suspended(observed, intent),
         _paused(paused=paused),
     )
@@ -165,18 +167,45 @@ def _progressing(
     return Verdict(ConditionType.PROGRESSING, status=False, reason="Complete")
 
 
-def _degraded(observed: ObservedCluster, issues: Sequence[Issue], *, healthy: bool) -> Verdict:
+def _degraded(
+    observed: ObservedCluster,
+    intent: Intent,
+    issues: Sequence[Issue],
+    before: FlameClusterStatus,
+    *,
+    healthy: bool,
+) -> Verdict:
     serious = [issue for issue in issues if issue.degraded]
     if serious:
         message = "; ".join(dict.fromkeys(issue.message for issue in serious))
         return Verdict(ConditionType.DEGRADED, status=True, reason=serious[0].reason, message=message)
-    found = observed.unhealthy
-    if not found or healthy:
-        return Verdict(ConditionType.DEGRADED, status=False, reason=AS_EXPECTED)
-    failing = [entry for entry in found if entry[0].trouble is not None]
-    component, trouble = (failing or found)[0]
-    reason = PODS_FAILING if failing else UNSCHEDULABLE
-    return Verdict(ConditionType.DEGRADED, status=True, reason=reason, message=f"{component.name}: {trouble}")
+    found = [] if healthy else observed.unhealthy
+    if found:
+        failing = [entry for entry in found if entry[0].trouble is not None]
+        component, trouble = (failing or found)[0]
+        reason = PODS_FAILING if failing else UNSCHEDULABLE
+        return Verdict(ConditionType.DEGRADED, status=True, reason=reason, message=f"{component.name}: {trouble}")
+    if who := _keeps_failing(observed, intent):
+        return Verdict(ConditionType.DEGRADED, status=True, reason=PODS_FAILING, message=_last_failure(before, who))
+    return Verdict(ConditionType.DEGRADED, status=False, reason=AS_EXPECTED)
+
+
+def _keeps_failing(observed: ObservedCluster, intent: Intent) -> str:
+    """What is missing because replacements failed, too, even if none of those that failed is left."""
+    if intent.suspended:
+        return ""
+    if intent.session_manager_attempts.repeated and not observed.session_manager_ready:
+        return "the session manager"
+    if intent.executor_attempts.repeated and len(observed.ready_executors) < intent.replicas:
+        return "executors"
+    return ""
+
+
+def _last_failure(before: FlameClusterStatus, who: str) -> str:
+    """Why the last one failed, if that was said: what there is now does not tell it any more."""
+    said = find(before, ConditionType.DEGRADED)
+    known = said is not None and said.status == "True" and said.reason == PODS_FAILING and said.message
+    return known or f"replacements of {who} failed"
 
 
 def _suspended(observed: ObservedCluster, intent: Intent) -> Verdict:

@@ -65,7 +65,7 @@ def compute_status(situation: Situation, now: datetime) -> FlameClusterStatus:
     issues = _carried_over(situation) if situation.issues is None else situation.issues
     paused, outstanding = situation.paused, Needs() if intent is None else needs(observed, intent)
     health = assess(observed, intent, outstanding, problem=situation.problem, paused=paused, issues=issues)
-    verdicts = conditions.judge(observed, intent, outstanding, health, paused=paused, issues=issues)
+    verdicts = conditions.judge(observed, intent, outstanding, health, before=before, paused=paused, issues=issues)
     return FlameClusterStatus(
         observed_generation=situation.generation,
         state=health.state,

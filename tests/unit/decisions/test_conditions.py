@@ -8,6 +8,7 @@ import pytest
 
 from flamectl_operator.api.status import Condition, ConditionType, FlameClusterStatus, Generations
 from flamectl_operator.decisions.announcements import Announcement, announcements, first_ready
+from flamectl_operator.decisions.attempts import Attempts
 from flamectl_operator.decisions.conditions import Verdict, carried_over, conditions, find, judge, suspension_begun
 from flamectl_operator.decisions.health import Issue, assess
 from flamectl_operator.decisions.needs import Needs, needs
@@ -29,16 +30,24 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.views import PodView
 
 WELL = (session_manager(), executor_pod(0))
+NOTHING_SAID = FlameClusterStatus()
 
 
 def _judge(
-    *pods: PodView, suspended: bool = False, paused: bool = False, issues: tuple[Issue, ...] = (), **found: Any
+    *pods: PodView,
+    suspended: bool = False,
+    paused: bool = False,
+    issues: tuple[Issue, ...] = (),
+    before: FlameClusterStatus = NOTHING_SAID,
+    failures: tuple[int, int] = (0, 0),
+    **found: Any,
 ) -> dict[str, Verdict]:
-    wanted = intent(suspended=suspended)
+    manager, executors = (Attempts("current", count) for count in failures)
+    wanted = intent(suspended=suspended, session_manager_attempts=manager, executor_attempts=executors)
     seen = observed(*pods, wanted=wanted, **found)
     outstanding = needs(seen, wanted)
     health = assess(seen, wanted, outstanding, paused=paused, issues=issues)
-    verdicts = judge(seen, wanted, outstanding, health, paused=paused, issues=issues)
+    verdicts = judge(seen, wanted, outstanding, health, before=before, paused=paused, issues=issues)
     return {str(each.kind): each for each in verdicts}
 
 
@@ -81,7 +90,8 @@ def test_a_healthy_cluster() -> None:
 
 def test_an_invalid_spec_is_said_and_nothing_is_claimed_about_the_rest() -> None:
     health = assess(observed(), None, Needs(), problem="spec.x: wrong")
-    verdicts = {str(each.kind): each for each in judge(observed(), None, Needs(), health, paused=False, issues=())}
+    judged = judge(observed(), None, Needs(), health, before=NOTHING_SAID, paused=False, issues=())
+    verdicts = {str(each.kind): each for each in judged}
 
     assert verdicts.keys() == {"Ready", "Progressing", "ConfigValid"}
     assert not any(each.status for each in verdicts.values())
@@ -167,6 +177,50 @@ def test_a_terminal_executor_that_is_only_kept_for_its_logs_does_not_degrade() -
 
 def test_a_wait_is_not_degraded() -> None:
     assert not _judge(*WELL, issues=(Issue("BackOff", "later"),))["Degraded"].status
+
+
+MANAGER_FAILED, EXECUTORS_FAILED = "replacements of the session manager failed", "replacements of executors failed"
+ENDED = "my-flame-session-manager: Error: exit code 1"
+
+
+@pytest.mark.parametrize(
+    ("pods", "failures", "said", "message"),
+    [
+        pytest.param((), (2, 0), None, MANAGER_FAILED, id="no session manager"),
+        pytest.param((session_manager("starting"),), (2, 0), None, MANAGER_FAILED, id="one that starts"),
+        pytest.param((session_manager(),), (0, 2), None, EXECUTORS_FAILED, id="no executor"),
+        pytest.param((), (2, 0), ("True", "PodsFailing", ENDED), ENDED, id="why it failed is known"),
+        pytest.param((), (2, 0), ("True", "Forbidden", "no"), MANAGER_FAILED, id="something else was said"),
+        pytest.param((), (2, 0), ("False", "PodsFailing", ENDED), MANAGER_FAILED, id="it was over"),
+    ],
+)
+def test_what_fails_again_and_again_is_degraded_between_its_attempts(
+    pods: tuple[PodView, ...], failures: tuple[int, int], said: tuple[str, str, str] | None, message: str
+) -> None:
+    before = _status(*([_condition("Degraded", *said)] if said is not None else []))
+    degraded = _judge(*pods, failures=failures, before=before)["Degraded"]
+
+    assert (degraded.status, degraded.reason, degraded.message) == (True, "PodsFailing", message)
+
+
+def test_a_replacement_without_a_node_is_what_is_told_of_those_that_failed() -> None:
+    pods = (session_manager(), executor_pod(0, "unschedulable"))
+
+    assert _judge(*pods, failures=(0, 2))["Degraded"].reason == "Unschedulable"
+
+
+@pytest.mark.parametrize(
+    ("pods", "failures", "suspended"),
+    [
+        pytest.param((), (1, 1), False, id="the first replacement"),
+        pytest.param(WELL, (2, 2), False, id="all are ready again"),
+        pytest.param((), (2, 2), True, id="none is wanted"),
+    ],
+)
+def test_failures_that_are_nobodys_concern(
+    pods: tuple[PodView, ...], failures: tuple[int, int], *, suspended: bool
+) -> None:
+    assert not _judge(*pods, failures=failures, suspended=suspended)["Degraded"].status
 
 
 @pytest.mark.parametrize(
