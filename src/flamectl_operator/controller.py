@@ -18,6 +18,7 @@ from flamectl_operator.runtime.outcome import Kind, Outcome, PassResult, join, w
 from flamectl_operator.runtime.progress import got_on
 from flamectl_operator.subreconcilers import CLOSING, SUBRECONCILERS
 from flamectl_operator.subreconcilers.base import Context, Memory, Plan, RefusedError
+from flamectl_operator.subreconcilers.failing import failing
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -98,6 +99,7 @@ class Controller:
             # Without the promises that the opening step stores nothing may be done.
             if outcome.kind is Kind.STOP or context.intent is None:
                 break
+        self._tell_failing(context, errors)
         outcomes.append(await self._run(CLOSING, context, errors))
         newest = self._stores.flame_clusters.get(*key)
         if newest is not None and newest.metadata.resource_version != context.cluster.metadata.resource_version:
@@ -138,6 +140,14 @@ class Controller:
         self._observer.step_ended(report)
         got_on()
         return outcome
+
+    def _tell_failing(self, context: Context, errors: list[Exception]) -> None:
+        """Has the status say what fails in pass after pass."""
+        now, memory = self._clock.monotonic(), context.memory
+        memory.failing = failing(memory.failing, errors, now)
+        issue = memory.failing.issue(now) if memory.failing is not None else None
+        if issue is not None:
+            context.issues.append(issue)
 
     def _context(self, cluster: FlameClusterView) -> Context:
         owner = Identity(cluster.name, cluster.namespace, cluster.uid)

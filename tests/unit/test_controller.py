@@ -14,6 +14,7 @@ from flamectl_operator import controller as controller_module
 from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
 from flamectl_operator.subreconcilers import CLOSING, SUBRECONCILERS
 from flamectl_operator.subreconcilers.base import RefusedError
+from flamectl_operator.subreconcilers.failing import PATIENCE
 from tests.unit.builders import NOW, OWNER, executor_template, merged, raw_spec, replicas, session_template
 from tests.unit.subreconcilers.errors import broken, conflict, forbidden, not_found
 from tests.unit.subreconcilers.world import CACHE_NAME, CM_NAME, KEY, SM_NAME, World, converged
@@ -357,6 +358,37 @@ async def test_what_is_refused_is_degraded_in_the_servers_words_until_it_works()
 
     await world.converge()
     assert world.condition("Degraded")[:2] == ("False", "AsExpected")
+
+
+async def test_what_keeps_failing_is_told_after_a_while_and_until_it_works() -> None:
+    world = await converged(replicas(1))
+    world.edit(replicas(2))
+    world.api.fail("create", "pods", broken(), times=3)
+
+    await world.run_pass()
+    world.clock.elapsed += PATIENCE - 1
+    await world.run_pass()
+    assert world.condition("Degraded")[0] == "False"
+    world.clock.elapsed += 1
+    await world.run_pass()
+    assert world.condition("Degraded") == ("True", "RequestsFailing", str(broken()))
+    assert str(broken()) in (world.status.message or "")
+
+    await world.converge()
+    assert world.condition("Degraded")[:2] == ("False", "AsExpected")
+
+
+async def test_what_fails_now_and_then_is_not_told() -> None:
+    world = await converged(replicas(1))
+    for number in (2, 3):
+        world.edit(replicas(number))
+        world.api.fail("create", "pods", broken())
+        await world.run_pass()
+        world.clock.elapsed += PATIENCE
+        assert world.condition("Degraded")[0] == "False"
+        await world.converge()
+
+    assert "RequestsFailing" not in world.events.reasons
 
 
 async def test_a_conflict_in_the_middle_of_a_pass_is_no_error() -> None:

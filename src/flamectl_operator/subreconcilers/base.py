@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.views import ConfigMapView, PodView, ServiceView
     from flamectl_operator.runtime.clock import Clock
     from flamectl_operator.settings import FlameSettings, OperatorConfig
+    from flamectl_operator.subreconcilers.failing import Failing
 
 FLAME_CLUSTERS: Resource[FlameClusterView] = Resource(API_VERSION, KIND, PLURAL, FlameClusterView)
 
@@ -199,6 +200,7 @@ class Memory:
     observed: ObservedCluster | None = None
     status: tuple[dict[str, Any], FlameClusterStatus] | None = None
     unsettled: set[str] = field(default_factory=set)
+        failing: Requests that fail in pass after pass.
     lock: LockMemory = field(default_factory=LockMemory)
     voice: Voice = field(default_factory=Voice)
     pruned: tuple[dict[str, Any], dict[str, Any]] | None = None
@@ -215,6 +217,7 @@ class Memory:
 
 @dataclass
 class Context:
+    failing: Failing | None = None
     """What a pass over one FlameCluster works with.
 
     Args:
