@@ -2,7 +2,8 @@
 
 Two operators of different versions or settings may see the same FlameCluster and describe it differently for good. Each would
 write its own status over the other's as fast as the API server lets it. So what is new is said at once, but what was said
-before, and was written over by somebody else, is said again after longer and longer waits only.
+before, and was written over by somebody else, is said again after longer and longer waits only, unless it is written over by
+something that was not heard before: that is no part of the quarrel.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ class Voice:
     Args:
         stored: The status as it wrote it last, or last agreed with it; None when it has not said anything yet.
         said: Fingerprints of what it said, the latest last.
+        heard: Fingerprints of what it was written over by, as far as it has answered, the latest last.
         repeats: How often it has said the same again since it said something new.
         spoke_at: When it last wrote.
     """
 
     stored: dict[str, Any] | None = None
     said: tuple[str, ...] = ()
+    heard: tuple[str, ...] = ()
     repeats: int = 0
     spoke_at: float = float("-inf")
 
@@ -48,7 +51,8 @@ class Voice:
         if not self.overwritten(stored) or fingerprint(wanted) not in self.said:
             return 0.0
         # The exponent is bounded so that no number of repetitions overflows.
-        pause = min(FIRST_REPEAT * 2.0 ** min(self.repeats, 16), LAST_REPEAT)
+        longer = min(FIRST_REPEAT * 2.0 ** min(self.repeats, 16), LAST_REPEAT)
+        pause = longer if fingerprint(stored) in self.heard else FIRST_REPEAT
         return max(0.0, self.spoke_at + pause - now)
 
     def spoke(self, wanted: dict[str, Any], before: dict[str, Any], stored: dict[str, Any], now: float) -> Voice:
@@ -60,10 +64,19 @@ class Voice:
             stored: What is stored now.
             now: The time.
         """
-        said = fingerprint(wanted)
-        again = said in self.said and self.overwritten(before)
-        latest = (*(each for each in self.said if each != said), said)[-REMEMBERED:]
-        return replace(self, stored=stored, said=latest, repeats=self.repeats + 1 if again else 0, spoke_at=now)
+        said, overwritten = fingerprint(wanted), self.overwritten(before)
+        again = said in self.said and overwritten
+        return Voice(
+            stored=stored,
+            said=_with(self.said, said),
+            heard=_with(self.heard, fingerprint(before)) if overwritten else self.heard,
+            repeats=self.repeats + 1 if again else 0,
+            spoke_at=now,
+        )
+
+
+def _with(known: tuple[str, ...], latest: str) -> tuple[str, ...]:
+    return (*(each for each in known if each != latest), latest)[-REMEMBERED:]
 
 
 def fingerprint(status: dict[str, Any]) -> str:

@@ -76,12 +76,24 @@ def test_news_make_the_waits_short_again() -> None:
     assert voice.must_wait(OURS, THEIRS, 80.0) == FIRST_REPEAT
 
 
+def test_what_was_not_heard_before_is_no_part_of_the_quarrel() -> None:
+    """Two operators have long contradicted each other when somebody edits the status by hand."""
+    voice = _spoken()
+    for now in (10.0, 30.0, 70.0):
+        voice = voice.spoke(OURS, THEIRS, OURS, now)
+
+    assert voice.must_wait(OURS, {"message": "edited by hand"}, 70.5) == FIRST_REPEAT - 0.5
+    assert voice.must_wait(OURS, {"message": "edited by hand"}, 71.0) == 0
+    voice = voice.spoke(OURS, {"message": "edited by hand"}, OURS, 71.0)
+    assert voice.must_wait(OURS, {"message": "edited by hand"}, 71.0) == 16 * FIRST_REPEAT
+
+
 def test_what_is_remembered_is_bounded() -> None:
     voice = Voice()
     for number in range(100):
         status = {"message": str(number)}
-        voice = voice.spoke(status, {}, status, 0.0)
-    assert len(voice.said) == REMEMBERED
+        voice = voice.spoke(status, {"message": f"not {number}"}, status, 0.0)
+    assert (len(voice.said), len(voice.heard)) == (REMEMBERED, REMEMBERED)
 
 
 def test_who_was_written_over_knows_it() -> None:
