@@ -13,8 +13,8 @@ lists, events and bookmarks of a cluster share (they may be compared: KEP-5504):
 - A list shows one moment. An object that is missing from it is gone, unless we know of a state of it after that moment.
 - An object whose deletion left nothing behind is gone at once. Its uid is remembered, in a tombstone, as long as the
   reflector may still have something to say about it: until its DELETED event, or a list from after its end.
-- An object that an answer shows to be no longer selected is out of sight at once, and so are all earlier states of it that
-  the reflector may still bring.
+- An object that an answer shows to be no longer selected, or whose name an answer shows to be another's, is out of sight at
+  once, and so are all earlier states of it that the reflector or answers may still bring.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Store(Generic[T]):
         self._by_owner: Index[T] = Index(_owner_uid)
         self._by_index: Index[T] = Index(index or _no_value)
         self._tombstones: dict[str, _Tombstone] = {}  # by uid
-        self._unselected: dict[str, _Tombstone] = {}  # what is out of sight, by uid
+        self._out_of_sight: dict[str, _Tombstone] = {}  # by uid
         self._revisions: dict[str | None, int] = {}  # by the namespace of the reflector, None for all namespaces
         self._handlers: list[Handler[T]] = []  # of all subscribers
         self._answer_handlers: list[Handler[T]] = []  # of those who are told of answers too
@@ -134,11 +134,13 @@ class Store(Generic[T]):
                 _notify(self._answer_handlers, [Change(current, None)])
         elif revision_of(obj) <= max(self.revision(obj.namespace), revision_of(current)):
             return
+        elif current is not None:
+            self._out_of_sight[current.uid] = _Tombstone(current.namespace, revision_of(obj))
         if self._selects(obj):
             self._set(obj)
             _notify(self._answer_handlers, _changes(current, obj))
         else:
-            self._unselected[obj.uid] = _Tombstone(obj.namespace, revision_of(obj))
+            self._out_of_sight[obj.uid] = _Tombstone(obj.namespace, revision_of(obj))
 
     def observe_deletion(self, obj: T, response: T | None) -> None:
         """Take in that the API server accepted the deletion of an object.
@@ -172,7 +174,7 @@ class Store(Generic[T]):
             changes = self._take_deletion(event.object, news=revision > passed)
         else:
             changes = self._take_state(event.object, news=revision > passed, initial=False)
-        self._forget_unselected(namespace)
+        self._forget_out_of_sight(namespace)
         _notify(self._handlers, changes)
 
     def replace(self, items: Iterable[T], resource_version: str, namespace: str | None = None) -> None:
@@ -194,7 +196,7 @@ class Store(Generic[T]):
             listed.add(item.uid)
             changes += self._take_state(item, news=True, initial=initial)
         changes += self._drop_missing(listed, moment, namespace)
-        self._forget_unselected(namespace)
+        self._forget_out_of_sight(namespace)
         _notify(self._handlers, changes)
 
     def clear(self, namespace: str | None = None) -> None:
@@ -202,7 +204,7 @@ class Store(Generic[T]):
         gone = [obj for obj in self._objects.values() if namespace in {None, obj.namespace}]
         for obj in gone:
             self._remove(obj)
-        for records in (self._tombstones, self._unselected):
+        for records in (self._tombstones, self._out_of_sight):
             for uid, each in list(records.items()):
                 if namespace in {None, each.namespace}:
                     del records[uid]
@@ -236,15 +238,15 @@ class Store(Generic[T]):
 
     def _is_past(self, obj: T) -> bool:
         """Whether a state is from before its object was gone or out of sight, as far as we know."""
-        unselected = self._unselected.get(obj.uid)
-        return obj.uid in self._tombstones or (unselected is not None and revision_of(obj) <= unselected.revision)
+        hidden = self._out_of_sight.get(obj.uid)
+        return obj.uid in self._tombstones or (hidden is not None and revision_of(obj) <= hidden.revision)
 
-    def _forget_unselected(self, namespace: str | None) -> None:
+    def _forget_out_of_sight(self, namespace: str | None) -> None:
         """Forget what was out of sight at a moment that the reflector has passed: what it brings from now on is newer."""
         passed = self._revisions[namespace]
-        for uid, each in list(self._unselected.items()):
+        for uid, each in list(self._out_of_sight.items()):
             if namespace in {None, each.namespace} and each.revision <= passed:
-                del self._unselected[uid]
+                del self._out_of_sight[uid]
 
     def _drop_missing(self, listed: set[str], moment: int, namespace: str | None) -> list[Change[T]]:
         """Remove what a list shows to be gone, and the tombstones of which it is the end."""

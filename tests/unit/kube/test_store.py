@@ -346,6 +346,22 @@ def test_an_answer_about_a_new_object_replaces_the_old_one_of_its_name(store: St
 # Our own deletions
 
 
+@pytest.mark.parametrize("how", ["answer", "event"])
+def test_whose_name_an_answer_showed_to_be_taken_does_not_come_back_by_older_news(
+    store: Store[PodView], how: str
+) -> None:
+    first, second = pod("c", 111, uid="first"), pod("c", 114, uid="second")
+    store.observe(pod("c", 112, uid="first"))
+    store.observe(second)
+    store.observe_deletion(second, None)
+
+    if how == "answer":
+        store.observe(first)
+    else:
+        store.apply(added(first))
+    assert store.get("default", "c") is None
+
+
 def test_a_graceful_deletion_shows_the_object_terminating(store: Store[PodView]) -> None:
     store.apply(added(pod("a", 101)))
     store.observe_deletion(pod("a", 101), pod("a", 110, terminating=True))
