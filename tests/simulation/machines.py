@@ -292,7 +292,7 @@ class Machines:
             self._on_node(run.node, 0.05, 0.2, lambda: self._fail(run, reason, 137 if reason == "OOMKilled" else 1))
 
     def _report_crash(self, run: Run) -> None:
-        if (pod := self._present(run)) is not None and not run.alive:
+        if (pod := self._present(run)) is not None and not run.alive and phase(pod) != "Failed":
             waiting = {"reason": "CrashLoopBackOff", "message": "back-off restarting failed container"}
             self._report(run, pod, "Running", {"waiting": waiting})
 

@@ -192,12 +192,22 @@ class Promises:
             for each in executors
             if annotations_of(each).get(REVISION_ANNOTATION) != revision and not terminal(each)
         ]
-        due = [moment(each["metadata"]["deletionTimestamp"]) if terminating(each) else float("inf") for each in old]
+        due = [_out_of_time(each) if terminating(each) else float("inf") for each in old]
         if due and now < max(due) + SETTINGS.force_delete_after_seconds:
             names = ", ".join(map(name_of, old))
             self._blame(
                 f"{client.name} creates {name_of(pod)} of {name_of(cluster)} beside {names} of another revision"
             )
+
+
+def _out_of_time(pod: Obj) -> float:
+    """When a Pod on its way out has had the time that it is given, counted from when it was seen to go.
+
+    One that is given none any more may have been on its way out for as long as it was given at first.
+    """
+    due = moment(pod["metadata"]["deletionTimestamp"])
+    shortened = pod["metadata"]["deletionGracePeriodSeconds"] == 0
+    return due - pod["spec"]["terminationGracePeriodSeconds"] if shortened else due
 
 
 def suspending(cluster: Obj) -> bool:

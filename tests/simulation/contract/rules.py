@@ -159,6 +159,9 @@ async def a_scheduled_pod_is_given_its_grace_period(bench: Bench) -> None:
     forced = await bench.client.delete(PODS, bench.namespace, "one", uid=made.uid, grace_period_seconds=0)
     assert forced is not None
     assert forced.metadata.deletion_grace_period_seconds == 0
+    assert forced.metadata.deletion_timestamp is not None
+    assert answer.metadata.deletion_timestamp is not None
+    assert forced.metadata.deletion_timestamp < answer.metadata.deletion_timestamp
     assert forced.metadata.finalizers == (HOLD,)
     await bench.release(PODS, "one")
     await bench.gone(PODS, "one")
