@@ -22,7 +22,7 @@ class SlowStartResult:
     Args:
         succeeded: The number of calls that returned.
         errors: What the others raised, in the order of their indices.
-        skipped: The number of calls never made because one before them failed.
+        skipped: The number of calls never made because one before them failed, or it was not to go on.
     """
 
     succeeded: int
@@ -31,7 +31,11 @@ class SlowStartResult:
 
 
 async def slow_start_batch(
-    count: int, initial: int, limit_in_flight: int, call: Callable[[int], Awaitable[None]]
+    count: int,
+    initial: int,
+    limit_in_flight: int,
+    call: Callable[[int], Awaitable[None]],
+    go_on: Callable[[], bool] = lambda: True,
 ) -> SlowStartResult:
     """Make `count` calls in batches that double while all goes well; after a batch with an error none follows.
 
@@ -40,6 +44,7 @@ async def slow_start_batch(
         initial: The size of the first batch, at least 1.
         limit_in_flight: The most calls under way at one time, at least 1, however large a batch has become.
         call: Is given the index of the call, from 0.
+        go_on: Asked before each call whether it is still to be made.
 
     Raises:
         ValueError: When `initial` or `limit_in_flight` is less than 1.
@@ -47,28 +52,44 @@ async def slow_start_batch(
     """
     if initial < 1 or limit_in_flight < 1:
         raise ValueError("initial and limit_in_flight must be at least 1")
-    started, size = 0, min(initial, count)
-    errors: list[Exception] = []
-    while size > 0 and not errors:
-        errors = await _run_batch(range(started, started + size), limit_in_flight, call)
+    started, size, batch = 0, min(initial, count), _Batch(limit_in_flight, call, go_on)
+    while size > 0 and not batch.errors:
+        await batch.run(range(started, started + size))
         started += size
         size = min(2 * size, count - started)
-    return SlowStartResult(succeeded=started - len(errors), errors=tuple(errors), skipped=max(0, count) - started)
+    errors = tuple(batch.errors[index] for index in sorted(batch.errors))
+    return SlowStartResult(batch.made - len(errors), errors, skipped=max(0, count) - batch.made)
 
 
-async def _run_batch(indices: range, limit_in_flight: int, call: Callable[[int], Awaitable[None]]) -> list[Exception]:
-    """Make the calls of one batch and return what they raised, by index."""
-    slots = asyncio.Semaphore(limit_in_flight)
-    errors: dict[int, Exception] = {}
+class _Batch:
+    """Makes calls side by side, and keeps account of them.
 
-    async def run(index: int) -> None:
-        async with slots:
+    Args:
+        limit_in_flight: See above.
+        call: See above.
+        go_on: See above.
+    """
+
+    def __init__(self, limit_in_flight: int, call: Callable[[int], Awaitable[None]], go_on: Callable[[], bool]) -> None:
+        self._slots = asyncio.Semaphore(limit_in_flight)
+        self._call = call
+        self._go_on = go_on
+        self.made = 0
+        #: What calls raised, by index.
+        self.errors: dict[int, Exception] = {}
+
+    async def run(self, indices: range) -> None:
+        """Makes the calls with these indices."""
+        async with asyncio.TaskGroup() as group:
+            for index in indices:
+                group.create_task(self._run(index))
+
+    async def _run(self, index: int) -> None:
+        async with self._slots:
+            if not self._go_on():
+                return
+            self.made += 1
             try:
-                await call(index)
+                await self._call(index)
             except Exception as error:  # noqa: BLE001 - the caller gets every one of them
-                errors[index] = error
-
-    async with asyncio.TaskGroup() as group:
-        for index in indices:
-            group.create_task(run(index))
-    return [errors[index] for index in sorted(errors)]
+                self.errors[index] = error

@@ -46,6 +46,11 @@ if TYPE_CHECKING:
 FLAME_CLUSTERS: Resource[FlameClusterView] = Resource(API_VERSION, KIND, PLURAL, FlameClusterView)
 
 
+#: For how long a batch of requests goes on before the rest is left to the next pass, in seconds: while it lasts, the status is
+#: not written, and nothing is done about what happens meanwhile.
+TURN = 10.0
+
+
 class Subreconciler(Protocol):
     """One idempotent step of a pass.
 
@@ -113,6 +118,11 @@ async def in_turn(*works: Callable[[], Awaitable[Outcome]]) -> list[Outcome]:
     if errors:
         raise errors[0]
     return outcomes
+
+
+def next_turn() -> Outcome:
+    """A batch of requests has had its turn: the next pass, which follows at once, does the rest."""
+    return wait("NextTurn", "", 0)
 
 
 @dataclass(frozen=True)
@@ -190,6 +200,7 @@ class Memory:
         unknown: Paths of fields that the installed CRD does not know, as writes have shown.
         outdated_crd: Whether there are promises among them.
         next_id: The high-water mark of executor ids, should the status lose it.
+        failing: Requests that fail in pass after pass.
     """
 
     uid: str
@@ -200,13 +211,13 @@ class Memory:
     observed: ObservedCluster | None = None
     status: tuple[dict[str, Any], FlameClusterStatus] | None = None
     unsettled: set[str] = field(default_factory=set)
-        failing: Requests that fail in pass after pass.
     lock: LockMemory = field(default_factory=LockMemory)
     voice: Voice = field(default_factory=Voice)
     pruned: tuple[dict[str, Any], dict[str, Any]] | None = None
     unknown: frozenset[str] = frozenset()
     outdated_crd: bool = False
     next_id: int = 0
+    failing: Failing | None = None
 
     def read(self, wire: dict[str, Any]) -> FlameClusterStatus:
         """What a status means, worked out anew only when it says something else than the last one."""
@@ -217,7 +228,6 @@ class Memory:
 
 @dataclass
 class Context:
-    failing: Failing | None = None
     """What a pass over one FlameCluster works with.
 
     Args:
@@ -285,6 +295,11 @@ class Context:
         """Whether it is known by now that the FlameCluster asks for something else, or is gone."""
         newest, metadata = self.stores.flame_clusters.get(*self.owner.key), self.cluster.metadata
         return newest is None or (newest.uid, newest.metadata.generation) != (metadata.uid, metadata.generation)
+
+    def turn(self) -> Callable[[], bool]:
+        """Begins a batch of requests; the answer tells whether it may still go on."""
+        end = self.clock.monotonic() + TURN
+        return lambda: self.clock.monotonic() < end
 
     @property
     def lock_options(self) -> LockOptions:

@@ -11,7 +11,7 @@ from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 from flamectl_operator.runtime.slow_start import slow_start_batch
 from flamectl_operator.subreconcilers import children, lock
-from flamectl_operator.subreconcilers.base import RefusedError, in_turn
+from flamectl_operator.subreconcilers.base import RefusedError, in_turn, next_turn
 from flamectl_operator.subreconcilers.scale_executors import delete_executors, listed
 
 if TYPE_CHECKING:
@@ -89,13 +89,13 @@ class ReplaceStalePods:
             return DONE
         # One that is not ready needs no budget; if it becomes ready before it is its turn to be deleted, it does.
         as_seen = {executor.name for executor, _ in plan.delete if not executor.ready}
-        deleted, errors = await delete_executors(context, [executor for executor, _ in plan.delete], as_seen)
+        removal = await delete_executors(context, [executor for executor, _ in plan.delete], as_seen)
+        deleted = removal.deleted
         for reason in dict.fromkeys(reason for executor, reason in plan.delete if executor.name in deleted):
             chosen = [executor for executor, why in plan.delete if why == reason and executor.name in deleted]
             context.normal("ExecutorsReplaced", f"Deleted {listed(chosen)} to replace them: {reason}")
-        if errors:
-            raise errors[0]
-        return DONE if deleted else wait("Changed", "", children.RECHECK_CHANGED)
+        outcome = removal.outcome()
+        return outcome if deleted or removal.left else wait("Changed", "", children.RECHECK_CHANGED)
 
     async def _rebind(self, context: Context, plan: RolloutPlan) -> Outcome:
         """Executors that still wait in their init container have met no session manager: they need only the new mark."""
@@ -110,7 +110,7 @@ class ReplaceStalePods:
             changed.append(await children.patch(context, PODS, context.stores.pods, name, patch))
 
         in_flight = context.config.controller.max_writes_in_flight
-        result = await slow_start_batch(len(plan.rebind), len(plan.rebind) or 1, in_flight, mark)
+        result = await slow_start_batch(len(plan.rebind), len(plan.rebind) or 1, in_flight, mark, context.turn())
         if result.errors:
             raise result.errors[0]
-        return combine(changed)
+        return combine([*changed, *([next_turn()] if result.skipped else [])])

@@ -15,7 +15,7 @@ from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 from flamectl_operator.runtime.slow_start import slow_start_batch
 from flamectl_operator.subreconcilers import children, lock
-from flamectl_operator.subreconcilers.base import REFUSALS, RefusedError, in_turn
+from flamectl_operator.subreconcilers.base import REFUSALS, RefusedError, in_turn, next_turn
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -50,13 +50,11 @@ class ScaleExecutors:
         if (hold := await lock.acquire(context)) is not None:
             return hold
         plan = self._plan(context)  # that took a while
-        deleted, errors = await delete_executors(context, (*plan.bury, *plan.delete))
-        surplus = [executor for executor in plan.delete if executor.name in deleted]
+        removal = await delete_executors(context, (*plan.bury, *plan.delete))
+        surplus = [executor for executor in plan.delete if executor.name in removal.deleted]
         if surplus:
             context.normal("ExecutorsRemoved", f"Removed {listed(surplus)}: {plan.target} wanted")
-        if errors:
-            raise errors[0]
-        return DONE
+        return removal.outcome()
 
     async def _create(self, context: Context, plan: ScalePlan) -> Outcome:
         """Makes Pods under reserved ids. More than were reserved are left to the next pass, which reserves them first."""
@@ -72,7 +70,8 @@ class ScaleExecutors:
         async def create(index: int) -> None:
             await birth.create(ids[index])
 
-        result = await slow_start_batch(len(ids), 1, context.config.controller.max_writes_in_flight, create)
+        in_flight = context.config.controller.max_writes_in_flight
+        result = await slow_start_batch(len(ids), 1, in_flight, create, context.turn())
         unused = [executor_id for executor_id in ids if executor_id not in birth.used]
         context.memory.reserved_ids = sorted(unused + context.memory.reserved_ids)
         if birth.made:
@@ -171,9 +170,33 @@ def _span(cluster: str, ids: set[int]) -> str:
     return f'executor "{first}"' if len(ids) == 1 else f'{len(ids)} executors, "{first}" to "{last}"'
 
 
-async def delete_executors(
-    context: Context, executors: Sequence[Executor], as_seen: Collection[str] = ()
-) -> tuple[set[str], tuple[Exception, ...]]:
+@dataclass(frozen=True)
+class Removal:
+    """What became of executors that were to be deleted.
+
+    Args:
+        deleted: Names of those that are on their way out by our doing.
+        errors: What went wrong with others.
+        left: How many it was not the turn of.
+    """
+
+    deleted: set[str]
+    errors: tuple[Exception, ...]
+    left: int
+
+    def outcome(self) -> Outcome:
+        """How the step ends.
+
+        Raises:
+            RefusedError: RBAC or admission refuses to delete one.
+            KubernetesError: One could not be deleted.
+        """
+        if self.errors:
+            raise self.errors[0]
+        return next_turn() if self.left else DONE
+
+
+async def delete_executors(context: Context, executors: Sequence[Executor], as_seen: Collection[str] = ()) -> Removal:
     """Deletes executors side by side; one that cannot be deleted does not keep the others.
 
     They were chosen with the others in mind, and to delete many takes a while. Once one of the others no longer serves, nothing
@@ -183,9 +206,6 @@ async def delete_executors(
         context: The pass.
         executors: Which ones.
         as_seen: Names of those that are deleted only if nothing about them has changed since they were looked at.
-
-    Returns:
-        The names of those that are on their way out by our doing, and what went wrong with the others.
     """
     pods, deleted, chosen = context.stores.pods, set[str](), {executor.name for executor in executors}
     serving = [each for each in context.observe().ready_executors if each.name not in chosen]
@@ -206,8 +226,8 @@ async def delete_executors(
             deleted.add(pod.name)
 
     in_flight = context.config.controller.max_writes_in_flight
-    result = await slow_start_batch(len(executors), len(executors) or 1, in_flight, delete)
-    return deleted, result.errors
+    result = await slow_start_batch(len(executors), len(executors) or 1, in_flight, delete, context.turn())
+    return Removal(deleted, result.errors, result.skipped)
 
 
 def listed(executors: Sequence[Executor]) -> str:

@@ -62,6 +62,15 @@ async def test_no_more_than_the_limit_are_in_flight() -> None:
     assert calls.most_in_flight == 3
 
 
+@pytest.mark.parametrize(("limit", "made"), [(1, 4), (3, 7), (100, 15)])
+async def test_none_is_made_once_it_is_not_to_go_on(limit: int, made: int) -> None:
+    calls, loop = Calls(), asyncio.get_running_loop()
+    end = loop.time() + 3.5
+    result = await slow_start_batch(63, 1, limit, calls, lambda: loop.time() < end)
+    assert len(calls.begun) == made
+    assert (result.succeeded, result.errors, result.skipped) == (made, (), 63 - made)
+
+
 async def test_nothing_to_do_makes_no_call() -> None:
     calls = Calls()
     result = await slow_start_batch(0, 1, 1, calls)

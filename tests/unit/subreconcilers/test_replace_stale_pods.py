@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,7 @@ from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers.replace_stale_pods import ReplaceStalePods
 from tests.unit.builders import executor_template, merged, replicas, rolling
 from tests.unit.subreconcilers.errors import REFUSALS, bad_request, broken, forbidden, lost, overloaded, quota
-from tests.unit.subreconcilers.world import CM_NAME, SM_NAME, World, converged, executor_name
+from tests.unit.subreconcilers.world import CM_NAME, SM_NAME, World, converged, executor_name, take_long
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -211,6 +212,36 @@ async def test_executors_that_still_wait_get_the_new_mark_and_stay() -> None:
 
     assert world.leaving_ids == [0, 1]
     assert _life(world, 2) == f"{_uid(world)}.1"
+
+
+async def test_marks_that_take_long_are_left_to_the_next_pass() -> None:
+    world = await converged(replicas(1), {"controller": {"maxWritesInFlight": 1}})
+    world.edit(replicas(3))
+    await world.run_pass()
+    for number in (1, 2):
+        world.set_executor(number, "waiting")
+    world.set_pod(SM_NAME, "ready", restarts=1)
+
+    world.api.interference["patch", "pods"] = partial(take_long, world)
+    result = await world.run_pass()
+    assert ("NextTurn", 0) in [(each.reason, each.delay) for each in result.waits]
+    assert sorted(_life(world, number)[-2:] for number in (1, 2)) == [".0", ".1"]
+
+    await world.run_pass()
+    assert sorted(_life(world, number)[-2:] for number in (1, 2)) == [".1", ".1"]
+
+
+async def test_replacements_that_take_long_are_left_to_the_next_pass() -> None:
+    world = await converged(replicas(4, type="Recreate"), {"controller": {"maxWritesInFlight": 1}})
+    world.edit(NEW_EXECUTORS)
+
+    world.api.interference["delete", "pods"] = partial(take_long, world)
+    result = await world.run_pass()
+    assert len(world.leaving_ids) == 1
+    assert ("NextTurn", 0) in [(each.reason, each.delay) for each in result.waits]
+
+    await world.run_pass()
+    assert len(world.leaving_ids) == 4
 
 
 async def test_an_executor_that_started_meanwhile_is_not_given_the_new_mark() -> None:

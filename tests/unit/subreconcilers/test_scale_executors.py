@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,7 +25,7 @@ from tests.unit.subreconcilers.errors import (
     quota,
     unreachable,
 )
-from tests.unit.subreconcilers.world import CM_NAME, SM_NAME, World, converged, executor_name
+from tests.unit.subreconcilers.world import CM_NAME, SM_NAME, World, converged, executor_name, take_long
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -553,6 +554,30 @@ async def test_no_more_are_deleted_once_the_user_is_known_to_want_something_else
     result = await world.run_pass()
 
     assert (world.deleted, result.errors) == ([], ())
+
+
+@pytest.mark.parametrize(
+    ("verb", "count", "reason"), [("create", 6, "Creating"), ("delete", 1, "NextTurn")], ids=["create", "delete"]
+)
+async def test_what_takes_long_is_left_to_the_next_pass_so_that_the_status_is_written(
+    verb: str, count: int, reason: str
+) -> None:
+    world = await converged(replicas(3), {"controller": {"maxWritesInFlight": 1}})
+    world.edit(replicas(count))
+    done = []
+    for _ in range(3):
+        world.api.interference[verb, "pods"] = partial(take_long, world)
+        before = len(world.writes)
+        result = await world.run_pass()
+        done.append([name for did, plural, name in world.writes[before:] if (did, plural) == (verb, "pods")])
+        world.api.interference.clear()
+        if not result.waits:
+            break
+        assert [(each.reason, each.delay) for each in result.waits] == [(reason, 0)]
+        assert world.status.executor_manager.current == len(world.executor_ids)
+
+    assert [len(names) for names in done] == [1] * abs(count - 3)
+    assert len(world.executor_ids) == count
 
 
 # --- Backoff -----------------------------------------------------------------------------------------------------------

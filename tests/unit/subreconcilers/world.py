@@ -16,7 +16,7 @@ from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from flamectl_operator.kube.store import Store
 from flamectl_operator.operator import _cluster_of, _is_labelled
 from flamectl_operator.settings import OperatorConfig
-from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, Stores
+from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, TURN, Stores
 from flamectl_operator.subreconcilers.update_status import OpenStatus
 from tests.unit.builders import NOW, OWNER, PodState, V, _status, executor_pod, merged, raw_spec
 from tests.unit.notes import Notes
@@ -288,3 +288,8 @@ async def converged(changes: Mapping[str, Any] | None = None, config: Mapping[st
     world.api.writes.clear()
     world.events.told.clear()
     return world
+
+
+def take_long(world: World) -> None:
+    """A request takes as long as a batch of them may."""
+    world.clock.elapsed += TURN
