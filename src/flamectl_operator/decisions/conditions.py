@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from flamectl_operator.api.status import Condition, ConditionType
+from flamectl_operator.desired import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 SUSPENDING = "Suspending"
 
-#: Reasons for `Degraded` that are seen in the Pods; all others were reported by a step of a pass.
+#: Reasons for `Degraded` that follow from the Pods and from what is remembered of them; all others were reported by a pass.
 PODS_FAILING = "PodsFailing"
 UNSCHEDULABLE = "Unschedulable"
 #: Reason of `Degraded` when nothing is wrong.
@@ -185,27 +186,28 @@ def _degraded(
         component, trouble = (failing or found)[0]
         reason = PODS_FAILING if failing else UNSCHEDULABLE
         return Verdict(ConditionType.DEGRADED, status=True, reason=reason, message=f"{component.name}: {trouble}")
-    if who := _keeps_failing(observed, intent):
-        return Verdict(ConditionType.DEGRADED, status=True, reason=PODS_FAILING, message=_last_failure(before, who))
+    if message := _kept_failing(observed, intent, before):
+        return Verdict(ConditionType.DEGRADED, status=True, reason=PODS_FAILING, message=message)
     return Verdict(ConditionType.DEGRADED, status=False, reason=AS_EXPECTED)
 
 
-def _keeps_failing(observed: ObservedCluster, intent: Intent) -> str:
-    """What is missing because replacements failed, too, even if none of those that failed is left."""
-    if intent.suspended:
-        return ""
-    if intent.session_manager_attempts.repeated and not observed.session_manager_ready:
-        return "the session manager"
-    if intent.executor_attempts.repeated and len(observed.ready_executors) < intent.replicas:
-        return "executors"
-    return ""
+def _kept_failing(observed: ObservedCluster, intent: Intent, before: FlameClusterStatus) -> str:
+    """What there is to say between the attempts at what fails again and again, when no failed Pod is left; empty if nothing.
 
-
-def _last_failure(before: FlameClusterStatus, who: str) -> str:
-    """Why the last one failed, if that was said: what there is now does not tell it any more."""
+    It is why the last one failed, as long as that is known: what is there does not tell it any more.
+    """
     said = find(before, ConditionType.DEGRADED)
-    known = said is not None and said.status == "True" and said.reason == PODS_FAILING and said.message
-    return known or f"replacements of {who} failed"
+    if intent.suspended or said is None or (said.status, said.reason) != ("True", PODS_FAILING):
+        return ""
+    cluster, name = observed.owner.name, said.message.partition(": ")[0]
+    if intent.session_manager_attempts.repeated and not observed.session_manager_ready:
+        known = name == names.session_manager(cluster)
+        return said.message if known else "replacements of the session manager failed"
+    if intent.executor_attempts.repeated and len(observed.ready_executors) < intent.replicas:
+        gone = name not in {executor.name for executor in observed.live_executors}
+        known = gone and names.executor_id(cluster, name) is not None
+        return said.message if known else "replacements of executors failed"
+    return ""
 
 
 def _suspended(observed: ObservedCluster, intent: Intent) -> Verdict:

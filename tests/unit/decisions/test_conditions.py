@@ -180,24 +180,27 @@ def test_a_wait_is_not_degraded() -> None:
 
 
 MANAGER_FAILED, EXECUTORS_FAILED = "replacements of the session manager failed", "replacements of executors failed"
-ENDED = "my-flame-session-manager: Error: exit code 1"
+MANAGER_ENDED = "my-flame-session-manager: Error: exit code 1"
+EXECUTOR_ENDED = "my-flame-executor-manager-0: Error: exit code 1"
 
 
 @pytest.mark.parametrize(
     ("pods", "failures", "said", "message"),
     [
-        pytest.param((), (2, 0), None, MANAGER_FAILED, id="no session manager"),
-        pytest.param((session_manager("starting"),), (2, 0), None, MANAGER_FAILED, id="one that starts"),
-        pytest.param((session_manager(),), (0, 2), None, EXECUTORS_FAILED, id="no executor"),
-        pytest.param((), (2, 0), ("True", "PodsFailing", ENDED), ENDED, id="why it failed is known"),
-        pytest.param((), (2, 0), ("True", "Forbidden", "no"), MANAGER_FAILED, id="something else was said"),
-        pytest.param((), (2, 0), ("False", "PodsFailing", ENDED), MANAGER_FAILED, id="it was over"),
+        pytest.param((), (2, 0), MANAGER_ENDED, MANAGER_ENDED, id="no session manager"),
+        pytest.param((session_manager("starting"),), (2, 0), MANAGER_ENDED, MANAGER_ENDED, id="one that starts"),
+        pytest.param((session_manager(),), (0, 2), EXECUTOR_ENDED, EXECUTOR_ENDED, id="no executor"),
+        pytest.param((), (2, 0), EXECUTOR_ENDED, MANAGER_FAILED, id="an executor was what was told"),
+        pytest.param((), (2, 0), EXECUTORS_FAILED, MANAGER_FAILED, id="executors were what was told"),
+        pytest.param((session_manager(),), (0, 2), MANAGER_ENDED, EXECUTORS_FAILED, id="the manager was what was told"),
+        pytest.param((session_manager(), executor_pod(0, "waiting")), (0, 2), EXECUTOR_ENDED, EXECUTORS_FAILED, id="recovered"),
+        pytest.param((session_manager(),), (0, 2), EXECUTORS_FAILED, EXECUTORS_FAILED, id="it is not known"),
     ],
-)
-def test_what_fails_again_and_again_is_degraded_between_its_attempts(
-    pods: tuple[PodView, ...], failures: tuple[int, int], said: tuple[str, str, str] | None, message: str
+)  # fmt: skip
+def test_what_fails_again_and_again_stays_degraded_between_its_attempts(
+    pods: tuple[PodView, ...], failures: tuple[int, int], said: str, message: str
 ) -> None:
-    before = _status(*([_condition("Degraded", *said)] if said is not None else []))
+    before = _status(_condition("Degraded", "True", "PodsFailing", said))
     degraded = _judge(*pods, failures=failures, before=before)["Degraded"]
 
     assert (degraded.status, degraded.reason, degraded.message) == (True, "PodsFailing", message)
@@ -206,21 +209,32 @@ def test_what_fails_again_and_again_is_degraded_between_its_attempts(
 def test_a_replacement_without_a_node_is_what_is_told_of_those_that_failed() -> None:
     pods = (session_manager(), executor_pod(0, "unschedulable"))
 
-    assert _judge(*pods, failures=(0, 2))["Degraded"].reason == "Unschedulable"
+    before = _status(_condition("Degraded", "True", "PodsFailing", EXECUTOR_ENDED))
+    assert _judge(*pods, failures=(0, 2), before=before)["Degraded"].reason == "Unschedulable"
+
+
+FAILING = _condition("Degraded", "True", "PodsFailing", MANAGER_ENDED)
 
 
 @pytest.mark.parametrize(
-    ("pods", "failures", "suspended"),
+    ("pods", "failures", "suspended", "said"),
     [
-        pytest.param((), (1, 1), False, id="the first replacement"),
-        pytest.param(WELL, (2, 2), False, id="all are ready again"),
-        pytest.param((), (2, 2), True, id="none is wanted"),
+        pytest.param((), (1, 1), False, FAILING, id="the first replacement"),
+        pytest.param(WELL, (2, 2), False, FAILING, id="all are ready again"),
+        pytest.param((), (2, 2), True, FAILING, id="none is wanted"),
+        pytest.param((), (2, 2), False, _condition("Degraded", "False", "AsExpected"), id="it was over"),
+        pytest.param(
+            (), (2, 2), False, _condition("Degraded", "True", "Forbidden", "no"), id="something else was wrong"
+        ),
+        pytest.param((), (2, 2), False, _condition("Ready", "True", "PodsFailing"), id="nothing was said"),
     ],
 )
 def test_failures_that_are_nobodys_concern(
-    pods: tuple[PodView, ...], failures: tuple[int, int], *, suspended: bool
+    pods: tuple[PodView, ...], failures: tuple[int, int], said: Condition, *, suspended: bool
 ) -> None:
-    assert not _judge(*pods, failures=failures, suspended=suspended)["Degraded"].status
+    degraded = _judge(*pods, failures=failures, suspended=suspended, before=_status(said))["Degraded"]
+
+    assert not degraded.status
 
 
 @pytest.mark.parametrize(
