@@ -3,7 +3,7 @@
 Two operators of different versions or settings may see the same FlameCluster and describe it differently for good. Each would
 write its own status over the other's as fast as the API server lets it. So what is new is said at once, but what was said
 before, and was written over by somebody else, is said again after longer and longer waits only, unless it is written over by
-something that was not heard before: that is no part of the quarrel.
+something that was not heard before: that is no part of the quarrel. But who never says the same twice is not answered for ever.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Voice:
         said: Fingerprints of what it said, the latest last.
         heard: Fingerprints of what it was written over by, as far as it has answered, the latest last.
         repeats: How often it has said the same again since it said something new.
+        unheard: How many of the last ones of these were answers to what it had not heard before.
         spoke_at: When it last wrote.
     """
 
@@ -36,6 +37,7 @@ class Voice:
     said: tuple[str, ...] = ()
     heard: tuple[str, ...] = ()
     repeats: int = 0
+    unheard: int = 0
     spoke_at: float = float("-inf")
 
     def overwritten(self, stored: dict[str, Any]) -> bool:
@@ -52,7 +54,8 @@ class Voice:
             return 0.0
         # The exponent is bounded so that no number of repetitions overflows.
         longer = min(FIRST_REPEAT * 2.0 ** min(self.repeats, 16), LAST_REPEAT)
-        pause = longer if fingerprint(stored) in self.heard else FIRST_REPEAT
+        quarrel = fingerprint(stored) in self.heard or self.unheard >= REMEMBERED
+        pause = longer if quarrel else FIRST_REPEAT
         return max(0.0, self.spoke_at + pause - now)
 
     def spoke(self, wanted: dict[str, Any], before: dict[str, Any], stored: dict[str, Any], now: float) -> Voice:
@@ -65,12 +68,13 @@ class Voice:
             now: The time.
         """
         said, overwritten = fingerprint(wanted), self.overwritten(before)
-        again = said in self.said and overwritten
+        again, heard = said in self.said and overwritten, fingerprint(before) in self.heard
         return Voice(
             stored=stored,
             said=_with(self.said, said),
             heard=_with(self.heard, fingerprint(before)) if overwritten else self.heard,
             repeats=self.repeats + 1 if again else 0,
+            unheard=self.unheard + 1 if again and not heard else 0,
             spoke_at=now,
         )
 

@@ -88,6 +88,18 @@ def test_what_was_not_heard_before_is_no_part_of_the_quarrel() -> None:
     assert voice.must_wait(OURS, {"message": "edited by hand"}, 71.0) == 16 * FIRST_REPEAT
 
 
+def test_who_never_says_the_same_twice_is_not_answered_for_ever() -> None:
+    voice, now, waits = _spoken(), 0.0, []
+    for number in range(20):
+        theirs = {"message": f"it is {number} o'clock"}
+        waits.append(voice.must_wait(OURS, theirs, now))
+        now += waits[-1]
+        voice = voice.spoke(OURS, theirs, OURS, now)
+
+    assert waits[:REMEMBERED] == [FIRST_REPEAT] * REMEMBERED
+    assert waits[-1] == LAST_REPEAT
+
+
 def test_what_is_remembered_is_bounded() -> None:
     voice = Voice()
     for number in range(100):
