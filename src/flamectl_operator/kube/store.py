@@ -53,7 +53,7 @@ Handler = Callable[[Change[T]], None]
 
 @dataclass(frozen=True, slots=True)
 class _Tombstone:
-    """Remembers an object that is gone, or out of sight; `revision` is the last one it is known to have been alive at."""
+    """Remembers an object that is gone, or out of sight; no state of it up to `revision` counts any more."""
 
     namespace: str
     revision: int
@@ -129,9 +129,6 @@ class Store(Generic[T]):
         if current is not None and current.uid == obj.uid:
             if not _supersedes(obj, current):
                 return
-            if not self._selects(obj):
-                self._remove(current)
-                _notify(self._answer_handlers, [Change(current, None)])
         elif revision_of(obj) <= max(self.revision(obj.namespace), revision_of(current)):
             return
         elif current is not None:
@@ -139,8 +136,11 @@ class Store(Generic[T]):
         if self._selects(obj):
             self._set(obj)
             _notify(self._answer_handlers, _changes(current, obj))
-        else:
-            self._out_of_sight[obj.uid] = _Tombstone(obj.namespace, revision_of(obj))
+            return
+        if current is not None:
+            self._remove(current)
+            _notify(self._answer_handlers, [Change(current, None)])
+        self._out_of_sight[obj.uid] = _Tombstone(obj.namespace, revision_of(obj))
 
     def observe_deletion(self, obj: T, response: T | None) -> None:
         """Take in that the API server accepted the deletion of an object.

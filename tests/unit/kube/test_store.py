@@ -170,6 +170,16 @@ def test_an_answer_without_the_label_takes_the_object_out(store: Store[PodView])
     assert len(store) == 0
 
 
+def test_an_answer_without_the_label_takes_out_whoever_had_the_name(
+    store: Store[PodView], all_changes: list[Change[PodView]]
+) -> None:
+    store.apply(added(pod("a", 101, uid="old")))
+    all_changes.clear()
+    store.observe(pod("a", 110, uid="new", labels={"off": ""}))
+    assert len(store) == 0
+    assert all_changes == [Change(pod("a", 101, uid="old"), None)]
+
+
 def test_what_an_answer_showed_out_of_sight_does_not_come_back_by_older_events(
     store: Store[PodView], changes: list[Change[PodView]]
 ) -> None:
