@@ -159,6 +159,7 @@ class Controller:
             memory.accepted.clear()
         return Context(
             cluster=cluster,
+            memory.creates_at_once = 1
             owner=owner,
             desired=memory.plan.desired,
             problem=memory.plan.problem,

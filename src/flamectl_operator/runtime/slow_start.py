@@ -23,11 +23,13 @@ class SlowStartResult:
         succeeded: The number of calls that returned.
         errors: What the others raised, in the order of their indices.
         skipped: The number of calls never made because one before them failed, or it was not to go on.
+        next_size: The size that the next batch would have had, for who goes on later.
     """
 
     succeeded: int
     errors: tuple[Exception, ...]
     skipped: int
+    next_size: int
 
 
 async def slow_start_batch(
@@ -52,13 +54,13 @@ async def slow_start_batch(
     """
     if initial < 1 or limit_in_flight < 1:
         raise ValueError("initial and limit_in_flight must be at least 1")
-    started, size, batch = 0, min(initial, count), _Batch(limit_in_flight, call, go_on)
-    while size > 0 and not batch.errors:
-        await batch.run(range(started, started + size))
+    started, size, batch = 0, initial, _Batch(limit_in_flight, call, go_on)
+    while started < count and not batch.errors and go_on():
+        await batch.run(range(started, min(started + size, count)))
         started += size
-        size = min(2 * size, count - started)
+        size *= 2
     errors = tuple(batch.errors[index] for index in sorted(batch.errors))
-    return SlowStartResult(batch.made - len(errors), errors, skipped=max(0, count) - batch.made)
+    return SlowStartResult(batch.made - len(errors), errors, skipped=max(0, count) - batch.made, next_size=size)
 
 
 class _Batch:

@@ -201,6 +201,8 @@ class Memory:
         outdated_crd: Whether there are promises among them.
         next_id: The high-water mark of executor ids, should the status lose it.
         failing: Requests that fail in pass after pass.
+        creates_at_once: How many executors are made at first, to see whether that works: more when it did in the pass before,
+            which had no time for all of them.
     """
 
     uid: str
@@ -218,6 +220,7 @@ class Memory:
     outdated_crd: bool = False
     next_id: int = 0
     failing: Failing | None = None
+    creates_at_once: int = 1
 
     def read(self, wire: dict[str, Any]) -> FlameClusterStatus:
         """What a status means, worked out anew only when it says something else than the last one."""

@@ -70,8 +70,9 @@ class ScaleExecutors:
         async def create(index: int) -> None:
             await birth.create(ids[index])
 
-        in_flight = context.config.controller.max_writes_in_flight
-        result = await slow_start_batch(len(ids), 1, in_flight, create, context.turn())
+        in_flight, memory = context.config.controller.max_writes_in_flight, context.memory
+        result = await slow_start_batch(len(ids), memory.creates_at_once, in_flight, create, context.turn())
+        memory.creates_at_once = result.next_size if result.skipped and not result.errors else 1
         unused = [executor_id for executor_id in ids if executor_id not in birth.used]
         context.memory.reserved_ids = sorted(unused + context.memory.reserved_ids)
         if birth.made:
@@ -80,7 +81,7 @@ class ScaleExecutors:
             raise result.errors[0]
         if birth.taken:
             return wait("Creating", "", children.RECHECK_CHANGED)
-        # What the pass may not make, or has no ids for, is left to the next one, at once: no event is going to ask for it.
+        # What the pass may not make, or has no ids or no time for, the next one does, at once: no event is going to ask for it.
         return wait("Creating", "", 0) if len(birth.made) < plan.missing else DONE
 
 

@@ -71,6 +71,15 @@ async def test_none_is_made_once_it_is_not_to_go_on(limit: int, made: int) -> No
     assert (result.succeeded, result.errors, result.skipped) == (made, (), 63 - made)
 
 
+async def test_who_goes_on_later_can_begin_where_it_was() -> None:
+    calls, loop = Calls(), asyncio.get_running_loop()
+    end = loop.time() + 1.5
+    result = await slow_start_batch(63, 1, 100, calls, lambda: loop.time() < end)
+    assert (result.succeeded, result.next_size) == (3, 4)
+    result = await slow_start_batch(60, result.next_size, 100, calls)
+    assert calls.batches == [1, 2, 4, 8, 16, 32]
+
+
 async def test_nothing_to_do_makes_no_call() -> None:
     calls = Calls()
     result = await slow_start_batch(0, 1, 1, calls)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,6 +31,8 @@ from tests.unit.subreconcilers.world import CM_NAME, SM_NAME, World, converged, 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pytest_mock import MockerFixture
 
     from flamectl_operator.kube.errors import KubernetesError
     from flamectl_operator.runtime.outcome import Outcome
@@ -578,6 +582,41 @@ async def test_what_takes_long_is_left_to_the_next_pass_so_that_the_status_is_wr
 
     assert [len(names) for names in done] == [1] * abs(count - 3)
     assert len(world.executor_ids) == count
+
+
+async def _made_in_passes(world: World, mocker: MockerFixture, passes: int) -> list[int]:
+    """How many executors each pass makes when a request takes as long as a batch of them may."""
+    create = world.api.create
+
+    async def slowly(*args: Any, **options: Any) -> Any:
+        await asyncio.sleep(0)  # the others of the batch begin
+        take_long(world)
+        return await create(*args, **options)
+
+    mocker.patch.object(world.api, "create", slowly)
+    counts = [len(world.executor_ids)]
+    for _ in range(passes):
+        await world.run_pass()
+        counts.append(len(world.executor_ids))
+    return [after - before for before, after in pairwise(counts)]
+
+
+async def test_what_worked_in_the_pass_before_need_not_be_tried_carefully(mocker: MockerFixture) -> None:
+    world = await converged(replicas(0))
+    world.edit(replicas(9))
+
+    assert await _made_in_passes(world, mocker, 4) == [1, 2, 4, 2]
+
+
+async def test_what_is_new_or_was_refused_is_tried_carefully(mocker: MockerFixture) -> None:
+    world = await converged(replicas(0))
+    world.edit(replicas(20))
+    assert await _made_in_passes(world, mocker, 3) == [1, 2, 4]
+
+    world.edit(replicas(40))
+    assert await _made_in_passes(world, mocker, 2) == [1, 2]
+    world.api.fail("create", "pods", quota(), times=4)
+    assert await _made_in_passes(world, mocker, 3) == [0, 1, 2]
 
 
 # --- Backoff -----------------------------------------------------------------------------------------------------------
