@@ -142,8 +142,10 @@ class Controller:
         return outcome
 
     def _tell_failing(self, context: Context, errors: list[Exception]) -> None:
-        """Has the status say what fails in pass after pass."""
-        now, memory = self._clock.monotonic(), context.memory
+        """Has the status say what fails in pass after pass. A pass that was put off before it tried anything does not count."""
+        now, memory, desired = self._clock.monotonic(), context.memory, context.desired
+        if context.intent is None and not errors and desired is not None and not desired.spec.paused:
+            return
         memory.failing = failing(memory.failing, errors, now)
         issue = memory.failing.issue(now) if memory.failing is not None else None
         if issue is not None:
@@ -157,9 +159,9 @@ class Controller:
         if memory.plan is None or not memory.plan.holds_for(cluster.metadata.generation, config.flame):
             memory.plan = _plan(owner, cluster, config.flame)
             memory.accepted.clear()
+            memory.creates_at_once = 1
         return Context(
             cluster=cluster,
-            memory.creates_at_once = 1
             owner=owner,
             desired=memory.plan.desired,
             problem=memory.plan.problem,

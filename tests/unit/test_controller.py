@@ -378,6 +378,38 @@ async def test_what_keeps_failing_is_told_after_a_while_and_until_it_works() -> 
     assert world.condition("Degraded")[:2] == ("False", "AsExpected")
 
 
+async def test_a_pass_that_was_put_off_is_not_one_that_succeeded() -> None:
+    world = await converged(replicas(1))
+    world.edit(replicas(2))
+    world.api.fail("create", "pods", broken(), times=9)
+    await world.run_pass()
+    world.clock.elapsed += PATIENCE
+    world.edit(replicas(3))
+    world.api.fail("status", "flameclusters", conflict())
+    put_off = await world.run_pass()
+    assert [each.reason for each in put_off.waits] == ["Changed"]
+
+    await world.run_pass()
+    assert world.condition("Degraded")[1] == "RequestsFailing"
+
+
+@pytest.mark.parametrize("change", [{"paused": True}, {"suspend": "yes"}], ids=["paused", "invalid"])
+async def test_who_does_nothing_fails_in_nothing(change: dict[str, Any]) -> None:
+    world = await converged(replicas(1))
+    before = world.api.objects["flameclusters", *KEY]["spec"]
+    world.edit(replicas(2))
+    world.api.fail("create", "pods", broken(), times=9)
+    await world.run_pass()
+    world.edit(change)
+    await world.run_pass()
+    world.clock.elapsed += PATIENCE
+
+    world.apply(merged(before, replicas(2)))
+    result = await world.run_pass()
+    assert result.errors
+    assert world.condition("Degraded")[0] == "False"
+
+
 async def test_what_fails_now_and_then_is_not_told() -> None:
     world = await converged(replicas(1))
     for number in (2, 3):

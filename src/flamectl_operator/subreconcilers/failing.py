@@ -6,6 +6,7 @@ does not answer, says the same as one that is over the next moment.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,12 +31,10 @@ class Failing:
     """Passes in a row in which requests failed.
 
     Args:
-        kind: What kind of error it is.
-        words: What was said the first time. Later words may differ in nothing but numbers, and would be written each time.
+        words: What was said. Words that differ in numbers only, such as of ports, are the same: they would be written each time.
         since: When the first of the passes ended, by the clock's `monotonic`.
     """
 
-    kind: tuple[str, str]
     words: str
     since: float
 
@@ -57,14 +56,18 @@ def failing(before: Failing | None, errors: Iterable[Exception], now: float) -> 
         now: The time, by the clock's `monotonic`.
 
     Returns:
-        None when no request failed but by a refusal.
+        None when no request failed in a way that may be over by itself.
     """
     error = next(
         (each for each in errors if isinstance(each, KubernetesError) and not isinstance(each, _EXPECTED)), None
     )
     if error is None:
         return None
-    kind = (type(error).__name__, getattr(error, "reason", ""))
+    words = str(error)
     if before is None:
-        return Failing(kind, str(error), now)
-    return before if before.kind == kind else Failing(kind, str(error), before.since)
+        return Failing(words, now)
+    return before if _gist(before.words) == _gist(words) else Failing(words, before.since)
+
+
+def _gist(words: str) -> str:
+    return re.sub(r"\d+", "0", words)
