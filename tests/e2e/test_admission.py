@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from flamectl_operator.api.constants import EXECUTOR_MANAGER_CONTAINER, WAIT_CONTAINER
 from tests.e2e.admission import ADMISSION, PROTECTION, complaints, protected, put_in_force, refusal
 from tests.e2e.world import World, flame_cluster
 from tools.controlplane import ControlPlane
@@ -330,15 +331,38 @@ def test_where_pods_must_not_be_root_a_cluster_that_does_not_say_so_is_taken_wit
     assert strict.get("flamecluster", "my-flame") is not None
 
 
+NOT_ROOT: dict[str, object] = {"securityContext": {"runAsNonRoot": True}}
+ROOT: dict[str, object] = {"securityContext": {"runAsNonRoot": False}}
+
+
+def executors(*containers: dict[str, object], **spec: object) -> dict[str, object]:
+    """A FlameCluster whose session manager is as it should be, and whose executors' template says this."""
+    inits = [each for each in containers if each["name"] == WAIT_CONTAINER]
+    others = [each for each in containers if each not in inits]
+    template = {"spec": {**spec, "initContainers": inits, "containers": others}}
+    manifest = flame_cluster(sessionManager={"podTemplate": {"spec": NOT_ROOT}})
+    manifest["spec"]["executorManager"]["podTemplate"] = template
+    return manifest
+
+
 def test_one_that_says_so_is_taken_without_a_word(strict: World) -> None:
-    of_the_pod = {"spec": {"securityContext": {"runAsNonRoot": True, "runAsUser": 1000}}}
-    container = {"name": "executor-manager", "securityContext": {"runAsNonRoot": True}}
-    manifest = flame_cluster(
-        sessionManager={"podTemplate": of_the_pod},
-        executorManager={"podTemplate": {"spec": {"containers": [container]}}},
-    )
-    assert warnings_about(strict, manifest) == ""
-    manifest["spec"]["executorManager"]["podTemplate"] = {"metadata": {"labels": {"a": "b"}}}
+    assert warnings_about(strict, executors(**NOT_ROOT)) == ""
+    each_by_itself: list[dict[str, object]] = [
+        {"name": name, **NOT_ROOT} for name in (EXECUTOR_MANAGER_CONTAINER, WAIT_CONTAINER)
+    ]
+    assert warnings_about(strict, executors(*each_by_itself)) == ""
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        pytest.param(executors(), id="nothing"),
+        pytest.param(executors({"name": EXECUTOR_MANAGER_CONTAINER, **NOT_ROOT}), id="one of two containers"),
+        pytest.param(executors({"name": "sidecar", "image": "a", **NOT_ROOT}), id="another container"),
+        pytest.param(executors({"name": "sidecar", "image": "a", **ROOT}, **NOT_ROOT), id="a container that may"),
+    ],
+)
+def test_one_that_says_it_of_a_part_is_warned_of(strict: World, manifest: dict[str, object]) -> None:
     said = warnings_about(strict, manifest)
     assert SESSION_WARNING not in said
     assert EXECUTOR_WARNING in said
