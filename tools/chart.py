@@ -21,6 +21,9 @@ _CONFIG = ROOT / "config"
 #: How the labels of an object stand in `config/`, and in the chart.
 _PLAIN_LABELS = "    app.kubernetes.io/name: flamectl-operator\n"
 _LABELS = '    {{- include "flamectl-operator.labels" . | nindent 4 }}\n'
+#: The Lease that replicas elect a leader on, in rules: the settings may give it another name.
+_LEASE = "resourceNames: [flamectl-operator]"
+_LEASE_AS_SET = 'resourceNames: [{{ dig "leaderElection" "resourceName" "flamectl-operator" .Values.config | quote }}]'
 _HEADER = "{{- /* Generated from %s by `make generate`. */ -}}\n"
 
 
@@ -75,6 +78,7 @@ def _monitoring() -> str:
     parts = {"podMonitor": "podmonitor.yaml", "rules": "rules.yaml"}
     objects = {
         value: _literal((folder / name).read_text(encoding="utf-8"))
+        .replace("namespace: flamectl-system", "namespace: {{ .Release.Namespace | quote }}")
         .replace("flamectl-system", "{{ .Release.Namespace }}")
         .replace(_PLAIN_LABELS, _LABELS + more, 1)
         for value, name in parts.items()
@@ -99,7 +103,7 @@ apiVersion: v1
 kind: ConfigMap
 metadata:
   name: {generator["name"]}
-  namespace: {{{{ .Release.Namespace }}}}
+  namespace: {{{{ .Release.Namespace | quote }}}}
   labels:
 {_LABELS}{textwrap.indent(labels, "    ")}data:
 {files}"""
@@ -112,6 +116,7 @@ def _rules() -> str:
     for each in objects:
         if each["kind"] in {"Role", "ClusterRole"}:
             rules = yaml.safe_dump(each["rules"], sort_keys=False, default_flow_style=None, width=120)
+            rules = rules.replace(_LEASE, _LEASE_AS_SET)
             parts.append(f'{{{{- define "{each["metadata"]["name"]}.rules" -}}}}\n{rules}{{{{- end }}}}\n')
     return "\n".join(parts)
 

@@ -60,11 +60,13 @@ def run(helm: Path, *arguments: str, home: Path, plane: Plane | None = None) -> 
     return result.stdout
 
 
-def template(helm: Path, home: Path, values: Mapping[str, Any], namespace: str = NAMESPACE) -> dict[str, Object]:
+def template(
+    helm: Path, home: Path, values: Mapping[str, Any], namespace: str = NAMESPACE, release: str = RELEASE
+) -> dict[str, Object]:
     """The objects of the chart, by kind, namespace and name."""
     file = home / "values.yaml"
     file.write_text(yaml.safe_dump(dict(values)), encoding="utf-8")
-    text = run(helm, "template", RELEASE, str(CHART), "--namespace", namespace, "--values", str(file), home=home)
+    text = run(helm, "template", release, str(CHART), "--namespace", namespace, "--values", str(file), home=home)
     return by_name(yaml.safe_load_all(text))
 
 
@@ -193,6 +195,25 @@ def test_another_service_account_is_bound_everywhere(helm: Path, tmp_path: Path)
     assert len(bindings) >= 2
     for each in bindings:
         assert each["subjects"] == [{"kind": "ServiceAccount", "name": "another", "namespace": NAMESPACE}]
+
+
+def test_names_may_look_like_numbers(helm: Path, tmp_path: Path) -> None:
+    values = {"serviceAccount": {"name": "12"}, "watchNamespaces": ["34"], "priorityClassName": "56"}
+    monitoring = {"podMonitor": True, "rules": True, "dashboard": True}
+    found = template(helm, tmp_path, {**values, "monitoring": monitoring}, namespace="1e3", release="78")
+
+    assert {each["metadata"].get("namespace") for each in found.values()} == {None, "1e3", "34"}
+    assert {each["metadata"]["labels"]["app.kubernetes.io/instance"] for each in found.values()} == {"78"}
+    pod = found["Deployment 1e3/flamectl-operator"]["spec"]["template"]["spec"]
+    assert (pod["serviceAccountName"], pod["priorityClassName"]) == ("12", "56")
+    subjects = [each["subjects"] for each in found.values() if "subjects" in each]
+    assert [subject["name"] for (subject,) in subjects] == ["12"] * len(subjects)
+
+
+def test_the_lease_of_the_settings_may_be_held(helm: Path, tmp_path: Path) -> None:
+    found = template(helm, tmp_path, {"config": {"leaderElection": {"resourceName": "another"}}})
+    names = [rule.get("resourceNames") for rule in found[f"Role {NAMESPACE}/flamectl-operator-election"]["rules"]]
+    assert names == [None, ["another"]]
 
 
 def test_the_crd_is_kept_unless_that_is_not_wanted(helm: Path, tmp_path: Path) -> None:

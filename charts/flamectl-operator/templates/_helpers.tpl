@@ -1,7 +1,7 @@
 {{/* Of every object. Beside what Helm asks for nothing that config/ does not have. */}}
 {{- define "flamectl-operator.labels" -}}
 app.kubernetes.io/name: flamectl-operator
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
@@ -18,7 +18,7 @@ kind: {{ .kind }}
 metadata:
   name: {{ .name }}
   {{- with .namespace }}
-  namespace: {{ . }}
+  namespace: {{ . | quote }}
   {{- end }}
   labels:
     {{- include "flamectl-operator.labels" .root | nindent 4 }}
@@ -28,6 +28,6 @@ roleRef:
   name: {{ .name }}
 subjects:
   - kind: ServiceAccount
-    name: {{ .root.Values.serviceAccount.name }}
-    namespace: {{ .root.Release.Namespace }}
+    name: {{ .root.Values.serviceAccount.name | quote }}
+    namespace: {{ .root.Release.Namespace | quote }}
 {{- end }}

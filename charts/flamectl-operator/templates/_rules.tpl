@@ -30,7 +30,7 @@
   verbs: [create]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  resourceNames: [flamectl-operator]
+  resourceNames: [{{ dig "leaderElection" "resourceName" "flamectl-operator" .Values.config | quote }}]
   verbs: [get, patch]
 {{- end }}
 
