@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from flamectl_operator.api.status import FlameClusterStatus
+    from flamectl_operator.decisions.attempts import Attempts
     from flamectl_operator.decisions.health import Health, Issue
     from flamectl_operator.decisions.intent import Intent
     from flamectl_operator.decisions.needs import Needs
@@ -197,17 +198,23 @@ def _kept_failing(observed: ObservedCluster, intent: Intent, before: FlameCluste
     It is why the last one failed, as long as that is known: what is there does not tell it any more.
     """
     said = find(before, ConditionType.DEGRADED)
-    if intent.suspended or said is None or (said.status, said.reason) != ("True", PODS_FAILING):
+    if intent.suspended or said is None:
         return ""
-    cluster, name = observed.owner.name, said.message.partition(": ")[0]
-    if intent.session_manager_attempts.repeated and not observed.session_manager_ready:
+    cluster, name = observed.owner.name, said.message.partition(": ")[0] if said.reason == PODS_FAILING else ""
+    if _still_degraded(said, intent.session_manager_attempts) and not observed.session_manager_ready:
         known = name == names.session_manager(cluster)
         return said.message if known else "replacements of the session manager failed"
-    if intent.executor_attempts.repeated and len(observed.ready_executors) < intent.replicas:
+    if _still_degraded(said, intent.executor_attempts) and len(observed.ready_executors) < intent.replicas:
         gone = name not in {executor.name for executor in observed.live_executors}
         known = gone and names.executor_id(cluster, name) is not None
         return said.message if known else "replacements of executors failed"
     return ""
+
+
+def _still_degraded(said: Condition, attempts: Attempts) -> bool:
+    """Whether replacements failed, too, and it has been true ever since: failures are remembered for longer than they last."""
+    failed = attempts.next_attempt if attempts.repeated else None
+    return failed is not None and said.status == "True" and said.last_transition_time <= failed
 
 
 def _suspended(observed: ObservedCluster, intent: Intent) -> Verdict:

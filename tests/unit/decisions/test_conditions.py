@@ -42,7 +42,7 @@ def _judge(
     failures: tuple[int, int] = (0, 0),
     **found: Any,
 ) -> dict[str, Verdict]:
-    manager, executors = (Attempts("current", count) for count in failures)
+    manager, executors = (Attempts("current", count, later(10) if count > 1 else None) for count in failures)
     wanted = intent(suspended=suspended, session_manager_attempts=manager, executor_attempts=executors)
     seen = observed(*pods, wanted=wanted, **found)
     outstanding = needs(seen, wanted)
@@ -206,6 +206,14 @@ def test_what_fails_again_and_again_stays_degraded_between_its_attempts(
     assert (degraded.status, degraded.reason, degraded.message) == (True, "PodsFailing", message)
 
 
+@pytest.mark.parametrize("reason", ["Unschedulable", "QuotaExceeded"])
+def test_what_else_was_wrong_meanwhile_does_not_end_it(reason: str) -> None:
+    before = _status(_condition("Degraded", "True", reason, MANAGER_ENDED, since=ago(60)))
+    degraded = _judge(failures=(2, 0), before=before)["Degraded"]
+
+    assert (degraded.status, degraded.reason, degraded.message) == (True, "PodsFailing", MANAGER_FAILED)
+
+
 def test_a_replacement_without_a_node_is_what_is_told_of_those_that_failed() -> None:
     pods = (session_manager(), executor_pod(0, "unschedulable"))
 
@@ -224,7 +232,7 @@ FAILING = _condition("Degraded", "True", "PodsFailing", MANAGER_ENDED)
         pytest.param((), (2, 2), True, FAILING, id="none is wanted"),
         pytest.param((), (2, 2), False, _condition("Degraded", "False", "AsExpected"), id="it was over"),
         pytest.param(
-            (), (2, 2), False, _condition("Degraded", "True", "Forbidden", "no"), id="something else was wrong"
+            (), (2, 2), False, _condition("Degraded", "True", "Forbidden", since=later(11)), id="something newer"
         ),
         pytest.param((), (2, 2), False, _condition("Ready", "True", "PodsFailing"), id="nothing was said"),
     ],
