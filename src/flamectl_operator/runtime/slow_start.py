@@ -56,9 +56,11 @@ async def slow_start_batch(
         raise ValueError("initial and limit_in_flight must be at least 1")
     started, size, batch = 0, initial, _Batch(limit_in_flight, call, go_on)
     while started < count and not batch.errors and go_on():
-        await batch.run(range(started, min(started + size, count)))
-        started += size
-        size *= 2
+        end = min(started + size, count)
+        await batch.run(range(started, end))
+        if batch.made < end:
+            break
+        started, size = end, 2 * size
     errors = tuple(batch.errors[index] for index in sorted(batch.errors))
     return SlowStartResult(batch.made - len(errors), errors, skipped=max(0, count) - batch.made, next_size=size)
 

@@ -61,6 +61,7 @@ class ScaleExecutors:
         if plan.bury or plan.delete:
             plan = self._plan(context)
         if not plan.create:
+            context.memory.creates_at_once = 1
             return DONE
         await _check_template(context)
         reserved = context.memory.reserved_ids

@@ -80,6 +80,13 @@ async def test_who_goes_on_later_can_begin_where_it_was() -> None:
     assert calls.batches == [1, 2, 4, 8, 16, 32]
 
 
+async def test_a_batch_that_was_cut_off_is_no_reason_for_a_larger_one() -> None:
+    calls, loop = Calls(), asyncio.get_running_loop()
+    end = loop.time() + 0.5
+    result = await slow_start_batch(63, 8, 4, calls, lambda: loop.time() < end)
+    assert (result.succeeded, result.skipped, result.next_size) == (4, 59, 8)
+
+
 async def test_nothing_to_do_makes_no_call() -> None:
     calls = Calls()
     result = await slow_start_batch(0, 1, 1, calls)

@@ -618,6 +618,10 @@ async def test_what_is_new_or_was_refused_is_tried_carefully(mocker: MockerFixtu
     world.api.fail("create", "pods", quota(), times=4)
     assert await _made_in_passes(world, mocker, 3) == [0, 1, 2]
 
+    world.change("configmaps", CM_NAME, {"data": {"flame-cluster.yaml": "edited"}})
+    world.api.fail("patch", "configmaps", broken())
+    assert await _made_in_passes(world, mocker, 3) == [0, 1, 2]
+
 
 # --- Backoff -----------------------------------------------------------------------------------------------------------
 
