@@ -58,11 +58,11 @@ def failing(before: Failing | None, errors: Iterable[Exception], now: float) -> 
     Returns:
         None when no request failed in a way that may be over by itself.
     """
-    error = next(
-        (each for each in errors if isinstance(each, KubernetesError) and not isinstance(each, _EXPECTED)), None
-    )
+    requests = [each for each in errors if isinstance(each, KubernetesError)]
+    error = next((each for each in requests if not isinstance(each, _EXPECTED)), None)
     if error is None:
-        return None
+        # What was expected may have come before something that was not.
+        return before if requests else None
     words = str(error)
     if before is None:
         return Failing(words, now)

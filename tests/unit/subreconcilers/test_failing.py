@@ -25,13 +25,15 @@ def test_what_may_have_ended_by_the_next_time_is_followed(make: Callable[[], Exc
     assert (found.words, found.since) == (str(make()), 7)
 
 
-@pytest.mark.parametrize(
-    "error",
-    [RefusedError("Forbidden", "no"), ValueError("a bug"), conflict(), LockLostError(), NotLeadingError()],
-    ids=repr,
-)
-def test_what_is_told_elsewhere_or_nobodys_fault_is_not(error: Exception) -> None:
+@pytest.mark.parametrize("error", [RefusedError("Forbidden", "no"), ValueError("a bug")], ids=repr)
+def test_what_is_told_elsewhere_is_not(error: Exception) -> None:
     assert failing(BEFORE, [error], 101) is None
+
+
+@pytest.mark.parametrize("error", [conflict(), LockLostError(), NotLeadingError()], ids=repr)
+def test_what_is_nobodys_fault_neither_begins_nor_ends_it(error: Exception) -> None:
+    assert failing(None, [error], 101) is None
+    assert failing(BEFORE, [error], 101) is BEFORE
 
 
 def test_a_pass_without_errors_is_the_end_of_it() -> None:
