@@ -333,6 +333,9 @@ def test_where_pods_must_not_be_root_a_cluster_that_does_not_say_so_is_taken_wit
 
 NOT_ROOT: dict[str, object] = {"securityContext": {"runAsNonRoot": True}}
 ROOT: dict[str, object] = {"securityContext": {"runAsNonRoot": False}}
+EACH_BY_ITSELF: list[dict[str, object]] = [
+    {"name": name, **NOT_ROOT} for name in (EXECUTOR_MANAGER_CONTAINER, WAIT_CONTAINER)
+]
 
 
 def executors(*containers: dict[str, object], **spec: object) -> dict[str, object]:
@@ -347,10 +350,7 @@ def executors(*containers: dict[str, object], **spec: object) -> dict[str, objec
 
 def test_one_that_says_so_is_taken_without_a_word(strict: World) -> None:
     assert warnings_about(strict, executors(**NOT_ROOT)) == ""
-    each_by_itself: list[dict[str, object]] = [
-        {"name": name, **NOT_ROOT} for name in (EXECUTOR_MANAGER_CONTAINER, WAIT_CONTAINER)
-    ]
-    assert warnings_about(strict, executors(*each_by_itself)) == ""
+    assert warnings_about(strict, executors(*EACH_BY_ITSELF)) == ""
 
 
 @pytest.mark.parametrize(
@@ -360,6 +360,7 @@ def test_one_that_says_so_is_taken_without_a_word(strict: World) -> None:
         pytest.param(executors({"name": EXECUTOR_MANAGER_CONTAINER, **NOT_ROOT}), id="one of two containers"),
         pytest.param(executors({"name": "sidecar", "image": "a", **NOT_ROOT}), id="another container"),
         pytest.param(executors({"name": "sidecar", "image": "a", **ROOT}, **NOT_ROOT), id="a container that may"),
+        pytest.param(executors(*EACH_BY_ITSELF, **ROOT), id="the Pod may"),
     ],
 )
 def test_one_that_says_it_of_a_part_is_warned_of(strict: World, manifest: dict[str, object]) -> None:
