@@ -23,7 +23,10 @@ _PLAIN_LABELS = "    app.kubernetes.io/name: flamectl-operator\n"
 _LABELS = '    {{- include "flamectl-operator.labels" . | nindent 4 }}\n'
 #: The Lease that replicas elect a leader on, in rules: the settings may give it another name.
 _LEASE = "resourceNames: [flamectl-operator]"
-_LEASE_AS_SET = 'resourceNames: [{{ dig "leaderElection" "resourceName" "flamectl-operator" .Values.config | quote }}]'
+_LEASE_AS_SET = (
+    'resourceNames: [{{ dig "leaderElection" "resourceName" "flamectl-operator" (.Values.config | default dict)'
+    " | quote }}]"
+)
 _HEADER = "{{- /* Generated from %s by `make generate`. */ -}}\n"
 
 

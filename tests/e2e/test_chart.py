@@ -211,9 +211,21 @@ def test_names_may_look_like_numbers(helm: Path, tmp_path: Path) -> None:
 
 
 def test_the_lease_of_the_settings_may_be_held(helm: Path, tmp_path: Path) -> None:
-    found = template(helm, tmp_path, {"config": {"leaderElection": {"resourceName": "another"}}})
-    names = [rule.get("resourceNames") for rule in found[f"Role {NAMESPACE}/flamectl-operator-election"]["rules"]]
+    elsewhere = {"resourceName": "another", "resourceNamespace": "elsewhere"}
+    found = template(helm, tmp_path, {"config": {"leaderElection": elsewhere}})
+    names = [rule.get("resourceNames") for rule in found["Role elsewhere/flamectl-operator-election"]["rules"]]
     assert names == [None, ["another"]]
+    (subject,) = found["RoleBinding elsewhere/flamectl-operator-election"]["subjects"]
+    assert subject["namespace"] == NAMESPACE
+
+
+@pytest.mark.parametrize(
+    "config", [None, {"leaderElection": None}, {"leaderElection": {"resourceNamespace": ""}}], ids=str
+)
+def test_settings_may_be_left_empty(helm: Path, tmp_path: Path, config: Object | None) -> None:
+    found = template(helm, tmp_path, {"config": config})
+    names = [rule.get("resourceNames") for rule in found[f"Role {NAMESPACE}/flamectl-operator-election"]["rules"]]
+    assert names == [None, ["flamectl-operator"]]
 
 
 def test_the_crd_is_kept_unless_that_is_not_wanted(helm: Path, tmp_path: Path) -> None:

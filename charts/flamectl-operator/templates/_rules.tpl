@@ -30,7 +30,7 @@
   verbs: [create]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  resourceNames: [{{ dig "leaderElection" "resourceName" "flamectl-operator" .Values.config | quote }}]
+  resourceNames: [{{ dig "leaderElection" "resourceName" "flamectl-operator" (.Values.config | default dict) | quote }}]
   verbs: [get, patch]
 {{- end }}
 
