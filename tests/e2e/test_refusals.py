@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
@@ -14,6 +15,7 @@ from tests.e2e.world import condition, flame_cluster, operator_with, uids
 from tools.installation import ROLE, SERVICE_ACCOUNT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.e2e.world import Object, World
@@ -131,6 +133,51 @@ def test_a_missing_permission_shows_in_the_servers_words_and_heals_when_it_is_gr
     allow_again(world)
     world.wait_running(executors=2, timeout=240)
     assert condition(world.status(), "Degraded")["status"] == "False"
+
+
+@contextmanager
+def webhook_that_does_not_answer(world: World) -> Iterator[None]:
+    """One that has to be asked before a Pod is made in this namespace."""
+    kind = "ValidatingWebhookConfiguration"
+    webhook = {
+        "name": "absent.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail",
+    }
+    api = "admissionregistration.k8s.io/v1"
+    manifest = {"apiVersion": api, "kind": kind, "metadata": {"name": world.namespace}, "webhooks": [webhook]}
+    world.plane.kubectl("create", "-f", "-", input=yaml.safe_dump(manifest))
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"}}
+    pod["spec"] = {"containers": [{"name": "main", "image": "any"}]}
+    create = ("--namespace", world.namespace, "create", "--dry-run=server", "-f", "-")
+
+    def asked() -> bool:
+        return "failed calling webhook" in world.plane.kubectl(*create, input=yaml.safe_dump(pod), check=False).stderr
+
+    try:
+        world.wait("the webhook to be asked", asked)
+        yield
+    finally:
+        world.plane.kubectl("delete", kind, world.namespace)
+
+
+def test_a_webhook_that_does_not_answer_is_told_after_a_while_and_forgotten_when_it_is_gone(
+    world: World, operator: OperatorProcess
+) -> None:
+    with webhook_that_does_not_answer(world):
+        world.apply(flame_cluster(replicas=2))
+        words = ("failed calling webhook", "absent.example.com", "connection refused")
+        world.wait("the status to say so", partial(degraded, world, "RequestsFailing", *words))
+        assert "failed calling webhook" in world.status()["message"]
+        assert world.get("configmap", "my-flame-config") is not None, "what works is done"
+
+    world.wait_running(executors=2, timeout=240)
+    assert condition(world.status(), "Degraded")["status"] == "False"
+    assert sum(event["count"] for event in world.events("RequestsFailing")) <= 3
 
 
 def test_a_pod_that_may_not_be_deleted_does_not_keep_others_from_being_replaced(world: World, tmp_path: Path) -> None:
