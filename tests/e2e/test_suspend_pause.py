@@ -171,7 +171,7 @@ def test_pausing_holds_a_suspension_that_has_begun(world: World, operator: Opera
     world.annotate("pod", MANAGER, f"{HOLD}-")
     world.wait("the held Pod to be gone", lambda: world.all("pod") == [])
     world.wait("the status to say so", lambda: world.status()["sessionManager"]["ready"] == 0)
-    world.annotate("flamecluster", "my-flame", "example.com/touched=true")
+    provoke_a_pass(world, operator)
     assert world.all("pod") == []
 
     world.change(paused=False)

@@ -223,7 +223,7 @@ async def a_watch_ends_after_its_time_with_a_bookmark(bench: Bench) -> None:
 
     async def ended_so() -> list[WatchEvent[ConfigMapView]] | None:
         lines = await bench.watched(CONFIG_MAPS, start, 1000, timeout=6, bookmarks=True)
-        return lines if lines[-1].type is EventType.BOOKMARK else None
+        return lines if lines and lines[-1].type is EventType.BOOKMARK else None
 
     # Two seconds before the end it is due. A loaded server may let them pass.
     lines = await bench.eventually("a bookmark at the end", ended_so)
