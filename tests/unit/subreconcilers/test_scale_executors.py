@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.api.constants import SESSION_MANAGER_ANNOTATION
-from flamectl_operator.kube.resources import PODS
+from flamectl_operator.kube.resources import CONFIG_MAPS, PODS
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
 from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, RefusedError
 from flamectl_operator.subreconcilers.scale_executors import ScaleExecutors, listed
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
+from flamectl_operator.subreconcilers.update_status import OpenStatus
 from tests.unit.builders import executor, replicas
 from tests.unit.subreconcilers.errors import (
     REFUSALS,
@@ -124,6 +125,24 @@ async def test_an_id_is_never_used_again_even_when_the_status_is_lost() -> None:
     await world.run_pass()
 
     assert world.executor_ids == [0, 2, 3]
+
+
+async def test_an_id_is_not_used_again_that_another_operator_had_before_the_status_was_lost() -> None:
+    world = await converged(replicas(2))
+    found = world.api.objects["flameclusters", "default", "my-flame"]
+    world.api.put("flameclusters", {key: value for key, value in found.items() if key != "status"})
+    rival = world.rival("them")
+    rival.sync(FLAME_CLUSTERS, CONFIG_MAPS)
+    context = rival.context(stale=True)
+    await OpenStatus().reconcile(context)
+    assert context.memory.reserved_ids == [0, 1], "it has not seen any executor yet"
+
+    await rival.run_pass()
+    for number in (0, 1):
+        world.api.remove("pods", executor_name(number))
+    await rival.run_pass()
+
+    assert world.executor_ids == [2, 3]
 
 
 async def test_none_is_made_without_a_config_map() -> None:

@@ -208,8 +208,9 @@ class World:
         """Another process takes over; what was only remembered is gone."""
         self.controller = self._controller()
 
-    def context(self) -> Context:
-        self.sync()
+    def context(self, *, stale: bool = False) -> Context:
+        if not stale:
+            self.sync()
         cluster = self.stores.flame_clusters.get(*KEY)
         assert cluster is not None
         return self.controller._context(cluster)
