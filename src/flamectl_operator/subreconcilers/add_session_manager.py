@@ -71,7 +71,7 @@ class AddSessionManager:
 
     async def _find(self, context: Context, name: str) -> Outcome:
         """The watch does not show the Pod that has the name: it is somebody else's, or ours without its label."""
-        pod = await children.look(context, PODS, name)
+        pod = await children.look(context, PODS, name, context.stores.pods)
         if pod is None:
             return wait("Changed", "", children.RECHECK_CHANGED)
         if not pod.controlled_by(context.owner.uid):
@@ -79,7 +79,7 @@ class AddSessionManager:
         return await self._recover(context, pod)
 
     async def _look(self, context: Context, plan: SessionManagerPlan) -> Outcome:
-        pod = await children.look(context, PODS, names.session_manager(context.owner.name))
+        pod = await children.look(context, PODS, names.session_manager(context.owner.name), context.stores.pods)
         if pod is not None and pod.controlled_by(context.owner.uid):
             return await self._recover(context, pod)
         return DONE if plan.hold is None else context.waiting(plan.hold)

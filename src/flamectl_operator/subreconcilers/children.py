@@ -55,11 +55,11 @@ async def create(context: Context, resource: Resource[T], store: Store[T], manif
         created = await context.client.create(resource, context.owner.namespace, manifest, strict=True)
     except REFUSALS as error:
         # Admission speaks before the name is looked at, and what has the name already may need no more than its label.
-        if await _exists(context, resource, name):
+        if await _exists(context, resource, store, name):
             raise _already_exists(resource, name) from error
         raise RefusedError.of(error) from error
     except KubernetesError as error:
-        found = await _look_after(context, resource, name, error)
+        found = await _look_after(context, resource, store, name, error)
         if found is None or not found.controlled_by(context.owner.uid):
             raise
         if CLUSTER_LABEL not in found.labels:
@@ -191,7 +191,7 @@ async def delete(
     except REFUSALS as error:
         raise RefusedError.of(error) from error
     except KubernetesError as error:
-        found = await _look_after(context, resource, child.name, error)
+        found = await _look_after(context, resource, store, child.name, error)
         response = found if found is not None and found.uid == child.uid else None
         if response is not None and not response.terminating:
             store.observe(response)
@@ -277,7 +277,9 @@ async def _give_up(context: Context, resource: Resource[T], store: Store[T], chi
     return wait("Terminating", "", 0)  # it may have been out of sight, so that no store tells
 
 
-async def _look_after(context: Context, resource: Resource[T], name: str, error: KubernetesError) -> T | None:
+async def _look_after(
+    context: Context, resource: Resource[T], store: Store[T], name: str, error: KubernetesError
+) -> T | None:
     """Reads an object after a request for it that failed so; a Pod that cannot be read either is left to `settle`.
 
     Raises:
@@ -286,7 +288,7 @@ async def _look_after(context: Context, resource: Resource[T], name: str, error:
     if not error.outcome_unknown:
         raise error
     try:
-        return await look(context, resource, name)
+        return await look(context, resource, name, store)
     except (KubernetesError, RefusedError):
         if resource is PODS:
             context.memory.unsettled.add(name)
@@ -318,36 +320,46 @@ async def refresh(context: Context, resource: Resource[T], store: Store[T], name
         KubernetesError: It cannot be read.
         RefusedError: RBAC refuses it.
     """
-    known = store.get(context.owner.namespace, name)  # now: what a watch brings during the read may be newer than that
-    found = await look(context, resource, name)
-    if known is not None and (found is None or found.uid != known.uid):
-        store.observe_deletion(known, None)
+    found = await look(context, resource, name, store)
     if found is not None:
         store.observe(found)
     return found
 
 
-async def look(context: Context, resource: Resource[T], name: str) -> T | None:
+async def look(context: Context, resource: Resource[T], name: str, store: Store[T] | None) -> T | None:
     """Reads an object that the watch does not show, or not in time; None when it is not there after all.
+
+    Args:
+        context: The pass.
+        resource: Its kind.
+        name: Its name.
+        store: Where it would be known, if it is: what turns out to be gone is taken out.
 
     Raises:
         KubernetesError: It cannot be read.
         RefusedError: RBAC refuses it.
     """
+    namespace = context.owner.namespace
+    known = (
+        store.get(namespace, name) if store is not None else None
+    )  # what a watch brings during the read may be newer
+    found: T | None = None
     try:
-        return await context.client.get(resource, context.owner.namespace, name)
+        found = await context.client.get(resource, namespace, name)
     except NotFoundError as error:
         if not error.of_object:
             raise
-        return None
     except REFUSALS as error:
         raise RefusedError.of(error) from error
+    if store is not None and known is not None and (found is None or found.uid != known.uid):
+        store.observe_deletion(known, None)
+    return found
 
 
-async def _exists(context: Context, resource: Resource[T], name: str) -> bool:
+async def _exists(context: Context, resource: Resource[T], store: Store[T], name: str) -> bool:
     """Whether there is such an object, as far as it can be found out."""
     try:
-        return await look(context, resource, name) is not None
+        return await look(context, resource, name, store) is not None
     except (KubernetesError, RefusedError):
         return False
 

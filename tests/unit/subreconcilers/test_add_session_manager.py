@@ -14,7 +14,7 @@ from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, RefusedError
 from flamectl_operator.subreconcilers.children import RECHECK_TAKEN_NAME
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from tests.unit.builders import OWNER, later, replicas
-from tests.unit.subreconcilers.errors import REFUSALS, already_exists, broken, conflict, lost
+from tests.unit.subreconcilers.errors import REFUSALS, already_exists, broken, conflict, lost, quota
 from tests.unit.subreconcilers.world import CM_NAME, SM_NAME, World, converged
 
 if TYPE_CHECKING:
@@ -330,6 +330,28 @@ async def test_one_whose_creation_was_answered_by_silence_is_found() -> None:
     await world.run_pass(stale=True)
 
     assert world.writes.count(("create", "pods", SM_NAME)) == 1
+
+
+@pytest.mark.parametrize("error", [lost, quota, already_exists], ids=["lost", "refused", "taken"])
+async def test_one_that_came_and_went_during_a_creation_is_not_there(error: Callable[[], KubernetesError]) -> None:
+    """Another operator gave it its label back, which the watch told, and deleted it, which the watch did not tell yet."""
+    world = await converged(replicas(0))
+    found = world.session_manager
+    assert found is not None
+    world.api.remove("pods", SM_NAME)
+    world.sync()
+
+    def come_and_go() -> None:
+        world.api.put("pods", found)
+        world.sync(PODS)
+        world.api.remove("pods", SM_NAME)
+
+    world.api.interference["create", "pods"] = come_and_go
+    world.api.fail("create", "pods", error())
+    await world.run_pass(stale=True)
+
+    assert world.stores.pods.get(OWNER.namespace, SM_NAME) is None
+    assert world.status.state == "Pending"
 
 
 async def test_one_whose_creation_was_lost_is_made_later() -> None:
