@@ -193,14 +193,17 @@ def _degraded(
 
 
 def _kept_failing(observed: ObservedCluster, intent: Intent, before: FlameClusterStatus) -> str:
-    """What there is to say between the attempts at what fails again and again, when no failed Pod is left; empty if nothing.
+    """What there is to say between the attempts at what fails again and again, when nothing is seen to fail; empty if nothing.
 
-    It is why the last one failed, as long as that is known: what is there does not tell it any more.
+    Be it that the kubelet has just started its container once more, or that no failed Pod is left. It is why the last one
+    failed, as long as that is known: what is there does not tell it any more.
     """
     said = find(before, ConditionType.DEGRADED)
-    if intent.suspended or said is None:
+    if intent.suspended or said is None or said.status != "True":
         return ""
     cluster, name = observed.owner.name, said.message.partition(": ")[0] if said.reason == PODS_FAILING else ""
+    if any(component.name == name and component.live and not component.ready for component in observed.components):
+        return said.message
     if _still_degraded(said, intent.session_manager_attempts) and not observed.session_manager_ready:
         known = name == names.session_manager(cluster)
         return said.message if known else "replacements of the session manager failed"
@@ -214,7 +217,7 @@ def _kept_failing(observed: ObservedCluster, intent: Intent, before: FlameCluste
 def _still_degraded(said: Condition, attempts: Attempts) -> bool:
     """Whether replacements failed, too, and it has been true ever since: failures are remembered for longer than they last."""
     failed = attempts.next_attempt if attempts.repeated else None
-    return failed is not None and said.status == "True" and said.last_transition_time <= failed
+    return failed is not None and said.last_transition_time <= failed
 
 
 def _suspended(observed: ObservedCluster, intent: Intent) -> Verdict:

@@ -20,11 +20,13 @@ from tests.unit.builders import (
     intent,
     later,
     observed,
+    replicas,
     session_manager,
     terminating,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from flamectl_operator.kube.views import PodView
@@ -40,10 +42,11 @@ def _judge(
     issues: tuple[Issue, ...] = (),
     before: FlameClusterStatus = NOTHING_SAID,
     failures: tuple[int, int] = (0, 0),
+    spec: Mapping[str, Any] | None = None,
     **found: Any,
 ) -> dict[str, Verdict]:
     manager, executors = (Attempts("current", count, later(10) if count > 1 else None) for count in failures)
-    wanted = intent(suspended=suspended, session_manager_attempts=manager, executor_attempts=executors)
+    wanted = intent(spec, suspended=suspended, session_manager_attempts=manager, executor_attempts=executors)
     seen = observed(*pods, wanted=wanted, **found)
     outstanding = needs(seen, wanted)
     health = assess(seen, wanted, outstanding, paused=paused, issues=issues)
@@ -193,7 +196,7 @@ EXECUTOR_ENDED = "my-flame-executor-manager-0: Error: exit code 1"
         pytest.param((), (2, 0), EXECUTOR_ENDED, MANAGER_FAILED, id="an executor was what was told"),
         pytest.param((), (2, 0), EXECUTORS_FAILED, MANAGER_FAILED, id="executors were what was told"),
         pytest.param((session_manager(),), (0, 2), MANAGER_ENDED, EXECUTORS_FAILED, id="the manager was what was told"),
-        pytest.param((session_manager(), executor_pod(0, "waiting")), (0, 2), EXECUTOR_ENDED, EXECUTORS_FAILED, id="recovered"),
+        pytest.param(WELL, (0, 2), EXECUTOR_ENDED, EXECUTORS_FAILED, id="another one is missing"),
         pytest.param((session_manager(),), (0, 2), EXECUTORS_FAILED, EXECUTORS_FAILED, id="it is not known"),
     ],
 )  # fmt: skip
@@ -201,9 +204,27 @@ def test_what_fails_again_and_again_stays_degraded_between_its_attempts(
     pods: tuple[PodView, ...], failures: tuple[int, int], said: str, message: str
 ) -> None:
     before = _status(_condition("Degraded", "True", "PodsFailing", said))
-    degraded = _judge(*pods, failures=failures, before=before)["Degraded"]
+    degraded = _judge(*pods, failures=failures, before=before, spec=replicas(2))["Degraded"]
 
     assert (degraded.status, degraded.reason, degraded.message) == (True, "PodsFailing", message)
+
+
+@pytest.mark.parametrize(
+    ("pods", "said"),
+    [
+        pytest.param((session_manager("starting"), executor_pod(0)), MANAGER_ENDED, id="session manager"),
+        pytest.param((session_manager(), executor_pod(0, "waiting")), EXECUTOR_ENDED, id="executor"),
+    ],
+)
+def test_what_the_kubelet_starts_once_more_stays_degraded_until_it_is_ready(
+    pods: tuple[PodView, ...], said: str
+) -> None:
+    before = _status(_condition("Degraded", "True", "PodsFailing", said))
+    degraded = _judge(*pods, before=before)["Degraded"]
+    assert (degraded.status, degraded.message) == (True, said)
+
+    assert not _judge(*WELL, before=before)["Degraded"].status
+    assert not _judge(*pods, before=_status(_condition("Degraded", "False", "AsExpected")))["Degraded"].status
 
 
 @pytest.mark.parametrize("reason", ["Unschedulable", "QuotaExceeded"])
