@@ -24,11 +24,10 @@ from flamectl_operator.decisions.intent import Intent, config_generation
 from flamectl_operator.decisions.lock import Free, Held
 from flamectl_operator.desired import lock as desired_lock
 from flamectl_operator.kube import reflector, store, views
-from flamectl_operator.kube.errors import ConflictError
 from flamectl_operator.kube.leader_election import Fence, LeaderElector
 from flamectl_operator.observed import cluster as observed
 from flamectl_operator.runtime import workqueue
-from flamectl_operator.runtime.outcome import DONE, wait
+from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers import (
     add_services,
     add_session_manager,
@@ -616,19 +615,6 @@ def executors_once_chosen_are_deleted_whosever_they_are() -> None:
         return context.check_lock if resource.kind == "Pod" else lambda: None
 
     _set(children, "_guard", guard)
-
-
-@_mutation
-def conflicts_are_not_looked_into() -> None:
-    async def patch(context: Any, resource: Any, its: Any, name: str, changes: Any) -> Any:
-        try:
-            its.observe(await context.client.merge_patch(resource, context.owner.namespace, name, changes))
-        except ConflictError:
-            return wait("Changed", "", children.RECHECK_CHANGED)
-        return DONE
-
-    _set(children, "patch", patch)
-    _set(update_status, "refresh", _nothing_async)
 
 
 def try_one(task: tuple[str, frozenset[int]]) -> tuple[str, int | None, str, int]:
