@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pytest
@@ -183,8 +184,7 @@ def _does_not_work_unless_it_leads(replica: Replica) -> bool:
 def _terms(leases: Recording, replicas: tuple[Replica, Replica]) -> list[tuple[datetime, Replica]]:
     """Since when who led, one after the other."""
     found: list[tuple[datetime, Replica]] = []
-    for change in leases.changes():
-        lease = change.object
+    for lease in chain.from_iterable(leases.states()):
         if lease["metadata"]["name"] != LEASE or not lease["spec"]["holderIdentity"]:
             continue
         (leader,) = [each for each in replicas if each.holds(lease)]
