@@ -340,9 +340,8 @@ async def look(context: Context, resource: Resource[T], name: str, store: Store[
         RefusedError: RBAC refuses it.
     """
     namespace = context.owner.namespace
-    known = (
-        store.get(namespace, name) if store is not None else None
-    )  # what a watch brings during the read may be newer
+    # Now: what a watch brings during the read may be newer than that.
+    known = store.get(namespace, name) if store is not None else None
     found: T | None = None
     try:
         found = await context.client.get(resource, namespace, name)

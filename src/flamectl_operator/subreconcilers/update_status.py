@@ -66,12 +66,11 @@ class OpenStatus:
             put_off = await _write(context, compute_status(situation, context.clock.now()))
             return stop("InvalidSpec", "", put_off.delay if put_off is not None else None)
         intent = _intent(context, context.desired, observed, next_id)
-        # Once a failure was counted executors are the next attempt, under ids that nothing had before. And another operator may
-        # have had them before somebody took that out of the status.
-        first, used = intent.executor_attempts.attempt_id, {each.executor_id for each in observed.executors}
-        context.memory.reserved_ids = [
-            each for each in context.memory.reserved_ids if each >= first and each not in used
-        ]
+        if reserved := context.memory.reserved_ids:
+            # Once a failure was counted executors are the next attempt, under ids that nothing had before. And another operator
+            # may have had them before somebody took that out of the status.
+            first, used = intent.executor_attempts.attempt_id, {each.executor_id for each in observed.executors}
+            context.memory.reserved_ids = [each for each in reserved if each >= first and each not in used]
         if context.desired.spec.paused:
             situation = Situation(before, _generation(context), observed, intent, next_id, paused=True)
             put_off = await _write(context, compute_status(situation, context.clock.now()))
