@@ -67,14 +67,15 @@ class Voice:
             stored: What is stored now.
             now: The time.
         """
-        said, overwritten = fingerprint(wanted), self.overwritten(before)
-        again, heard = said in self.said and overwritten, fingerprint(before) in self.heard
+        said = fingerprint(wanted)
+        theirs = fingerprint(before) if self.overwritten(before) else None
+        again = theirs is not None and said in self.said
         return Voice(
             stored=stored,
             said=_with(self.said, said),
-            heard=_with(self.heard, fingerprint(before)) if overwritten else self.heard,
+            heard=_with(self.heard, theirs) if theirs is not None else self.heard,
             repeats=self.repeats + 1 if again else 0,
-            unheard=self.unheard + 1 if again and not heard else 0,
+            unheard=self.unheard + 1 if again and theirs not in self.heard else 0,
             spoke_at=now,
         )
 
