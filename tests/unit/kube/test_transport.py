@@ -360,6 +360,21 @@ async def test_a_server_that_hangs_up_may_have_done_it(scene: Scene) -> None:
             await transport.request("POST", "/x", body=b"{}")
 
 
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+async def test_nothing_is_sent_twice_when_a_connection_that_was_used_before_is_lost(scene: Scene, method: str) -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.close()
+        return web.Response()
+
+    async with scene.transport() as transport:
+        await read(transport)
+        scene.handler = handler
+        with pytest.raises(ConnectionLostError):
+            await transport.request(method, "/x", body=None if method == "GET" else b"{}")
+    assert [request.method for request in scene.requests] == ["GET", method]
+
+
 async def hang_up_in_the_middle(request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse()
     response.enable_chunked_encoding()
