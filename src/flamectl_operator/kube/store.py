@@ -12,7 +12,9 @@ lists, events and bookmarks of a cluster share (they may be compared: KEP-5504):
   about an object which is not there, speaks of something that has been deleted since, or is not ours to watch.
 - A list shows one moment. An object that is missing from it is gone, unless we know of a state of it after that moment.
 - An object whose deletion left nothing behind is gone at once. Its uid is remembered, in a tombstone, as long as the
-  reflector may still have something to say about it: until its DELETED event, or a list from after its end.
+  reflector may still have something to say about it: until a list from after its end, or its DELETED event. That may be one
+  of several: an object is DELETED for a watch each time that it loses the label, and comes back when it has it again. So
+  the uid is remembered after it for as long as there is room.
 - An object that an answer shows to be no longer selected, or whose name an answer shows to be another's, is out of sight at
   once, and so are all earlier states of it that the reflector or answers may still bring.
 """
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.client import WatchEvent
 
 T = TypeVar("T", bound=KubernetesObject)
+
+#: How many uids are remembered of objects whose end the reflector told.
+_ENDED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,7 @@ class Store(Generic[T]):
         self._by_owner: Index[T] = Index(_owner_uid)
         self._by_index: Index[T] = Index(index or _no_value)
         self._tombstones: dict[str, _Tombstone] = {}  # by uid
+        self._ended: dict[str, None] = {}  # uids of which there was a tombstone, the oldest first
         self._out_of_sight: dict[str, _Tombstone] = {}  # by uid
         self._revisions: dict[str | None, int] = {}  # by the namespace of the reflector, None for all namespaces
         self._handlers: list[Handler[T]] = []  # of all subscribers
@@ -208,6 +214,7 @@ class Store(Generic[T]):
             for uid, each in list(records.items()):
                 if namespace in {None, each.namespace}:
                     del records[uid]
+        self._ended.clear()
         _notify(self._handlers, [Change(obj, None) for obj in gone])
 
     def _take_state(self, obj: T, *, news: bool, initial: bool) -> list[Change[T]]:
@@ -225,7 +232,9 @@ class Store(Generic[T]):
         if tombstone is not None:
             # An older one says that it stopped matching the label selector for a while, and its end is yet to come.
             if revision_of(obj) >= tombstone.revision:
-                del self._tombstones[obj.uid]
+                self._end(obj.uid)
+            return []
+        if obj.uid in self._ended:
             return []
         current = self._objects.get(_key(obj))
         if current is not None and current.uid == obj.uid:
@@ -239,7 +248,15 @@ class Store(Generic[T]):
     def _is_past(self, obj: T) -> bool:
         """Whether a state is from before its object was gone or out of sight, as far as we know."""
         hidden = self._out_of_sight.get(obj.uid)
-        return obj.uid in self._tombstones or (hidden is not None and revision_of(obj) <= hidden.revision)
+        gone = obj.uid in self._tombstones or obj.uid in self._ended
+        return gone or (hidden is not None and revision_of(obj) <= hidden.revision)
+
+    def _end(self, uid: str) -> None:
+        """The reflector has told the end of an object, unless that was only one of its absences."""
+        del self._tombstones[uid]
+        self._ended[uid] = None
+        if len(self._ended) > _ENDED:
+            del self._ended[next(iter(self._ended))]
 
     def _forget_out_of_sight(self, namespace: str | None) -> None:
         """Forget what was out of sight at a moment that the reflector has passed: what it brings from now on is newer."""

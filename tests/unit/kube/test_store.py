@@ -156,6 +156,32 @@ def test_a_deletion_that_is_told_twice_is_news_once(store: Store[PodView], chang
     assert changes == []
 
 
+def test_what_is_gone_does_not_come_back_by_an_older_absence_of_its_label(
+    store: Store[PodView], changes: list[Change[PodView]]
+) -> None:
+    store.apply(added(pod("a", 101)))
+    store.observe_deletion(pod("a", 101), None)  # a read finds it gone, while the watch is late
+    changes.clear()
+    store.apply(deleted(pod("a", 102)))  # somebody had taken its label off
+    store.apply(added(pod("a", 103)))
+    store.apply(modified(pod("a", 104)))
+    assert len(store) == 0
+    store.apply(deleted(pod("a", 105)))
+    assert changes == []
+
+
+def test_no_more_uids_are_remembered_than_there_is_room_for(
+    store: Store[PodView], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flamectl_operator.kube.store._ENDED", 2)
+    for number in range(3):
+        one = pod(f"a{number}", 101 + 2 * number)
+        store.apply(added(one))
+        store.observe_deletion(one, None)
+        store.apply(deleted(pod(f"a{number}", 102 + 2 * number)))
+    assert len(store._ended) == 2
+
+
 def test_leaving_the_selector_is_ignored_when_the_label_was_put_back_by_us(store: Store[PodView]) -> None:
     store.apply(added(pod("a", 101)))
     store.observe(pod("a", 106))  # the answer to the repair
