@@ -61,6 +61,9 @@ async def acquire(context: Context) -> Outcome | None:
         return context.lock_hold
     # What an earlier step asked for may have taken Pods away of which nobody knows.
     await children.settle(context)
+    if context.wanted().suspended:
+        # To call a suspension finished needs no lock, and what another operator made after it must not be taken for its rest.
+        await _read_cluster(context)
     return _overtaken(context)
 
 
@@ -95,10 +98,11 @@ async def _acquire(context: Context) -> Outcome | None:
         if (hold := await _take(context)) is not None:
             return hold
     elif context.clock.boottime() >= memory.grip.extend_at or memory.claimed_for != context.cluster.metadata.generation:
-        # Nobody has written the Lease since we did, or this fails: so nobody else had the lock meanwhile. A generation in between
-        # may have had us on its deny list, so that we were not waited for.
+        # Nobody has written the Lease since we did, or this fails: so nobody else had the lock meanwhile. But a generation in
+        # between may have had us on its deny list, so that we were not waited for, or have asked for no lock at all.
         # A process that stood still for as long as that has views from before, and its watches have not caught up yet.
-        informed = memory.grip.informed and context.clock.boottime() < memory.grip.until
+        same = memory.claimed_for == context.cluster.metadata.generation
+        informed = memory.grip.informed and same and context.clock.boottime() < memory.grip.until
         if not await _claim(context, memory.grip.lease, informed=informed):
             return _changed()
     if memory.grip is None or memory.grip.informed:

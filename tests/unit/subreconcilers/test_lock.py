@@ -397,6 +397,32 @@ async def test_who_takes_the_lock_again_does_not_go_by_what_was_when_it_gave_it_
     assert world.session_manager == made
 
 
+async def test_who_still_holds_the_lock_does_not_go_on_with_a_suspension_that_another_has_finished() -> None:
+    """One Pod was left, so the lock was kept; that went, and the watch of FlameClusters says nothing of what came then."""
+    world = await converged(replicas(1))
+    world.edit({"suspend": True})
+    world.api.fail("delete", "pods", broken(), name=executor_name(0))
+    await world.run_pass()
+    assert world.holder == "us"
+    world.settle()
+    world.sync()
+    assert world.executor_ids == [0]
+
+    world.edit({"suspend": False} | replicas(0))
+    world.api.remove("pods", executor_name(0))
+    rival = world.rival("them")
+    rival.sync()
+    await rival.run_pass()
+    made, deleted = world.session_manager, world.deleted
+    assert made is not None
+
+    world.sync(PODS)
+    await world.run_pass(stale=True)
+
+    assert world.deleted == deleted
+    assert world.session_manager == made
+
+
 async def test_what_taking_the_lock_brings_to_light_is_acted_on_though_no_event_comes() -> None:
     """A session manager that had lost its label, so that no watch tells that it is gone."""
     world = await converged(replicas(0))
@@ -663,6 +689,29 @@ async def test_without_the_lock_pods_are_deleted_and_no_lease_is_written_or_read
 
     assert world.executor_ids == [4, 5, 6, 7]
     assert _lease_writes(world) == []
+
+
+async def test_a_holder_that_missed_a_generation_without_locks_reads_before_it_goes_on() -> None:
+    world = await converged(rolling(6, 1, 0))
+    world.edit(NEW_EXECUTORS)
+    await world.run_pass()
+    assert world.holder == "us"
+    world.settle()
+    await world.run_pass()
+    world.settle()
+    world.sync()
+
+    world.edit({"lockOptions": {"disabled": True}})
+    rival = world.rival("them")
+    rival.sync()
+    await rival.run_pass()
+    deleted = world.deleted
+    world.edit({"lockOptions": {"disabled": False}})
+    world.sync(FLAME_CLUSTERS)
+    await world.run_pass(stale=True)
+
+    assert len(deleted) == 2
+    assert world.deleted == deleted
 
 
 async def test_a_lock_that_is_held_when_it_is_switched_off_is_forgotten() -> None:
