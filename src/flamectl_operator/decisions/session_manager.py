@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from flamectl_operator.api.constants import API_VERSION, KIND
+from flamectl_operator.api.constants import API_VERSION, KIND, SESSION_MANAGER
 from flamectl_operator.decisions import drift
 from flamectl_operator.decisions.attempts import session_manager_uncounted
 from flamectl_operator.decisions.executors import Hold, given_up_at
+from flamectl_operator.observed.cluster import Component
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from flamectl_operator.decisions.intent import Intent
     from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.kube.views import KubernetesObject, PodView
-    from flamectl_operator.observed.cluster import Component, ObservedCluster
+    from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.runtime.moment import Moment
 
 
@@ -62,11 +63,26 @@ def plan_session_manager(observed: ObservedCluster, intent: Intent, now: Moment)
         return SessionManagerPlan(Action.DELETE, "suspended")
     if manager.terminal:
         return _over(manager, intent, now.wall)
-    if intent.session_manager_stale(manager):
-        return SessionManagerPlan(Action.NOTHING)
-    if drift.metadata_patch(manager.pod, intent.desired.session_manager.pod(manager.name)) is not None:
+    if session_manager_repair(manager.pod, observed.owner, intent) is not None:
         return SessionManagerPlan(Action.REPAIR)
     return SessionManagerPlan(Action.NOTHING)
+
+
+def session_manager_repair(pod: PodView, owner: Identity, intent: Intent) -> dict[str, Any] | None:
+    """The merge patch that brings back labels; None when none are missing.
+
+    A stale one lacks just those by which it is found: it may serve for long yet, if its successor would be refused. What else
+    its template says now is the successor's.
+
+    Args:
+        pod: The session manager's Pod.
+        owner: The FlameCluster.
+        intent: What is wanted.
+    """
+    if intent.session_manager_stale(Component(pod)):
+        labels = owner.labels(SESSION_MANAGER) | owner.selector(SESSION_MANAGER)
+        return drift.metadata_patch(pod, {"metadata": {"labels": labels}})
+    return drift.metadata_patch(pod, intent.desired.session_manager.pod(pod.name))
 
 
 def is_predecessors(existing: KubernetesObject, owner: Identity) -> bool:

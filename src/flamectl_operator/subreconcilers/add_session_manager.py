@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flamectl_operator.decisions.drift import metadata_patch
-from flamectl_operator.decisions.session_manager import Action, SessionManagerPlan, plan_session_manager
+from flamectl_operator.api.constants import CLUSTER_LABEL
+from flamectl_operator.decisions.session_manager import (
+    Action,
+    SessionManagerPlan,
+    plan_session_manager,
+    session_manager_repair,
+)
 from flamectl_operator.desired import names
 from flamectl_operator.kube.errors import AlreadyExistsError
 from flamectl_operator.kube.resources import PODS
@@ -63,15 +68,16 @@ class AddSessionManager:
         name = names.session_manager(context.owner.name)
         manifest = context.wanted().desired.session_manager.pod(name)
         try:
-            await children.create(context, PODS, context.stores.pods, manifest)
+            pod = await children.create(context, PODS, context.stores.pods, manifest)
         except AlreadyExistsError:
             return await self._find(context, name)
         context.normal("SessionManagerCreated", f'Created session manager Pod "{name}"')
-        return DONE
+        # A webhook may have taken the label off, and then the watch says nothing of it.
+        return DONE if CLUSTER_LABEL in pod.labels else await self._recover(context, pod)
 
     async def _find(self, context: Context, name: str) -> Outcome:
         """The watch does not show the Pod that has the name: it is somebody else's, or ours without its label."""
-        pod = await children.look(context, PODS, name, context.stores.pods)
+        pod = await children.refresh(context, PODS, context.stores.pods, name)
         if pod is None:
             return wait("Changed", "", children.RECHECK_CHANGED)
         if not pod.controlled_by(context.owner.uid):
@@ -79,20 +85,20 @@ class AddSessionManager:
         return await self._recover(context, pod)
 
     async def _look(self, context: Context, plan: SessionManagerPlan) -> Outcome:
-        pod = await children.look(context, PODS, names.session_manager(context.owner.name), context.stores.pods)
+        name = names.session_manager(context.owner.name)
+        pod = await children.refresh(context, PODS, context.stores.pods, name)
         if pod is not None and pod.controlled_by(context.owner.uid):
             return await self._recover(context, pod)
         return DONE if plan.hold is None else context.waiting(plan.hold)
 
     async def _recover(self, context: Context, pod: PodView) -> Outcome:
         """Brings a Pod of ours into sight that the watch does not show."""
-        context.stores.pods.observe(pod)  # should it be the watch that is late
         outcome = await self._repair(context, pod)
         # Should somebody keep taking the label off, no event will tell.
         return wait("Changed", "", children.RECHECK_TAKEN_NAME) if outcome is DONE else outcome
 
     async def _repair(self, context: Context, pod: PodView) -> Outcome:
-        changes = metadata_patch(pod, context.wanted().desired.session_manager.pod(pod.name))
+        changes = session_manager_repair(pod, context.owner, context.wanted())
         if changes is None:
             return wait("Changed", "", children.RECHECK_CHANGED)
         outcome = await children.patch(context, PODS, context.stores.pods, pod.name, changes)

@@ -194,7 +194,6 @@ async def delete(
         found = await _look_after(context, resource, store, child.name, error)
         response = found if found is not None and found.uid == child.uid else None
         if response is not None and not response.terminating:
-            store.observe(response)
             raise
     store.observe_deletion(child, response)
     return True
@@ -288,7 +287,7 @@ async def _look_after(
     if not error.outcome_unknown:
         raise error
     try:
-        return await look(context, resource, name, store)
+        return await refresh(context, resource, store, name)
     except (KubernetesError, RefusedError):
         if resource is PODS:
             context.memory.unsettled.add(name)
@@ -311,54 +310,46 @@ async def settle(context: Context) -> None:
 
 
 async def refresh(context: Context, resource: Resource[T], store: Store[T], name: str) -> T | None:
-    """Brings the view of an object up to date that is not, or may not be, as it was seen; the watch may be long in telling.
+    """Reads an object, and brings the view of it up to date: the watch may be long in telling, or say nothing of it at all.
 
     Returns:
-        The object as it is; None when it is gone.
+        The object as it is; None when it is not there.
 
     Raises:
         KubernetesError: It cannot be read.
         RefusedError: RBAC refuses it.
     """
-    found = await look(context, resource, name, store)
+    # Now: what a watch brings during the read may be newer than that.
+    known = store.get(context.owner.namespace, name)
+    found = await look(context, resource, name)
+    if known is not None and (found is None or found.uid != known.uid):
+        store.observe_deletion(known, None)
     if found is not None:
         store.observe(found)
     return found
 
 
-async def look(context: Context, resource: Resource[T], name: str, store: Store[T] | None) -> T | None:
-    """Reads an object that the watch does not show, or not in time; None when it is not there after all.
-
-    Args:
-        context: The pass.
-        resource: Its kind.
-        name: Its name.
-        store: Where it would be known, if it is: what turns out to be gone is taken out.
+async def look(context: Context, resource: Resource[T], name: str) -> T | None:
+    """Reads an object; None when it is not there.
 
     Raises:
         KubernetesError: It cannot be read.
         RefusedError: RBAC refuses it.
     """
-    namespace = context.owner.namespace
-    # Now: what a watch brings during the read may be newer than that.
-    known = store.get(namespace, name) if store is not None else None
-    found: T | None = None
     try:
-        found = await context.client.get(resource, namespace, name)
+        return await context.client.get(resource, context.owner.namespace, name)
     except NotFoundError as error:
         if not error.of_object:
             raise
+        return None
     except REFUSALS as error:
         raise RefusedError.of(error) from error
-    if store is not None and known is not None and (found is None or found.uid != known.uid):
-        store.observe_deletion(known, None)
-    return found
 
 
 async def _exists(context: Context, resource: Resource[T], store: Store[T], name: str) -> bool:
     """Whether there is such an object, as far as it can be found out."""
     try:
-        return await look(context, resource, name, store) is not None
+        return await refresh(context, resource, store, name) is not None
     except (KubernetesError, RefusedError):
         return False
 

@@ -121,7 +121,7 @@ async def _take(context: Context) -> Outcome | None:
     verdict = _judge(context, None, now)
     if isinstance(verdict, Held) and now < memory.look_again:
         return _held(verdict, memory.look_again - now)
-    lease = await children.look(context, LEASES, names.lock(context.owner.name), None)
+    lease = await children.look(context, LEASES, names.lock(context.owner.name))
     now = context.clock.boottime()  # after the answer: counted from before, another's time would be cut short
     memory.sighting = sight(lease, memory.sighting, now, context.config.controller.lock_duration_seconds)
     match _judge(context, lease, now):

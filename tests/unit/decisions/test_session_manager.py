@@ -9,11 +9,17 @@ import pytest
 
 from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.decisions.attempts import Attempts
-from flamectl_operator.decisions.session_manager import Action, SessionManagerPlan, plan_session_manager
+from flamectl_operator.decisions.session_manager import (
+    Action,
+    SessionManagerPlan,
+    plan_session_manager,
+    session_manager_repair,
+)
 from flamectl_operator.settings import FlameSettings
 from tests.unit.builders import (
     MOMENT,
     NOW,
+    OWNER,
     SETTINGS,
     ago,
     config_map_view,
@@ -211,3 +217,16 @@ def test_a_stale_one_is_not_repaired_only_to_be_replaced() -> None:
     wanted = intent(session_template({}, labels={"team": "ml"}))
 
     assert _plan(session_manager(), wanted=wanted).action is Action.NOTHING
+
+
+def test_a_stale_one_is_repaired_as_far_as_it_is_found_by_that() -> None:
+    """Its successor may be refused for long, and until then it serves."""
+    wanted = intent(session_template({}, labels={"team": "ml"}))
+    labels = dict(session_manager().labels)
+    del labels["app"]
+    manager = session_manager(labels=labels)
+
+    assert _plan(manager, wanted=wanted).action is Action.REPAIR
+    patch = session_manager_repair(manager, OWNER, wanted)
+    assert patch is not None
+    assert patch["metadata"]["labels"] == {"app": "flame-session-manager"}

@@ -14,7 +14,7 @@ from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, RefusedError
 from flamectl_operator.subreconcilers.children import RECHECK_TAKEN_NAME
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from tests.unit.builders import OWNER, later, replicas
-from tests.unit.subreconcilers.errors import REFUSALS, already_exists, broken, conflict, lost, quota
+from tests.unit.subreconcilers.errors import REFUSALS, already_exists, broken, conflict, invalid, lost, quota
 from tests.unit.subreconcilers.world import CM_NAME, SM_NAME, World, converged
 
 if TYPE_CHECKING:
@@ -500,3 +500,35 @@ async def test_one_that_the_watch_does_not_show_yet_counts_from_when_it_was_foun
     await AddSessionManager().reconcile(context)
 
     assert context.observe().session_manager is not None
+
+
+async def test_one_that_is_made_without_its_label_is_brought_into_sight(mocker: MockerFixture) -> None:
+    world = World()
+    create = world.api.create
+
+    async def created_by_a_webhook_too(resource: Any, *arguments: Any, **options: Any) -> Any:
+        made = await create(resource, *arguments, **options)
+        if made.name == SM_NAME:
+            world.unlabel("pods", SM_NAME)
+        return await world.api.get(resource, OWNER.namespace, made.name)
+
+    mocker.patch.object(world.api, "create", created_by_a_webhook_too)
+
+    outcome = await _step(world)
+
+    assert (outcome.reason, outcome.delay) == ("Changed", RECHECK_TAKEN_NAME)
+    assert world.session_manager is not None
+    assert world.session_manager["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
+
+
+async def test_one_whose_successor_would_be_refused_keeps_being_found() -> None:
+    world = await converged()
+    world.edit({"sessionManager": {"image": "new"}})
+    world.api.fail("rehearse", "pods", invalid(), times=10)
+    world.change("pods", SM_NAME, {"metadata": {"labels": {"app": "web"}}})
+
+    await world.run_pass()
+
+    assert world.deleted == []
+    assert world.session_manager is not None
+    assert world.session_manager["metadata"]["labels"]["app"] == "flame-session-manager"
