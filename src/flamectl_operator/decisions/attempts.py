@@ -98,6 +98,8 @@ def count_executors(
         settings: Lengths of the waits.
     """
     attempts = _for_revision(before, revision, now, settings)
+    # Of what is yet to be made nothing has been counted, whatever somebody wrote there.
+    attempts = replace(attempts, attempt_id=min(attempts.attempt_id, next_id))
     if replicas == 0:
         attempts = replace(attempts, failures=0, next_attempt=None)
     elif any(executor_uncounted(executor, attempts, settings) for executor in observed.terminal_executors):

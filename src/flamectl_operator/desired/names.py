@@ -6,6 +6,8 @@ from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESS
 
 #: Of an executor's id: with more, its name would not be a legal hostname. Somebody else's Pod may have such a name all the same.
 MAX_ID_DIGITS = 10
+#: The last one.
+MAX_ID = 10**MAX_ID_DIGITS - 1
 
 
 def config_map(cluster: str) -> str:

@@ -265,6 +265,10 @@ class Context:
     writes: int = 0
     conflicts: int = 0
 
+    def __post_init__(self) -> None:
+        """Notes when the pass begins."""
+        self.begun = self.clock.now()
+
     def observe(self) -> ObservedCluster:
         """A snapshot of the children, our own writes of this pass included."""
         owner, stores = self.owner, self.stores
@@ -290,8 +294,8 @@ class Context:
 
     @property
     def next_executor_name(self) -> str:
-        """A name that no executor has had, for a rehearsal."""
-        return names.executor(self.owner.name, self.status.executor_manager.next_id or 0)
+        """A name that no executor has had, as long as there is one, for a rehearsal."""
+        return names.executor(self.owner.name, min(self.memory.next_id, names.MAX_ID))
 
     @property
     def overtaken(self) -> bool:

@@ -12,7 +12,7 @@ from flamectl_operator.desired import names
 from flamectl_operator.desired.pods import executor_annotations
 from flamectl_operator.kube.errors import AlreadyExistsError, KubernetesError
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
+from flamectl_operator.runtime.outcome import DONE, Outcome, blocked, combine, wait
 from flamectl_operator.runtime.slow_start import slow_start_batch
 from flamectl_operator.subreconcilers import children, lock
 from flamectl_operator.subreconcilers.base import REFUSALS, RefusedError, in_turn, next_turn
@@ -65,6 +65,8 @@ class ScaleExecutors:
             return DONE
         await _check_template(context)
         reserved = context.memory.reserved_ids
+        if not reserved and context.memory.next_id > names.MAX_ID:
+            return _no_ids_left()
         ids, context.memory.reserved_ids = reserved[: plan.create], reserved[plan.create :]
         birth = _Birth(context)
 
@@ -164,6 +166,14 @@ def _check_labels(context: Context, pod: PodView) -> None:
         raise RefusedError(
             "LabelsChanged", f"executors are made without the labels {labels}: does a webhook change them?"
         )
+
+
+def _no_ids_left() -> Outcome:
+    return blocked(
+        "IdsExhausted",
+        f"executors cannot be made, for the highest number, {names.MAX_ID}, is taken: somebody gave it to a Pod, or wrote into"
+        " status.executorManager.nextId; delete such a Pod, and make the FlameCluster anew",
+    )
 
 
 def _span(cluster: str, ids: set[int]) -> str:

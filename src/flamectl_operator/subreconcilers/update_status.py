@@ -21,6 +21,7 @@ from flamectl_operator.decisions.status import (
     promises,
     remembered_attempts,
 )
+from flamectl_operator.desired import names
 from flamectl_operator.kube.errors import ConflictError, NotFoundError
 from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
 from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS
@@ -59,30 +60,31 @@ class OpenStatus:
         """Stores promises; everything else in the status can wait for the end of the pass."""
         _listen(context)
         await settle(context)
-        observed, before = context.observe(), context.status
+        observed, before, now = context.observe(), context.status, context.clock.now()
         next_id = _next_id(context, observed)
         if context.desired is None:
             situation = Situation(before, _generation(context), observed, None, next_id, problem=context.problem)
-            put_off = await _write(context, compute_status(situation, context.clock.now()))
+            put_off = await _write(context, compute_status(situation, now))
             return stop("InvalidSpec", "", put_off.delay if put_off is not None else None)
-        intent = _intent(context, context.desired, observed, next_id)
+        intent = _intent(context, context.desired, observed, next_id, now)
         if reserved := context.memory.reserved_ids:
             # Once a failure was counted executors are the next attempt, under ids that nothing had before. And another operator
             # may have had them before somebody took that out of the status.
             first, used = intent.executor_attempts.attempt_id, {each.executor_id for each in observed.executors}
             context.memory.reserved_ids = [each for each in reserved if each >= first and each not in used]
         if context.desired.spec.paused:
-            situation = Situation(before, _generation(context), observed, intent, next_id, paused=True)
-            put_off = await _write(context, compute_status(situation, context.clock.now()))
+            situation = Situation(before, _generation(context), observed, intent, next_id, paused=True, issues=())
+            put_off = await _write(context, compute_status(situation, now))
             return stop("Paused", "") if put_off is None else _ends(put_off)
         limit = context.config.controller.max_creates_per_pass
         needed = ids_to_reserve(observed, intent, context.moment(), limit) - len(context.memory.reserved_ids)
-        ids = range(next_id, next_id + max(0, needed))
+        ids = range(next_id, min(next_id + max(0, needed), names.MAX_ID + 1))
         if needed_promises(_generation(context), observed, intent, ids.stop) != promises(before):
             situation = Situation(before, _generation(context), observed, intent, ids.stop)
-            if (ended := await _promise(context, compute_status(situation, context.clock.now()))) is not None:
+            if (ended := await _promise(context, compute_status(situation, now))) is not None:
                 return ended
         context.memory.reserved_ids.extend(ids)
+        context.memory.next_id = ids.stop
         context.intent = intent
         return DONE
 
@@ -103,7 +105,7 @@ class CloseStatus:
         situation = Situation(before, _generation(context), observed, intent, next_id, issues=_issues(context))
         if (put_off := await _write(context, compute_status(situation, context.clock.now()))) is not None:
             return put_off
-        until = _next_look(intent, observed, context.clock.now())
+        until = _next_look(intent, observed, context.begun)
         return DONE if until is None else wait("Stable", "", context.delay(until))
 
 
@@ -183,7 +185,7 @@ def _outdated_crd(memory: Memory) -> str:
 def _next_id(context: Context, observed: ObservedCluster) -> int:
     """The high-water mark of executor ids, which nobody who writes into the status can set back as long as this process lives."""
     memory, stored = context.memory, context.status.executor_manager.next_id or 0
-    memory.next_id = max(stored, observed.highest_executor_id + 1, memory.next_id)
+    memory.next_id = min(max(stored, observed.highest_executor_id + 1, memory.next_id), names.MAX_ID + 1)
     return memory.next_id
 
 
@@ -191,9 +193,11 @@ def _generation(context: Context) -> int:
     return context.cluster.metadata.generation
 
 
-def _intent(context: Context, desired: DesiredCluster, observed: ObservedCluster, next_id: int) -> Intent:
+def _intent(
+    context: Context, desired: DesiredCluster, observed: ObservedCluster, next_id: int, now: datetime
+) -> Intent:
     """What is wanted right now, from the spec and from what the status remembers."""
-    now, settings, before = context.clock.now(), context.config.flame, context.status
+    settings, before = context.config.flame, context.status
     # Once begun, a suspension is finished before anything is started again. And while paused none is begun.
     unfinished, begun = _unfinished(observed), conditions.suspension_begun(before)
     suspended = (unfinished and begun) or (desired.spec.suspend and not (desired.spec.paused and unfinished))
@@ -239,15 +243,15 @@ def _annotated(observed: ObservedCluster) -> tuple[int, str]:
     return (int(number), existing.annotations.get(CONFIG_HASH_ANNOTATION, ""))
 
 
-def _next_look(intent: Intent, observed: ObservedCluster, now: datetime) -> datetime | None:
+def _next_look(intent: Intent, observed: ObservedCluster, begun: datetime) -> datetime | None:
     """When failures will be forgotten: no event tells that Pods have been ready for a while."""
     manager = [observed.session_manager] if observed.session_manager is not None else []
     times = (
         attempts.forgiven_at(intent.session_manager_attempts, manager, intent.settings),
         attempts.forgiven_at(intent.executor_attempts, observed.live_executors, intent.settings),
     )
-    # What is due and was not forgiven waits for something else, such as an executor that is missing.
-    return min((time for time in times if time is not None and time > now), default=None)
+    # What was due when the pass began and is not forgiven waits for something else, such as an executor that is missing.
+    return min((time for time in times if time is not None and time > begun), default=None)
 
 
 async def _write(context: Context, status: FlameClusterStatus) -> Outcome | None:

@@ -270,3 +270,10 @@ def test_when_failures_will_be_forgotten(failures: int, components: list[Executo
     attempts = Attempts(EX_REVISION, failures=failures)
 
     assert forgiven_at(attempts, components, SETTINGS) == time
+
+
+def test_what_is_yet_to_be_made_has_not_been_counted_whatever_the_status_says() -> None:
+    before = Attempts(EX_REVISION, failures=1, attempt_id=1_000_000)
+
+    after = _executors(before, observed(executor_pod(2, "failed")), next_id=2)
+    assert (after.failures, after.attempt_id) == (2, 2)

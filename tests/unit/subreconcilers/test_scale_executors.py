@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.api.constants import SESSION_MANAGER_ANNOTATION
+from flamectl_operator.desired import names
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
@@ -17,7 +18,7 @@ from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, RefusedError
 from flamectl_operator.subreconcilers.scale_executors import ScaleExecutors, listed
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from flamectl_operator.subreconcilers.update_status import OpenStatus
-from tests.unit.builders import executor, replicas
+from tests.unit.builders import OWNER, executor, replicas
 from tests.unit.subreconcilers.errors import (
     REFUSALS,
     broken,
@@ -730,3 +731,36 @@ async def test_a_failure_that_was_counted_long_ago_burns_no_ids() -> None:
 )
 def test_executors_are_listed_as_far_as_there_is_room(count: int, words: str) -> None:
     assert listed([executor(number) for number in range(count)]) == words
+
+
+# --- When there are no more ids ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mark", [names.MAX_ID + 1, 2**63 - 1])
+async def test_without_ids_no_executor_is_made_and_the_status_says_why(mark: int) -> None:
+    world = await converged(replicas(1))
+    world.change("flameclusters", OWNER.name, {"status": {"executorManager": {"nextId": mark}}})
+    world.edit(replicas(3))
+
+    for _ in range(3):
+        result = await world.run_pass()
+
+    assert result.delay is None
+    assert _creates(world) == []
+    assert world.executor_ids == [0]
+    assert world.status.executor_manager.next_id == names.MAX_ID + 1
+    kind, reason, message = world.condition("Degraded")
+    assert (kind, reason) == ("True", "IdsExhausted")
+    assert "9999999999" in message
+
+
+async def test_the_last_id_is_used_and_none_after_it() -> None:
+    world = await converged(replicas(1))
+    world.change("flameclusters", OWNER.name, {"status": {"executorManager": {"nextId": names.MAX_ID}}})
+    world.edit(replicas(3))
+
+    for _ in range(3):
+        await world.run_pass()
+
+    assert world.executor_ids == [0, names.MAX_ID]
+    assert world.condition("Degraded")[1] == "IdsExhausted"

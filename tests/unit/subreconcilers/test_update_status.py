@@ -215,6 +215,21 @@ async def test_a_resumed_cluster_does_what_it_missed() -> None:
     assert world.executor_ids == [0, 1]
 
 
+async def test_a_paused_cluster_takes_back_what_was_in_the_way() -> None:
+    world = await converged()
+    world.edit({"paused": True})
+    await world.run_pass()
+    said = {"status": "True", "reason": "RequestsFailing", "message": "no answer"}
+    conditions = world.status.to_wire()["conditions"]
+    told = [each | said if each["type"] == "Degraded" else each for each in conditions]
+    world.change("flameclusters", KEY[1], {"status": {"conditions": told}})
+
+    world.restart()
+    await world.run_pass()
+
+    assert world.condition("Degraded")[:2] == ("False", "AsExpected")
+
+
 async def test_a_paused_status_that_cannot_be_stored_is_tried_again() -> None:
     world = World({"paused": True})
     world.api.fail("status", "flameclusters", conflict())
@@ -474,6 +489,23 @@ async def test_failures_are_forgotten_ten_minutes_later_without_any_event() -> N
     result = await world.run_pass()
     assert world.status.executor_manager.failures == 0
     assert result.delay is None
+
+
+async def test_failures_whose_time_comes_during_a_pass_are_forgotten_by_the_next() -> None:
+    world = await converged(replicas(1))
+    world.set_executor(0, "failed")
+    await world.run_pass()
+    world.clock.elapsed += 40
+    await world.converge()
+    world.clock.elapsed += 599
+    context = await world.opened()
+
+    world.clock.elapsed += 2
+    outcome = await CloseStatus().reconcile(context)
+
+    assert (outcome.reason, outcome.delay) == ("Stable", 0)
+    await world.run_pass()
+    assert world.status.executor_manager.failures == 0
 
 
 async def _one_of_two_is_missing(world: World, attempts: int) -> None:
