@@ -220,7 +220,7 @@ def _template(
             "annotations": dict(metadata.get("annotations") or {}),
             "ownerReferences": [owner.owner_reference()],
         },
-        "spec": pod_spec,
+        "spec": _in_quality_class(pod_spec, asked),
     }
     return PodTemplate(manifest, author_revision, revision.fingerprint(manifest))
 
@@ -252,6 +252,29 @@ def _yielding(
     if isinstance(security, dict) and security.get("privileged") is True:
         container["securityContext"] = {"capabilities": _CONTAINER_SECURITY["capabilities"]}
     return defaults | {"containers": [container]}
+
+
+def _in_quality_class(pod_spec: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+    """The Pod with a waiting container that does not keep it from the class Guaranteed, and so from processors of its own."""
+    inits = _entries(pod_spec, "initContainers")
+    others = [*_entries(pod_spec, "containers"), *(each for each in inits if each.get("name") != WAIT_CONTAINER)]
+    own = next((each for each in _entries(asked, "initContainers") if each.get("name") == WAIT_CONTAINER), {})
+    if not inits or "requests" in (own.get("resources") or {}) or not all(map(_guaranteed, others)):
+        return pod_spec
+    fitted = [
+        each | {"resources": each["resources"] | {"requests": each["resources"]["limits"]}}
+        if each.get("name") == WAIT_CONTAINER
+        else each
+        for each in inits
+    ]
+    return pod_spec | {"initContainers": fitted}
+
+
+def _guaranteed(container: dict[str, Any]) -> bool:
+    """Whether a container asks for just as much processor time and memory as it may have."""
+    resources = container.get("resources") or {}
+    limits, requests = (resources.get(part) or {} for part in ("limits", "requests"))
+    return all(limits.get(each) and requests.get(each, limits[each]) == limits[each] for each in ("cpu", "memory"))
 
 
 def _entries(part: dict[str, Any], field: str) -> list[dict[str, Any]]:

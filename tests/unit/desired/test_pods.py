@@ -346,6 +346,38 @@ def test_the_waiting_containers_resources_may_be_changed_but_not_what_it_does() 
     assert "8081" in wait["command"][2]
 
 
+GUARANTEED = {"limits": {"cpu": "4", "memory": "8Gi"}}
+
+
+@pytest.mark.parametrize(
+    ("resources", "template", "requests"),
+    [
+        pytest.param({}, {}, {"cpu": "10m", "memory": "16Mi"}, id="nothing asked for"),
+        pytest.param(GUARANTEED, {}, {"cpu": "100m", "memory": "32Mi"}, id="as much as it may have"),
+        pytest.param(
+            GUARANTEED | {"requests": {"cpu": "1"}}, {}, {"cpu": "10m", "memory": "16Mi"}, id="less than it may have"
+        ),
+        pytest.param({"limits": {"cpu": "4"}}, {}, {"cpu": "10m", "memory": "16Mi"}, id="no limit of memory"),
+        pytest.param(
+            GUARANTEED, {"containers": [{"name": "x", "image": "x"}]}, {"cpu": "10m", "memory": "16Mi"}, id="a sidecar"
+        ),
+        pytest.param(
+            GUARANTEED,
+            {"initContainers": [{"name": "wait-for-session-manager", "resources": {"requests": {"cpu": "20m"}}}]},
+            {"cpu": "20m", "memory": "16Mi"},
+            id="the author's own",
+        ),
+    ],
+)
+def test_the_waiting_container_does_not_keep_a_pod_from_being_guaranteed_what_it_asks_for(
+    resources: dict[str, Any], template: dict[str, Any], requests: dict[str, str]
+) -> None:
+    changes = {"executorManager": {"resources": resources, "podTemplate": {"spec": template}}}
+    [wait] = _executor(changes)["initContainers"]
+
+    assert wait["resources"]["requests"] == requests
+
+
 @pytest.mark.parametrize(
     ("asked", "ours"),
     [
