@@ -22,6 +22,7 @@ from flamectl_operator.kube.errors import (
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.runtime.outcome import DONE, Outcome, blocked, wait
+from flamectl_operator.runtime.slow_start import slow_start_batch
 from flamectl_operator.subreconcilers.base import REFUSALS, RefusedError
 
 if TYPE_CHECKING:
@@ -302,11 +303,19 @@ async def settle(context: Context) -> None:
 
     Raises:
         KubernetesError: It cannot be found out yet.
+        RefusedError: RBAC refuses it.
     """
     unsettled = context.memory.unsettled
-    for name in sorted(unsettled):
-        await refresh(context, PODS, context.stores.pods, name)
-        unsettled.discard(name)
+    unknown = sorted(unsettled)
+
+    async def find_out(index: int) -> None:
+        await refresh(context, PODS, context.stores.pods, unknown[index])
+        unsettled.discard(unknown[index])
+
+    in_flight = context.config.controller.max_writes_in_flight
+    result = await slow_start_batch(len(unknown), len(unknown) or 1, in_flight, find_out)
+    if result.errors:
+        raise result.errors[0]
 
 
 async def refresh(context: Context, resource: Resource[T], store: Store[T], name: str) -> T | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.kube.errors import NotFoundError
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.subreconcilers.children import refresh
+from flamectl_operator.subreconcilers.children import refresh, settle
 from tests.unit.builders import OWNER, replicas
 from tests.unit.subreconcilers.errors import forbidden, lost, quota
 from tests.unit.subreconcilers.world import SM_NAME, World, converged, executor_name
@@ -81,3 +82,21 @@ async def test_what_a_watch_brings_during_a_read_is_not_taken_for_what_the_read_
     known = world.stores.pods.get(OWNER.namespace, SM_NAME)
     assert known is not None
     assert known.uid == "uid-of-the-next"
+
+
+async def test_what_became_of_many_is_found_out_side_by_side(mocker: MockerFixture) -> None:
+    world = await converged(replicas(3))
+    context = world.context()
+    context.memory.unsettled |= {executor_name(number) for number in range(3)}
+    get, together = world.api.get, asyncio.Barrier(3)
+
+    async def waiting_for_the_others(*arguments: Any) -> Any:
+        await together.wait()
+        return await get(*arguments)
+
+    mocker.patch.object(world.api, "get", waiting_for_the_others)
+
+    async with asyncio.timeout(10):
+        await settle(context)
+
+    assert context.memory.unsettled == set()
