@@ -55,7 +55,8 @@ def deployed(installed: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iter
     world = World(installed, namespace)
     log = tmp_path_factory.mktemp("objects") / "operator.log"
     with OperatorProcess(allow_in(installed, namespace), log, ["--namespace", namespace]):
-        world.apply(flame_cluster(replicas=3))
+        resources = {"limits": {"cpu": "200m", "memory": "64Mi"}}
+        world.apply(flame_cluster(replicas=3, executorManager={"resources": resources}))
         world.wait_running(executors=3)
         yield world
     installed.kubectl("delete", "namespace", namespace, "--wait=false")
@@ -199,6 +200,14 @@ def test_executors_wait_for_the_session_manager_and_are_never_restarted_in_place
             "SESSION_MANAGER_ADDR": f"{manager}:8080",
             "OBJECT_CACHE_ADDR": f"my-flame-object-cache.{deployed.namespace}.svc.cluster.local:9090",
         }
+
+
+def test_executors_that_ask_for_their_limits_are_of_the_class_that_may_have_processors_of_its_own(
+    deployed: World,
+) -> None:
+    for number in range(3):
+        pod = _get(deployed, "pod", f"my-flame-executor-manager-{number}")
+        assert pod["status"]["qosClass"] == "Guaranteed"
 
 
 def test_every_pod_reads_the_configuration_and_holds_no_credentials_of_the_api(deployed: World) -> None:
