@@ -9,6 +9,7 @@ import structlog
 from flamectl_operator.api.validation import InvalidSpecError, parse_spec
 from flamectl_operator.decisions.announcements import first_ready
 from flamectl_operator.decisions.health import Issue
+from flamectl_operator.decisions.status import carried_over
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.pod_policy import check_pod_policy
@@ -150,6 +151,10 @@ class Controller:
         issue = memory.failing.issue(now) if memory.failing is not None else None
         if issue is not None:
             context.issues.append(issue)
+        interrupted = any(isinstance(error, KubernetesError) for error in errors)
+        if interrupted and not any(each.degraded for each in context.issues):
+            # What was in the way before need not be over: the pass did not come so far as to find out.
+            context.issues.extend(carried_over(context.status, context.cluster.metadata.generation))
 
     def _context(self, cluster: FlameClusterView) -> Context:
         owner = Identity(cluster.name, cluster.namespace, cluster.uid)

@@ -7,7 +7,7 @@ next pass finds one missing and makes it from the current template.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -86,10 +86,6 @@ class RolloutPlan:
         """Those that go because they are stale, and could stay."""
         return tuple(executor for executor, why in self.delete if why == STALE)
 
-    def without_stale(self) -> RolloutPlan:
-        """The plan but for those."""
-        return replace(self, delete=tuple((executor, why) for executor, why in self.delete if why != STALE))
-
 
 @dataclass(frozen=True)
 class Budget:
@@ -153,12 +149,17 @@ def ids_to_reserve(observed: ObservedCluster, intent: Intent, now: Moment, limit
     return min(max(0, wanted_now(observed, intent) - len(observed.live_executors)), limit)
 
 
-def plan_rollout(observed: ObservedCluster, intent: Intent) -> RolloutPlan:
+def plan_rollout(observed: ObservedCluster, intent: Intent, *, keep_stale: bool = False) -> RolloutPlan:
     """Decides which executors are to be replaced now.
 
     First come those that started under an earlier life of the session manager: they would spin for ever. All of them go at
     once, whatever the strategy says. Then the stale ones, as the strategy has it. Nothing happens before the session manager
     is ready and current: executors come second, and those that still wait for it need no more than its new name.
+
+    Args:
+        observed: What is there.
+        intent: What is wanted.
+        keep_stale: Whether stale ones have to stay for now.
     """
     outdated = [executor for executor in observed.live_executors if intent.stale(executor)]
     others = [executor for executor in observed.live_executors if not observed.follows(executor)]
@@ -167,7 +168,8 @@ def plan_rollout(observed: ObservedCluster, intent: Intent) -> RolloutPlan:
     lost = [executor for executor in others if executor.started]
     gone = {executor.name for executor in lost}
     stale = [executor for executor in outdated if executor.name not in gone]
-    chosen = _stale_to_delete(intent, stale, [each for each in observed.ready_executors if each.name not in gone])
+    serving = [each for each in observed.ready_executors if each.name not in gone]
+    chosen = [] if keep_stale else _stale_to_delete(intent, stale, serving)
     leaving = gone | {executor.name for executor in chosen}
     left = len(stale) - len(chosen)
     return RolloutPlan(

@@ -62,7 +62,7 @@ def compute_status(situation: Situation, now: datetime) -> FlameClusterStatus:
         now: The time, for conditions that change.
     """
     before, observed, intent = situation.before, situation.observed, situation.intent
-    issues = _carried_over(situation) if situation.issues is None else situation.issues
+    issues = carried_over(before, situation.generation) if situation.issues is None else situation.issues
     paused, outstanding = situation.paused, Needs() if intent is None else needs(observed, intent)
     health = assess(observed, intent, outstanding, problem=situation.problem, paused=paused, issues=issues)
     verdicts = conditions.judge(observed, intent, outstanding, health, before=before, paused=paused, issues=issues)
@@ -135,8 +135,14 @@ def needed_promises(generation: int, observed: ObservedCluster, intent: Intent, 
     )
 
 
-def _carried_over(situation: Situation) -> tuple[Issue, ...]:
-    kept = conditions.carried_over(situation.before, situation.generation)
+def carried_over(before: FlameClusterStatus, generation: int) -> tuple[Issue, ...]:
+    """What an earlier pass of the same generation was refused, which only the end of a pass can take back.
+
+    Args:
+        before: The status as it was.
+        generation: `metadata.generation`.
+    """
+    kept = conditions.carried_over(before, generation)
     return tuple(Issue(verdict.reason, verdict.message, degraded=True) for verdict in kept)
 
 

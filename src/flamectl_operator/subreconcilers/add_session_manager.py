@@ -101,10 +101,15 @@ class AddSessionManager:
         changes = session_manager_repair(pod, context.owner, context.wanted())
         if changes is None:
             return wait("Changed", "", children.RECHECK_CHANGED)
-        outcome = await children.patch(context, PODS, context.stores.pods, pod.name, changes)
-        if outcome is DONE:
-            context.normal("SessionManagerRepaired", f'Restored labels of Pod "{pod.name}"')
-        return outcome
+        pods = context.stores.pods
+        outcome = await children.patch(context, PODS, pods, pod.name, changes)
+        if outcome is not DONE:
+            return outcome
+        repaired = pods.get(pod.namespace, pod.name)
+        if repaired is None or session_manager_repair(repaired, context.owner, context.wanted()) is not None:
+            return children.undone(PODS.kind, pod.name)
+        context.normal("SessionManagerRepaired", f'Restored labels of Pod "{pod.name}"')
+        return DONE
 
     async def _delete(self, context: Context, pod: PodView, plan: SessionManagerPlan) -> Outcome:
         forced = plan.action is Action.FORCE_DELETE

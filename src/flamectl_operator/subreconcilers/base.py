@@ -24,7 +24,7 @@ from flamectl_operator.runtime.moment import Moment
 from flamectl_operator.runtime.outcome import Outcome, wait
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
 
     from flamectl_operator.api.flamecluster import LockOptions
@@ -105,7 +105,7 @@ async def in_turn(*works: Callable[[], Awaitable[Outcome]]) -> list[Outcome]:
     """Does several things one after the other, each whatever became of those before it.
 
     Raises:
-        RefusedError: One of them was refused. The first error of several is the one that is raised.
+        RefusedError: One of them was refused.
         KubernetesError: One of them failed in another way.
     """
     outcomes: list[Outcome] = []
@@ -116,8 +116,13 @@ async def in_turn(*works: Callable[[], Awaitable[Outcome]]) -> list[Outcome]:
         except (RefusedError, KubernetesError) as error:
             errors.append(error)
     if errors:
-        raise errors[0]
+        raise foremost(errors)
     return outcomes
+
+
+def foremost(errors: Sequence[Exception]) -> Exception:
+    """The one of several errors that a step ends in: the first refusal, which somebody has to be told of, else the first."""
+    return next((error for error in errors if isinstance(error, RefusedError)), errors[0])
 
 
 def next_turn() -> Outcome:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from flamectl_operator.desired.pods import PodTemplate
+    from flamectl_operator.kube.errors import ApiError
     from flamectl_operator.kube.resources import Resource
     from flamectl_operator.kube.store import Store
     from flamectl_operator.subreconcilers.base import Context
@@ -97,9 +98,14 @@ async def rehearse(context: Context, template: PodTemplate, name: str) -> None:
             await context.client.rehearse_creation(PODS, context.owner.namespace, template.pod(name))
     except REFUSALS as error:
         quota = isinstance(error, ForbiddenError) and error.quota
-        if not quota and "does not support dry run" not in error.message:
+        if not quota and not cannot_be_rehearsed(error):
             raise RefusedError.of(error) from error
     context.memory.accepted.add(template.rendered)
+
+
+def cannot_be_rehearsed(error: ApiError) -> bool:
+    """Whether a rehearsal failed for a webhook that knows of none."""
+    return "does not support dry run" in error.message
 
 
 async def patch(
@@ -194,10 +200,16 @@ async def delete(
     except KubernetesError as error:
         found = await _look_after(context, resource, store, child.name, error)
         response = found if found is not None and found.uid == child.uid else None
-        if response is not None and not response.terminating:
+        if response is not None and not _goes_as_asked(response, grace_period_seconds):
             raise
     store.observe_deletion(child, response)
     return True
+
+
+def _goes_as_asked(child: KubernetesObject, grace_period_seconds: int | None) -> bool:
+    """Whether it is on its way out, and no slower than was asked for: it may have been on its way before."""
+    grace = child.metadata.deletion_grace_period_seconds
+    return child.terminating and (grace_period_seconds is None or (grace is not None and grace <= grace_period_seconds))
 
 
 def _guard(
@@ -252,8 +264,9 @@ async def ensure(
             if existing is None:
                 return wait("Changed", "", RECHECK_CHANGED)
         else:
-            context.normal(f"{resource.kind}Created", f'Created {resource.kind} "{name}"')
-            return DONE
+            return _written(
+                context, store, manifest, difference, f"{resource.kind}Created", f'Created {resource.kind} "{name}"'
+            )
     if not existing.controlled_by(context.owner.uid):
         return taken(context, resource, existing)
     if existing.terminating:
@@ -264,9 +277,33 @@ async def ensure(
     if frozen(existing, changes):
         return await _give_up(context, resource, store, existing)
     outcome = await patch(context, resource, store, name, changes)
-    if outcome is DONE:
-        context.normal(f"{resource.kind}Updated", f'Brought {resource.kind} "{name}" to what it should be')
-    return outcome
+    if outcome is not DONE:
+        return outcome
+    message = f'Brought {resource.kind} "{name}" to what it should be'
+    return _written(context, store, manifest, difference, f"{resource.kind}Updated", message)
+
+
+def _written(
+    context: Context,
+    store: Store[T],
+    manifest: Mapping[str, Any],
+    difference: Callable[[T, dict[str, Any]], dict[str, Any] | None],
+    reason: str,
+    message: str,
+) -> Outcome:
+    """Tells of a child that was written, unless the answer shows that it is not as it was written."""
+    kind, name = manifest["kind"], manifest["metadata"]["name"]
+    child = store.get(context.owner.namespace, name)
+    if child is None or difference(child, dict(manifest)) is not None:
+        return undone(kind, name)
+    context.normal(reason, message)
+    return DONE
+
+
+def undone(kind: str, name: str) -> Outcome:
+    """The outcome for an object that is not as it has just been written."""
+    message = f'{kind} "{name}" does not stay as the operator writes it: does a webhook change it?'
+    return blocked("ChangesUndone", message, RECHECK_TAKEN_NAME)
 
 
 async def _give_up(context: Context, resource: Resource[T], store: Store[T], child: T) -> Outcome:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.decisions.executors import RolloutPlan, plan_rollout
 from flamectl_operator.desired.pods import rebinding_annotations
+from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 from flamectl_operator.runtime.slow_start import slow_start_batch
 from flamectl_operator.subreconcilers import children, lock
-from flamectl_operator.subreconcilers.base import RefusedError, in_turn, next_turn
+from flamectl_operator.subreconcilers.base import RefusedError, foremost, in_turn, next_turn
 from flamectl_operator.subreconcilers.scale_executors import delete_executors, listed
 
 if TYPE_CHECKING:
@@ -41,20 +42,30 @@ class ReplaceStalePods:
         plan = plan_rollout(observed, intent)
         rehearsed, refused = bool(plan.stale), await self._rehearse(context, plan)
         keep_stale = refused is not None or not rehearsed
-        done = await in_turn(
-            partial(self._delete, context, plan, keep_stale=keep_stale), partial(self._rebind, context, plan)
-        )
-        if refused is not None:
-            raise refused
-        return combine([*map(context.waiting, plan.holds), *done])
+        if keep_stale:
+            plan = plan_rollout(observed, intent, keep_stale=True)
 
-    async def _rehearse(self, context: Context, plan: RolloutPlan) -> RefusedError | None:
-        """Why stale executors must stay: those in their place would be refused. Lost ones are of no use in any case."""
+        async def tell() -> Outcome:
+            if refused is not None:
+                raise refused
+            return combine(map(context.waiting, plan.holds))
+
+        return combine(
+            await in_turn(
+                partial(self._delete, context, plan, keep_stale=keep_stale), partial(self._rebind, context, plan), tell
+            )
+        )
+
+    async def _rehearse(self, context: Context, plan: RolloutPlan) -> RefusedError | KubernetesError | None:
+        """Why stale executors must stay: those in their place would be refused, or nobody can tell yet.
+
+        Lost ones are of no use in any case.
+        """
         if not plan.stale:
             return None
         try:
             await children.rehearse(context, context.wanted().desired.executor, plan.stale[0].name)
-        except RefusedError as error:
+        except (RefusedError, KubernetesError) as error:
             return error
         return None
 
@@ -77,14 +88,12 @@ class ReplaceStalePods:
         return wait("Terminating", "replacing the session manager")
 
     async def _delete(self, context: Context, plan: RolloutPlan, *, keep_stale: bool) -> Outcome:
-        plan = plan.without_stale() if keep_stale else plan
         if not plan.delete:
             return DONE
         if (hold := await lock.acquire(context)) is not None:
             return hold
         # All this took a while, in which executors may have become ready, or fewer.
-        plan = plan_rollout(context.observe(), context.wanted())
-        plan = plan.without_stale() if keep_stale else plan
+        plan = plan_rollout(context.observe(), context.wanted(), keep_stale=keep_stale)
         if not plan.delete:
             return DONE
         # One that is not ready needs no budget; if it becomes ready before it is its turn to be deleted, it does.
@@ -94,8 +103,7 @@ class ReplaceStalePods:
         for reason in dict.fromkeys(reason for executor, reason in plan.delete if executor.name in deleted):
             chosen = [executor for executor, why in plan.delete if why == reason and executor.name in deleted]
             context.normal("ExecutorsReplaced", f"Deleted {listed(chosen)} to replace them: {reason}")
-        outcome = removal.outcome()
-        return outcome if deleted or removal.left else wait("Changed", "", children.RECHECK_CHANGED)
+        return removal.outcome()
 
     async def _rebind(self, context: Context, plan: RolloutPlan) -> Outcome:
         """Executors that still wait in their init container have met no session manager: they need only the new mark."""
@@ -112,5 +120,5 @@ class ReplaceStalePods:
         in_flight = context.config.controller.max_writes_in_flight
         result = await slow_start_batch(len(plan.rebind), len(plan.rebind) or 1, in_flight, mark, context.turn())
         if result.errors:
-            raise result.errors[0]
+            raise foremost(result.errors)
         return combine([*changed, *([next_turn()] if result.skipped else [])])

@@ -15,7 +15,7 @@ from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE, Outcome, blocked, combine, wait
 from flamectl_operator.runtime.slow_start import slow_start_batch
 from flamectl_operator.subreconcilers import children, lock
-from flamectl_operator.subreconcilers.base import REFUSALS, RefusedError, in_turn, next_turn
+from flamectl_operator.subreconcilers.base import REFUSALS, RefusedError, foremost, in_turn, next_turn
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -63,11 +63,11 @@ class ScaleExecutors:
         if not plan.create:
             context.memory.creates_at_once = 1
             return DONE
-        await _check_template(context)
+        at_once = plan.create if await _template_known(context) else 1
         reserved = context.memory.reserved_ids
         if not reserved and context.memory.next_id > names.MAX_ID:
             return _no_ids_left()
-        ids, context.memory.reserved_ids = reserved[: plan.create], reserved[plan.create :]
+        ids, context.memory.reserved_ids = reserved[:at_once], reserved[at_once:]
         birth = _Birth(context)
 
         async def create(index: int) -> None:
@@ -81,7 +81,7 @@ class ScaleExecutors:
         if birth.made:
             context.normal("ExecutorsCreated", f"Created {_span(context.owner.name, birth.made)}")
         if result.errors:
-            raise result.errors[0]
+            raise foremost(result.errors)
         if birth.taken:
             return wait("Creating", "", children.RECHECK_CHANGED)
         # What the pass may not make, or has no ids or no time for, the next one does, at once: no event is going to ask for it.
@@ -134,22 +134,27 @@ class _Birth:
             _check_labels(context, pod)
 
 
-async def _check_template(context: Context) -> None:
+async def _template_known(context: Context) -> bool:
     """Asks before more executors are made of a template of which one was made without its labels: it would be missing, too.
+
+    Returns:
+        Whether they may be made; False when nobody can tell but by making one.
 
     Raises:
         RefusedError: It would be made so again, or refused.
     """
     memory, template = context.memory, context.wanted().desired.executor
     if memory.mislabelled != template.rendered:
-        return
+        return True
     manifest = template.pod(context.next_executor_name)
     try:
         pod = await context.client.rehearse_creation(PODS, context.owner.namespace, manifest)
     except REFUSALS as error:
+        if children.cannot_be_rehearsed(error):
+            return False
         raise RefusedError.of(error) from error
     _check_labels(context, pod)
-    memory.mislabelled = ""
+    return True
 
 
 def _check_labels(context: Context, pod: PodView) -> None:
@@ -166,6 +171,7 @@ def _check_labels(context: Context, pod: PodView) -> None:
         raise RefusedError(
             "LabelsChanged", f"executors are made without the labels {labels}: does a webhook change them?"
         )
+    context.memory.mislabelled = ""
 
 
 def _no_ids_left() -> Outcome:
@@ -190,11 +196,13 @@ class Removal:
         deleted: Names of those that are on their way out by our doing.
         errors: What went wrong with others.
         left: How many it was not the turn of.
+        kept: How many were not deleted after all, for what was known when it was their turn or for what they had become.
     """
 
     deleted: set[str]
     errors: tuple[Exception, ...]
     left: int
+    kept: int
 
     def outcome(self) -> Outcome:
         """How the step ends.
@@ -204,8 +212,10 @@ class Removal:
             KubernetesError: One could not be deleted.
         """
         if self.errors:
-            raise self.errors[0]
-        return next_turn() if self.left else DONE
+            raise foremost(self.errors)
+        if self.left:
+            return next_turn()
+        return wait("Changed", "", children.RECHECK_CHANGED) if self.kept else DONE
 
 
 async def delete_executors(context: Context, executors: Sequence[Executor], as_seen: Collection[str] = ()) -> Removal:
@@ -239,7 +249,7 @@ async def delete_executors(context: Context, executors: Sequence[Executor], as_s
 
     in_flight = context.config.controller.max_writes_in_flight
     result = await slow_start_batch(len(executors), len(executors) or 1, in_flight, delete, context.turn())
-    return Removal(deleted, result.errors, result.skipped)
+    return Removal(deleted, result.errors, result.skipped, result.succeeded - len(deleted))
 
 
 def listed(executors: Sequence[Executor]) -> str:

@@ -22,9 +22,9 @@ from flamectl_operator.decisions.status import (
     remembered_attempts,
 )
 from flamectl_operator.desired import names
-from flamectl_operator.kube.errors import ConflictError, NotFoundError
-from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
-from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS
+from flamectl_operator.kube.errors import ConflictError, KubernetesError, NotFoundError
+from flamectl_operator.runtime.outcome import DONE, Outcome, combine, stop, wait
+from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, RefusedError
 from flamectl_operator.subreconcilers.children import RECHECK_CHANGED, refresh, settle
 from flamectl_operator.subreconcilers.lock import LOCK_DENIED, LOCK_HELD
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.decisions.health import Issue
     from flamectl_operator.desired.cluster import DesiredCluster
+    from flamectl_operator.kube.views import FlameClusterView
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.subreconcilers.base import Context, Memory
 
@@ -103,10 +104,10 @@ class CloseStatus:
         observed, before = context.observe(), context.status
         next_id = _next_id(context, observed)
         situation = Situation(before, _generation(context), observed, intent, next_id, issues=_issues(context))
-        if (put_off := await _write(context, compute_status(situation, context.clock.now()))) is not None:
-            return put_off
+        put_off = await _write(context, compute_status(situation, context.clock.now()))
         until = _next_look(intent, observed, context.begun)
-        return DONE if until is None else wait("Stable", "", context.delay(until))
+        stable = [] if until is None else [wait("Stable", "", context.delay(until))]
+        return combine([*([put_off] if put_off is not None else []), *stable])
 
 
 def _ends(put_off: Outcome) -> Outcome:
@@ -152,14 +153,16 @@ async def _promise(context: Context, status: FlameClusterStatus) -> Outcome | No
         return stop(OUTDATED_CRD, _outdated_crd(memory), RECHECK_CRD)
     if (put_off := await _write(context, status)) is not None:
         return _ends(put_off)
-    memory.outdated_crd = promises(context.status) != promises(status)
-    if not memory.outdated_crd:
+    if promises(context.status) == promises(status):
+        memory.outdated_crd = False
         return None
     # What was stored is half of something: back to what it was, and the reason.
     verdict = Verdict(ConditionType.DEGRADED, status=True, reason=OUTDATED_CRD, message=_outdated_crd(memory))
     said = conditions.conditions([verdict], before.conditions, _generation(context), context.clock.now())
     words = {"state": before.state or State.PENDING, "message": verdict.message, "conditions": said}
-    await _write(context, before.model_copy(update=words))
+    if (put_off := await _write(context, before.model_copy(update=words))) is not None:
+        return _ends(put_off)
+    memory.outdated_crd = True
     return stop(OUTDATED_CRD, verdict.message, RECHECK_CRD)
 
 
@@ -272,9 +275,7 @@ async def _write(context: Context, status: FlameClusterStatus) -> Outcome | None
     metadata = context.cluster.metadata
     context.writes += 1
     try:
-        stored = await context.client.replace_status(
-            FLAME_CLUSTERS, metadata.namespace, metadata.name, _body(context, wire)
-        )
+        stored = await _store(context, wire, promised=promises(status) == promises(context.status))
     except (ConflictError, NotFoundError):
         context.conflicts += 1
         await refresh(context, FLAME_CLUSTERS, context.stores.flame_clusters, metadata.name)
@@ -294,6 +295,31 @@ async def _write(context: Context, status: FlameClusterStatus) -> Outcome | None
     memory.unknown |= unknown
     context.cluster, context.status = stored, status
     return None
+
+
+async def _store(context: Context, wire: dict[str, Any], *, promised: bool) -> FlameClusterView:
+    """Replaces the status. Where the answer is lost, a read tells whether it was stored: then what follows from it is told, too.
+
+    Args:
+        context: The pass.
+        wire: The status.
+        promised: Whether it makes no new promises. For these it must be certain that they are ours.
+    """
+    metadata = context.cluster.metadata
+    try:
+        return await context.client.replace_status(
+            FLAME_CLUSTERS, metadata.namespace, metadata.name, _body(context, wire)
+        )
+    except KubernetesError as error:
+        if not (promised and error.outcome_unknown):
+            raise
+        try:
+            found = await refresh(context, FLAME_CLUSTERS, context.stores.flame_clusters, metadata.name)
+        except (KubernetesError, RefusedError):
+            raise error from None
+        if found is None or found.uid != metadata.uid or found.status != wire:
+            raise
+        return found
 
 
 def _body(context: Context, wire: dict[str, Any]) -> dict[str, Any]:

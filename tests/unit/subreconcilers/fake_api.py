@@ -78,6 +78,8 @@ class FakeApi:
     faults: list[Fault] = field(default_factory=list)
     #: Called once, right before the next request of this verb on this resource: somebody else was faster.
     interference: dict[tuple[str, str], Callable[[], None]] = field(default_factory=dict)
+    #: What a mutating webhook does to each object that is made or patched.
+    webhook: Callable[[str, Manifest], None] = lambda _plural, _manifest: None
     version: int = 100
     #: Fields of a status, with their path, that the installed CRD does not know: they are dropped without a word.
     unknown: tuple[str, ...] = ()
@@ -140,6 +142,7 @@ class FakeApi:
             manifest["metadata"] |= {"namespace": namespace, "creationTimestamp": _wire(self.clock.now())}
             if resource.plural == "pods":
                 manifest["status"] = {"phase": "Pending"}
+            self.webhook(resource.plural, manifest)
             return self.put(resource.plural, manifest)
 
         return self._view(resource, self._write("create", resource, name, apply))
@@ -151,8 +154,9 @@ class FakeApi:
             raise fault.error
         if (resource.plural, namespace, name) in self.objects:
             raise AlreadyExistsError(409, "AlreadyExists", f'{resource.plural} "{name}" already exists')
-        metadata = {"uid": "uid-of-none", "resourceVersion": "", **body["metadata"]}
-        return self._view(resource, {**body, "metadata": metadata})
+        manifest = deepcopy({**body, "metadata": {"uid": "uid-of-none", "resourceVersion": "", **body["metadata"]}})
+        self.webhook(resource.plural, manifest)
+        return self._view(resource, manifest)
 
     async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: Mapping[str, Any]) -> T:
         def apply() -> Manifest:
@@ -181,6 +185,7 @@ class FakeApi:
             kept = {key: current["metadata"][key] for key in ("uid", "resourceVersion")}
             merged: Manifest = _merge(current, body)
             merged["metadata"] |= kept
+            self.webhook(resource.plural, merged)
             return self._update(resource, current, merged)
 
         return self._view(resource, self._write("patch", resource, name, apply))

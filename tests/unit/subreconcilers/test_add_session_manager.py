@@ -502,23 +502,58 @@ async def test_one_that_the_watch_does_not_show_yet_counts_from_when_it_was_foun
     assert context.observe().session_manager is not None
 
 
-async def test_one_that_is_made_without_its_label_is_brought_into_sight(mocker: MockerFixture) -> None:
+async def test_one_that_is_made_without_its_label_is_brought_into_sight() -> None:
     world = World()
-    create = world.api.create
-
-    async def created_by_a_webhook_too(resource: Any, *arguments: Any, **options: Any) -> Any:
-        made = await create(resource, *arguments, **options)
-        if made.name == SM_NAME:
-            world.unlabel("pods", SM_NAME)
-        return await world.api.get(resource, OWNER.namespace, made.name)
-
-    mocker.patch.object(world.api, "create", created_by_a_webhook_too)
+    world.api.webhook = _without("pods", "flame.xflops.io/cluster")
 
     outcome = await _step(world)
+    assert (outcome.reason, outcome.delay, outcome.attention) == ("ChangesUndone", RECHECK_TAKEN_NAME, True)
 
-    assert (outcome.reason, outcome.delay) == ("Changed", RECHECK_TAKEN_NAME)
+    world.api.webhook = _without("none", "")
+    await world.run_pass()
     assert world.session_manager is not None
     assert world.session_manager["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
+
+
+async def test_a_repair_that_is_undone_is_not_told_again_and_again() -> None:
+    world = await converged()
+    world.api.webhook = _without("pods", "app")
+    world.change("pods", SM_NAME, {"metadata": {"labels": {"app": "web"}}})
+
+    for _ in range(3):
+        result = await world.run_pass()
+        assert result.delay == RECHECK_TAKEN_NAME
+
+    assert "SessionManagerRepaired" not in world.events.reasons
+    assert world.condition("Degraded")[:2] == ("True", "ChangesUndone")
+
+
+@pytest.mark.parametrize("error", [broken, lost])
+async def test_one_that_could_not_be_deleted_by_force_is_tried_again(error: Callable[[], KubernetesError]) -> None:
+    world = await converged()
+    metadata = {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10}
+    world.change("pods", SM_NAME, {"metadata": metadata})
+    before = _uid(world)
+    await _step(world)
+    world.clock.elapsed = 70
+    world.api.fail("delete", "pods", error())
+
+    assert len((await world.run_pass()).errors) == 1
+    assert "SessionManagerDeleted" not in world.events.reasons
+
+    await world.run_pass()
+    await world.run_pass()
+    assert _uid(world) != before
+
+
+def _without(plural: str, label: str) -> Callable[[str, dict[str, Any]], None]:
+    """A webhook that takes a label off."""
+
+    def change(of: str, manifest: dict[str, Any]) -> None:
+        if of == plural:
+            manifest["metadata"]["labels"].pop(label, None)
+
+    return change
 
 
 async def test_one_whose_successor_would_be_refused_keeps_being_found() -> None:

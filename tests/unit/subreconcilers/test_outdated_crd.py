@@ -9,11 +9,16 @@ from structlog.testing import capture_logs
 
 from flamectl_operator.subreconcilers.update_status import RECHECK_CRD
 from tests.unit.builders import replicas
+from tests.unit.subreconcilers.errors import broken, conflict
 from tests.unit.subreconcilers.world import KEY, World, converged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableMapping
+    from collections.abc import Callable, Iterator, MutableMapping
     from typing import Any
+
+    from pytest_mock import MockerFixture
+
+    from flamectl_operator.kube.errors import KubernetesError
 
 #: What promises are made of; without any of these nothing may be done.
 PROMISES = ["executorManager.nextId", "executorManager.attemptId", "observedGeneration", "sessionManager.revision"]
@@ -135,3 +140,24 @@ async def test_what_a_newer_operator_has_stored_is_kept() -> None:
     before = len(world.writes)
     await world.run_pass()
     assert len(world.writes) == before
+
+
+@pytest.mark.parametrize("error", [broken, conflict])
+async def test_it_is_said_though_saying_it_fails_at_first(
+    error: Callable[[], KubernetesError], mocker: MockerFixture
+) -> None:
+    world = World(replicas(2))
+    world.api.unknown = ("executorManager.nextId",)
+    write, writes = world.api.replace_status, list[int]()
+
+    async def the_second_one_fails(*arguments: Any) -> Any:
+        writes.append(1)
+        if len(writes) == 2:
+            raise error()
+        return await write(*arguments)
+
+    mocker.patch.object(world.api, "replace_status", the_second_one_fails)
+    for _ in range(3):
+        await world.run_pass()
+
+    assert "The installed CRD is older than the operator" in stored(world)["message"]

@@ -437,6 +437,23 @@ async def test_a_rehearsal_that_fails_is_repeated(error: Callable[[], Kubernetes
     assert "deletionTimestamp" in world.session_manager["metadata"]
 
 
+@pytest.mark.parametrize("error", [lost, broken, overloaded], ids=["no answer", "500", "429"])
+async def test_a_rehearsal_that_fails_keeps_stale_ones_and_nothing_else(error: Callable[[], KubernetesError]) -> None:
+    world = await converged(replicas(2))
+    world.edit(NEW_EXECUTORS)
+    world.set_executor(1, "waiting")
+    world.set_pod(SM_NAME, "ready", restarts=1)
+    world.set_executor(0, "ready")
+    world.api.fail("rehearse", "pods", error(), times=10)
+
+    result = await world.run_pass()
+
+    assert world.leaving_ids == [0], "it started under the session manager's earlier life"
+    waiting: Any = world.api.find("pods", executor_name(1))
+    assert waiting["metadata"]["annotations"]["flame.xflops.io/rebound"] == "true"
+    assert any(str(each) == str(error()) for each in result.errors)
+
+
 # --- When not ----------------------------------------------------------------------------------------------------------
 
 

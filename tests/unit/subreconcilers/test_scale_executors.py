@@ -11,10 +11,12 @@ import pytest
 
 from flamectl_operator.api.constants import SESSION_MANAGER_ANNOTATION
 from flamectl_operator.desired import names
+from flamectl_operator.kube.errors import BadRequestError
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
 from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, RefusedError
+from flamectl_operator.subreconcilers.children import RECHECK_CHANGED
 from flamectl_operator.subreconcilers.scale_executors import ScaleExecutors, listed
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from flamectl_operator.subreconcilers.update_status import OpenStatus
@@ -22,6 +24,7 @@ from tests.unit.builders import OWNER, executor, replicas
 from tests.unit.subreconcilers.errors import (
     REFUSALS,
     broken,
+    conflict,
     forbidden,
     lost,
     not_found,
@@ -764,3 +767,52 @@ async def test_the_last_id_is_used_and_none_after_it() -> None:
 
     assert world.executor_ids == [0, names.MAX_ID]
     assert world.condition("Degraded")[1] == "IdsExhausted"
+
+
+# --- Webhooks ----------------------------------------------------------------------------------------------------------
+
+
+def _take_the_label_off(plural: str, manifest: dict[str, Any]) -> None:
+    if plural == "pods":
+        manifest["metadata"]["labels"].pop("app", None)
+
+
+@pytest.mark.parametrize("rehearsed", [True, False], ids=["dry run", "no dry run"])
+async def test_executors_that_lose_their_labels_are_not_made_without_end(*, rehearsed: bool) -> None:
+    world = await converged(replicas(1))
+    world.edit(replicas(4))
+    world.api.webhook = _take_the_label_off
+    if not rehearsed:
+        words = 'admission webhook "labels.example.com" does not support dry run'
+        world.api.fail("rehearse", "pods", BadRequestError(400, "BadRequest", words), times=100)
+
+    for _ in range(4):
+        await world.run_pass()
+
+    assert len(_creates(world)) == (1 if rehearsed else 4), "one in a pass where nobody can tell but by making one"
+    assert world.condition("Degraded")[:2] == ("True", "LabelsChanged")
+
+    world.api.webhook = lambda _plural, _manifest: None
+    await world.converge()
+    assert world.status.executor_manager.ready == 4
+
+
+async def test_a_refusal_is_told_though_something_else_failed_before_it() -> None:
+    world = await converged(replicas(3))
+    world.edit(replicas(1))
+    world.api.fail("delete", "pods", broken(), name=executor_name(2))
+    world.api.fail("delete", "pods", forbidden(), name=executor_name(1))
+
+    await world.run_pass()
+
+    assert world.condition("Degraded")[:2] == ("True", "Forbidden")
+
+
+async def test_one_that_was_not_deleted_after_all_is_looked_at_again() -> None:
+    world = await converged(replicas(2))
+    world.edit(replicas(1))
+    world.api.fail("delete", "pods", conflict())
+
+    result = await world.run_pass()
+
+    assert (result.errors, result.delay) == ((), RECHECK_CHANGED)

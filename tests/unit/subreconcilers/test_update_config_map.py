@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIG_HASH_ANNOTATION
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.runtime.outcome import DONE, Kind
 from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, RefusedError
+from flamectl_operator.subreconcilers.children import RECHECK_TAKEN_NAME
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from tests.unit.builders import OWNER, replicas
 from tests.unit.subreconcilers.errors import REFUSALS, broken, conflict
@@ -297,3 +299,33 @@ async def test_other_errors_are_raised() -> None:
 
     with pytest.raises(KubernetesError):
         await _step(world)
+
+
+@pytest.mark.parametrize("what", ["label", "annotation", "data"])
+@pytest.mark.parametrize("when", ["made", "repaired"])
+async def test_a_webhook_that_undoes_what_is_written_is_told_of_and_looked_for_again(what: str, when: str) -> None:
+    def undo(plural: str, manifest: dict[str, Any]) -> None:
+        if plural != "configmaps":
+            return
+        if what == "label":
+            manifest["metadata"]["labels"].pop(CLUSTER_LABEL, None)
+        elif what == "annotation":
+            manifest["metadata"]["annotations"].pop(CONFIG_HASH_ANNOTATION, None)
+        else:
+            manifest["data"] = {"flame-cluster.yaml": "something else"}
+
+    world = await converged() if when == "repaired" else World()
+    world.api.webhook = undo
+    if when == "repaired":
+        world.change("configmaps", CM_NAME, {"data": {"x": "y"}})
+
+    for _ in range(3):
+        result = await world.run_pass()
+        assert result.delay == RECHECK_TAKEN_NAME
+
+    assert world.condition("Degraded")[:2] == ("True", "ChangesUndone")
+    assert "ConfigMapUpdated" not in world.events.reasons
+
+    world.api.webhook = lambda _plural, _manifest: None
+    await world.converge()
+    assert world.status.message == "All components healthy"

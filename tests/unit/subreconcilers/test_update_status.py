@@ -540,3 +540,43 @@ async def test_a_replacement_that_a_quota_refuses_is_retried_with_backoff_and_no
 
     assert len(result.errors) == 1
     assert result.delay is None or result.delay >= 1, "a delay of 0 overtakes the backoff: the API server is hammered"
+
+
+# --- What a status that was stored is followed by ----------------------------------------------------------------------
+
+
+async def test_what_was_stored_is_told_though_the_answer_was_lost() -> None:
+    world = await converged(replicas(1))
+    world.set_executor(0, "starting")
+    await world.run_pass()
+    world.set_executor(0, "ready")
+    world.events.told.clear()
+    world.api.fail("status", "flameclusters", lost(), applied=True)
+
+    result = await world.run_pass()
+    await world.run_pass()
+
+    assert result.errors == ()
+    assert world.events.reasons == ["Ready"]
+
+
+async def test_what_was_refused_stays_said_while_a_pass_does_not_come_so_far() -> None:
+    world = await converged(replicas(1))
+    world.edit(replicas(2))
+    world.api.fail("create", "pods", quota())
+    await world.run_pass()
+    since = next(each for each in world.status.conditions if each.type == "Degraded").last_transition_time
+
+    world.clock.elapsed += 5
+    world.api.fail("create", "pods", broken())
+    assert len((await world.run_pass()).errors) == 1
+    assert world.condition("Degraded") == ("True", "QuotaExceeded", str(quota()))
+    world.clock.elapsed += 5
+    world.api.fail("create", "pods", quota())
+    await world.run_pass()
+
+    assert next(each for each in world.status.conditions if each.type == "Degraded").last_transition_time == since
+    assert world.events.reasons.count("QuotaExceeded") == 1
+
+    await world.run_pass()
+    assert world.condition("Degraded")[0] == "False"
