@@ -34,11 +34,13 @@ from flamectl_operator.api.constants import (
     SESSION_MANAGER_VARIABLE,
     WAIT_CONTAINER,
 )
+from flamectl_operator.api.quantity import parse_quantity
 from flamectl_operator.desired import names, revision
 from flamectl_operator.desired.strategic_merge import strategic_merge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from decimal import Decimal
 
     from pydantic import BaseModel
 
@@ -259,7 +261,7 @@ def _in_quality_class(pod_spec: dict[str, Any], asked: dict[str, Any]) -> dict[s
     inits = _entries(pod_spec, "initContainers")
     others = [*_entries(pod_spec, "containers"), *(each for each in inits if each.get("name") != WAIT_CONTAINER)]
     own = next((each for each in _entries(asked, "initContainers") if each.get("name") == WAIT_CONTAINER), {})
-    if not inits or "requests" in (own.get("resources") or {}) or not all(map(_guaranteed, others)):
+    if not inits or "requests" in _object(own.get("resources")) or not all(map(_guaranteed, others)):
         return pod_spec
     fitted = [
         each | {"resources": each["resources"] | {"requests": each["resources"]["limits"]}}
@@ -272,9 +274,24 @@ def _in_quality_class(pod_spec: dict[str, Any], asked: dict[str, Any]) -> dict[s
 
 def _guaranteed(container: dict[str, Any]) -> bool:
     """Whether a container asks for just as much processor time and memory as it may have."""
-    resources = container.get("resources") or {}
-    limits, requests = (resources.get(part) or {} for part in ("limits", "requests"))
-    return all(limits.get(each) and requests.get(each, limits[each]) == limits[each] for each in ("cpu", "memory"))
+    resources = _object(container.get("resources"))
+    limits, requests = (_object(resources.get(part)) for part in ("limits", "requests"))
+    amounts = [(_amount(limits.get(each)), _amount(requests.get(each, limits.get(each)))) for each in ("cpu", "memory")]
+    return all(limit is not None and request == limit > 0 for limit, request in amounts)
+
+
+def _amount(quantity: Any) -> Decimal | None:
+    """The value of a quantity however it is written; None for what is none, which the API server refuses."""
+    if isinstance(quantity, bool) or not isinstance(quantity, int | str):
+        return None
+    try:
+        return parse_quantity(quantity)
+    except ValueError:
+        return None
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _entries(part: dict[str, Any], field: str) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -347,6 +348,7 @@ def test_the_waiting_containers_resources_may_be_changed_but_not_what_it_does() 
 
 
 GUARANTEED = {"limits": {"cpu": "4", "memory": "8Gi"}}
+SIDECAR: dict[str, Any] = {"name": "x", "image": "x"}
 
 
 @pytest.mark.parametrize(
@@ -366,6 +368,22 @@ GUARANTEED = {"limits": {"cpu": "4", "memory": "8Gi"}}
             {"initContainers": [{"name": "wait-for-session-manager", "resources": {"requests": {"cpu": "20m"}}}]},
             {"cpu": "20m", "memory": "16Mi"},
             id="the author's own",
+        ),
+        pytest.param(
+            {"limits": {"cpu": "1000m", "memory": "1Gi"}, "requests": {"cpu": 1, "memory": "1024Mi"}},
+            {
+                "containers": [
+                    SIDECAR | {"resources": {"limits": {"cpu": "0.5", "memory": 64}, "requests": {"cpu": "500m"}}}
+                ]
+            },
+            {"cpu": "100m", "memory": "32Mi"},
+            id="as much in other words",
+        ),
+        pytest.param(
+            GUARANTEED,
+            {"containers": [SIDECAR | {"resources": {"limits": {"cpu": "0", "memory": "1Gi"}}}]},
+            {"cpu": "10m", "memory": "16Mi"},
+            id="a sidecar with a limit of nothing, which is none",
         ),
     ],
 )
@@ -453,6 +471,11 @@ def test_other_fields_pass_through(pod_spec: dict[str, Any]) -> None:
     assert _executor(executor_template(pod_spec)).items() >= pod_spec.items()
 
 
+WAIT: dict[str, Any] = {"name": "wait-for-session-manager"}
+ODD_LIMITS: list[Any] = ["x", 5, True, [1], {"cpu": [], "memory": {}}]
+ODD_REQUESTS: list[Any] = ["x", 5, True, [1], {"cpu": True}]
+ODD_AMOUNTS: list[Any] = ["", "4x", "1" * 99, 1.5, -1]
+
 #: Nothing of these is declared in the schema, so only the API server will say that they are wrong, when the Pod is made.
 MALFORMED = [
     pytest.param(executor_template({"tolerations": "none"}), id="tolerations are text"),
@@ -479,6 +502,25 @@ MALFORMED = [
     pytest.param(executor_template({"imagePullSecrets": ["regcred"]}), id="pull secrets are names"),
     pytest.param(executor_template({"volumes": [{"name": "x", "emptyDir": []}]}), id="volume's source is a list"),
     pytest.param(executor_template({"terminationGracePeriodSeconds": "soon"}), id="grace period is text"),
+    *(
+        pytest.param(
+            {"executorManager": {"resources": GUARANTEED, "podTemplate": {"spec": {field: [SIDECAR | resources]}}}},
+            id=f"of a sidecar in {field}: {json.dumps(resources)}",
+        )
+        for field in ("containers", "initContainers")
+        for resources in (
+            *({"resources": {"limits": odd}} for odd in ODD_LIMITS),
+            *({"resources": GUARANTEED | {"requests": odd}} for odd in ODD_REQUESTS),
+            *({"resources": {"limits": {"cpu": odd, "memory": odd}}} for odd in ODD_AMOUNTS),
+        )
+    ),
+    *(
+        pytest.param(
+            {"executorManager": {"resources": GUARANTEED, "podTemplate": {"spec": {"initContainers": [WAIT | odd]}}}},
+            id=f"of the waiting container: {json.dumps(odd)}",
+        )
+        for odd in ({"resources": {"limits": "x"}}, {"resources": {"requests": [1]}})
+    ),
 ]
 
 
