@@ -162,7 +162,7 @@ class Controller:
         config = self._config
         memory = self._remember(owner.key, cluster.uid)
         if memory.plan is None or not memory.plan.holds_for(cluster.metadata.generation, config.flame):
-            memory.plan = _plan(owner, cluster, config.flame)
+            memory.plan = self._plan(owner, cluster, config.flame)
             memory.accepted.clear()
             memory.creates_at_once = 1
         return Context(
@@ -180,26 +180,30 @@ class Controller:
             lock_identity=self._lock_identity,
         )
 
+    def _plan(self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings) -> Plan:
+        """What should exist for this generation under these settings, or what is wrong with its spec."""
+        generation = cluster.metadata.generation
+        try:
+            spec = parse_spec(cluster.spec, cluster.name)
+            check_pod_policy(spec, settings.pod_policy)
+            return Plan(generation, settings, DesiredCluster.of(owner, spec, settings))
+        except InvalidSpecError as error:
+            return Plan(generation, settings, None, str(error))
+        except RecursionError:
+            # The API server takes ten thousand levels of objects in objects.
+            return Plan(generation, settings, None, "spec: must not be nested so deep")
+        except Exception as error:  # noqa: BLE001 - before any step has run nobody else would say a word of it in the status
+            self._log.exception("planning failed")
+            self._observer.pass_crashed()
+            problem = f"the operator fails over it, which is a bug of the operator's: {error!r}; its log has more"
+            return Plan(generation, settings, None, problem)
+
     def _remember(self, key: Key, uid: str) -> Memory:
         """What is remembered of this FlameCluster; one made again under its name starts with nothing."""
         memory = self._memories.get(key)
         if memory is None or memory.uid != uid:
             memory = self._memories[key] = Memory(uid)
         return memory
-
-
-def _plan(owner: Identity, cluster: FlameClusterView, settings: FlameSettings) -> Plan:
-    """What should exist for this generation under these settings, or what is wrong with its spec."""
-    generation = cluster.metadata.generation
-    try:
-        spec = parse_spec(cluster.spec, cluster.name)
-        check_pod_policy(spec, settings.pod_policy)
-        return Plan(generation, settings, DesiredCluster.of(owner, spec, settings))
-    except InvalidSpecError as error:
-        return Plan(generation, settings, None, str(error))
-    except RecursionError:
-        # The API server takes ten thousand levels of objects in objects.
-        return Plan(generation, settings, None, "spec: must not be nested so deep")
 
 
 def _note(log: FilteringBoundLogger, outcome: Outcome, report: StepReport, writes: int) -> None:

@@ -11,6 +11,7 @@ import pytest
 import structlog
 
 from flamectl_operator import controller as controller_module
+from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
 from flamectl_operator.subreconcilers import CLOSING, SUBRECONCILERS
 from flamectl_operator.subreconcilers.base import RefusedError
@@ -461,6 +462,29 @@ async def test_a_spec_that_nobody_thought_of_ends_no_pass(changes: dict[str, Any
     await world.run_pass()
 
     assert world.status.message
+
+
+async def test_a_bug_in_working_out_what_should_exist_is_seen_in_the_status_and_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: Any) -> DesiredCluster:
+        raise AttributeError("a bug")
+
+    world = await converged(replicas(1))
+    world.edit(replicas(2))
+    with monkeypatch.context() as patched, structlog.testing.capture_logs() as logs:
+        patched.setattr(DesiredCluster, "of", fails)
+        result = await world.run_pass()
+        again = await world.run_pass()
+
+    assert (result.errors, again.errors) == ((), ())
+    message = world.status.message or ""
+    assert "a bug of the operator's: AttributeError('a bug')" in message
+    assert world.condition("ConfigValid")[0] == "False"
+    assert world.executor_ids == [0]
+    assert world.notes.crashes == 1
+    [line] = [line for line in logs if line["log_level"] == "error"]
+    assert (line["event"], line["exc_info"]) == ("planning failed", True)
 
 
 @pytest.mark.parametrize("where", ["configOverrides", "podTemplate"])
