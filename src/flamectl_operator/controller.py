@@ -189,9 +189,6 @@ class Controller:
             return Plan(generation, settings, DesiredCluster.of(owner, spec, settings))
         except InvalidSpecError as error:
             return Plan(generation, settings, None, str(error))
-        except RecursionError:
-            # The API server takes ten thousand levels of objects in objects.
-            return Plan(generation, settings, None, "spec: must not be nested so deep")
         except Exception as error:  # noqa: BLE001 - before any step has run nobody else would say a word of it in the status
             self._log.exception("planning failed")
             self._observer.pass_crashed()

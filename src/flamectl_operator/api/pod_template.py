@@ -16,6 +16,7 @@ Merge directives (`$patch` and the like) are refused by the operator alone: CEL 
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
@@ -204,16 +205,21 @@ class ExecutorManagerPodTemplate(PodTemplate):
     )
 
 
-def _directives(value: Any, path: str = "") -> Iterator[str]:
+#: Merge directives that are named at a time: each with all of its path, so that many below a long one take a lot of memory.
+_SHOWN = 10
+
+
+def _directives(value: Any) -> Iterator[str]:
+    """Paths of merge directives. Only what is found costs a path."""
     if isinstance(value, dict):
         for key, part in value.items():
             if key.startswith("$"):
-                yield f"{path}.{key}"
+                yield f".{key}"
             else:
-                yield from _directives(part, f"{path}.{key}")
+                yield from (f".{key}{path}" for path in _directives(part))
     elif isinstance(value, list):
         for index, part in enumerate(value):
-            yield from _directives(part, f"{path}[{index}]")
+            yield from (f"[{index}]{path}" for path in _directives(part))
 
 
 def _tidy(template: Any) -> Any:
@@ -241,7 +247,7 @@ class CheckedAgainst:
     def _check(self, value: Any, handler: core_schema.ValidatorFunctionWrapHandler) -> Any:
         value = _tidy(value)
         handler(value)
-        if found := list(_directives(value)):
+        if found := list(itertools.islice(_directives(value), _SHOWN)):
             raise broken([(path, "must not be there: merge directives are not supported") for path in found])
         return value
 

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
+#: Objects and lists within each other in one field. The API server takes ten thousand, which cost memory by their square in
+#: whatever writes paths or indents; Pods, and flame-cluster.yaml, need a dozen.
+MAX_DEPTH = 64
+#: Fields that consist of fields, for the path of what is nested too deep.
+_COMPONENTS = ("sessionManager", "executorManager", "objectCache")
 #: Characters of a wrong value that a message shows.
 _SHOWN = 60
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*", re.ASCII)
@@ -63,6 +68,9 @@ def parse_spec(raw: Any, name: str) -> FlameClusterSpec:
         InvalidSpecError: Something is wrong with the name or the spec.
     """
     problems = list(_name_problems(name))
+    if too_deep := list(_depth_problems(raw)):
+        # Everything else goes down into it.
+        raise InvalidSpecError((*problems, *too_deep))
     try:
         # Not by_name: the API server knows camelCase only.
         spec = FlameClusterSpec.model_validate(raw if raw is not None else {}, by_alias=True, by_name=False)
@@ -83,6 +91,31 @@ def _name_problems(name: str) -> Iterator[Problem]:
             f"must start with a lower-case letter and consist of lower-case letters, digits and -, not ending in -, "
             f"is {_shown(name)}",
         )
+
+
+def _depth_problems(raw: Any) -> Iterator[Problem]:
+    for path, value in _fields(raw if isinstance(raw, dict) else {}):
+        if _deeper_than(MAX_DEPTH, value):
+            yield Problem(_path(path), f"must not be nested so deep: {MAX_DEPTH} levels are the most")
+
+
+def _fields(raw: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, value in raw.items():
+        if name in _COMPONENTS and isinstance(value, dict):
+            yield from (((name, part), below) for part, below in value.items())
+        else:
+            yield (name,), value
+
+
+def _deeper_than(levels: int, value: Any) -> bool:
+    """Whether objects and lists are in each other so often. One level after the other, for recursion has limits of its own."""
+    parts = [value]
+    for _ in range(levels + 1):
+        parts = [part for part in parts if isinstance(part, dict | list)]
+        if not parts:
+            return False
+        parts = [below for part in parts for below in (part.values() if isinstance(part, dict) else part)]
+    return True
 
 
 def _problems(details: ErrorDetails) -> Iterator[Problem]:

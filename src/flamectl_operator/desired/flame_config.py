@@ -8,16 +8,21 @@ really reads (`cluster.resreq`, `cluster.executors`, `cluster.limits`): every ve
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from flamectl_operator.api.constants import FRONTEND_PORT, OBJECT_CACHE_PORT
+from flamectl_operator.api.validation import InvalidSpecError, Problem
 from flamectl_operator.desired import names
 
 if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import FlameClusterSpec
+
+#: Bytes of all values of a ConfigMap, as the API server counts them.
+MAX_SIZE = 1 << 20
 
 
 def session_manager_endpoint(cluster: str) -> str:
@@ -46,9 +51,14 @@ def render(config: dict[str, Any]) -> str:
 
     It must not depend on how PyYAML was built. Its emitter in C is ten times as fast, and writes some strings in other ways
     than the one in Python, which writes whatever holds such strings.
+
+    Raises:
+        InvalidSpecError: It would be larger than a ConfigMap takes. Only `configOverrides` can make it so.
     """
     dumper = _FastDumper if _plain(config) else _QuotingDumper
-    return yaml.dump(config, Dumper=dumper, sort_keys=False, allow_unicode=True, width=10_000)
+    text = _LimitedText()
+    yaml.dump(config, text, Dumper=dumper, sort_keys=False, allow_unicode=True, width=10_000)
+    return text.getvalue()
 
 
 def content_hash(text: str) -> str:
@@ -103,6 +113,21 @@ def _sectioned(name: str, spec: FlameClusterSpec) -> dict[str, Any]:
             "storage": cache.storage,
         },
     }
+
+
+class _LimitedText(io.StringIO):
+    """Takes no more than a ConfigMap does. Indentation can make megabytes of what was short in the spec."""
+
+    _size = 0
+
+    def write(self, text: str) -> int:
+        self._size += len(text.encode())
+        if self._size > MAX_SIZE:
+            limit = f"{MAX_SIZE >> 20} MiB, the most that a ConfigMap takes"
+            raise InvalidSpecError(
+                (Problem("spec.configOverrides", f"must not make flame-cluster.yaml exceed {limit}"),)
+            )
+        return super().write(text)
 
 
 #: Strings that both emitters write alike: one line of printable ASCII. As a key also not empty, and not so long that it would

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flamectl_operator.api.validation import InvalidSpecError, parse_spec
+from flamectl_operator.api.validation import MAX_DEPTH, InvalidSpecError, parse_spec
 from tests.unit.api.rejections import MINIMAL, changed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from flamectl_operator.api.flamecluster import FlameClusterSpec
 
 _JSON = st.recursive(
@@ -145,3 +148,72 @@ def test_nonsense_in_a_field_is_a_problem_or_fine(field: tuple[str, str], value:
     component, name = field
     with suppress(InvalidSpecError):
         _parse(**{component: {name: value}})
+
+
+# --- Nesting -----------------------------------------------------------------------------------------------------------
+
+
+def _nested(levels: int) -> Any:
+    """Objects and lists in turn, so many of them, an object outermost; the API server takes up to ten thousand."""
+    value: Any = 1
+    for level in reversed(range(levels)):
+        value = [value] if level % 2 else {"k" * 10: value}
+    return value
+
+
+DEEP = [
+    pytest.param(lambda value: {"configOverrides": value}, 0, "spec.configOverrides", id="configOverrides"),
+    *(
+        pytest.param(
+            lambda value, component=component: {
+                component: {"image": "a", "podTemplate": {"spec": {"affinity": value}}}
+            },
+            2,
+            f"spec.{component}.podTemplate",
+            id=component,
+        )
+        for component in ("sessionManager", "executorManager")
+    ),
+]
+
+
+@pytest.mark.parametrize(("field", "above", "path"), DEEP)
+def test_what_is_nested_too_deep_is_refused_and_takes_no_memory(
+    field: Callable[[Any], dict[str, Any]], above: int, path: str
+) -> None:
+    raw = MINIMAL["spec"] | field(_nested(9000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidSpecError) as caught:
+            parse_spec(raw, "my-flame")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    [problem] = caught.value.problems
+    assert (problem.path, problem.message[:26]) == (path, "must not be nested so deep")
+    assert peak < 20e6
+
+
+@pytest.mark.parametrize(("field", "above", "path"), DEEP)
+def test_the_limit_of_nesting_is_a_limit_of_each_field(
+    field: Callable[[Any], dict[str, Any]], above: int, path: str
+) -> None:
+    most = MAX_DEPTH - above
+    parse_spec(MINIMAL["spec"] | field(_nested(most)), "my-flame")
+    with pytest.raises(InvalidSpecError, match=path):
+        parse_spec(MINIMAL["spec"] | field(_nested(most + 1)), "my-flame")
+
+
+def test_many_directives_below_a_long_name_take_no_memory() -> None:
+    below = {"k" * 100_000: {f"${number}": 1 for number in range(10_000)}}
+    raw = MINIMAL["spec"] | {"sessionManager": {"image": "a", "podTemplate": {"spec": {"affinity": below}}}}
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidSpecError, match="merge directives are not supported"):
+            parse_spec(raw, "my-flame")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 20e6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from flamectl_operator.api.validation import InvalidSpecError
 from flamectl_operator.desired import flame_config as module
 from flamectl_operator.desired.config_map import config_map
 from flamectl_operator.desired.flame_config import content_hash, flame_config, merge, render
@@ -250,6 +252,32 @@ def test_the_file_has_no_anchors_even_where_values_repeat() -> None:
     shared = ["x", "y"]
 
     assert "&" not in render({"a": list(shared), "b": list(shared)})
+
+
+@pytest.mark.parametrize("text", ["x", "\xe9"], ids=["C", "Python"])
+def test_a_file_that_no_config_map_takes_is_refused(text: str) -> None:
+    room = module.MAX_SIZE - len(_text({"configOverrides": {"large": [""]}}).encode()) + len('""')
+    fits = text * (room // len(text.encode()))
+
+    rendered = _text({"configOverrides": {"large": [fits]}})
+    assert module.MAX_SIZE - 4 < len(rendered.encode()) <= module.MAX_SIZE
+    with pytest.raises(InvalidSpecError, match=r"^spec\.configOverrides: must not make .* exceed 1 MiB"):
+        _text({"configOverrides": {"large": [fits + "xxxx"]}})
+
+
+def test_what_grows_by_its_indentation_is_refused_before_it_is_there() -> None:
+    overrides: Any = [1] * 50_000
+    for _ in range(60):
+        overrides = {"k": overrides}
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidSpecError):
+            render({"deep": overrides, "more": [overrides] * 20})
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 60e6
 
 
 def test_the_hash_changes_with_the_content_alone() -> None:
