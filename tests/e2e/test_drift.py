@@ -74,7 +74,7 @@ def test_an_edited_service_is_brought_back_without_losing_what_others_own_in_it(
 
 def test_whichever_field_of_a_service_is_edited_is_brought_back(world: World, operator: OperatorProcess) -> None:
     before = _deploy(world, replicas=1)
-    owned = ("type", "selector", "ports", "publishNotReadyAddresses")
+    owned = ("type", "selector", "ports", "publishNotReadyAddresses", "loadBalancerSourceRanges")
 
     def service() -> Object:
         spec = _get(world, "service", SERVICE)["spec"]
@@ -85,7 +85,7 @@ def test_whichever_field_of_a_service_is_edited_is_brought_back(world: World, op
         {"ports": [{"name": "http", "port": 8080}]},
         {"ports": [{"name": "http", "port": 8080, "targetPort": 80}, {"name": "backend", "port": 8081}]},
         {"selector": {"app": "other"}},
-        {"type": "LoadBalancer"},
+        {"type": "LoadBalancer", "loadBalancerSourceRanges": ["10.0.0.0/8"]},
         {"publishNotReadyAddresses": True},
         # Last, for it takes the address away.
         {"type": "ExternalName", "externalName": "example.com", "clusterIP": "", "clusterIPs": None},

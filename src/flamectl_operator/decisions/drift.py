@@ -8,10 +8,16 @@ worked out from: if the object moved on, the API server answers Conflict.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, ServiceView
+
+#: Says the same as `spec.loadBalancerSourceRanges`, and is allowed for the same type alone.
+SOURCE_RANGES_ANNOTATION = "service.beta.kubernetes.io/load-balancer-source-ranges"
 
 
 def config_map_patch(observed: ConfigMapView, desired: dict[str, Any]) -> dict[str, Any] | None:
@@ -28,8 +34,11 @@ def service_patch(observed: ServiceView, desired: dict[str, Any]) -> dict[str, A
     """What to write to a Service: its type, all of its selector and ports, and what decides where its traffic goes."""
     wanted = desired["spec"]
     changes: dict[str, Any] = {}
+    annotations: dict[str, None] = {}
     if observed.spec.type != wanted["type"]:
-        changes["type"] = wanted["type"]
+        # Of what goes with another type alone, the API server takes away all but the ranges, over which it refuses this type.
+        changes |= {"type": wanted["type"], "loadBalancerSourceRanges": None}
+        annotations = dict.fromkeys({SOURCE_RANGES_ANNOTATION} & observed.annotations.keys())
     if selector := _exactly(observed.spec.selector or {}, wanted["selector"]):
         changes["selector"] = selector
     if observed.spec.publish_not_ready_addresses:
@@ -44,7 +53,7 @@ def service_patch(observed: ServiceView, desired: dict[str, Any]) -> dict[str, A
     ]
     if ports != wanted["ports"]:
         changes["ports"] = wanted["ports"]
-    return _patch(observed, desired, {"spec": changes} if changes else {})
+    return _patch(observed, desired, {"spec": changes} if changes else {}, annotations)
 
 
 def metadata_patch(observed: KubernetesObject, desired: dict[str, Any]) -> dict[str, Any] | None:
@@ -53,12 +62,17 @@ def metadata_patch(observed: KubernetesObject, desired: dict[str, Any]) -> dict[
     return _patch(observed, wanted, {})
 
 
-def _patch(observed: KubernetesObject, desired: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any] | None:
+def _patch(
+    observed: KubernetesObject,
+    desired: dict[str, Any],
+    changes: dict[str, Any],
+    unwanted: Mapping[str, None] = MappingProxyType({}),
+) -> dict[str, Any] | None:
     wanted = desired["metadata"]
     metadata: dict[str, Any] = {}
     if labels := _at_least(observed.labels, wanted["labels"]):
         metadata["labels"] = labels
-    if annotations := _at_least(observed.annotations, wanted.get("annotations", {})):
+    if annotations := {**_at_least(observed.annotations, wanted.get("annotations", {})), **unwanted}:
         metadata["annotations"] = annotations
     if not metadata and not changes:
         return None

@@ -13,6 +13,8 @@ from tests.unit.builders import desired, intent, merged, session_manager, view
 CONFIG_MAP = intent().config_map
 SERVICE = desired().services[0]
 OURS = CONFIG_MAP["metadata"]["ownerReferences"][0]
+CLUSTER_IP = {"type": "ClusterIP", "loadBalancerSourceRanges": None}
+RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
 THEIRS = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "node-uid"}
 
 
@@ -104,7 +106,17 @@ def test_the_config_map_is_brought_back(changes: dict[str, Any], patch: dict[str
 @pytest.mark.parametrize(
     ("changes", "patch"),
     [
-        pytest.param({"spec": {"type": "NodePort"}}, {"spec": {"type": "ClusterIP"}}, id="type"),
+        pytest.param({"spec": {"type": "NodePort"}}, {"spec": CLUSTER_IP}, id="type"),
+        pytest.param(
+            {"spec": {"type": "LoadBalancer", "loadBalancerSourceRanges": ["10.0.0.0/8"]}},
+            {"spec": CLUSTER_IP},
+            id="type, with source ranges",
+        ),
+        pytest.param(
+            {"spec": {"type": "LoadBalancer"}, **_metadata(annotations={RANGES: "10.0.0.0/8", "note": "x"})},
+            {"spec": CLUSTER_IP, **_metadata(annotations={RANGES: None})},
+            id="type, with source ranges in an annotation",
+        ),
         pytest.param(
             {"spec": {"selector": {"extra": "x"}}}, {"spec": {"selector": {"extra": None}}}, id="selects less"
         ),
