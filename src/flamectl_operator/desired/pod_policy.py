@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 #: Kinds of volumes that give no access to anything but what is the namespace's own, and hold no Secrets.
 HARMLESS_VOLUMES = frozenset({"configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim"})
 
+#: Likewise for sources of projected volumes. All but these and Secrets deliver credentials of the Pod's service account.
+HARMLESS_SOURCES = frozenset({"clusterTrustBundle", "configMap", "downwardAPI"})
+
 #: Capabilities and sysctls that the baseline Pod Security level allows to be added (pod-security-standards, "Baseline").
 BASELINE_CAPABILITIES = frozenset(
     {
@@ -149,11 +152,13 @@ def _projected(path: str, source: dict[str, Any], policy: PodPolicy) -> Iterator
         yield _refused(path, "projectedVolumes")
         return
     for index, entry in enumerate(_objects(source.get("sources"))):
-        if "serviceAccountToken" in entry and not policy.token_mounts:
-            yield _refused(f"{path}.sources[{index}].serviceAccountToken", "tokenMounts")
-        if "secret" in entry:
-            name = _object(entry["secret"]).get("name")
-            yield from _named(f"{path}.sources[{index}].secret.name", name, policy.secrets, "secrets")
+        for kind in sorted(entry.keys() - HARMLESS_SOURCES):
+            if kind == "secret":
+                name = _object(entry["secret"]).get("name")
+                yield from _named(f"{path}.sources[{index}].secret.name", name, policy.secrets, "secrets")
+            elif not policy.token_mounts:
+                # Tokens, certificates for the Pod's service account, and what is yet to be invented.
+                yield _refused(f"{path}.sources[{index}].{kind}", "tokenMounts")
 
 
 def _container(path: str, container: dict[str, Any], policy: PodPolicy) -> Iterator[Problem]:

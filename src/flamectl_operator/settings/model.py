@@ -165,7 +165,9 @@ class PodPolicy(Section):
     """
 
     service_accounts: tuple[str, ...] = Field((), description="Service accounts Pods may run as, beside `default`.")
-    token_mounts: bool = Field(default=False, description="Whether Pods may mount their service account's token.")
+    token_mounts: bool = Field(
+        default=False, description="Whether Pods may mount credentials of their service account."
+    )
     host_paths: tuple[str, ...] = Field((), description="Directories below which hostPath volumes are allowed.")
     host_namespaces: bool = Field(
         default=False, description="Whether hostPID, hostIPC and host ports are allowed (hostNetwork never is)."

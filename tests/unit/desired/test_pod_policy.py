@@ -221,6 +221,10 @@ def test_a_host_path_must_be_below_a_directory_that_is_allowed(path: str, roots:
     ("source", "where", "policy"),
     [
         pytest.param({"serviceAccountToken": {"path": "t"}}, "serviceAccountToken", {"token_mounts": True}, id="token"),
+        pytest.param(
+            {"podCertificate": {"signerName": "s/s"}}, "podCertificate", {"token_mounts": True}, id="certificate"
+        ),
+        pytest.param({"kindOfTomorrow": {}}, "kindOfTomorrow", {"token_mounts": True}, id="unknown"),
         pytest.param({"secret": {"name": "s"}}, "secret.name", {"secrets": ["s"]}, id="secret"),
     ],
 )
@@ -231,6 +235,11 @@ def test_what_a_projected_volume_holds_needs_a_setting_of_its_own(
 
     assert list(_refused(changes, projected_volumes=True)) == [f"{EM}.volumes[1].projected.sources[1].{where}"]
     assert _refused(changes, projected_volumes=True, **policy) == {}
+
+
+@pytest.mark.parametrize("kind", ["clusterTrustBundle", "configMap", "downwardAPI"])
+def test_other_sources_of_a_projected_volume_need_none(kind: str) -> None:
+    assert _refused(_projected({kind: {"name": "n"}}), projected_volumes=True) == {}
 
 
 def test_everything_that_is_wrong_is_said_at_once() -> None:
