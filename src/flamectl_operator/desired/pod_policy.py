@@ -131,6 +131,8 @@ def _volume(path: str, volume: dict[str, Any], policy: PodPolicy) -> Iterator[Pr
         elif kind == "projected":
             yield from _projected(f"{path}.projected", source, policy)
         elif kind == "csi":
+            # Some drivers hand out Secrets and certificates by what the volume itself says.
+            yield from _named(f"{path}.csi.driver", source.get("driver"), policy.csi_drivers, "csiDrivers")
             reference = _object(source.get("nodePublishSecretRef"))
             if reference:
                 where = f"{path}.csi.nodePublishSecretRef.name"

@@ -177,6 +177,7 @@ class PodPolicy(Section):
     )
     secrets: tuple[str, ...] = Field((), description="Secrets that volumes, `env` and `envFrom` may read.")
     projected_volumes: bool = Field(default=False, description="Whether projected volumes are allowed.")
+    csi_drivers: tuple[str, ...] = Field((), description="CSI drivers whose inline volumes are allowed.")
     priority_classes: tuple[str, ...] = Field((), description="Priority classes that may be named.")
     runtime_classes: tuple[str, ...] = Field((), description="Runtime classes that may be named.")
     node_names: bool = Field(default=False, description="Whether nodeName, which bypasses the scheduler, is allowed.")

@@ -68,8 +68,8 @@ REFUSED = [
     (_volume({"hostPath": {"path": "/data/x"}}), f"{EM}.volumes[1].hostPath.path", "hostPaths", ["/data"]),
     (_volume({"secret": {"secretName": "s"}}), f"{EM}.volumes[1].secret.secretName", "secrets", ["s"]),
     (_volume({"projected": {"sources": []}}), f"{EM}.volumes[1].projected", "projectedVolumes", True),
-    (_volume({"csi": {"driver": "d", "nodePublishSecretRef": {"name": "s"}}}),
-     f"{EM}.volumes[1].csi.nodePublishSecretRef.name", "secrets", ["s"]),
+    (_volume({"csi": {"driver": "d.example"}}), f"{EM}.volumes[1].csi.driver", "csiDrivers", ["d.example"]),
+    (_volume({"csi": {"driver": "d.example"}}), f"{EM}.volumes[1].csi.driver", "csiDrivers", ["*"]),
     (_volume({"nfs": {"server": "s", "path": "/"}}), f"{EM}.volumes[1].nfs", "privileged", True),
     (_volume({"rbd": {"secretRef": {"name": "s"}}}), f"{EM}.volumes[1].rbd", "privileged", True),
     (_volume({"azureFile": {"secretName": "s"}}), f"{EM}.volumes[1].azureFile", "privileged", True),
@@ -147,6 +147,7 @@ def test_it_is_allowed_by_that_setting(changes: dict[str, Any], path: str, setti
     [
         pytest.param(session_template({"serviceAccountName": "admin"}), {"service_accounts": ["adm"]}, id="account"),
         pytest.param(_volume({"secret": {"secretName": "s"}}), {"secrets": ["other", "S"]}, id="secret"),
+        pytest.param(_volume({"csi": {"driver": "d"}}), {"csi_drivers": ["e"], "privileged": True}, id="driver"),
         pytest.param(
             session_template({"priority": 1}), {"priority_classes": ["high"]}, id="a number needs every class"
         ),
@@ -171,7 +172,6 @@ def test_other_names_and_settings_do_not_allow_it(changes: dict[str, Any], polic
         pytest.param(_volume({"persistentVolumeClaim": {"claimName": "c"}}), id="claim"),
         pytest.param(_volume({"ephemeral": {"volumeClaimTemplate": {}}}), id="ephemeral"),
         pytest.param(_volume({"image": {"reference": "r"}}), id="image"),
-        pytest.param(_volume({"csi": {"driver": "d"}}), id="csi without a secret"),
         pytest.param(_security({"capabilities": {"add": ["CHOWN", "NET_BIND_SERVICE"]}}), id="baseline capabilities"),
         pytest.param(_security({"seccompProfile": {"type": "Localhost"}}), id="a seccomp profile"),
         pytest.param(_security({"seLinuxOptions": {"type": "container_t", "level": "s0"}}), id="a SELinux type"),
@@ -237,6 +237,16 @@ def test_what_a_projected_volume_holds_needs_a_setting_of_its_own(
     assert _refused(changes, projected_volumes=True, **policy) == {}
 
 
+def test_a_secret_that_is_given_to_a_driver_needs_a_setting_of_its_own() -> None:
+    changes = _volume({"csi": {"driver": "d", "nodePublishSecretRef": {"name": "s"}}})
+    driver, secret = f"{EM}.volumes[1].csi.driver", f"{EM}.volumes[1].csi.nodePublishSecretRef.name"
+
+    assert list(_refused(changes)) == [driver, secret]
+    assert list(_refused(changes, csi_drivers=["d"])) == [secret]
+    assert list(_refused(changes, secrets=["s"])) == [driver]
+    assert _refused(changes, csi_drivers=["d"], secrets=["s"]) == {}
+
+
 @pytest.mark.parametrize("kind", ["clusterTrustBundle", "configMap", "downwardAPI"])
 def test_other_sources_of_a_projected_volume_need_none(kind: str) -> None:
     assert _refused(_projected({kind: {"name": "n"}}), projected_volumes=True) == {}
@@ -296,8 +306,15 @@ def test_malformed_shapes_crash_nothing_whatever_the_policy(changes: dict[str, A
 
 @pytest.mark.parametrize(
     "source",
-    [{"hostPath": "/etc"}, {"secret": "s"}, {"secret": {}}, {"projected": []}],
-    ids=["text", "name", "empty", "list"],
+    [
+        {"hostPath": "/etc"},
+        {"secret": "s"},
+        {"secret": {}},
+        {"projected": []},
+        {"csi": "d"},
+        {"csi": {"driver": ["d"]}},
+    ],
+    ids=["text", "name", "empty", "list", "driver", "list of drivers"],
 )
 def test_a_malformed_source_is_not_a_way_around(source: dict[str, Any]) -> None:
     assert _refused(_volume(source))
