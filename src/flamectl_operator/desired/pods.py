@@ -239,7 +239,9 @@ def _yielding(
     place decides what it may refer to; and what cannot go with `privileged`.
     """
     own = next((entry for entry in _entries(asked, "containers") if entry.get("name") == component), {})
-    paths = [str(mount.get("mountPath", "")).rstrip("/") for mount in _entries(own, "volumeMounts")]
+    # As the kubelet reads them, to which `data//x`, `/data/x/.` and `/data/x` are the same.
+    mounted = [str(mount.get("mountPath", "")).lstrip("/") for mount in _entries(own, "volumeMounts")]
+    paths = [posixpath.normpath(f"/{path}").rstrip("/") for path in mounted]
     variables = {variable.name for variable in spec.env}
     [container] = defaults["containers"]
     container = container | {

@@ -304,6 +304,27 @@ def test_a_persistent_session_directory_above_ours_stays_persistent() -> None:
     assert "/var/lib/flame/session" not in _mounts(container)
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["/var/lib//flame", "/var/lib/flame/.", "var/lib/flame", "//var/lib/flame/", "/var/../var/lib/flame/session/"],
+)
+def test_a_path_is_known_however_it_is_written(path: str) -> None:
+    own = {"name": "session-manager", "volumeMounts": [{"name": "disk", "mountPath": path}]}
+    [container] = _session_manager(session_template({"containers": [own]}))["containers"]
+
+    assert _mounts(container)[path] == "disk"
+    assert "/var/lib/flame/session" not in _mounts(container)
+    assert "/usr/local/flame/logs" in _mounts(container)
+
+
+@pytest.mark.parametrize("path", ["/", "//", "/.", "."])
+def test_a_mount_of_everything_is_left_to_the_runtime_to_refuse(path: str) -> None:
+    own = {"name": "session-manager", "volumeMounts": [{"name": "disk", "mountPath": path}]}
+    [container] = _session_manager(session_template({"containers": [own]}))["containers"]
+
+    assert "/var/lib/flame/session" in _mounts(container)
+
+
 def test_no_pod_is_forgotten_before_its_processes_have_ended() -> None:
     """With a grace period of 0 its name would be free while it still runs, and there would be two session managers."""
     assert (
