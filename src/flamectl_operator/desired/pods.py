@@ -238,7 +238,7 @@ def _yielding(
     Those are directories at or below one that the author mounts, which they would hide; a variable that the author sets, whose
     place decides what it may refer to; and what cannot go with `privileged`.
     """
-    own = next((entry for entry in _entries(asked, "containers") if entry.get("name") == component), {})
+    own = _entry(asked, "containers", component)
     # As the kubelet reads them, to which `data//x`, `/data/x/.` and `/data/x` are the same.
     mounted = [str(mount.get("mountPath", "")).lstrip("/") for mount in _entries(own, "volumeMounts")]
     paths = [posixpath.normpath(f"/{path}").rstrip("/") for path in mounted]
@@ -252,17 +252,27 @@ def _yielding(
             if not any(path and f"{mount['mountPath']}/".startswith(f"{path}/") for path in paths)
         ],
     }
-    security = own.get("securityContext")
-    if isinstance(security, dict) and security.get("privileged") is True:
-        container["securityContext"] = {"capabilities": _CONTAINER_SECURITY["capabilities"]}
-    return defaults | {"containers": [container]}
+    yielding = defaults | {"containers": [_privileged_or_not(container, own)]}
+    if "initContainers" in defaults:
+        [wait] = defaults["initContainers"]
+        own = _entry(asked, "initContainers", WAIT_CONTAINER)
+        yielding["initContainers"] = [_privileged_or_not(wait, own)]
+    return yielding
+
+
+def _privileged_or_not(container: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """A container's defaults without `allowPrivilegeEscalation: false` where the author's entry makes it privileged."""
+    if _object(own.get("securityContext")).get("privileged") is not True:
+        return container
+    security = {key: value for key, value in container["securityContext"].items() if key != "allowPrivilegeEscalation"}
+    return container | {"securityContext": security}
 
 
 def _in_quality_class(pod_spec: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
     """The Pod with a waiting container that does not keep it from the class Guaranteed, and so from processors of its own."""
     inits = _entries(pod_spec, "initContainers")
     others = [*_entries(pod_spec, "containers"), *(each for each in inits if each.get("name") != WAIT_CONTAINER)]
-    own = next((each for each in _entries(asked, "initContainers") if each.get("name") == WAIT_CONTAINER), {})
+    own = _entry(asked, "initContainers", WAIT_CONTAINER)
     if not inits or "requests" in _object(own.get("resources")) or not all(map(_guaranteed, others)):
         return pod_spec
     fitted = [
@@ -299,6 +309,10 @@ def _object(value: Any) -> dict[str, Any]:
 def _entries(part: dict[str, Any], field: str) -> list[dict[str, Any]]:
     found = part.get(field)
     return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+
+
+def _entry(part: dict[str, Any], field: str, name: str) -> dict[str, Any]:
+    return next((entry for entry in _entries(part, field) if entry.get("name") == name), {})
 
 
 def _defaults(settings: FlameSettings, container: dict[str, Any], directories: dict[str, str]) -> dict[str, Any]:

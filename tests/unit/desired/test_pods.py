@@ -341,6 +341,29 @@ def test_one_that_may_be_privileged_needs_no_second_word() -> None:
     assert container["securityContext"] == {"capabilities": {"drop": ["ALL"]}, "privileged": True}
 
 
+def test_the_waiting_container_may_be_privileged_as_well() -> None:
+    own = {"name": "wait-for-session-manager", "securityContext": {"privileged": True}}
+    pod = _executor(executor_template({"initContainers": [own]}))
+
+    assert pod["initContainers"][0]["securityContext"] == {
+        "capabilities": {"drop": ["ALL"]},
+        "privileged": True,
+        "readOnlyRootFilesystem": True,
+    }
+    assert pod["containers"][0]["securityContext"]["allowPrivilegeEscalation"] is False
+
+
+@pytest.mark.parametrize("security", ["root", {"privileged": False}, {"privileged": "yes"}, [1]])
+def test_one_that_is_not_privileged_must_not_become_so(security: object) -> None:
+    own = {"name": "executor-manager", "securityContext": security}
+    wait = {"name": "wait-for-session-manager", "securityContext": security}
+    pod = _executor(executor_template({"containers": [own], "initContainers": [wait]}))
+
+    for container in _containers(pod):
+        kept = container["securityContext"]
+        assert kept == security or kept["allowPrivilegeEscalation"] is False
+
+
 def test_a_variable_that_has_a_default_may_refer_to_those_before_it() -> None:
     env = [{"name": "LEVEL", "value": "debug"}, {"name": "RUST_LOG", "value": "$(LEVEL)"}]
     [container] = _executor({"executorManager": {"env": env}})["containers"]
