@@ -553,6 +553,11 @@ def the_lease_is_written_without_resource_version() -> None:
     _set(LeaderElector, "_claim", lambda elector, lease: {"spec": original(elector, lease)["spec"]})
 
 
+@_mutation
+def the_lead_is_not_given_back() -> None:
+    _set(LeaderElector, "_release", _nothing_async)
+
+
 # -- the lock
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from flamectl_operator.kube.leader_election import JITTER
 from flamectl_operator.replica import Replica
 from flamectl_operator.settings import OperatorConfig
 from tests.simulation.actors import Actors
@@ -124,6 +125,7 @@ class Process:
             if not self.dead:
                 self.dead = True
                 self._world.tell(self.name, "ended")
+                self._world.handed_over()
                 self.client.die("ended", -1.0)
 
     def stand_still(self, seconds: float) -> None:
@@ -147,6 +149,11 @@ class Process:
         self.client.init_images.append((self._world.loop.now, settings.flame.init_image))
         controller = settings.controller.model_copy(update={"lock_identity": self.client.lock_identity})
         return settings.model_copy(update={"controller": controller})
+
+    @property
+    def winding_down(self) -> bool:
+        """Whether it was asked to stop, and has not ended yet."""
+        return self.stopping and not self.dead
 
     def ask_to_stop(self) -> None:
         """SIGTERM."""
@@ -235,9 +242,12 @@ class World:
 
     def start(self) -> Process:
         """Starts another operator process."""
+        # One that stands by beside others is missed by nobody.
+        alone = not (self.scenario.elected and self.running())
         process = Process(self, len(self.processes))
         self.processes.append(process)
-        self.disturb(0.0)
+        if alone:
+            self.disturb(0.0)
         self.tell(process.name, f"starts, its clock {self.judge.offsets[process.name]:+.1f} s off")
         return process
 
@@ -250,8 +260,16 @@ class World:
         succession = 1.3 * self.scenario.lease if self.scenario.elected else 0.0
         self._disturbed = max(self._disturbed, self.loop.now + seconds + succession)
 
+    def handed_over(self) -> None:
+        """A process has ended as it was asked to. If it led, it has given that back: another one finds out when it looks."""
+        election = self.settings().leader_election
+        if election.leader_elect:
+            self._disturbed = max(self._disturbed, self.loop.now + election.retry_period_seconds * (1 + JITTER))
+
     def _disturbed_until(self) -> float:
-        return self._disturbed if self.running() else self.loop.now
+        if not self.running() or (self.scenario.elected and any(process.winding_down for process in self.processes)):
+            return self.loop.now
+        return self._disturbed
 
     def run(self) -> Result:
         """Lets all of it happen."""
