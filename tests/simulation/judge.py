@@ -27,7 +27,6 @@ from tests.simulation.objects import (
     init_image,
     key_of,
     live,
-    moment,
     name_of,
     phase,
     ready,
@@ -35,7 +34,7 @@ from tests.simulation.objects import (
     terminating,
     uid_of,
 )
-from tests.simulation.promises import Promises, suspending
+from tests.simulation.promises import ROUNDING, Promises, suspending
 from tests.simulation.specs import SETTINGS, Wanted, wanted
 
 if TYPE_CHECKING:
@@ -72,6 +71,8 @@ class Judge:
         self._denied: dict[tuple[str, str], int] = {}
         #: Whose name stands in the Lease of the election, or stood in it last; None when there never was one.
         self._lease: str | None = None
+        #: When each Pod was on its way out for the first time, by uid.
+        self._departed: dict[str, float] = {}
         server.listeners.append(self._observe)
 
     def tell(self, who: str, what: str) -> None:
@@ -109,7 +110,7 @@ class Judge:
         counted = [pod for pod in self._parts(client, owner)[1] if client.knowledge.surely_counted(uid_of(pod), begun)]
         known = client.knowledge.specs(owner, begun)
         if all(want.spec is not None and want.strategy == "Recreate" for want in known):
-            self._promises.recreating(client, owner, body, counted, self._loop.now)
+            self._promises.recreating(client, owner, body, counted, self._overdue)
         executors = [pod for pod in counted if live(pod) and uid_of(pod) not in leaving]
         most = max(want.replicas + want.surge for want in known)
         if len(executors) >= most:
@@ -205,6 +206,8 @@ class Judge:
             # One that is deleted still binds its last holder and the others.
             self._lease = change.last["spec"].get("holderIdentity", "") if change.new is not None else self._lease
             return
+        if change.resource == PODS and terminating(change.last):
+            self._departed.setdefault(uid_of(change.last), self._loop.now)
         if change.resource == FLAME_CLUSTERS and change.new is not None:
             for denied in change.new["spec"].get("lockOptions", {}).get("denyList", ()):
                 self._denied[uid_of(change.new), denied] = change.new["metadata"]["generation"]
@@ -285,24 +288,15 @@ class Judge:
     def _forced(self, client: ModelClient, pod: Obj, number: int | None) -> None:
         if number is not None:
             self.blame(f"{client.name} deletes executor {name_of(pod)} by force")
-            return
-        present = self._server.find(PODS, (pod["metadata"]["namespace"], name_of(pod)))
-        due = self.due.get(uid_of(pod))
-        if present is None or uid_of(present) != uid_of(pod):
-            return
-        if due is None:
+        elif not terminating(pod):
             self.blame(f"{client.name} deletes {name_of(pod)} by force, which was not terminating")
-        elif self._loop.now < due + SETTINGS.force_delete_after_seconds:
+        elif not self._overdue(pod):
             self.blame(f"{client.name} deletes {name_of(pod)} by force too early")
 
-    @property
-    def due(self) -> dict[str, float]:
-        """When terminating Pods should have been gone, in seconds of the world, by uid."""
-        return {
-            uid_of(pod): moment(pod["metadata"]["deletionTimestamp"])
-            for pod in self._server.tables[PODS].values()
-            if terminating(pod)
-        }
+    def _overdue(self, pod: Obj) -> bool:
+        """Whether a Pod on its way out, as it is known, has had its time: nobody can have seen it go earlier than it did."""
+        patience: float = pod["metadata"]["deletionGracePeriodSeconds"] + SETTINGS.force_delete_after_seconds
+        return self._loop.now >= self._departed[uid_of(pod)] + patience - ROUNDING
 
     def _session_manager_deleted(self, client: ModelClient, owner: Obj, pod: Obj) -> None:
         specs = client.knowledge.specs(owner, client.pass_begun())

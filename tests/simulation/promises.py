@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 #: Seconds that times of floating point may be off.
-_ROUNDING = 0.001
+ROUNDING = 0.001
 
 
 class Promises:
@@ -84,7 +84,7 @@ class Promises:
             concerned = [
                 pod for pod in pods if (_number(cluster, pod) is None) == (component == "sessionManager") and live(pod)
             ]
-            if not all(_ready_since(pod) <= now - SETTINGS.stable_after_seconds + _ROUNDING for pod in concerned):
+            if not all(_ready_since(pod) <= now - SETTINGS.stable_after_seconds + ROUNDING for pod in concerned):
                 self._blame(f"{client.name} forgets failures of {name_of(cluster)} too early")
         if suspending(body):
             client.knowledge.suspending.add(uid_of(cluster))
@@ -172,11 +172,13 @@ class Promises:
         if (
             due is not None
             and revision == annotations_of(pod).get(REVISION_ANNOTATION)
-            and now < moment(due) - _ROUNDING
+            and now < moment(due) - ROUNDING
         ):
             self._blame(f"{client.name} creates {name_of(pod)} {moment(due) - now:.1f} s before its backoff is over")
 
-    def recreating(self, client: ModelClient, cluster: Obj, pod: Obj, executors: list[Obj], now: float) -> None:
+    def recreating(
+        self, client: ModelClient, cluster: Obj, pod: Obj, executors: list[Obj], overdue: Callable[[Obj], bool]
+    ) -> None:
         """The operator is about to make an executor under the strategy `Recreate`.
 
         Args:
@@ -184,30 +186,21 @@ class Promises:
             cluster: The FlameCluster.
             pod: The Pod.
             executors: All executors that the pass must have counted.
-            now: The time, not by any process' clock.
+            overdue: Whether one that is on its way out has had the time that it is given.
         """
         revision = annotations_of(pod).get(REVISION_ANNOTATION)
         old = [
             each
             for each in executors
-            if annotations_of(each).get(REVISION_ANNOTATION) != revision and not terminal(each)
+            if annotations_of(each).get(REVISION_ANNOTATION) != revision
+            and not terminal(each)
+            and not (terminating(each) and overdue(each))
         ]
-        due = [_out_of_time(each) if terminating(each) else float("inf") for each in old]
-        if due and now < max(due) + SETTINGS.force_delete_after_seconds:
+        if old:
             names = ", ".join(map(name_of, old))
             self._blame(
                 f"{client.name} creates {name_of(pod)} of {name_of(cluster)} beside {names} of another revision"
             )
-
-
-def _out_of_time(pod: Obj) -> float:
-    """When a Pod on its way out has had the time that it is given, counted from when it was seen to go.
-
-    One that is given none any more may have been on its way out for as long as it was given at first.
-    """
-    due = moment(pod["metadata"]["deletionTimestamp"])
-    shortened = pod["metadata"]["deletionGracePeriodSeconds"] == 0
-    return due - pod["spec"]["terminationGracePeriodSeconds"] if shortened else due
 
 
 def suspending(cluster: Obj) -> bool:
