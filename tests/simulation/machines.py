@@ -163,6 +163,9 @@ class Machines:
         pod = self._server.find(PODS, key)
         if pod is None or uid_of(pod) != uid or uid not in self._unscheduled:
             return
+        if terminating(pod):
+            del self._unscheduled[uid]  # held by a finalizer; such are passed over
+            return
         node = self._node_with_room()
         if node is None:
             if not condition(pod, "PodScheduled"):
