@@ -6,8 +6,10 @@ change within a bounded time in which the operator is not disturbed: by a crash,
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from flamectl_operator.decisions.contradiction import FIRST_REPEAT, LAST_REPEAT, fingerprint
 from tests.simulation.objects import (
     CLUSTER_LABEL,
     FLAME_CLUSTERS,
@@ -41,6 +43,32 @@ if TYPE_CHECKING:
 HEALTHY = "All components healthy"
 
 
+@dataclass
+class _Speaker:
+    """What one process has written into the status of one FlameCluster.
+
+    Args:
+        said: Fingerprints of it.
+        repeats: How often in a row it has said, over what another process had written, what it had said before.
+        spoke_at: When it wrote last.
+    """
+
+    said: set[str] = field(default_factory=set)
+    repeats: int = 0
+    spoke_at: float = 0.0
+
+    def speaks(self, words: str, now: float, *, contradicts: bool) -> None:
+        """It writes a status."""
+        self.repeats = self.repeats + 1 if contradicts and words in self.said else 0
+        self.said.add(words)
+        self.spoke_at = now
+
+    @property
+    def silent_until(self) -> float:
+        """Until when it may keep from saying so once more."""
+        return self.spoke_at + min(FIRST_REPEAT * 2.0 ** min(self.repeats, 16), LAST_REPEAT)
+
+
 class Truth:
     """Compares each status with what it speaks of.
 
@@ -67,12 +95,18 @@ class Truth:
         self._disturbed_until = disturbed_until
         #: Since when each FlameCluster's status is wrong, by uid, and in which way.
         self._wrong: dict[str, tuple[float, str]] = {}
+        #: Who has written each FlameCluster's status, by uid, and who wrote it last.
+        self._speakers: dict[str, dict[str, _Speaker]] = {}
+        self._last: dict[str, str] = {}
+        #: Until when those that are left may keep silent, by uid of the FlameCluster.
+        self._silent_until: dict[str, float] = {}
         #: The longest time that one was wrong undisturbed.
         self.longest = 0.0
         server.listeners.append(self._observe)
 
     def _observe(self, change: Change) -> None:
         if change.resource == FLAME_CLUSTERS:
+            self._listen(change)
             self._look(change.new, uid_of(change.last))
         elif change.resource == PODS:
             for obj in (change.old, change.new):
@@ -83,11 +117,35 @@ class Truth:
                         self._look(found, owner["uid"])
                     break
 
+    def _listen(self, change: Change) -> None:
+        """Remembers who said what in a status."""
+        if change.old is None or change.new is None or change.old.get("status") == change.new.get("status"):
+            return
+        uid = uid_of(change.last)
+        before, self._last[uid] = self._last.get(uid, ""), change.actor
+        if change.actor.startswith("operator"):
+            speaker = self._speakers.setdefault(uid, {}).setdefault(change.actor, _Speaker())
+            contradicts = before not in {"", change.actor}
+            speaker.speaks(fingerprint(change.new["status"]), self._loop.now, contradicts=contradicts)
+
+    def left(self, names: set[str]) -> None:
+        """Of processes that worked side by side some are left, who wait for their turn to contradict one that is gone.
+
+        Args:
+            names: Of those that are left.
+        """
+        for uid, speakers in self._speakers.items():
+            for name in names & speakers.keys():
+                self._silent_until[uid] = max(self._silent_until.get(uid, 0.0), speakers[name].silent_until)
+
+    def _excused_until(self, uid: str) -> float:
+        return max(self._disturbed_until(), self._silent_until.get(uid, 0.0))
+
     def _look(self, cluster: Obj | None, uid: str) -> None:
         lie = "" if cluster is None or terminating(cluster) else next(self._lies(cluster), "")
         since, before = self._wrong.get(uid, (0.0, ""))
         if before:
-            self.longest = max(self.longest, self._loop.now - max(since, self._disturbed_until()))
+            self.longest = max(self.longest, self._loop.now - max(since, self._excused_until(uid)))
         if not lie:
             self._wrong.pop(uid, None)
         elif cluster is not None and lie != before:
@@ -99,7 +157,7 @@ class Truth:
         found = self._wrong.get(uid)
         if found is None or found[0] != since:
             return
-        due = max(since, self._disturbed_until()) + self._patience
+        due = max(since, self._excused_until(uid)) + self._patience
         if due > self._loop.now:
             self._loop.call_at(due, self._check, uid, key, since)
         else:

@@ -126,6 +126,7 @@ class Process:
                 self.dead = True
                 self._world.tell(self.name, "ended")
                 self._world.handed_over()
+                self._world.truth.left({each.name for each in self._world.running()})
                 self.client.die("ended", -1.0)
 
     def stand_still(self, seconds: float) -> None:
@@ -166,6 +167,7 @@ class Process:
             self.dead = True
             self._world.forget(self.client)
             self._world.disturb(0.0)
+            self._world.truth.left({each.name for each in self._world.running()})
             self._task.cancel()
             self.go_on()
             if downtime >= 0 and not [each for each in self._world.running() if each is not self]:
