@@ -6,7 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.kube import errors
+from flamectl_operator.operator import RETRY_LIMIT
 from tests.simulation.admission import Denial
+from tests.simulation.client import TIMEOUT
 from tests.simulation.crd import spec_problems
 from tests.simulation.faults import Crash, Standstill, Storm
 from tests.simulation.machines import without_finalizer
@@ -40,8 +42,9 @@ if TYPE_CHECKING:
 
 USER = "user"
 HOLD = "example.com/hold"
-#: Seconds that the operator waits at the most before it tries again what failed.
-LONGEST_RETRY = 75.0
+#: Seconds that the operator waits at the most before it tries again what failed: until it knows that it has, then the longest
+#: pause, which jitter makes longer, and what is left of the passes before and after.
+LONGEST_RETRY = TIMEOUT + RETRY_LIMIT * 1.2 + 2.0
 #: Seconds until it notices that a watch has fallen silent.
 UNHEARD = 95.0
 #: Marks objects that stand in the operator's way.
