@@ -366,7 +366,8 @@ class Actors:
 
     def storm(self, kind: str, share: float, seconds: float, resource: str) -> None:
         self._world.faults.storms.append(Storm(kind, share, self._world.loop.now + seconds, resource))
-        self._world.disturb(seconds + LONGEST_RETRY)
+        disturb = self._world.disturb_lead if resource in {"", LEASES} else self._world.disturb
+        disturb(seconds + LONGEST_RETRY)
 
     def lag(self, resource: str, seconds: float, length: float) -> None:
         self._world.faults.lags.append((resource, seconds, self._world.loop.now + length))
@@ -381,7 +382,7 @@ class Actors:
             "close": StopAsyncIteration(),
             "gone": errors.GoneError(410, "Expired", "too old resource version"),
         }
-        self._world.disturb(UNHEARD if how == "stall" else 0.0)
+        self._world.disturb((UNHEARD if how == "stall" else 0.0) + self._world.listing())
         for process in self._world.running():
             for stream in process.client.streams:
                 if resource in {"", stream.resource}:

@@ -23,7 +23,7 @@ from tests.simulation.garbage import GarbageCollector
 from tests.simulation.judge import Judge
 from tests.simulation.loop import PROCESS, LivelockError, VirtualClock, VirtualLoop, child_random
 from tests.simulation.machines import Machines
-from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, Obj
+from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, PODS, Obj
 from tests.simulation.scenario import NEVER
 from tests.simulation.truth import Truth
 
@@ -133,7 +133,7 @@ class Process:
         """SIGSTOP, and SIGCONT after a while: what it has sent arrives, and nothing of it runs."""
         self._world.tell("world", f"{self.name} stands still for {seconds} s")
         self.client.stopped_for += seconds
-        self._world.disturb(seconds)
+        self._world.disturb_lead(seconds)
         self._world.loop.stop_process(self)
         self._world.later(seconds, self.go_on)
 
@@ -166,7 +166,7 @@ class Process:
         if not self.dead:
             self.dead = True
             self._world.forget(self.client)
-            self._world.disturb(0.0)
+            self._world.disturb_lead(0.0)
             self._world.truth.left({each.name for each in self._world.running()})
             self._task.cancel()
             self.go_on()
@@ -249,7 +249,7 @@ class World:
         process = Process(self, len(self.processes))
         self.processes.append(process)
         if alone:
-            self.disturb(0.0)
+            self.disturb_lead(0.0)
         self.tell(process.name, f"starts, its clock {self.judge.offsets[process.name]:+.1f} s off")
         return process
 
@@ -259,14 +259,22 @@ class World:
 
     def disturb(self, seconds: float) -> None:
         """The operator may not get to know something, or get something done, for so long."""
+        self._disturbed = max(self._disturbed, self.loop.now + seconds)
+
+    def disturb_lead(self, seconds: float) -> None:
+        """For so long nobody works, or can renew the Lease; then another one may have to wait for it, and begins with nothing."""
         succession = 1.3 * self.scenario.lease if self.scenario.elected else 0.0
-        self._disturbed = max(self._disturbed, self.loop.now + seconds + succession)
+        self.disturb(seconds + succession + self.listing())
 
     def handed_over(self) -> None:
         """A process has ended as it was asked to. If it led, it has given that back: another one finds out when it looks."""
         election = self.settings().leader_election
         if election.leader_elect:
-            self._disturbed = max(self._disturbed, self.loop.now + election.retry_period_seconds * (1 + JITTER))
+            self.disturb(election.retry_period_seconds * (1 + JITTER) + self.listing())
+
+    def listing(self) -> float:
+        """Seconds that it takes to list all Pods, page by page."""
+        return 2 * self.scenario.latency * len(self.server.tables[PODS]) / self.scenario.page_cap
 
     def _disturbed_until(self) -> float:
         if not self.running() or (self.scenario.elected and any(process.winding_down for process in self.processes)):
