@@ -14,6 +14,7 @@ from tests.simulation.api_server import matcher
 from tests.simulation.faults import WRITES, Fate
 from tests.simulation.knowledge import Knowledge
 from tests.simulation.objects import ELECTION, LEASES, Obj, revision_of, terminating, uid_of
+from tests.simulation.passes import pass_begun
 from tests.simulation.watching import Stream
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ T = TypeVar("T", bound=KubernetesObject)
 
 #: Seconds after which the client gives up on a request.
 TIMEOUT = 10.0
-#: Seconds that a pass may take.
-PASS = 60.0
 _EVENTS = "events"
 _ONCE = 1 << 16
 
@@ -179,7 +178,6 @@ class ModelClient:
         self.knowledge = Knowledge()
         self.guard: Guard | None = None
         self.lock_identity = ""
-        self.stopped_for = 0.0
         #: The init images that its settings have named, each with the time since when.
         self.init_images: list[tuple[float, str]] = []
         #: Makes the process stand still for so many seconds.
@@ -201,15 +199,11 @@ class ModelClient:
         self.knowledge = Knowledge()
         return self
 
-    def pass_begun(self) -> float:
-        """When a pass that is under way may have begun: until then what was known may not be known to it."""
-        return self.loop.now - PASS - self.stopped_for
-
     def possible_init_images(self) -> set[str]:
-        """Those that a pass which is under way may go by."""
-        begun = self.pass_begun()
-        earlier = [image for since, image in self.init_images if since <= begun]
-        return {*earlier[-1:], *(image for since, image in self.init_images if since > begun)}
+        """Those that the pass which is under way may go by."""
+        begun = pass_begun()
+        earlier = [image for since, image in self.init_images if since < begun]
+        return {*earlier[-1:], *(image for since, image in self.init_images if since >= begun)}
 
     def tell(self, what: str) -> None:
         """Writes a line of the story."""

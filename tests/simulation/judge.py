@@ -34,6 +34,7 @@ from tests.simulation.objects import (
     terminating,
     uid_of,
 )
+from tests.simulation.passes import pass_begun
 from tests.simulation.promises import ROUNDING, Promises, suspending
 from tests.simulation.specs import SETTINGS, Wanted, wanted
 
@@ -106,7 +107,7 @@ class Judge:
             return
         if init_image(body) not in client.possible_init_images():
             self.blame(f"{client.name} creates {name} with {init_image(body)}, by settings that are no longer in force")
-        leaving, begun = client.knowledge.leaving, client.pass_begun()
+        leaving, begun = client.knowledge.leaving, pass_begun()
         counted = [pod for pod in self._parts(client, owner)[1] if client.knowledge.surely_counted(uid_of(pod), begun)]
         known = client.knowledge.specs(owner, begun)
         if all(want.spec is not None and want.strategy == "Recreate" for want in known):
@@ -152,7 +153,7 @@ class Judge:
 
     def _check_lock(self, client: ModelClient, owner: Obj, what: str) -> None:
         """Pods are deleted by who holds the lock, by the truth; and not by who knows that he shall not have it."""
-        specs = [want.spec for want in client.knowledge.specs(owner, client.pass_begun())]
+        specs = [want.spec for want in client.knowledge.specs(owner, pass_begun())]
         options = [spec.lock_options for spec in specs if spec is not None]
         if any(each.disabled for each in options):
             return
@@ -260,11 +261,11 @@ class Judge:
         cluster = client.knowledge.find(FLAME_CLUSTERS, reference["uid"])
         if cluster is None:
             lost = client.knowledge.lost.get(reference["uid"])
-            if lost is None or lost < client.pass_begun():
+            if lost is None or lost < pass_begun():
                 self.blame(f"{client.name}: {what}, whose FlameCluster it does not know")
             return None
         since = client.knowledge.generations[uid_of(cluster)][1]
-        if since < client.pass_begun():
+        if since < pass_begun():
             if terminating(cluster):
                 self.blame(f"{client.name}: {what}, whose FlameCluster is going")
             if wanted(cluster).paused:
@@ -299,7 +300,7 @@ class Judge:
         return self._loop.now >= self._departed[uid_of(pod)] + patience - ROUNDING
 
     def _session_manager_deleted(self, client: ModelClient, owner: Obj, pod: Obj) -> None:
-        specs = client.knowledge.specs(owner, client.pass_begun())
+        specs = client.knowledge.specs(owner, pass_begun())
         if any(want.spec is None or want.suspend for want in specs) or suspending(owner):
             return
         for want in specs:
@@ -318,7 +319,7 @@ class Judge:
             each for each in known if live(each) and uid_of(each) not in client.knowledge.leaving | {uid_of(pod)}
         ]
         serving = sum(1 for each in staying if ready(each))
-        specs = client.knowledge.specs(owner, client.pass_begun())
+        specs = client.knowledge.specs(owner, pass_begun())
         if any(want.spec is None or want.suspend for want in specs):
             return
         life = _life(manager)

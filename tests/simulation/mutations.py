@@ -10,6 +10,7 @@ import functools
 import multiprocessing
 import sys
 import time
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -328,6 +329,19 @@ def executors_do_not_back_off() -> None:
 def session_managers_do_not_back_off() -> None:
     original = session_manager._missing
     _set(session_manager, "_missing", lambda seen, intent, now: original(seen, intent, now + timedelta(hours=1)))
+
+
+@_mutation
+def a_new_process_does_not_back_off() -> None:
+    original = add_session_manager.AddSessionManager._plan
+
+    def plan(self: Any, context: Any) -> Any:
+        if context.memory.voice.stored is None:
+            attempts = replace(context.intent.session_manager_attempts, next_attempt=None)
+            context.intent = replace(context.intent, session_manager_attempts=attempts)
+        return original(self, context)
+
+    _set(add_session_manager.AddSessionManager, "_plan", plan)
 
 
 @_mutation

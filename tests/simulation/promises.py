@@ -19,6 +19,7 @@ from tests.simulation.objects import (
     terminating,
     uid_of,
 )
+from tests.simulation.passes import pass_begun
 from tests.simulation.specs import SETTINGS, wanted
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class Promises:
         if number is not None and uid_of(cluster) in client.knowledge.suspending:
             self._blame(f"{client.name} creates {name_of(pod)} before the suspension that it announced is over")
         known = client.knowledge.attempts.get(uid_of(cluster))
-        if known is None or not (known.own or known.since < client.pass_begun()):
+        if known is None or not (known.own or known.since < pass_begun()):
             return
         component: dict[str, Any] = known.status.get("sessionManager" if number is None else "executorManager", {})
         due, revision = component.get("nextAttempt"), component.get("revision")

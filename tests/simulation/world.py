@@ -24,6 +24,7 @@ from tests.simulation.judge import Judge
 from tests.simulation.loop import PROCESS, LivelockError, VirtualClock, VirtualLoop, child_random
 from tests.simulation.machines import Machines
 from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, PODS, Obj
+from tests.simulation.passes import passes_noted
 from tests.simulation.scenario import NEVER
 from tests.simulation.truth import Truth
 
@@ -132,7 +133,6 @@ class Process:
     def stand_still(self, seconds: float) -> None:
         """SIGSTOP, and SIGCONT after a while: what it has sent arrives, and nothing of it runs."""
         self._world.tell("world", f"{self.name} stands still for {seconds} s")
-        self.client.stopped_for += seconds
         self._world.disturb_lead(seconds)
         self._world.loop.stop_process(self)
         self._world.later(seconds, self.go_on)
@@ -287,7 +287,8 @@ class World:
         _SINK.world = self
         self.loop.set_exception_handler(self._unhandled)
         try:
-            self.loop.run_until_complete(self._run())
+            with passes_noted():
+                self.loop.run_until_complete(self._run())
         except LivelockError:
             self.judge.blame("livelock: the operator is busy without end")
             self.loop.forgive()
