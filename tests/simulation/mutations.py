@@ -19,7 +19,7 @@ from flamectl_operator import controller, operator, replica
 from flamectl_operator.api import validation
 from flamectl_operator.api.constants import KIND
 from flamectl_operator.api.status import FlameClusterStatus, State
-from flamectl_operator.decisions import conditions, executors, health, session_manager
+from flamectl_operator.decisions import attempts, conditions, executors, health, session_manager
 from flamectl_operator.decisions.attempts import Attempts
 from flamectl_operator.decisions.intent import Intent, config_generation
 from flamectl_operator.decisions.lock import Free, Held
@@ -337,8 +337,8 @@ def a_new_process_does_not_back_off() -> None:
 
     def plan(self: Any, context: Any) -> Any:
         if context.memory.voice.stored is None:
-            attempts = replace(context.intent.session_manager_attempts, next_attempt=None)
-            context.intent = replace(context.intent, session_manager_attempts=attempts)
+            at_once = replace(context.intent.session_manager_attempts, next_attempt=None)
+            context.intent = replace(context.intent, session_manager_attempts=at_once)
         return original(self, context)
 
     _set(add_session_manager.AddSessionManager, "_plan", plan)
@@ -347,6 +347,17 @@ def a_new_process_does_not_back_off() -> None:
 @_mutation
 def failures_are_forgotten_at_once() -> None:
     _set(update_status, "remembered_attempts", lambda _status: (Attempts(), Attempts()))
+
+
+@_mutation
+def failures_are_forgotten_where_nothing_is_left() -> None:
+    original = attempts.count_executors
+
+    def count(before: Any, seen: Any, *args: Any, **options: Any) -> Any:
+        counted = original(before, seen, *args, **options)
+        return counted if seen.executors else replace(counted, failures=0, next_attempt=None)
+
+    _set(attempts, "count_executors", count)
 
 
 @_mutation

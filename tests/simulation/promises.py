@@ -77,20 +77,30 @@ class Promises:
                     f"{client.name} forgets that {name_of(cluster)} is being suspended; {', '.join(left)} are left"
                 )
         for component in ("sessionManager", "executorManager"):
-            before, after = cluster.get("status", {}).get(component, {}), body["status"].get(component, {})
-            if after.get("failures", 0) >= before.get("failures", 0) or after["revision"] != before.get("revision"):
-                continue
-            if component == "executorManager" and (suspending(body) or not wanted(cluster).replicas):
-                continue
-            concerned = [
-                pod for pod in pods if (_number(cluster, pod) is None) == (component == "sessionManager") and live(pod)
-            ]
-            if not all(_ready_since(pod) <= now - SETTINGS.stable_after_seconds + ROUNDING for pod in concerned):
-                self._blame(f"{client.name} forgets failures of {name_of(cluster)} too early")
+            self._counts(client, cluster, body, component, pods, now)
         if suspending(body):
             client.knowledge.suspending.add(uid_of(cluster))
         else:
             client.knowledge.suspending.discard(uid_of(cluster))
+
+    def _counts(
+        self, client: ModelClient, cluster: Obj, body: Obj, component: str, pods: list[Obj], now: float
+    ) -> None:
+        """What a status says of a component's failures."""
+        before, after = cluster.get("status", {}).get(component, {}), body["status"].get(component, {})
+        same = after.get("revision") == before.get("revision")
+        if not same or after.get("failures", 0) >= before.get("failures", 0):
+            return
+        replicas = wanted(cluster).replicas
+        if component == "sessionManager":
+            concerned, least = [pod for pod in pods if _number(cluster, pod) is None], 1
+        elif suspending(body) or not replicas:
+            return
+        else:
+            concerned, least = [pod for pod in pods if _number(cluster, pod) is not None and live(pod)], replicas
+        stable = [pod for pod in concerned if _ready_since(pod) <= now - SETTINGS.stable_after_seconds + ROUNDING]
+        if len(stable) < max(least, len(concerned)):
+            self._blame(f"{client.name} forgets failures of {name_of(cluster)} too early")
 
     # -- when it is stored
 
