@@ -304,7 +304,7 @@ class Judge:
         if any(want.spec is None or want.suspend for want in specs) or suspending(owner):
             return
         for want in specs:
-            if want.session_manager_refused:
+            if want.session_manager_refused or (want.replicas and want.executors_refused):
                 continue
             if annotations_of(pod).get(REVISION_ANNOTATION) != want.desired.session_manager.revision:
                 return

@@ -366,6 +366,17 @@ def replacements_are_not_rehearsed() -> None:
 
 
 @_mutation
+def executors_of_a_new_session_manager_are_not_rehearsed() -> None:
+    original = children.rehearse
+
+    async def rehearse(context: Any, template: Any, name: str) -> None:
+        if name != context.next_executor_name:
+            await original(context, template, name)
+
+    _set(children, "rehearse", rehearse)
+
+
+@_mutation
 def a_suspended_session_manager_without_its_label_is_not_looked_for() -> None:
     async def look(*_args: Any) -> Any:
         return DONE
