@@ -314,6 +314,7 @@ class ModelClient:
         self._ask("delete", plural, name, guard)
         self._judge.deleting(self, plural, key, uid, grace_period_seconds)
         self.knowledge.leaving.add(uid)
+        self.knowledge.deleted.add(uid)
 
         def apply() -> Obj | None:
             return self.server.delete(
@@ -334,6 +335,7 @@ class ModelClient:
         except errors.KubernetesError as error:
             if not error.outcome_unknown:
                 self.knowledge.leaving.discard(uid)
+                self.knowledge.deleted.discard(uid)
             raise
         self.knowledge.leaving.discard(uid)
         if found is None or not terminating(found):

@@ -312,25 +312,29 @@ class Judge:
             self.blame(f"{client.name} deletes the session manager {name_of(pod)} for no reason")
 
     def _executor_deleted(self, client: ModelClient, owner: Obj, pod: Obj) -> None:
-        if not ready(pod) or suspending(owner):
+        if not live(pod) or suspending(owner):
             return
         manager, known = self._parts(client, owner)
         staying = [
             each for each in known if live(each) and uid_of(each) not in client.knowledge.leaving | {uid_of(pod)}
         ]
-        serving = sum(1 for each in staying if ready(each))
         specs = client.knowledge.specs(owner, pass_begun())
         if any(want.spec is None or want.suspend for want in specs):
             return
-        life = _life(manager)
-        if annotations_of(pod).get(LIFE_ANNOTATION) != life and has_started(pod, "executor-manager"):
-            return
-        if manager is not None and _started(pod, "executor-manager") < _started(manager, "session-manager"):
-            return
+        life, started = _life(manager), has_started(pod, "executor-manager")
+        lost = (annotations_of(pod).get(LIFE_ANNOTATION) != life and started) or (
+            manager is not None and "" < _started(pod, "executor-manager") < _started(manager, "session-manager")
+        )
         revision = annotations_of(pod).get(REVISION_ANNOTATION)
-        stale = any(want.spec is not None and want.desired.executor.revision != revision for want in specs)
+        stale = any(want.desired.executor.revision != revision for want in specs)
+        least = min(want.replicas for want in specs)
+        if len(staying) + len(client.knowledge.left(uid_of(owner), pass_begun())) < least:
+            self._replaced(client, owner, pod, specs, lost=lost, stale=stale)
+        if lost or not ready(pod):
+            return
+        serving = sum(1 for each in staying if ready(each))
         refused = all(want.executors_refused for want in specs)
-        if (not stale or refused) and len(staying) < min(want.replicas for want in specs):
+        if (not stale or refused) and len(staying) < least:
             self.blame(
                 f"{client.name} deletes {name_of(pod)}, which is ready and {'cannot be replaced' if stale else 'current'}, "
                 f"and leaves {len(staying)} executors"
@@ -343,6 +347,26 @@ class Judge:
                 f"{client.name} deletes {name_of(pod)} and leaves {serving} ready executors as far as it can know; "
                 f"{floor} must stay"
             )
+
+    def _replaced(
+        self, client: ModelClient, owner: Obj, pod: Obj, specs: list[Wanted], *, lost: bool, stale: bool
+    ) -> None:
+        """An executor is deleted which is not one too many: another one is to take its place."""
+        what = f"{client.name} deletes {name_of(pod)}"
+        if not lost and not stale:
+            self.blame(f"{what} for no reason")
+        if not lost and all(want.strategy == "OnDelete" for want in specs):
+            self.blame(f"{what}, which is for others to do")
+        if not lost and all(want.executors_refused for want in specs):
+            self.blame(f"{what}, which cannot be replaced")
+        key = (owner["metadata"]["namespace"], f"{name_of(owner)}-session-manager")
+        manager = client.knowledge.named(PODS, key)
+        if not client.knowledge.served(key, pass_begun()):
+            self.blame(f"{what} before the session manager is ready")
+        elif manager is not None and client.knowledge.surely_counted(uid_of(manager), pass_begun()):
+            revision = annotations_of(manager).get(REVISION_ANNOTATION)
+            if all(want.desired.session_manager.revision != revision for want in specs):
+                self.blame(f"{what} before the session manager is current")
 
 
 def _life(manager: Obj | None) -> str:

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 from tests.simulation.objects import (
     CLUSTER_LABEL,
     FLAME_CLUSTERS,
+    PODS,
     Obj,
     controller_uid,
     key_of,
     labels_of,
+    live,
+    ready,
     revision_of,
     uid_of,
 )
@@ -64,6 +67,12 @@ class Knowledge:
         self.suspending: set[str] = set()
         #: By uid of a FlameCluster.
         self.attempts: dict[str, Attempts] = {}
+        #: Pods whose deletion this process has sent, by uid, whatever came of it but a refusal.
+        self.deleted: set[str] = set()
+        #: When each Pod that counted was known not to count any more, with its FlameCluster's uid and its own.
+        self._left: list[tuple[float, str, str]] = []
+        #: Until when there was a ready Pod of a name, as far as is known.
+        self._served_until: dict[tuple[str, str], float] = {}
         #: When objects were gone as far as is known, by uid.
         self.lost: dict[str, float] = {}
         #: Since when each object's present generation is known, by uid: generation and time.
@@ -93,6 +102,8 @@ class Knowledge:
                 self.generations[uid] = (generation, now)
                 if uid in known:
                     self._past.setdefault(uid, []).append((now, known[uid]))
+        elif resource == PODS and uid in known:
+            self._note_end(known[uid], obj, now)
         known[uid] = obj
 
     def lose(self, resource: str, uid: str, revision: int, now: float) -> None:
@@ -100,7 +111,17 @@ class Knowledge:
         if revision >= self._seen.get(uid, 0):
             self._seen[uid] = revision
             self.lost.setdefault(uid, now)
-            self._objects.get(resource, {}).pop(uid, None)
+            before = self._objects.get(resource, {}).pop(uid, None)
+            if resource == PODS and before is not None:
+                self._note_end(before, None, now)
+
+    def _note_end(self, old: Obj, new: Obj | None, now: float) -> None:
+        """A Pod may have served, or counted, until now."""
+        if ready(old) and (new is None or not ready(new)):
+            self._served_until[key_of(old)] = now
+        owner = controller_uid(old)
+        if owner is not None and live(old) and not (new is not None and live(new) and _same_place(old, new)):
+            self._left.append((now, owner, uid_of(old)))
 
     def learn_list(
         self, resource: str, items: Iterable[Obj], revision: int, now: float, selects: Callable[[Obj], bool]
@@ -127,6 +148,15 @@ class Knowledge:
         """Whether a pass that began then must have counted an object: it made it itself, or knew it."""
         return uid in self.made or self.first_seen.get(uid, before) < before
 
+    def left(self, owner: str, since: float) -> set[str]:
+        """uids of Pods of a FlameCluster that have ended or left it since then, and not because this process deleted them."""
+        return {uid for at, whose, uid in self._left if at >= since and whose == owner} - self.deleted
+
+    def served(self, key: tuple[str, str], since: float) -> bool:
+        """Whether a Pod of that name was ready at any time since then."""
+        found = self.named(PODS, key)
+        return (found is not None and ready(found)) or self._served_until.get(key, -1.0) >= since
+
     def named(self, resource: str, key: tuple[str, str]) -> Obj | None:
         """The newest object of that name."""
         found = [obj for obj in self._objects.get(resource, {}).values() if key_of(obj) == key]
@@ -136,3 +166,7 @@ class Knowledge:
         """The children of a FlameCluster by its uid, but for those that were just asked to leave."""
         found = self._objects.get(resource, {}).values()
         return [obj for obj in found if controller_uid(obj) == owner]
+
+
+def _same_place(old: Obj, new: Obj) -> bool:
+    return controller_uid(old) == controller_uid(new) and labels_of(old) == labels_of(new)

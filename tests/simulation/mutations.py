@@ -35,6 +35,7 @@ from flamectl_operator.subreconcilers import (
     base,
     children,
     lock,
+    replace_stale_pods,
     update_config_map,
     update_status,
 )
@@ -283,6 +284,43 @@ def executors_of_a_dead_session_manager_stay() -> None:
 @_mutation
 def a_rebound_executor_is_believed() -> None:
     _set(observed.Executor, "rebound", property(lambda _self: False))
+
+
+@_mutation
+def executors_that_wait_are_deleted_and_not_bound_anew() -> None:
+    original = executors.plan_rollout
+
+    def plan(seen: Any, intent: Any) -> Any:
+        found = original(seen, intent)
+        waiting = tuple((executor, executors.LOST) for executor in found.rebind)
+        return replace(found, delete=(*found.delete, *waiting), rebind=())
+
+    _set(replace_stale_pods, "plan_rollout", plan)
+
+
+@_mutation
+def a_rollout_does_not_wait_for_the_session_manager() -> None:
+    original = executors.plan_rollout
+
+    def plan(seen: Any, intent: Any) -> Any:
+        is_ready = seen.session_manager_ready
+        seen.__dict__["session_manager_ready"] = True
+        try:
+            return original(seen, intent)
+        finally:
+            seen.__dict__["session_manager_ready"] = is_ready
+
+    _set(replace_stale_pods, "plan_rollout", plan)
+
+
+@_mutation
+def stale_executors_that_are_not_ready_go_under_on_delete() -> None:
+    original = executors._stale_to_delete
+
+    def chosen(intent: Any, stale: Any, ready: Any) -> Any:
+        return original(intent, stale, ready) or [executor for executor in stale if not executor.ready]
+
+    _set(executors, "_stale_to_delete", chosen)
 
 
 @_mutation
