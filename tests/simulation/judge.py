@@ -21,6 +21,7 @@ from tests.simulation.objects import (
     annotations_of,
     container_status,
     controller_of,
+    controller_uid,
     executor_number,
     failing,
     has_started,
@@ -103,6 +104,7 @@ class Judge:
             return
         now = self._now(client)
         self._promises.creating(client, owner, body, now)
+        self._check_config_map(client, owner, name)
         if executor_number(name_of(owner), name) is None:
             return
         if init_image(body) not in client.possible_init_images():
@@ -116,6 +118,18 @@ class Judge:
         most = max(want.replicas + want.surge for want in known)
         if len(executors) >= most:
             self.blame(f"{client.name} creates {name} although it knows of {len(executors)} executors, {most} allowed")
+
+    def _check_config_map(self, client: ModelClient, owner: Obj, name: str) -> None:
+        """A Pod mounts the ConfigMap, which comes first."""
+        found, since = client.knowledge.config_map((owner["metadata"]["namespace"], names.config_map(name_of(owner))))
+        if since >= pass_begun():
+            return  # as the pass left it, or as it was told too late
+        if found is None or controller_uid(found) != uid_of(owner) or terminating(found):
+            self.blame(f"{client.name} creates {name}, though it knows of no ConfigMap")
+            return
+        specs = [want for want in client.knowledge.specs(owner, pass_begun()) if want.spec is not None]
+        if all(found.get("data") != {"flame-cluster.yaml": want.desired.config_text} for want in specs):
+            self.blame(f"{client.name} creates {name}, though the ConfigMap is not as it should be")
 
     def patching(self, client: ModelClient, resource: str, key: Key, body: Obj) -> None:
         if (resource, key[1]) == (LEASES, ELECTION):

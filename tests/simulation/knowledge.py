@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.objects import (
     CLUSTER_LABEL,
+    CONFIG_MAPS,
     FLAME_CLUSTERS,
     PODS,
     Obj,
@@ -73,6 +74,8 @@ class Knowledge:
         self._left: list[tuple[float, str, str]] = []
         #: Until when there was a ready Pod of a name, as far as is known.
         self._served_until: dict[tuple[str, str], float] = {}
+        #: Since when each ConfigMap is as it is known, or is not there, by namespace and name.
+        self._config_since: dict[tuple[str, str], float] = {}
         #: When objects were gone as far as is known, by uid.
         self.lost: dict[str, float] = {}
         #: Since when each object's present generation is known, by uid: generation and time.
@@ -104,6 +107,8 @@ class Knowledge:
                     self._past.setdefault(uid, []).append((now, known[uid]))
         elif resource == PODS and uid in known:
             self._note_end(known[uid], obj, now)
+        elif resource == CONFIG_MAPS:
+            self._config_since[key_of(obj)] = now
         known[uid] = obj
 
     def lose(self, resource: str, uid: str, revision: int, now: float) -> None:
@@ -114,6 +119,8 @@ class Knowledge:
             before = self._objects.get(resource, {}).pop(uid, None)
             if resource == PODS and before is not None:
                 self._note_end(before, None, now)
+            elif resource == CONFIG_MAPS and before is not None:
+                self._config_since[key_of(before)] = now
 
     def _note_end(self, old: Obj, new: Obj | None, now: float) -> None:
         """A Pod may have served, or counted, until now."""
@@ -156,6 +163,10 @@ class Knowledge:
         """Whether a Pod of that name was ready at any time since then."""
         found = self.named(PODS, key)
         return (found is not None and ready(found)) or self._served_until.get(key, -1.0) >= since
+
+    def config_map(self, key: tuple[str, str]) -> tuple[Obj | None, float]:
+        """The ConfigMap of a name, and since when it is known to be so; 0 when it never was there."""
+        return self.named(CONFIG_MAPS, key), self._config_since.get(key, 0.0)
 
     def named(self, resource: str, key: tuple[str, str]) -> Obj | None:
         """The newest object of that name."""

@@ -460,6 +460,11 @@ def service_edits_are_not_seen() -> None:
 
 
 @_mutation
+def pods_do_not_wait_for_the_config_map() -> None:
+    _set(Intent, "config_map_current", lambda *_args: True)
+
+
+@_mutation
 def config_map_edits_are_not_seen() -> None:
     _set(update_config_map, "config_map_patch", _nothing)
 
