@@ -28,6 +28,7 @@ from tests.simulation.objects import (
     init_image,
     key_of,
     live,
+    moment,
     name_of,
     phase,
     ready,
@@ -112,6 +113,8 @@ class Judge:
         leaving, begun = client.knowledge.leaving, pass_begun()
         counted = [pod for pod in self._parts(client, owner)[1] if client.knowledge.surely_counted(uid_of(pod), begun)]
         known = client.knowledge.specs(owner, begun)
+        if failed := [each for each in counted if self._uncounted(client, owner, each, known)]:
+            self.blame(f"{client.name} creates {name} before the failure of {name_of(failed[0])} is counted")
         if all(want.spec is not None and want.strategy == "Recreate" for want in known):
             self._promises.recreating(client, owner, body, counted, self._overdue)
         executors = [pod for pod in counted if live(pod) and uid_of(pod) not in leaving]
@@ -324,9 +327,37 @@ class Judge:
                 return
         if phase(pod) not in {"Failed", "Succeeded"}:
             self.blame(f"{client.name} deletes the session manager {name_of(pod)} for no reason")
+        elif uid_of(pod) not in client.knowledge.counted and all(
+            annotations_of(pod).get(REVISION_ANNOTATION) == want.desired.session_manager.revision for want in specs
+        ):
+            self.blame(f"{client.name} deletes {name_of(pod)}, which has failed, before that is counted")
+
+    def _uncounted(self, client: ModelClient, owner: Obj, pod: Obj, specs: list[Wanted]) -> bool:
+        """Whether an executor is known to have failed since before the pass began, and no status has counted it."""
+        uid, number = uid_of(owner), executor_number(name_of(owner), name_of(pod))
+        return (
+            terminal(pod)
+            and not terminating(pod)
+            and number is not None
+            and number >= client.knowledge.attempt_ids.get(uid, 0)
+            and client.knowledge.surely_counted(uid_of(pod), pass_begun())
+            and uid_of(pod) not in client.knowledge.left(uid, pass_begun())
+            # Whatever its node's clock says, it has not worked for long.
+            and self._loop.now - moment(pod["metadata"]["creationTimestamp"]) < SETTINGS.stable_after_seconds - 1
+            and all(
+                want.spec is not None
+                and want.replicas > 0
+                and want.desired.executor.revision == annotations_of(pod).get(REVISION_ANNOTATION)
+                for want in specs
+            )
+        )
 
     def _executor_deleted(self, client: ModelClient, owner: Obj, pod: Obj) -> None:
-        if not live(pod) or suspending(owner):
+        if suspending(owner):
+            return
+        if not live(pod):
+            if self._uncounted(client, owner, pod, client.knowledge.specs(owner, pass_begun())):
+                self.blame(f"{client.name} deletes {name_of(pod)}, which has failed, before that is counted")
             return
         manager, known = self._parts(client, owner)
         staying = [

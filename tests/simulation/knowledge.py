@@ -76,6 +76,9 @@ class Knowledge:
         self._served_until: dict[tuple[str, str], float] = {}
         #: Since when each ConfigMap is as it is known, or is not there, by namespace and name.
         self._config_since: dict[tuple[str, str], float] = {}
+        #: uids of session managers whose failure a status has counted, and below which number executors' were, by FlameCluster.
+        self.counted: set[str] = set()
+        self.attempt_ids: dict[str, int] = {}
         #: When objects were gone as far as is known, by uid.
         self.lost: dict[str, float] = {}
         #: Since when each object's present generation is known, by uid: generation and time.
@@ -100,6 +103,9 @@ class Knowledge:
             attempts, status = self.attempts.get(uid), obj.get("status", {})
             if attempts is None or (own and not attempts.own) or not attempts.same(status):
                 self.attempts[uid] = Attempts(status, now, own)
+            self.counted.add(status.get("sessionManager", {}).get("lastFailure", ""))
+            attempt_id = status.get("executorManager", {}).get("attemptId", 0)
+            self.attempt_ids[uid] = max(self.attempt_ids.get(uid, 0), attempt_id)
             generation = obj["metadata"]["generation"]
             if self.generations.get(uid, (0, 0.0))[0] < generation:
                 self.generations[uid] = (generation, now)

@@ -388,6 +388,29 @@ def failures_are_forgotten_at_once() -> None:
 
 
 @_mutation
+def failures_are_not_counted() -> None:
+    _set(attempts, "_failed", lambda before, *_args: before)
+
+
+@_mutation
+def failures_of_executors_are_not_seen() -> None:
+    _set(attempts, "executor_uncounted", lambda *_args: False)
+    _set(executors, "executor_uncounted", lambda *_args: False)
+
+
+@_mutation
+def failures_of_session_managers_are_not_seen() -> None:
+    _set(attempts, "session_manager_uncounted", lambda *_args: False)
+    _set(session_manager, "session_manager_uncounted", lambda *_args: False)
+
+
+@_mutation
+def failures_are_counted_and_nobody_waits() -> None:
+    original = attempts._failed
+    _set(attempts, "_failed", lambda *args: replace(original(*args), next_attempt=None))
+
+
+@_mutation
 def failures_are_forgotten_where_nothing_is_left() -> None:
     original = attempts.count_executors
 

@@ -89,6 +89,16 @@ class Promises:
         """What a status says of a component's failures."""
         before, after = cluster.get("status", {}).get(component, {}), body["status"].get(component, {})
         same = after.get("revision") == before.get("revision")
+        failures, earlier = after.get("failures", 0), before.get("failures", 0) if same else 0
+        if failures > max(earlier, 1) and "nextAttempt" not in after:
+            self._blame(f"{client.name} counts failure {failures} of {name_of(cluster)} and does not say when to go on")
+        last = after.get("lastFailure")
+        counted = last is not None and last != before.get("lastFailure")
+        if after.get("attemptId", 0) != before.get("attemptId", 0):
+            # Or it is a clean slate.
+            counted = failures > 0 or (same and not before.get("failures"))
+        if counted and failures != earlier + 1:
+            self._blame(f"{client.name} takes note of a failure of {name_of(cluster)} and does not count it")
         if not same or after.get("failures", 0) >= before.get("failures", 0):
             return
         replicas = wanted(cluster).replicas
