@@ -332,6 +332,7 @@ class Actors:
 
     def admit(self) -> None:
         self._server.admission.denials.clear()
+        self._world.truth.admitted(LONGEST_RETRY)
 
     # -- the operator's processes and their network
 

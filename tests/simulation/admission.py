@@ -56,12 +56,14 @@ class Admission:
     Args:
         quota: How many Pods there may be; None for no quota.
         denials: Webhooks that refuse.
-        refused: Whether webhooks have ever refused anything.
     """
 
     quota: int | None = None
     denials: list[Denial] = field(default_factory=list)
-    refused: bool = False
+
+    def refuses(self, verb: str, resource: str) -> bool:
+        """Whether a webhook refuses such requests now."""
+        return any(denial.resource == resource and denial.verb in {"", verb} for denial in self.denials)
 
     def ask_webhooks(self, verb: str, resource: str, *, rehearsal: bool) -> None:
         """Admits a request or does not.
@@ -81,7 +83,6 @@ class Admission:
             if rehearsal and not denial.rehearses:
                 message = 'admission webhook "policy.example.com" does not support dry run'
                 raise errors.BadRequestError(400, "BadRequest", message)
-            self.refused = True
             message = 'admission webhook "policy.example.com" denied the request: not now'
             raise errors.ForbiddenError(403, "Forbidden", message)
 

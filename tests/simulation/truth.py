@@ -138,6 +138,14 @@ class Truth:
             for name in names & speakers.keys():
                 self._silent_until[uid] = max(self._silent_until.get(uid, 0.0), speakers[name].silent_until)
 
+    def admitted(self, seconds: float) -> None:
+        """What was refused may be written from now on; no event tells that, so it may take so long."""
+        for cluster in self._server.all(FLAME_CLUSTERS):
+            uid = uid_of(cluster)
+            if _hidden(self._pods(cluster)[0]):
+                self._silent_until[uid] = max(self._silent_until.get(uid, 0.0), self._loop.now + seconds)
+                self._look(cluster, uid)
+
     def _excused_until(self, uid: str) -> float:
         return max(self._disturbed_until(), self._silent_until.get(uid, 0.0))
 
@@ -167,9 +175,9 @@ class Truth:
         """What a status says that is not so."""
         status = cluster.get("status", {})
         manager, executors = self._pods(cluster)
-        hidden = manager is not None and CLUSTER_LABEL not in labels_of(manager)
-        if hidden and (cluster["spec"].get("paused") or self._server.admission.refused):
-            return  # its label may not be restored, or could not be, and no event tells when it can
+        refused = cluster["spec"].get("paused") or self._server.admission.refuses("update", PODS)
+        if refused and _hidden(manager):
+            return  # its label may not be restored
         state = _state(cluster, manager, executors)
         if status.get("state") != state:
             yield f"state {status.get('state')} in place of {state}"
@@ -198,6 +206,11 @@ class Truth:
             and selects(labels, labels_of(pod))
         ]
         return manager, executors
+
+
+def _hidden(manager: Obj | None) -> bool:
+    """Whether a session manager is out of the operator's sight."""
+    return manager is not None and CLUSTER_LABEL not in labels_of(manager)
 
 
 def _state(cluster: Obj, manager: Obj | None, executors: list[Obj]) -> str:

@@ -14,7 +14,7 @@ import structlog
 from flamectl_operator.kube.leader_election import JITTER
 from flamectl_operator.replica import Replica
 from flamectl_operator.settings import OperatorConfig
-from tests.simulation.actors import Actors
+from tests.simulation.actors import LONGEST_RETRY, Actors
 from tests.simulation.api_server import ApiServer, Change
 from tests.simulation.client import ModelClient, ViewCache
 from tests.simulation.expectation import shortcomings
@@ -318,6 +318,7 @@ class World:
         self.tell("world", "calm")
         self.faults.calm()
         self.server.admission.calm()
+        self.truth.admitted(LONGEST_RETRY)
         self.machines.registry_down, self.machines.at_next_start = False, None
         nodes = self.machines.nodes
         for node in nodes:
