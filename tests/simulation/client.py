@@ -251,7 +251,7 @@ class ModelClient:
         plural, sent = resource.plural, dict(body)
         name = str(sent["metadata"]["name"])
         if plural == _EVENTS:
-            return await self._write_event(resource, "create", name, f"{sent['reason']}: {sent['message']}")
+            return await self._write_event(resource, "create", name)
         self._ask("create", plural, name)
         self._judge.creating(self, plural, sent)
         found = await self._request(
@@ -290,7 +290,7 @@ class ModelClient:
     ) -> T:
         plural, key, sent = resource.plural, (namespace, name), dict(body)
         if plural == _EVENTS:
-            return await self._write_event(resource, "patch", name, "again")
+            return await self._write_event(resource, "patch", name)
         self._ask("patch", plural, name)
         self._judge.patching(self, plural, key, sent)
         found = await self._request(
@@ -449,12 +449,12 @@ class ModelClient:
         finally:
             del self._flights[flight]
 
-    async def _write_event(self, resource: Resource[T], verb: str, name: str, text: str) -> T:
+    async def _write_event(self, resource: Resource[T], verb: str, name: str) -> T:
         """Events are taken and forgotten; nothing reads them."""
         self._ask(verb, _EVENTS, name)
 
         def apply() -> None:
-            self._judge.event_written(self.name, text)
+            self._judge.event_written(name)
 
         await self._request(f"{verb} event", resource, name, apply)
         return msgspec.convert({"metadata": {"name": name}}, resource.view)

@@ -6,6 +6,7 @@ truth. What holds only in the end is in `expectation.py`.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from flamectl_operator.desired import names
@@ -64,10 +65,9 @@ class Judge:
         self.story: list[tuple[float, str, str] | tuple[float, Change]] = []
         self.violations: list[str] = []
         self._promises = Promises(self.blame)
-        #: Number of writes of operators, Events included.
-        self.writes = 0
-        #: Number of writes of all others.
-        self.others = 0
+        #: Number of writes of operators, Events included, and of all others, by name of the FlameCluster that they are about.
+        self.writes: Counter[str] = Counter()
+        self.others: Counter[str] = Counter()
         #: How far each process' wall clock is off, in seconds.
         self.offsets: dict[str, float] = {}
         #: The last generation of a FlameCluster, by uid, whose deny list had the name of an operator.
@@ -213,8 +213,9 @@ class Judge:
             if not all_failing and (manager is None or terminating(manager) or not failing(manager)):
                 self.blame(f"{client.name} calls {key[1]} Failed, which it is not as far as it can know")
 
-    def event_written(self, _who: str, _text: str) -> None:
-        self._wrote()
+    def event_written(self, name: str) -> None:
+        """An Event is called after what it is about, and a number."""
+        self.writes[name.rpartition(".")[0]] += 1
 
     # -- when a write is applied
 
@@ -230,12 +231,12 @@ class Judge:
             for denied in change.new["spec"].get("lockOptions", {}).get("denyList", ()):
                 self._denied[uid_of(change.new), denied] = change.new["metadata"]["generation"]
         if not change.actor.startswith("operator"):
-            self.others += 1
+            self.others[_about(change)] += 1
             before = change.old.get("status") if change.old is not None else None
             if change.resource == FLAME_CLUSTERS and change.new is not None and change.new.get("status") != before:
                 self._promises.tampered(change)
             return
-        self._wrote()
+        self.writes[_about(change)] += 1
         if change.resource == FLAME_CLUSTERS and change.new is not None:
             self._promises.stored(change)
         if change.resource == PODS and change.old is None:
@@ -244,9 +245,6 @@ class Judge:
                 self.blame(f"{change.actor} made Pod {change.key[1]} without an owner")
             else:
                 self._promises.made(change, owner)
-
-    def _wrote(self) -> None:
-        self.writes += 1
 
     # -- containers
 
@@ -412,6 +410,14 @@ class Judge:
             revision = annotations_of(manager).get(REVISION_ANNOTATION)
             if all(want.desired.session_manager.revision != revision for want in specs):
                 self.blame(f"{what} before the session manager is current")
+
+
+def _about(change: Change) -> str:
+    """Name of the FlameCluster that was written, or a child of it; empty for what is nobody's."""
+    if change.resource == FLAME_CLUSTERS:
+        return change.key[1]
+    owner = controller_of(change.last)
+    return str(owner["name"]) if owner is not None else ""
 
 
 def _life(manager: Obj | None) -> str:

@@ -23,7 +23,7 @@ from tests.simulation.garbage import GarbageCollector
 from tests.simulation.judge import Judge
 from tests.simulation.loop import PROCESS, LivelockError, VirtualClock, VirtualLoop, child_random
 from tests.simulation.machines import Machines
-from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, PODS, Obj
+from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, PODS, Obj, name_of
 from tests.simulation.passes import passes_noted
 from tests.simulation.scenario import NEVER
 from tests.simulation.truth import Truth
@@ -351,17 +351,18 @@ class World:
                 looked_at = self.server.revision
                 missing = shortcomings(self)
         self.tell("world", "converged")
-        paused = any(cluster["spec"].get("paused") for cluster in self.server.all(FLAME_CLUSTERS))
+        paused = {name_of(cluster) for cluster in self.flame_clusters() if cluster["spec"].get("paused")}
         # What is paused has no timer of its own: it is the resync that finds that time has passed.
         await asyncio.sleep(
             FORGIVENESS + (RESYNC if paused and self.settings().controller.resync_seconds < NEVER else 0.0)
         )
         self.tell("world", "from here on silence is expected")
-        writes, others = self.judge.writes, self.judge.others
+        before, others = self.judge.writes.copy(), self.judge.others.copy()
         await asyncio.sleep(SILENCE)
-        # Of a paused FlameCluster Pods may go on failing, and its status goes on saying so.
-        if self.judge.writes != writes and not (paused and self.judge.others != others):
-            self.judge.blame(f"{self.judge.writes - writes} writes although all is as it should be")
+        for name, count in (self.judge.writes - before).items():
+            # Of a paused FlameCluster Pods may go on failing, and its status goes on saying so.
+            if not (name in paused and self.judge.others[name] != others[name]):
+                self.judge.blame(f"{count} writes for {name or 'nobody'} although all is as it should be")
         if missing := shortcomings(self):
             self.judge.blame(f"no longer converged: {'; '.join(missing)}")
 
