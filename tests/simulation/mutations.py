@@ -644,7 +644,8 @@ def the_lead_is_taken_by_the_wall_clock() -> None:
     def available(elector: Any, lease: Any) -> bool:
         if lease.spec.holder_identity in {None, "", elector._identity}:
             return True
-        return bool(elector._clock.now() - lease.spec.renew_time >= timedelta(seconds=elector._timing.duration))
+        renewed = views.parse_time(lease.spec.renew_time)
+        return renewed is None or bool(elector._clock.now() - renewed >= timedelta(seconds=elector._timing.duration))
 
     _set(LeaderElector, "_available", available)
 

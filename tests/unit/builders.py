@@ -71,6 +71,11 @@ def later(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
+def text(time: datetime | None) -> str | None:
+    """A time as an API server writes it."""
+    return None if time is None else time.isoformat().replace("+00:00", "Z")
+
+
 # --- What is asked for -------------------------------------------------------------------------------------------------
 
 
@@ -165,7 +170,7 @@ def waiting(name: str, reason: str = "PodInitializing", message: str = "", resta
 
 
 def running(name: str, *, ready: bool = True, restarts: int = 0) -> ContainerStatus:
-    state = ContainerState(running=ContainerStateRunning(ago(1000)))
+    state = ContainerState(running=ContainerStateRunning(text(ago(1000))))
     return ContainerStatus(name, ready=ready, restart_count=restarts, state=state)
 
 
@@ -178,14 +183,14 @@ def ended(
     *,
     restarts: int = 0,
 ) -> ContainerStatus:
-    state = ContainerState(terminated=ContainerStateTerminated(exit_code, reason, message, finished_at))
+    state = ContainerState(terminated=ContainerStateTerminated(exit_code, reason, message, text(finished_at)))
     return ContainerStatus(name, restart_count=restarts, state=state)
 
 
 def condition(
     kind: str, status: str, reason: str = "", message: str = "", since: datetime | None = None
 ) -> PodCondition:
-    return PodCondition(kind, status, reason, message, since)
+    return PodCondition(kind, status, reason, message, text(since))
 
 
 UNSCHEDULABLE = condition("PodScheduled", "False", "Unschedulable", "0/20 nodes are available: Insufficient cpu.")
@@ -223,7 +228,7 @@ def pod(
         annotations=dict(annotations or {}),
         owner_references=() if owner is None else (owner,),
         finalizers=finalizers,
-        managed_fields=() if written is None else (ManagedFieldsEntry(written),),
+        managed_fields=() if written is None else (ManagedFieldsEntry(text(written)),),
     )
     status = PodStatus(phase, reason, message, tuple(conditions), tuple(init), tuple(containers))
     return PodView(metadata=metadata, spec=PodSpec(node), status=status)

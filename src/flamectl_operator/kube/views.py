@@ -4,11 +4,14 @@ A Pod is some five kilobytes of JSON of which a pass looks at a few hundred byte
 that are read: decoding skips the rest, which is an order of magnitude faster and smaller than dictionaries and two orders
 than generated model classes. The structs are frozen: a store hands the same object to everyone. What is *written* is plain
 data, built in the `desired` room.
+
+Times that others than the API server write stay text until they are asked for: it takes what `datetime` has no room for, such
+as the year 0, and one object must not be what ends the list, or the watch, of all.
 """
 
 from __future__ import annotations
 
-from datetime import datetime  # noqa: TC003 - msgspec resolves annotations at run time
+from datetime import MAXYEAR, MINYEAR, datetime
 from typing import Any
 
 import msgspec
@@ -16,6 +19,17 @@ import msgspec
 
 class View(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
     """Base of all views: immutable, camelCase on the wire, unknown fields skipped."""
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """A time as somebody wrote it; None when it is not known, or next to an end of what a `datetime` can be."""
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time if time.tzinfo is not None and MINYEAR < time.year < MAXYEAR else None
 
 
 class OwnerReference(View, frozen=True):
@@ -32,7 +46,12 @@ class OwnerReference(View, frozen=True):
 class ManagedFieldsEntry(View, frozen=True):
     """An entry of `metadata.managedFields`, of which only the time is of use: when somebody last wrote."""
 
-    time: datetime | None = None
+    written: str | None = msgspec.field(default=None, name="time")
+
+    @property
+    def time(self) -> datetime | None:
+        """When somebody last wrote, if that is known."""
+        return parse_time(self.written)
 
 
 class ObjectMeta(View, frozen=True):
@@ -55,8 +74,8 @@ class ObjectMeta(View, frozen=True):
     @property
     def last_written(self) -> datetime | None:
         """When the object was last changed, as the API server recorded it."""
-        times = [entry.time for entry in self.managed_fields if entry.time is not None]
-        return max(times, default=self.creation_timestamp)
+        times = [entry.time for entry in self.managed_fields]
+        return max((time for time in times if time is not None), default=self.creation_timestamp)
 
 
 class KubernetesObject(View, frozen=True):
@@ -147,12 +166,11 @@ class ServiceView(KubernetesObject, frozen=True):
 
 
 class LeaseSpec(View, frozen=True):
-    """Who holds a Lease, for how long, and since when; the API server checks none of it."""
+    """Who holds a Lease, for how long, and whether anybody ever said when; the API server checks none of it."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
-    acquire_time: datetime | None = None
-    renew_time: datetime | None = None
+    renew_time: str | None = None
     lease_transitions: int | None = None
 
 
@@ -172,7 +190,12 @@ class ContainerStateWaiting(View, frozen=True):
 class ContainerStateRunning(View, frozen=True):
     """Since when a container runs."""
 
-    started_at: datetime | None = None
+    started: str | None = msgspec.field(default=None, name="startedAt")
+
+    @property
+    def started_at(self) -> datetime | None:
+        """Since when it runs, if that is known."""
+        return parse_time(self.started)
 
 
 class ContainerStateTerminated(View, frozen=True):
@@ -181,7 +204,12 @@ class ContainerStateTerminated(View, frozen=True):
     exit_code: int = 0
     reason: str = ""
     message: str = ""
-    finished_at: datetime | None = None
+    finished: str | None = msgspec.field(default=None, name="finishedAt")
+
+    @property
+    def finished_at(self) -> datetime | None:
+        """When it ended, if that is known."""
+        return parse_time(self.finished)
 
 
 class ContainerState(View, frozen=True):
@@ -208,7 +236,12 @@ class PodCondition(View, frozen=True):
     status: str = "Unknown"
     reason: str = ""
     message: str = ""
-    last_transition_time: datetime | None = None
+    since: str | None = msgspec.field(default=None, name="lastTransitionTime")
+
+    @property
+    def last_transition_time(self) -> datetime | None:
+        """When the condition last changed, if that is known."""
+        return parse_time(self.since)
 
 
 class PodSpec(View, frozen=True):

@@ -28,6 +28,7 @@ from tests.unit.builders import (
     service_views,
     session_manager,
     terminating,
+    text,
 )
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def test_a_session_manager_whose_container_ended_is_restarted_in_place_and_not_o
 
 
 def _since(name: str, started: datetime | None) -> ContainerStatus:
-    return ContainerStatus(name, ready=True, state=ContainerState(running=ContainerStateRunning(started)))
+    return ContainerStatus(name, ready=True, state=ContainerState(running=ContainerStateRunning(text(started))))
 
 
 @pytest.mark.parametrize(
