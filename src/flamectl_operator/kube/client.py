@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
+import structlog
+
 from flamectl_operator.kube import wire
+from flamectl_operator.kube.errors import ConnectionLostError
 from flamectl_operator.kube.status import Status, error_from_status
 from flamectl_operator.kube.transport import REQUEST_TIMEOUT
-from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.kube.views import KubernetesObject, ObjectMeta
 
 if TYPE_CHECKING:
+    import msgspec
+
     from flamectl_operator.kube.resources import Resource
     from flamectl_operator.kube.transport import Guard, Transport
 
@@ -26,6 +31,9 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 #: Seconds for one page of a list. The API server itself gives up after 60 (`--request-timeout`).
 LIST_TIMEOUT = 65.0
 
+#: How many objects that cannot be understood are remembered, so as not to speak of them again.
+_MOST_UNREADABLE = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
@@ -35,11 +43,13 @@ class Page(Generic[T]):
         items: The objects; inside a list they carry neither apiVersion nor kind.
         resource_version: The moment that all pages of the list show.
         continue_token: Leads to the next page; empty on the last one.
+        unreadable: Objects that are there but cannot be understood; of these no more than which ones they are.
     """
 
     items: Sequence[T]
     resource_version: str
     continue_token: str = ""
+    unreadable: Sequence[T] = ()
 
 
 class EventType(Enum):
@@ -49,6 +59,8 @@ class EventType(Enum):
     MODIFIED = "MODIFIED"
     DELETED = "DELETED"
     BOOKMARK = "BOOKMARK"
+    #: It was added or modified and cannot be understood: the object holds no more than which one it is.
+    UNREADABLE = "UNREADABLE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +139,7 @@ class Client(Protocol):
         continue_token: str = "",
         resource_version: str = "",
     ) -> Page[T]:
-        """Read a page of a list.
+        """Read a page of a list. An object that cannot be understood does not take the others with it.
 
         Args:
             resource: The resource.
@@ -150,6 +162,8 @@ class Client(Protocol):
         read_timeout: float,
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """Iterate over the changes after a resourceVersion, and bookmarks; close it when leaving it early.
+
+        An object that cannot be understood does not end it.
 
         Args:
             resource: The resource.
@@ -175,6 +189,8 @@ class ApiServerClient:
         self._transport = transport
         self._timeout = timeout
         self._guard = guard
+        self._unreadable: dict[str, str] = {}  # the resourceVersions that were told of, by uid
+        self._log = structlog.get_logger("client")
 
     async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
         """See `Client.get`."""
@@ -260,8 +276,13 @@ class ApiServerClient:
             query["resourceVersion"] = resource_version
         answer = await self._transport.request("GET", resource.path(namespace), query, timeout=LIST_TIMEOUT)
         page = wire.decode_list(answer)
-        items = tuple(wire.decode(resource.view, item) for item in page.items or ())
-        return Page(items, page.metadata.resource_version, page.metadata.continue_ or "")
+        revision, next_token = page.metadata.resource_version, page.metadata.continue_ or ""
+        try:
+            items = tuple(wire.decode(resource.view, item) for item in page.items or ())
+        except ConnectionLostError:
+            readable, unreadable = self._sorted_out(resource, page.items or ())
+            return Page(readable, revision, next_token, unreadable)
+        return Page(items, revision, next_token)
 
     async def watch(
         self,
@@ -287,7 +308,48 @@ class ApiServerClient:
                 event = wire.decode_event(line)
                 if event.type == "ERROR":
                     raise error_from_status(wire.decode(Status, event.object))
-                yield WatchEvent(EventType(event.type), wire.decode(resource.view, event.object))
+                try:
+                    seen = WatchEvent(EventType(event.type), wire.decode(resource.view, event.object))
+                except ConnectionLostError as error:
+                    # What is gone need not be understood.
+                    kind = EventType.DELETED if event.type == "DELETED" else EventType.UNREADABLE
+                    seen = WatchEvent(kind, self._identified(resource, event.object, error))
+                yield seen
+
+    def _sorted_out(self, resource: Resource[T], items: Sequence[msgspec.Raw]) -> tuple[list[T], list[T]]:
+        """The objects that can be understood, and which ones the others are."""
+        readable: list[T] = []
+        unreadable: list[T] = []
+        for item in items:
+            try:
+                readable.append(wire.decode(resource.view, item))
+            except ConnectionLostError as error:
+                unreadable.append(self._identified(resource, item, error))
+        return readable, unreadable
+
+    def _identified(self, resource: Resource[T], item: msgspec.Raw, error: ConnectionLostError) -> T:
+        """A view that says which object it is that cannot be understood; told once for each state of it.
+
+        Raises:
+            ConnectionLostError: Not even that can be found out.
+        """
+        identity = wire.decode_identity(item)
+        if identity is None:
+            raise error
+        uid, revision = identity.uid, identity.resource_version
+        if self._unreadable.pop(uid, None) != revision:
+            self._log.error(
+                "object left out, it cannot be understood",
+                kind=resource.kind,
+                namespace=identity.namespace,
+                name=identity.name,
+                error=str(error),
+            )
+        self._unreadable[uid] = revision
+        if len(self._unreadable) > _MOST_UNREADABLE:
+            del self._unreadable[next(iter(self._unreadable))]
+        meta = ObjectMeta(name=identity.name, namespace=identity.namespace, uid=uid, resource_version=revision)
+        return resource.view(metadata=meta)
 
     async def _write(
         self,

@@ -161,16 +161,18 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         """Read all pages and hand them to the store at once, for only together they show what is gone."""
         items: list[T] = []
+        unreadable: list[T] = []
         continue_token = ""
         while True:
             page = await self._page(continue_token)
             self.last_contact = self._clock.monotonic()
             items.extend(page.items)
+            unreadable.extend(page.unreadable)
             continue_token = page.continue_token
             if not continue_token:
                 break
         self._check_age(page)
-        self._store.replace(items, page.resource_version, self._namespace)
+        self._store.replace(items, page.resource_version, self._namespace, unreadable)
         self._resource_version = page.resource_version
         self.synced.set()
         self._log.debug("listed", objects=len(items), resource_version=page.resource_version)

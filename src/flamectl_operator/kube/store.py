@@ -174,8 +174,8 @@ class Store(Generic[T]):
         revision = revision_of(event.object)
         passed = self._revisions.get(namespace, 0)
         self._revisions[namespace] = max(passed, revision)
-        if event.type is EventType.BOOKMARK:
-            return
+        if event.type in {EventType.BOOKMARK, EventType.UNREADABLE}:
+            return  # of what cannot be understood, the last state that could be stays
         if event.type is EventType.DELETED:
             changes = self._take_deletion(event.object, news=revision > passed)
         else:
@@ -183,13 +183,16 @@ class Store(Generic[T]):
         self._forget_out_of_sight(namespace)
         _notify(self._handlers, changes)
 
-    def replace(self, items: Iterable[T], resource_version: str, namespace: str | None = None) -> None:
+    def replace(
+        self, items: Iterable[T], resource_version: str, namespace: str | None = None, unreadable: Iterable[T] = ()
+    ) -> None:
         """Take in a whole list of a namespace, or of all, and find out what was missed.
 
         Args:
             items: The objects of all pages.
             resource_version: The list's. One from before the reflector's revision has no news and is ignored.
             namespace: The namespace that was listed, None for all.
+            unreadable: Objects that are there but cannot be understood: the last states that could be stay.
         """
         moment = int(resource_version)
         initial = namespace not in self._revisions
@@ -197,7 +200,7 @@ class Store(Generic[T]):
             return
         self._revisions[namespace] = moment
         changes: list[Change[T]] = []
-        listed: set[str] = set()
+        listed = {obj.uid for obj in unreadable}
         for item in items:
             listed.add(item.uid)
             changes += self._take_state(item, news=True, initial=initial)

@@ -43,6 +43,19 @@ class Event(msgspec.Struct, frozen=True):
     object: msgspec.Raw
 
 
+class Identity(msgspec.Struct, frozen=True, rename="camel"):
+    """Which object it is, and which state of it: the API server writes that, nobody else."""
+
+    uid: str
+    resource_version: str
+    name: str
+    namespace: str = ""
+
+
+class _Identified(msgspec.Struct, frozen=True):
+    metadata: Identity
+
+
 class _Kind(msgspec.Struct, frozen=True):
     kind: str = ""
 
@@ -79,6 +92,14 @@ def decode_list(answer: bytes) -> List:
 def decode_event(line: bytes) -> Event:
     """Decode a line of a watch, but not the object in it."""
     return decode(Event, line)
+
+
+def decode_identity(answer: msgspec.Raw) -> Identity | None:
+    """Decode of an object nothing but which one it is; None if not even that can be understood."""
+    try:
+        return decode(_Identified, answer).metadata
+    except ConnectionLostError:
+        return None
 
 
 def is_status(answer: bytes) -> bool:

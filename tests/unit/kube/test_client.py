@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from flamectl_operator.kube import wire
-from flamectl_operator.kube.client import ApiServerClient, EventType, WatchEvent
+from flamectl_operator.kube.client import ApiServerClient, WatchEvent
 from flamectl_operator.kube.errors import ApiError, ConnectionLostError, GoneError
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS
 
@@ -197,7 +198,7 @@ async def test_a_watch_asks_for_bookmarks_and_decodes_each_line(
         event("BOOKMARK", {"metadata": {"resourceVersion": "12", "creationTimestamp": None}}),
     ]
     events = await watch(client)
-    assert [event.type for event in events] == list(EventType)
+    assert [event.type.value for event in events] == ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
     assert events[0].object.data == {"k": "v"}
     assert events[3].object.metadata.resource_version == "12"
     assert transport.call == {
@@ -212,6 +213,65 @@ async def test_a_watch_asks_for_bookmarks_and_decodes_each_line(
         "read_timeout": 90,
     }
     assert transport.streams_open == 0
+
+
+#: The API does not let it come to that; should it all the same, the others are to be seen.
+def unreadable(name: str, revision: str) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": revision}
+    return {"metadata": meta, "data": ["no", "mapping"]}
+
+
+async def test_an_object_that_makes_no_sense_does_not_take_the_rest_of_a_list_with_it(
+    client: ApiServerClient, transport: RecordingTransport
+) -> None:
+    items = [{"metadata": {"name": "a"}}, unreadable("b", "7"), {"metadata": {"name": "c"}}]
+    transport.answer = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": items}
+    with capture_logs() as logs:
+        page = await client.list_page(CONFIG_MAPS, "ns")
+        await client.list_page(CONFIG_MAPS, "ns")
+        items[1] = unreadable("b", "8")
+        await client.list_page(CONFIG_MAPS, "ns")
+    assert [item.name for item in page.items] == ["a", "c"]
+    assert [(item.uid, item.metadata.resource_version) for item in page.unreadable] == [("uid-b", "7")]
+    assert (page.resource_version, page.continue_token) == ("9", "more")
+    assert [(line["kind"], line["namespace"], line["name"]) for line in logs] == [("ConfigMap", "ns", "b")] * 2
+
+
+async def test_of_very_many_objects_that_make_no_sense_the_last_ones_are_told_once(
+    client: ApiServerClient, transport: RecordingTransport, mocker: MockerFixture
+) -> None:
+    mocker.patch("flamectl_operator.kube.client._MOST_UNREADABLE", 2)
+    with capture_logs() as logs:
+        for name in "abca":
+            transport.answer = {"metadata": {"resourceVersion": "9"}, "items": [unreadable(name, "7")]}
+            await client.list_page(CONFIG_MAPS, "ns")
+            await client.list_page(CONFIG_MAPS, "ns")
+    assert [line["name"] for line in logs] == ["a", "b", "c", "a"]
+
+
+async def test_an_object_that_makes_no_sense_does_not_end_a_watch(
+    client: ApiServerClient, transport: RecordingTransport
+) -> None:
+    changes = [event("ADDED", unreadable("a", "6")), event("MODIFIED", unreadable("a", "7"))]
+    transport.lines = [*changes, event("DELETED", unreadable("a", "8")), event("ADDED", {"metadata": {"name": "b"}})]
+    with capture_logs() as logs:
+        events = await watch(client)
+    assert [(event.type.value, event.object.name) for event in events] == [
+        ("UNREADABLE", "a"),
+        ("UNREADABLE", "a"),
+        ("DELETED", "a"),
+        ("ADDED", "b"),
+    ]
+    assert [event.object.metadata.resource_version for event in events[:3]] == ["6", "7", "8"]
+    assert len(logs) == 3
+
+
+async def test_a_list_with_an_object_of_which_nothing_makes_sense_is_a_lost_connection(
+    client: ApiServerClient, transport: RecordingTransport
+) -> None:
+    transport.answer = {"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "a"}}, {"metadata": 5}]}
+    with pytest.raises(ConnectionLostError, match="cannot be understood"):
+        await client.list_page(CONFIG_MAPS, "ns")
 
 
 @pytest.mark.parametrize(("code", "error"), [(410, GoneError), (499, ApiError)])

@@ -31,7 +31,7 @@ from flamectl_operator.kube.reflector import (
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.kube.store import Store
 from tests.unit.kube.fake_client import ScriptedClient
-from tests.unit.kube.objects import added, bookmark, deleted, modified, pod
+from tests.unit.kube.objects import added, bookmark, deleted, modified, pod, unreadable
 from tests.unit.runtime.virtual_time import VirtualClock
 
 if TYPE_CHECKING:
@@ -117,6 +117,18 @@ async def test_a_continue_token_that_expired_begins_the_list_again(scene: Scene)
     async with scene.running():
         assert scene.names() == ["b"]
     assert [call["continue_token"] for call in scene.client.list_calls] == ["", "more", ""]
+
+
+async def test_what_cannot_be_understood_is_not_taken_for_gone(scene: Scene) -> None:
+    scene.client.lists = [
+        Page((pod("a", 1), pod("b", 2)), "100"),
+        Page((), "200", "more", unreadable=(pod("a", 150),)),
+        Page((pod("c", 160),), "200"),
+    ]
+    scene.client.watches = [[unreadable(pod("a", 110)), GONE], [1000]]
+    async with scene.running():
+        assert scene.names() == ["a", "c"]
+        assert scene.client.watched_from == ["100", "200"]
 
 
 @pytest.mark.parametrize("error", [ForbiddenError(403, "Forbidden", "cannot list"), NotFoundError(404)])

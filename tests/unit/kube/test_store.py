@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flamectl_operator.kube.store import Change, Store
-from tests.unit.kube.objects import added, bookmark, deleted, modified, pod
+from tests.unit.kube.objects import added, bookmark, deleted, modified, pod, unreadable
 
 if TYPE_CHECKING:
     from flamectl_operator.kube.views import PodView
@@ -112,6 +112,18 @@ def test_a_bookmark_moves_the_revision_and_nothing_else(store: Store[PodView], c
     assert store.revision() == 150
     assert len(store) == 0
     assert changes == []
+
+
+def test_what_cannot_be_understood_stays_as_it_was(store: Store[PodView], changes: list[Change[PodView]]) -> None:
+    store.apply(added(pod("a", 101)))
+    store.apply(unreadable(pod("a", 102)))
+    store.apply(unreadable(pod("b", 103)))
+    store.replace([], "110", unreadable=[pod("a", 102), pod("b", 103)])
+    assert store.all() == (pod("a", 101),)
+    assert store.revision() == 110
+    assert changes == [Change(None, pod("a", 101))]
+    store.replace([], "120")
+    assert store.all() == ()
 
 
 def test_an_old_event_does_not_replace_a_newer_state(store: Store[PodView], changes: list[Change[PodView]]) -> None:
