@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from flamectl_operator.api.constants import MANAGED_BY
-from flamectl_operator.kube.errors import AlreadyExistsError, ApiError, NotFoundError
+from flamectl_operator.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    NotFoundError,
+    ServerError,
+    TooManyRequestsError,
+    UnauthorizedError,
+)
 from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.kube.resources import CONFIG_MAPS
 from flamectl_operator.settings import SettingsError, defaults
@@ -115,15 +122,17 @@ class ConfigMapSource:
         """Makes it with all defaults if it is not there. Another replica may be doing the same; the first one wins."""
         try:
             await self._client.get(CONFIG_MAPS, self._namespace, self._name)
-        except NotFoundError:
+        except NotFoundError as missing:
+            self._check(missing)
             try:
                 await self._client.create(CONFIG_MAPS, self._namespace, self._manifest())
                 self._log.info("settings created with the defaults", source=self.name)
             except AlreadyExistsError:
                 self._log.debug("settings created by another replica", source=self.name)
             except ApiError as error:
-                if error.outcome_unknown:
+                if error.outcome_unknown or isinstance(error, (TooManyRequestsError, UnauthorizedError)):
                     raise
+                self._check(error)
                 # Not allowed, or no room: then the defaults hold without it.
                 self._log.warning("settings cannot be created", source=self.name, error=str(error))
 
@@ -131,13 +140,25 @@ class ConfigMapSource:
         """See `Source.read`."""
         try:
             found = await self._client.get(CONFIG_MAPS, self._namespace, self._name)
-        except NotFoundError:
+        except NotFoundError as error:
+            self._check(error)
             raise NothingThereError(f"{self.name}: is not there") from None
         self._uid = found.uid
         text = (found.data or {}).get(KEY)
         if text is None:
             raise NothingThereError(f"{self.name}: has no key {KEY}; is it somebody else's?")
         return text
+
+    def _check(self, error: ApiError) -> None:
+        """See to it that a 404 is the API server's, about an object. From what is before it, it tells nothing.
+
+        Raises:
+            ServerError: It is not.
+        """
+        if isinstance(error, NotFoundError) and not error.of_object:
+            raise ServerError(
+                error.code, message=f"{self.name}: something else answers in its place: {error}"
+            ) from error
 
     def _manifest(self) -> dict[str, object]:
         return {

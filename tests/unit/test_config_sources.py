@@ -13,7 +13,10 @@ from flamectl_operator.kube.errors import (
     ConnectionLostError,
     ForbiddenError,
     KubernetesError,
+    NotFoundError,
     ServerError,
+    TooManyRequestsError,
+    UnauthorizedError,
 )
 from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.settings import SettingsError, defaults
@@ -111,6 +114,39 @@ async def test_one_that_cannot_be_read_is_an_error(
     with pytest.raises(type(error)):
         await source.read()
     assert api.writes == []
+
+
+async def test_a_404_of_what_is_before_the_api_server_says_nothing_of_the_settings(
+    api: FakeApi, source: ConfigMapSource
+) -> None:
+    _put(api, {KEY: "controller: {workers: 3}"})
+    api.fail("get", "configmaps", NotFoundError(404, message="HTTP 404: 404 page not found"), times=2)
+
+    for attempt in (source.prepare, source.read):
+        with pytest.raises(ServerError, match="something else answers in its place: HTTP 404: 404 page not found"):
+            await attempt()
+    assert api.writes == []
+    assert await source.read() == "controller: {workers: 3}"
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        pytest.param(NotFoundError(404, message="404 page not found"), ServerError, id="404 of something else"),
+        pytest.param(TooManyRequestsError(429), TooManyRequestsError, id="429"),
+        pytest.param(UnauthorizedError(401), UnauthorizedError, id="401"),
+    ],
+)
+async def test_one_that_cannot_be_made_at_the_moment_is_tried_again(
+    api: FakeApi, source: ConfigMapSource, error: KubernetesError, raised: type[KubernetesError]
+) -> None:
+    api.fail("create", "configmaps", error)
+    with pytest.raises(raised):
+        await source.prepare()
+
+    await source.prepare()
+
+    assert await source.read() == defaults()
 
 
 @pytest.mark.parametrize("data", [None, {}, {"other.yaml": "x"}])
