@@ -33,11 +33,14 @@ if TYPE_CHECKING:
     from random import Random
 
     from flamectl_operator.kube.client import Client
-    from flamectl_operator.kube.views import LeaseView
+    from flamectl_operator.kube.views import LeaseSpec, LeaseView
     from flamectl_operator.runtime.clock import Clock
 
 #: How long giving the Lease back may take when the process ends, in seconds.
 RELEASE_PATIENCE = 3.0
+
+#: The duration in seconds, no leader's, that says that a Lease was given back and not only lost its holder's name; as client-go.
+GIVEN_BACK = 1
 
 #: How much longer than the retry period an attempt may be put off, so that candidates do not come all at once.
 JITTER = 0.2
@@ -148,6 +151,7 @@ class LeaderElector:
         self._log = structlog.get_logger("leader election").bind(lease=f"{namespace}/{name}", identity=identity)
         self._held: LeaseView | None = None  # the Lease as we last wrote it; None when that is not certain
         self._seen: _Sighting | None = None  # the Lease as it last was when we looked
+        self._seen_held = False  # whether it ever was anybody's when we looked
         self._said = ""
         #: The clock's monotonic seconds at which it last tried to take or to renew the Lease; None before the first time.
         self.last_attempt: float | None = None
@@ -206,24 +210,29 @@ class LeaderElector:
         """Renew once, for as long as there is still a point in it."""
         with suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, self._fence.remaining)):
-                await self._attempt()
+                await self._attempt(again=True)
                 return
         self._held = None
 
-    async def _attempt(self) -> bool:
-        """Take or renew the Lease if that is possible; whether it is ours now."""
+    async def _attempt(self, *, again: bool = False) -> bool:
+        """Take or renew the Lease if that is possible; whether it is ours now.
+
+        Args:
+            again: Whether to look at once who was faster, if anybody was.
+        """
         sent, self.last_attempt = self._clock.boottime(), self._clock.monotonic()
         try:
             lease = await self._take()
         except (ConflictError, AlreadyExistsError):
             self._held = None  # somebody was faster: the next attempt looks who
-            return False
+            return again and await self._attempt()
         except KubernetesError as error:
             self._held = None  # it may have been applied: the next attempt looks
             self._say("the Lease cannot be had", error=str(error))
             return False
         self._held = lease
         if lease is not None:
+            self._seen_held = True
             self._fence.extend(sent + self._timing.renew_deadline)
         return lease is not None
 
@@ -240,15 +249,28 @@ class LeaderElector:
             if not self._available(current):
                 # Also when we believed to hold it: then it was taken from us.
                 self._fence.close()
-                self._say("another process leads", holder=current.spec.holder_identity)
+                if current.spec.holder_identity:
+                    self._say("another process leads", holder=current.spec.holder_identity)
+                else:
+                    self._say("the Lease has lost its holder's name, who may still lead: waiting as if it were there")
                 return None
         return await self._client.merge_patch(LEASES, self._namespace, self._name, self._claim(current))
 
     def _available(self, lease: LeaseView) -> bool:
         """Whether it is ours, free, or has not changed for as long as its holder may be silent."""
-        duration = max(lease.spec.lease_duration_seconds or 0, self._timing.duration)
+        spec = lease.spec
+        duration = max(spec.lease_duration_seconds or 0, self._timing.duration)
         silent = self._silent_for(lease.metadata.resource_version, duration)
-        return silent or lease.spec.holder_identity in (None, "", self._identity)
+        if spec.holder_identity:
+            self._seen_held = True
+            return silent or spec.holder_identity == self._identity
+        return silent or self._free_at_once(spec)
+
+    def _free_at_once(self, spec: LeaseSpec) -> bool:
+        """Whether a Lease without a holder is no leader's. Somebody may have taken out the name of one who works on."""
+        given_back = spec.lease_duration_seconds is not None and spec.lease_duration_seconds <= GIVEN_BACK
+        never_held = spec.renew_time is None and not self._seen_held
+        return given_back or never_held or self._fence.open  # then the one who works on is us
 
     def _vanished(self) -> bool:
         """Whether there is no Lease because somebody deleted it, which its holder need not have noticed yet."""
@@ -295,7 +317,7 @@ class LeaderElector:
             return
         body = {
             "metadata": {"resourceVersion": lease.metadata.resource_version},
-            "spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._now()},
+            "spec": {"holderIdentity": "", "leaseDurationSeconds": GIVEN_BACK, "renewTime": self._now()},
         }
         try:
             async with asyncio.timeout(RELEASE_PATIENCE):

@@ -119,6 +119,11 @@ class Scene:
         spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": 3}
         self.api.put("leases", LEASE | {"metadata": {"name": "operator", "namespace": "system"}, "spec": spec})
 
+    def blank(self, **rest: Any) -> None:
+        """Somebody takes the holder's name out, to force a failover."""
+        lease = self.api.objects["leases", "system", "operator"]
+        self.api.put("leases", lease | {"spec": lease["spec"] | {"holderIdentity": ""} | rest})
+
     async def until_leading(self, process: Process, limit: float = 60) -> float:
         """Lets time pass until then, and says how much."""
         begun = self.clock.monotonic()
@@ -303,6 +308,47 @@ async def test_a_lease_that_another_wrote_its_name_into_ends_the_term_at_once(sc
     assert not first.fence.open
 
 
+async def test_a_leader_whose_name_is_taken_out_of_the_lease_goes_on(scene: Scene) -> None:
+    first, second = scene.start("first"), scene.start("second")
+    await scene.until_leading(first)
+    for _ in range(20):
+        await asyncio.sleep(7.3)
+        scene.blank()
+    assert len(first.terms) == 1
+    assert first.leads
+    assert not second.terms
+
+
+@pytest.mark.parametrize("wiped", [False, True], ids=["name", "all"])
+async def test_a_lease_that_lost_its_holder_s_name_is_waited_for(scene: Scene, *, wiped: bool) -> None:
+    first = scene.start("first")
+    await scene.until_leading(first)
+    second = scene.start("second")
+    await asyncio.sleep(30)
+    await first.killed()
+    await asyncio.sleep(5)
+    if wiped:
+        scene.api.put("leases", LEASE | {"metadata": {"name": "operator", "namespace": "system"}, "spec": {}})
+    else:
+        scene.blank()
+    assert 15 <= await scene.until_leading(second) <= 15 + 2 * 2.4
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"holderIdentity": ""}, {"holderIdentity": "", "leaseDurationSeconds": 15}])
+async def test_a_lease_that_nobody_ever_held_is_free(scene: Scene, spec: dict[str, Any] | None) -> None:
+    metadata = {"name": "operator", "namespace": "system"}
+    scene.api.put("leases", LEASE | {"metadata": metadata} | ({} if spec is None else {"spec": spec}))
+    assert await scene.until_leading(scene.start("process")) < 1
+
+
+async def test_who_is_overtaken_in_a_renewal_looks_at_once(scene: Scene) -> None:
+    first = scene.start("first")
+    await scene.until_leading(first)
+    scene.held_by("usurper")
+    await asyncio.sleep(2.05)
+    assert not first.fence.open
+
+
 async def test_a_term_that_fails_gives_the_lease_back_and_is_not_repeated(scene: Scene) -> None:
     first = scene.start("first")
     await scene.until_leading(first)
@@ -346,6 +392,8 @@ async def test_there_are_never_two_leaders_whatever_hangs(scene: Scene, seed: in
             scene.api.fail("patch", "leases", ConnectionLostError("lost"), applied=random.random() < 0.5)
         if random.random() < 0.02 and ("leases", "system", "operator") in scene.api.objects:
             scene.api.remove("leases", "operator", "system")
+        if random.random() < 0.1 and ("leases", "system", "operator") in scene.api.objects:
+            scene.blank()
         await asyncio.sleep(random.uniform(0, 6))
         leading = [each.name for each in processes if each.leads and each.fence.open]
         assert len(leading) <= 1
