@@ -166,7 +166,8 @@ class Reflector(Generic[T]):
         while True:
             page = await self._page(continue_token)
             self.last_contact = self._clock.monotonic()
-            items.extend(page.items)
+            # A list of what is known already must not need its memory twice.
+            items.extend(map(self._store.known, page.items))
             unreadable.extend(page.unreadable)
             continue_token = page.continue_token
             if not continue_token:

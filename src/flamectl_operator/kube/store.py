@@ -112,6 +112,14 @@ class Store(Generic[T]):
         """The moment up to which the reflector of a namespace, or of all, delivered everything; 0 before its list."""
         return self._revisions.get(namespace, self._revisions.get(None, 0))
 
+    def known(self, obj: T) -> T:
+        """The object that we have of the same state, so that nobody needs to keep it twice; else the one that is given."""
+        current = self._objects.get(_key(obj))
+        if current is None or current.uid != obj.uid:
+            return obj
+        same = current.metadata.resource_version == obj.metadata.resource_version
+        return current if same and (current.terminating or not obj.terminating) else obj
+
     def subscribe(self, handler: Handler[T], *, answers: bool = False) -> None:
         """Be told of each change that is news.
 

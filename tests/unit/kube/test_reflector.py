@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -37,6 +38,8 @@ from tests.unit.runtime.virtual_time import VirtualClock
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, MutableMapping
     from typing import Any
+
+    from pytest_mock import MockerFixture
 
     from flamectl_operator.kube.resources import Resource
     from flamectl_operator.kube.views import PodView
@@ -117,6 +120,31 @@ async def test_a_continue_token_that_expired_begins_the_list_again(scene: Scene)
     async with scene.running():
         assert scene.names() == ["b"]
     assert [call["continue_token"] for call in scene.client.list_calls] == ["", "more", ""]
+
+
+async def test_a_list_of_what_is_known_does_not_keep_it_twice(scene: Scene, mocker: MockerFixture) -> None:
+    names = "abcd"
+    again = [pod(name, 1) for name in names]
+    alone = sys.getrefcount(again[0])
+    counts: list[int] = []
+    original = scene.client.list_page
+
+    async def list_page(*arguments: Any, **options: Any) -> Page[PodView]:
+        counts.append(sys.getrefcount(again[0]))
+        return await original(*arguments, **options)
+
+    mocker.patch.object(scene.client, "list_page", list_page)
+    scene.client.lists = [Page(tuple(pod(name, 1) for name in names), "100")]
+    scene.client.lists += [Page((each,), "200", each.name) for each in again[:-1]]
+    scene.client.lists += [Page((again[-1], pod("e", 150)), "200")]
+    scene.client.watches = [[10, GONE], [1000]]
+    async with scene.running():
+        before = scene.store.all()
+        await asyncio.sleep(11)
+        assert scene.names() == [*names, "e"]
+        assert all(one is other for one, other in zip(before, scene.store.all(), strict=False))
+    # Of the page before the last one nothing is held any more.
+    assert counts[-2:] == [alone, alone]
 
 
 async def test_what_cannot_be_understood_is_not_taken_for_gone(scene: Scene) -> None:

@@ -43,6 +43,20 @@ def names(objects: tuple[PodView, ...]) -> list[str]:
 # Reading
 
 
+def test_an_object_of_a_known_state_is_the_one_that_is_known(store: Store[PodView]) -> None:
+    ours = pod("a", 101)
+    store.apply(added(ours))
+    assert store.known(pod("a", 101)) is ours
+    for other in (
+        pod("a", 102),
+        pod("a", 99),
+        pod("a", 101, uid="other"),
+        pod("b", 101),
+        pod("a", 101, terminating=True),
+    ):
+        assert store.known(other) is other
+
+
 def test_an_empty_store_has_nothing() -> None:
     store: Store[PodView] = Store()
     assert store.get("default", "a") is None
