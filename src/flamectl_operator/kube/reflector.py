@@ -46,6 +46,10 @@ MAX_WATCH_TIMEOUT = 600
 #: therefore the server is asked, and if it answers, the watch goes on from where it was.
 READ_TIMEOUT = 90.0
 
+#: So many silent watches in a row, without one event or bookmark between them, though the server answers: a proxy may keep
+#: back what it streams. Only a list tells what happened meanwhile; one in four and a half minutes is no load.
+MAX_SILENCES = 3
+
 #: Seconds from the start of a watch to that of the next one at the least, whatever the server does.
 MIN_WATCH_INTERVAL = 1.0
 
@@ -115,6 +119,8 @@ class Reflector(Generic[T]):
         self._resource_version = ""  # where the next watch begins; empty when a list is needed
         self._failures = 0
         self._stale_lists = 0
+        self._silences = 0  # in a row, since the last list
+        self._mistrusted = False  # whether it was told that silent watches are not believed
         #: Set once the store holds everything that was there at the start.
         self.synced = asyncio.Event()
         #: The clock's monotonic seconds at which the server last gave a sign of life; None before the first one.
@@ -209,6 +215,7 @@ class Reflector(Generic[T]):
             try:
                 async for event in events:
                     last_sign = self._clock.monotonic()
+                    self._silences, self._mistrusted = 0, False
                     self._succeeded()
                     self._store.apply(event, self._namespace)
                     self._resource_version = event.object.metadata.resource_version
@@ -216,7 +223,18 @@ class Reflector(Generic[T]):
                 if self._clock.monotonic() - last_sign < READ_TIMEOUT * 0.99:
                     raise
                 self._log.debug("watch was silent", resource_version=self._resource_version)
+                self._silences += 1
                 await self._probe()
+                if self._silences >= MAX_SILENCES:
+                    self._mistrust()
+
+    def _mistrust(self) -> None:
+        """Have a list made, for what the watch did not say."""
+        self._silences = 0
+        self._resource_version = ""
+        log = self._log.debug if self._mistrusted else self._log.warning
+        log("watches stay silent: reading all anew; does a proxy keep back what the API server sends?")
+        self._mistrusted = True
 
     async def _probe(self) -> None:
         """Find out with the smallest of requests whether the server had nothing to say or cannot be heard."""

@@ -379,6 +379,37 @@ async def test_a_silent_watch_goes_on_when_the_server_answers_and_is_no_failure(
     assert warnings(log) == []
 
 
+async def test_when_watches_stay_silent_a_list_is_read_and_that_is_told_once(
+    scene: Scene, log: list[MutableMapping[str, Any]]
+) -> None:
+    probed: Page[PodView] = Page((), "300")
+    scene.client.lists = [Page((), "100"), *[probed] * 3, Page((pod("a", 150),), "300")]
+    scene.client.watches = [[READ_TIMEOUT, LOST] for _ in range(9)]
+    async with scene.running():
+        await asyncio.sleep(READ_TIMEOUT * 2.5)
+        assert scene.names() == []
+        await asyncio.sleep(READ_TIMEOUT)
+        assert scene.names() == ["a"]
+        scene.client.lists = [*[probed] * 3, Page((pod("b", 250),), "300")]
+        await asyncio.sleep(READ_TIMEOUT * 3)
+        assert scene.names() == ["b"]
+    assert scene.client.watched_from == ["100"] * 3 + ["300"] * 4
+    assert [call["limit"] for call in scene.client.list_calls] == [500, 1, 1, 1, 500, 1, 1, 1, 500]
+    assert scene.reflector.restarts == 0
+    assert len([line for line in log if line["log_level"] == "warning"]) == 1
+
+
+async def test_silences_with_a_sign_of_life_between_them_are_not_in_a_row(
+    scene: Scene, log: list[MutableMapping[str, Any]]
+) -> None:
+    scene.client.lists = [Page((), "100"), *[Page((), "200")] * 10]
+    scene.client.watches = [[*([bookmark(120)] if each in {2, 4} else []), READ_TIMEOUT, LOST] for each in range(6)]
+    async with scene.running():
+        await asyncio.sleep(READ_TIMEOUT * 6.5)
+    assert [call["limit"] for call in scene.client.list_calls] == [500, 1, 1, 1, 1, 1, 1]
+    assert [line for line in log if line["log_level"] == "warning"] == []
+
+
 async def test_a_silent_watch_to_a_server_that_does_not_answer_is_a_failure(
     scene: Scene, log: list[MutableMapping[str, Any]]
 ) -> None:
