@@ -60,7 +60,8 @@ SLOW_RETRY = 15.0
 #: The longest pause that the server may ask for, in seconds.
 MAX_RETRY_AFTER = 30.0
 
-#: What was under way for so long before it broke, in seconds, is begun again as after a first failure.
+#: A watch that was under way for so long before it broke, in seconds, is begun again as after a first failure. A list that
+#: takes long to fail is a load, and worked at no time.
 STEADY = 5.0
 
 #: When the server refuses so many times in a row to go on from a resourceVersion, that may be what is wrong: list again.
@@ -152,14 +153,16 @@ class Reflector(Generic[T]):
             SetBackError: etcd was restored from a backup.
         """
         while True:
-            started = self.last_attempt = self._clock.monotonic()
+            self.last_attempt = self._clock.monotonic()
+            started: float | None = None
             try:
                 if not self._resource_version:
                     await self._list()
-                    started = self._clock.monotonic()
+                started = self._clock.monotonic()
                 await self._watch()
             except KubernetesError as error:
-                await self._clock.sleep(self._failed(error, self._clock.monotonic() - started))
+                lasted = 0.0 if started is None else self._clock.monotonic() - started
+                await self._clock.sleep(self._failed(error, lasted))
             else:
                 self._succeeded()
                 await self._clock.sleep(max(0.0, started + MIN_WATCH_INTERVAL - self._clock.monotonic()))
@@ -263,7 +266,7 @@ class Reflector(Generic[T]):
 
         Args:
             error: What it failed with.
-            lasted: How long the list or watch that failed had been under way, in seconds.
+            lasted: How long the watch that failed had been under way, in seconds; none for a list.
 
         Raises:
             SetBackError: Lists have been too old for too often.

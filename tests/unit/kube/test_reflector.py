@@ -346,6 +346,21 @@ async def test_pauses_grow_as_well_while_it_takes_long_to_find_that_there_is_no_
     assert all(30 <= pause <= 45 for pause in pauses[6:])
 
 
+async def test_pauses_grow_while_lists_take_long_to_fail(scene: Scene, mocker: MockerFixture) -> None:
+    begun: list[float] = []
+
+    async def list_page(*_: Any, **__: Any) -> Page[PodView]:
+        begun.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(STEADY * 4)
+        raise ServerError(504, "Timeout", "took too long")
+
+    mocker.patch.object(scene.client, "list_page", list_page)
+    async with scene.running():
+        await asyncio.sleep(600)
+    pauses = [later - earlier - STEADY * 4 for earlier, later in pairwise(begun)]
+    assert all(30 <= pause <= 45 for pause in pauses[6:])
+
+
 async def test_the_server_may_ask_for_a_longer_pause(scene: Scene) -> None:
     scene.client.watches = [[TooManyRequestsError(429, retry_after=10)], [TooManyRequestsError(429, retry_after=3600)]]
     async with scene.running():
