@@ -264,7 +264,12 @@ def _translated(method: str, path: str) -> Iterator[None]:
         yield
     except aiohttp.ClientConnectorCertificateError as error:
         raise UntrustedServerError(f"{method} {path}: no connection: {_reason(error)}") from error
-    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
+    except (
+        aiohttp.ClientConnectorError,
+        aiohttp.ClientHttpProxyError,
+        aiohttp.ConnectionTimeoutError,
+        aiohttp.InvalidURL,
+    ) as error:
         raise ConnectionFailedError(f"{method} {path}: no connection: {_reason(error)}") from error
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         if isinstance(error.__cause__, KubernetesError):
@@ -278,6 +283,8 @@ def _reason(error: BaseException) -> str:
         return "timed out"
     if isinstance(error, aiohttp.ClientConnectorError):
         return f"{error.host}:{error.port}: {error.os_error.strerror or _reason(error.os_error)}"
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy refuses to connect: HTTP {error.status} {error.message}"
     return " ".join(str(error).split()) or type(error).__name__
 
 

@@ -628,6 +628,24 @@ async def test_proxy_and_server_name_are_handed_to_the_session(scene: Scene) -> 
     assert scene.requests[0].headers["Host"] == "api.example.test"
 
 
+async def test_a_proxy_that_refuses_to_connect_is_no_connection(scene: Scene) -> None:
+    heads: list[bytes] = []
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    scene.address = "https://api.example.test"
+    async with await asyncio.start_server(refuse, "127.0.0.1") as proxy, scene.transport() as transport:
+        scene.clients[0].configuration.proxy = f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+        with pytest.raises(ConnectionFailedError, match="the proxy refuses to connect: HTTP 503 Service Unavailable"):
+            await transport.request("POST", "/x", body=b"{}")
+    [head] = heads
+    assert head.startswith(b"CONNECT api.example.test:443 ")
+    assert b"token-1" not in head
+
+
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """An environment that asks for no proxy yet."""
