@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import aiohttp
 import yaml
 from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
@@ -186,6 +187,9 @@ def _readable_errors(source: str) -> Iterator[None]:
         yield
     except ConfigException as error:
         raise ConfigurationError(f"{source}: {_one_line(error)}") from error
+    except aiohttp.ClientError as error:  # some are an OSError or an SSLError besides
+        what = _one_line(error) or type(error).__name__
+        raise ConfigurationError(f"{source}: the identity provider cannot be asked: {what}") from error
     except ssl.SSLError as error:
         raise ConfigurationError(f"{source}: a certificate or key is not usable: {_one_line(error)}") from error
     except OSError as error:

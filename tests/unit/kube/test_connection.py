@@ -293,6 +293,23 @@ async def test_a_plugin_that_fails_is_quoted(
     assert caplog.messages == []
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("listens", [True, False], ids=["hangs up", "is away"])
+async def test_an_identity_provider_that_cannot_be_asked(
+    config: Config, write: Callable[[object], Path], *, listens: bool
+) -> None:
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1") as server:
+        issuer = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        if not listens:
+            server.close()
+        provider = {"client-id": "c", "client-secret": "s", "idp-issuer-url": issuer, "refresh-token": "r"}
+        config["users"][0]["user"] = {"auth-provider": {"name": "oidc", "config": provider}}
+        assert "the identity provider cannot be asked" in await refusal(write(config))
+
+
 async def test_a_plugin_that_is_not_installed(config: Config, write: Callable[[object], Path]) -> None:
     config["users"][0]["user"] = {"exec": {"apiVersion": "v1", "command": "/missing/plugin"}}
     assert "/missing/plugin" in await refusal(write(config))
