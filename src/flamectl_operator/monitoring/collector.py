@@ -33,7 +33,7 @@ _CLUSTER = ("namespace", "cluster")
 _FAMILIES: dict[str, tuple[type[Family], str, Sequence[str]]] = {
     "workqueue_depth": (
         GaugeMetricFamily,
-        "Keys that need work and are in nobody's hands.",
+        "Keys that need work, those included that a worker has in hand and that were added again.",
         (*_QUEUE, "priority"),
     ),
     "workqueue_unfinished_work_seconds": (

@@ -218,6 +218,18 @@ async def test_clusters_are_counted_only_by_who_works_and_when_all_are_known() -
     assert scene.series("workqueue_depth") == set()
 
 
+async def test_a_key_that_is_added_again_while_a_worker_has_it_in_hand_counts_and_the_help_says_so() -> None:
+    scene = Scene()
+    queue = scene.operator.queue
+    queue.add(("team", "a"))
+    await queue.get()
+    assert scene.value("workqueue_depth", **QUEUE, priority="0") == 0
+    queue.add(("team", "a"))
+    assert scene.value("workqueue_depth", **QUEUE, priority="0") == 1
+    [depth] = [metric for metric in scene.collector.describe() if metric.name == "workqueue_depth"]
+    assert "those included that a worker has in hand" in depth.documentation
+
+
 async def test_it_describes_what_it_collects() -> None:
     scene = Scene()
     scene.sync()
