@@ -317,7 +317,8 @@ async def _store(context: Context, wire: dict[str, Any], *, promised: bool) -> F
             found = await refresh(context, FLAME_CLUSTERS, context.stores.flame_clusters, metadata.name)
         except (KubernetesError, RefusedError):
             raise error from None
-        if found is None or found.uid != metadata.uid or found.status != wire:
+        same = found is not None and (found.uid, found.metadata.generation) == (metadata.uid, metadata.generation)
+        if found is None or not same or found.status != wire:
             raise
         return found
 

@@ -18,6 +18,8 @@ from tests.unit.subreconcilers.world import KEY, SM_NAME, World, converged, exec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_mock import MockerFixture
+
     from flamectl_operator.kube.errors import KubernetesError
 
 
@@ -558,6 +560,26 @@ async def test_what_was_stored_is_told_though_the_answer_was_lost() -> None:
 
     assert result.errors == ()
     assert world.events.reasons == ["Ready"]
+
+
+async def test_a_spec_that_is_read_while_an_answer_is_looked_for_is_not_missed(mocker: MockerFixture) -> None:
+    world = await converged(replicas(1))
+    world.set_executor(0, "starting")
+    await world.run_pass()
+    world.set_executor(0, "ready")
+    world.api.fail("status", "flameclusters", lost(), applied=True)
+    get = world.api.get
+
+    async def edited_meanwhile(*arguments: Any) -> Any:
+        world.edit(replicas(2))
+        return await get(*arguments)
+
+    mocker.patch.object(world.api, "get", edited_meanwhile)
+    result = await world.run_pass()
+
+    assert result.errors, "so that it is tried again"
+    await world.run_pass(stale=True)
+    assert world.executor_ids == [0, 1]
 
 
 async def test_what_was_refused_stays_said_while_a_pass_does_not_come_so_far() -> None:
