@@ -82,6 +82,7 @@ class Flight:
             self._client.tell(f"{self.what}: no answer")
             self._later(TIMEOUT, self._fail, errors.ConnectionLostError("timed out"))
             if kind == "late":
+                self._client.arrives_late(TIMEOUT + 100 * self._fate.back)
                 self._later(TIMEOUT + 100 * self._fate.back, self.land)
             else:
                 self.landed = True
@@ -208,6 +209,10 @@ class ModelClient:
     def tell(self, what: str) -> None:
         """Writes a line of the story."""
         self._judge.tell(self.name, what)
+
+    def arrives_late(self, seconds: float) -> None:
+        """A request that was given up lands after so long."""
+        self._faults.late_until = max(self._faults.late_until, self.loop.now + seconds)
 
     def die(self, why: str, downtime: float) -> None:
         """The process is gone from this moment. Of the requests under way some arrive all the same."""

@@ -104,6 +104,8 @@ class Faults:
     standstills: list[Standstill] = field(default_factory=list)
     #: Extra lag of watches: by resource (empty for all), seconds and until when.
     lags: list[tuple[str, float, float]] = field(default_factory=list)
+    #: Until when requests are on their way whose senders have given them up.
+    late_until: float = 0.0
 
     def fate(self, verb: str, resource: str, now: float) -> Fate:
         """Draws what becomes of a request."""
