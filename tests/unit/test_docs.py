@@ -340,7 +340,6 @@ _REASONED = {
     "Announcement": 1,
     "Outcome": 1,
     "_tell": 1,
-    "_written": 4,
 }
 #: Reasons that are passed on from where they were given.
 _PASSED_ON = {
@@ -419,8 +418,6 @@ class _Reasons:
         if isinstance(value, str):
             yield value
             return
-        if name == "reason" and getattr(function, "name", "") in _REASONED:
-            return  # its callers say which
         for statement in ast.walk(function):
             match statement:
                 case ast.Assign(targets=[ast.Name(id=target)], value=assigned) if target == name:

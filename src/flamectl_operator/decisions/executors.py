@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 #: Set by users, as for ReplicaSets: what is cheaper to delete goes first.
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 
+#: What a grace period counts for at the most, in seconds: some thirty years, for the API server takes thousands.
+LONGEST_GRACE = 10**9
+
 #: Why an executor is replaced, in words for an event.
 LOST = "started under an earlier session manager"
 STALE = "no longer as specified"
@@ -258,7 +261,7 @@ def given_up_at(observed: ObservedCluster, component: Component, intent: Intent,
         now: The time.
     """
     seen = now.boottime - observed.departures.get(component.pod.uid, now.boottime)
-    grace = component.pod.metadata.deletion_grace_period_seconds or 0
+    grace = min(component.pod.metadata.deletion_grace_period_seconds or 0, LONGEST_GRACE)
     return now.wall + timedelta(seconds=grace + intent.settings.force_delete_after_seconds - seen)
 
 

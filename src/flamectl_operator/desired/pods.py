@@ -222,7 +222,7 @@ def _template(
             "annotations": dict(metadata.get("annotations") or {}),
             "ownerReferences": [owner.owner_reference()],
         },
-        "spec": _in_quality_class(pod_spec, asked),
+        "spec": _in_quality_class(pod_spec, asked) if "initContainers" in defaults else pod_spec,
     }
     return PodTemplate(manifest, author_revision, revision.fingerprint(manifest))
 
@@ -273,7 +273,7 @@ def _in_quality_class(pod_spec: dict[str, Any], asked: dict[str, Any]) -> dict[s
     inits = _entries(pod_spec, "initContainers")
     others = [*_entries(pod_spec, "containers"), *(each for each in inits if each.get("name") != WAIT_CONTAINER)]
     own = _entry(asked, "initContainers", WAIT_CONTAINER)
-    if not inits or "requests" in _object(own.get("resources")) or not all(map(_guaranteed, others)):
+    if "requests" in _object(own.get("resources")) or not all(map(_guaranteed, others)):
         return pod_spec
     fitted = [
         each | {"resources": each["resources"] | {"requests": each["resources"]["limits"]}}

@@ -101,13 +101,11 @@ class AddSessionManager:
         changes = session_manager_repair(pod, context.owner, context.wanted())
         if changes is None:
             return wait("Changed", "", children.RECHECK_CHANGED)
-        pods = context.stores.pods
-        outcome = await children.patch(context, PODS, pods, pod.name, changes)
-        if outcome is not DONE:
-            return outcome
-        repaired = pods.get(pod.namespace, pod.name)
-        if repaired is None or session_manager_repair(repaired, context.owner, context.wanted()) is not None:
-            return children.undone(PODS.kind, pod.name)
+        repaired = await children.patch(context, PODS, context.stores.pods, pod.name, changes)
+        if repaired is None:
+            return children.changed()
+        if session_manager_repair(repaired, context.owner, context.wanted()) is not None:
+            return children.undone(PODS, pod.name)
         context.normal("SessionManagerRepaired", f'Restored labels of Pod "{pod.name}"')
         return DONE
 

@@ -21,7 +21,7 @@ from flamectl_operator.kube.resources import Resource
 from flamectl_operator.kube.views import FlameClusterView
 from flamectl_operator.observed.cluster import ObservedCluster, Views
 from flamectl_operator.runtime.moment import Moment
-from flamectl_operator.runtime.outcome import Outcome, wait
+from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -125,6 +125,15 @@ def foremost(errors: Sequence[Exception]) -> Exception:
     return next((error for error in errors if isinstance(error, RefusedError)), errors[0])
 
 
+def no_ids_left() -> Outcome:
+    """No executor can be made any more."""
+    return blocked(
+        "IdsExhausted",
+        f"executors cannot be made, for the highest number, {names.MAX_ID}, is taken: somebody gave it to a Pod, or wrote into"
+        " status.executorManager.nextId; delete such a Pod, and make the FlameCluster anew",
+    )
+
+
 def next_turn() -> Outcome:
     """A batch of requests has had its turn: the next pass, which follows at once, does the rest."""
     return wait("NextTurn", "", 0)
@@ -185,6 +194,21 @@ class LockMemory:
     hushed: int = 0
 
 
+@dataclass(frozen=True)
+class Mislabelled:
+    """Executors that were made without the labels they are known by.
+
+    Args:
+        rendered: Hash of their template.
+        message: What is told of it.
+        next_trial: When one may be made again to see whether the labels stay, where no dry run tells; by the clock's `monotonic`.
+    """
+
+    rendered: str
+    message: str
+    next_trial: float
+
+
 @dataclass
 class Memory:
     """What a process remembers of a FlameCluster from one pass to the next, and may forget without harm.
@@ -194,7 +218,7 @@ class Memory:
         reserved_ids: Executor ids that the status says are taken and that are not used yet. After a restart they are burnt.
         plan: What the last generation that was seen asks for.
         accepted: Hashes of Pod templates that the API server has said it would accept.
-        mislabelled: Hash of the template of executors that were made without the labels they are known by.
+        mislabelled: Executors that were made without the labels they are known by.
         observed: The last snapshot of the children.
         status: The last status that was read or written, as JSON data and as what it means.
         unsettled: Names of Pods of which nobody knows what became: a request was to make or delete them, or a list lacks them,
@@ -214,7 +238,7 @@ class Memory:
     reserved_ids: list[int] = field(default_factory=list)
     plan: Plan | None = None
     accepted: set[str] = field(default_factory=set)
-    mislabelled: str = ""
+    mislabelled: Mislabelled | None = None
     observed: ObservedCluster | None = None
     status: tuple[dict[str, Any], FlameClusterStatus] | None = None
     unsettled: set[str] = field(default_factory=set)
@@ -307,6 +331,11 @@ class Context:
         """Whether it is known by now that the FlameCluster asks for something else, or is gone."""
         newest, metadata = self.stores.flame_clusters.get(*self.owner.key), self.cluster.metadata
         return newest is None or (newest.uid, newest.metadata.generation) != (metadata.uid, metadata.generation)
+
+    @property
+    def ids_left(self) -> bool:
+        """Whether there are ids for executors that are made anew."""
+        return bool(self.memory.reserved_ids) or self.memory.next_id <= names.MAX_ID
 
     def turn(self) -> Callable[[], bool]:
         """Begins a batch of requests; the answer tells whether it may still go on."""

@@ -110,22 +110,26 @@ def cannot_be_rehearsed(error: ApiError) -> bool:
 
 async def patch(
     context: Context, resource: Resource[T], store: Store[T], name: str, changes: Mapping[str, Any]
-) -> Outcome:
-    """Repairs a child. A conflict is no error: the view was old, and is brought up to date.
+) -> T | None:
+    """Repairs a child.
+
+    Returns:
+        The child as it is now; None when it had changed. That is no error: the view was old, and is brought up to date.
 
     Raises:
         RefusedError: RBAC, admission or the schema refuses it.
     """
     context.writes += 1
     try:
-        store.observe(await context.client.merge_patch(resource, context.owner.namespace, name, changes))
+        patched = await context.client.merge_patch(resource, context.owner.namespace, name, changes)
     except (ConflictError, NotFoundError):
         context.conflicts += 1
         await refresh(context, resource, store, name)
-        return wait("Changed", "", RECHECK_CHANGED)
+        return None
     except REFUSALS as error:
         raise RefusedError.of(error) from error
-    return DONE
+    store.observe(patched)
+    return patched
 
 
 class _NotSentError(ConflictError):
@@ -257,16 +261,29 @@ async def ensure(
     existing = store.get(context.owner.namespace, name)
     if existing is None:
         try:
-            await create(context, resource, store, manifest)
+            made = await create(context, resource, store, manifest)
         except AlreadyExistsError:
             # The watch shows only what carries our label: this one is foreign, or somebody took its label off.
             existing = await refresh(context, resource, store, name)
-            if existing is None:
-                return wait("Changed", "", RECHECK_CHANGED)
         else:
-            return _written(
-                context, store, manifest, difference, f"{resource.kind}Created", f'Created {resource.kind} "{name}"'
-            )
+            context.normal(f"{resource.kind}Created", f'Created {resource.kind} "{name}"')
+            return DONE if difference(made, dict(manifest)) is None else undone(resource, name)
+    if existing is None:
+        return changed()
+    return await _maintain(context, resource, store, existing, manifest, difference, frozen)
+
+
+async def _maintain(
+    context: Context,
+    resource: Resource[T],
+    store: Store[T],
+    existing: T,
+    manifest: Mapping[str, Any],
+    difference: Callable[[T, dict[str, Any]], dict[str, Any] | None],
+    frozen: Callable[[T, dict[str, Any]], bool],
+) -> Outcome:
+    """Brings what has the child's name to what it should be, if it is the child."""
+    name = existing.name
     if not existing.controlled_by(context.owner.uid):
         return taken(context, resource, existing)
     if existing.terminating:
@@ -276,33 +293,23 @@ async def ensure(
         return DONE
     if frozen(existing, changes):
         return await _give_up(context, resource, store, existing)
-    outcome = await patch(context, resource, store, name, changes)
-    if outcome is not DONE:
-        return outcome
-    message = f'Brought {resource.kind} "{name}" to what it should be'
-    return _written(context, store, manifest, difference, f"{resource.kind}Updated", message)
-
-
-def _written(
-    context: Context,
-    store: Store[T],
-    manifest: Mapping[str, Any],
-    difference: Callable[[T, dict[str, Any]], dict[str, Any] | None],
-    reason: str,
-    message: str,
-) -> Outcome:
-    """Tells of a child that was written, unless the answer shows that it is not as it was written."""
-    kind, name = manifest["kind"], manifest["metadata"]["name"]
-    child = store.get(context.owner.namespace, name)
-    if child is None or difference(child, dict(manifest)) is not None:
-        return undone(kind, name)
-    context.normal(reason, message)
+    patched = await patch(context, resource, store, name, changes)
+    if patched is None:
+        return changed()
+    if difference(patched, dict(manifest)) is not None:
+        return undone(resource, name)
+    context.normal(f"{resource.kind}Updated", f'Brought {resource.kind} "{name}" to what it should be')
     return DONE
 
 
-def undone(kind: str, name: str) -> Outcome:
-    """The outcome for an object that is not as it has just been written."""
-    message = f'{kind} "{name}" does not stay as the operator writes it: does a webhook change it?'
+def changed() -> Outcome:
+    """The outcome for an object that changed under our hands."""
+    return wait("Changed", "", RECHECK_CHANGED)
+
+
+def undone(resource: Resource[Any], name: str) -> Outcome:
+    """The outcome for an object that the answer to a write shows not to be as it was written."""
+    message = f'{resource.kind} "{name}" does not stay as the operator writes it: does a webhook change it?'
     return blocked("ChangesUndone", message, RECHECK_TAKEN_NAME)
 
 

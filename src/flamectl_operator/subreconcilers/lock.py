@@ -201,25 +201,29 @@ async def _read_pods(context: Context) -> None:
     """Reads the FlameCluster's Pods, and what has become of those that are not there any more."""
     owner, store = context.owner, context.stores.pods
     ours = {pod.uid: pod for pod in store.by_index(owner.key) if pod.controlled_by(owner.uid)}
-    for pod in await _list_pods(context):
+    found, unreadable = await _list_pods(context)
+    for pod in (*found, *unreadable):
         ours.pop(pod.uid, None)
+    for pod in found:
         store.observe(pod)
     # The others are gone, or their label says something else by now.
     context.memory.unsettled |= {pod.name for pod in ours.values()}
     await children.settle(context)
 
 
-async def _list_pods(context: Context) -> list[PodView]:
-    """All Pods with the FlameCluster's label."""
+async def _list_pods(context: Context) -> tuple[list[PodView], list[PodView]]:
+    """All Pods with the FlameCluster's label, and of those that cannot be understood which ones they are."""
     owner, token = context.owner, ""
     found: list[PodView] = []
+    unreadable: list[PodView] = []
     selector = f"{CLUSTER_LABEL}={owner.name}"
     while True:
         page = await context.client.list_page(PODS, owner.namespace, label_selector=selector, continue_token=token)
         found += page.items
+        unreadable += page.unreadable
         token = page.continue_token
         if not token:
-            return found
+            return found, unreadable
 
 
 def _overtaken(context: Context) -> Outcome | None:

@@ -12,7 +12,7 @@ from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 from flamectl_operator.runtime.slow_start import slow_start_batch
 from flamectl_operator.subreconcilers import children, lock
-from flamectl_operator.subreconcilers.base import RefusedError, foremost, in_turn, next_turn
+from flamectl_operator.subreconcilers.base import RefusedError, foremost, in_turn, next_turn, no_ids_left
 from flamectl_operator.subreconcilers.scale_executors import delete_executors, listed
 
 if TYPE_CHECKING:
@@ -41,14 +41,15 @@ class ReplaceStalePods:
             return await self._replace_session_manager(context, observed)
         plan = plan_rollout(observed, intent)
         rehearsed, refused = bool(plan.stale), await self._rehearse(context, plan)
-        keep_stale = refused is not None or not rehearsed
+        keep_stale = refused is not None or not rehearsed or not context.ids_left
         if keep_stale:
             plan = plan_rollout(observed, intent, keep_stale=True)
 
         async def tell() -> Outcome:
             if refused is not None:
                 raise refused
-            return combine(map(context.waiting, plan.holds))
+            exhausted = [no_ids_left()] if rehearsed and not context.ids_left else []
+            return combine([*exhausted, *map(context.waiting, plan.holds)])
 
         return combine(
             await in_turn(
@@ -76,6 +77,8 @@ class ReplaceStalePods:
         await children.rehearse(context, wanted.desired.session_manager, manager.name)
         if wanted.replicas > 0:
             # Its executors will go with it: those that follow must not be refused either.
+            if not context.ids_left:
+                return no_ids_left()
             await children.rehearse(context, wanted.desired.executor, context.next_executor_name)
         if (hold := await lock.acquire(context)) is not None:
             return hold
@@ -115,7 +118,8 @@ class ReplaceStalePods:
             version = plan.rebind[index].pod.metadata.resource_version
             patch = {"metadata": {"annotations": annotations, "resourceVersion": version}}
             name = plan.rebind[index].name
-            changed.append(await children.patch(context, PODS, context.stores.pods, name, patch))
+            if await children.patch(context, PODS, context.stores.pods, name, patch) is None:
+                changed.append(children.changed())
 
         in_flight = context.config.controller.max_writes_in_flight
         result = await slow_start_batch(len(plan.rebind), len(plan.rebind) or 1, in_flight, mark, context.turn())

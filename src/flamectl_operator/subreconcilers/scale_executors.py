@@ -12,10 +12,18 @@ from flamectl_operator.desired import names
 from flamectl_operator.desired.pods import executor_annotations
 from flamectl_operator.kube.errors import AlreadyExistsError, KubernetesError
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.runtime.outcome import DONE, Outcome, blocked, combine, wait
+from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 from flamectl_operator.runtime.slow_start import slow_start_batch
 from flamectl_operator.subreconcilers import children, lock
-from flamectl_operator.subreconcilers.base import REFUSALS, RefusedError, foremost, in_turn, next_turn
+from flamectl_operator.subreconcilers.base import (
+    REFUSALS,
+    Mislabelled,
+    RefusedError,
+    foremost,
+    in_turn,
+    next_turn,
+    no_ids_left,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -23,6 +31,11 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.views import PodView
     from flamectl_operator.observed.cluster import Executor
     from flamectl_operator.subreconcilers.base import Context
+
+
+#: How often an executor is made to see whether it keeps its labels, where only that can tell, in seconds: each one that does not
+#: is nobody's, and goes on running.
+TRIAL_INTERVAL = 600.0
 
 
 class ScaleExecutors:
@@ -65,8 +78,8 @@ class ScaleExecutors:
             return DONE
         at_once = plan.create if await _template_known(context) else 1
         reserved = context.memory.reserved_ids
-        if not reserved and context.memory.next_id > names.MAX_ID:
-            return _no_ids_left()
+        if not context.ids_left:
+            return no_ids_left()
         ids, context.memory.reserved_ids = reserved[:at_once], reserved[at_once:]
         birth = _Birth(context)
 
@@ -143,16 +156,18 @@ async def _template_known(context: Context) -> bool:
     Raises:
         RefusedError: It would be made so again, or refused.
     """
-    memory, template = context.memory, context.wanted().desired.executor
-    if memory.mislabelled != template.rendered:
+    mislabelled, template = context.memory.mislabelled, context.wanted().desired.executor
+    if mislabelled is None or mislabelled.rendered != template.rendered:
         return True
     manifest = template.pod(context.next_executor_name)
     try:
         pod = await context.client.rehearse_creation(PODS, context.owner.namespace, manifest)
     except REFUSALS as error:
-        if children.cannot_be_rehearsed(error):
-            return False
-        raise RefusedError.of(error) from error
+        if not children.cannot_be_rehearsed(error):
+            raise RefusedError.of(error) from error
+        if context.clock.monotonic() < mislabelled.next_trial:
+            raise RefusedError("LabelsChanged", mislabelled.message) from error
+        return False
     _check_labels(context, pod)
     return True
 
@@ -166,20 +181,12 @@ def _check_labels(context: Context, pod: PodView) -> None:
     selector = context.owner.selector(EXECUTOR_MANAGER)
     lost = {key: value for key, value in selector.items() if pod.labels.get(key) != value}
     if lost:
-        context.memory.mislabelled = context.wanted().desired.executor.rendered
         labels = ", ".join(f"{key}={value}" for key, value in sorted(lost.items()))
-        raise RefusedError(
-            "LabelsChanged", f"executors are made without the labels {labels}: does a webhook change them?"
-        )
-    context.memory.mislabelled = ""
-
-
-def _no_ids_left() -> Outcome:
-    return blocked(
-        "IdsExhausted",
-        f"executors cannot be made, for the highest number, {names.MAX_ID}, is taken: somebody gave it to a Pod, or wrote into"
-        " status.executorManager.nextId; delete such a Pod, and make the FlameCluster anew",
-    )
+        message = f"executors are made without the labels {labels}: does a webhook change them?"
+        rendered, now = context.wanted().desired.executor.rendered, context.clock.monotonic()
+        context.memory.mislabelled = Mislabelled(rendered, message, now + TRIAL_INTERVAL)
+        raise RefusedError("LabelsChanged", message)
+    context.memory.mislabelled = None
 
 
 def _span(cluster: str, ids: set[int]) -> str:

@@ -230,3 +230,9 @@ def test_a_stale_one_is_repaired_as_far_as_it_is_found_by_that() -> None:
     patch = session_manager_repair(manager, OWNER, wanted)
     assert patch is not None
     assert patch["metadata"]["labels"] == {"app": "flame-session-manager"}
+
+
+def test_a_grace_period_of_thousands_of_years_is_waited_for() -> None:
+    plan = _plan(session_manager(terminating_since=ago(1), grace=10**12))
+
+    assert plan.action is Action.WAIT

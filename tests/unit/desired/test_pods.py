@@ -440,6 +440,15 @@ def test_the_waiting_container_does_not_keep_a_pod_from_being_guaranteed_what_it
     assert wait["resources"]["requests"] == requests
 
 
+def test_an_init_container_of_that_name_is_the_authors_own_in_the_session_manager() -> None:
+    own = {"name": "wait-for-session-manager", "image": "x"}
+    pod = _session_manager(
+        {"sessionManager": {"resources": GUARANTEED, "podTemplate": {"spec": {"initContainers": [own]}}}}
+    )
+
+    assert pod["initContainers"] == [own]
+
+
 @pytest.mark.parametrize(
     ("asked", "ours"),
     [

@@ -20,6 +20,8 @@ from tests.unit.subreconcilers.world import CM_NAME, World, converged
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_mock import MockerFixture
+
     from flamectl_operator.runtime.outcome import Outcome
 
 EARLIER = {
@@ -299,6 +301,24 @@ async def test_other_errors_are_raised() -> None:
 
     with pytest.raises(KubernetesError):
         await _step(world)
+
+
+async def test_what_somebody_edits_at_the_same_moment_is_no_webhooks_doing(mocker: MockerFixture) -> None:
+    world = await converged()
+    world.change("configmaps", CM_NAME, {"data": {"x": "y"}})
+    patch = world.api.merge_patch
+
+    async def edited_before_the_answer_is_read(*arguments: Any) -> Any:
+        answer = await patch(*arguments)
+        world.change("configmaps", CM_NAME, {"data": {"x": "z"}})
+        world.sync()
+        return answer
+
+    mocker.patch.object(world.api, "merge_patch", edited_before_the_answer_is_read)
+    await world.run_pass()
+
+    assert "ConfigMapUpdated" in world.events.reasons
+    assert "ChangesUndone" not in world.events.reasons
 
 
 @pytest.mark.parametrize("what", ["label", "annotation", "data"])
