@@ -79,6 +79,7 @@ def count_executors(
     revision: str,
     *,
     replicas: int,
+    surge: int,
     next_id: int,
     now: datetime,
     settings: FlameSettings,
@@ -93,6 +94,7 @@ def count_executors(
         observed: What is there.
         revision: The revision that is wanted now.
         replicas: How many executors are wanted.
+        surge: How many more there may be while stale ones are replaced.
         next_id: The high-water mark of ids.
         now: The time.
         settings: Lengths of the waits.
@@ -104,11 +106,17 @@ def count_executors(
         attempts = replace(attempts, failures=0, next_attempt=None)
     elif any(executor_uncounted(executor, attempts, settings) for executor in observed.terminal_executors):
         return replace(_failed(attempts, now, settings), attempt_id=next_id)
-    elif len(observed.live_executors) >= replicas:
+    elif _all_there(observed, revision, replicas, surge):
         attempts = _forgiven(attempts, observed.live_executors, now, settings)
     # A clean slate: what failed before it is not counted after it.
     cleared = attempts.failures == 0 and (before.failures > 0 or before.revision not in {"", revision})
     return replace(attempts, attempt_id=next_id) if cleared else attempts
+
+
+def _all_there(observed: ObservedCluster, revision: str, replicas: int, surge: int) -> bool:
+    """Whether none is missing that would be made if it were not for failures."""
+    live = observed.live_executors
+    return len(live) >= replicas + min(surge, sum(executor.revision != revision for executor in live))
 
 
 def executor_uncounted(executor: Executor, attempts: Attempts, settings: FlameSettings) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from flamectl_operator.api.flamecluster import UpdateStrategy
+    from flamectl_operator.api.flamecluster import ExecutorManagerSpec, UpdateStrategy
     from flamectl_operator.decisions.intent import Intent
     from flamectl_operator.observed.cluster import Component, ObservedCluster
     from flamectl_operator.runtime.moment import Moment
@@ -212,6 +212,9 @@ def _stale_to_delete(intent: Intent, stale: Sequence[Executor], ready: Sequence[
     # One that is not ready serves nobody: to delete it takes nothing from what is available, so it needs no budget.
     # That is what lets a broken rollout be taken back, or overtaken.
     free = [executor for executor in stale if not executor.ready]
+    if intent.executor_attempts.repeated:
+        # Each attempt is ready for a moment, before it fails: without this, each would cost some that work.
+        return free
     budget = Budget.of(strategy, intent.replicas)
     spare = max(0, len(ready) - (intent.replicas - budget.unavailable))
     serving = [executor for executor in stale if executor.ready]
@@ -222,18 +225,29 @@ def _rollout_hold(observed: ObservedCluster, intent: Intent, left: int) -> Hold:
     if intent.update_strategy.type == "OnDelete":
         return Hold("OnDelete", f"{left} executors are stale and are replaced when somebody deletes them")
     fresh = sum(not intent.stale(executor) for executor in observed.live_executors)
-    return Hold("RollingUpdate", f"rolling update: {fresh} of {intent.replicas} executors are on the current revision")
+    message = f"rolling update: {fresh} of {intent.replicas} executors are on the current revision"
+    if intent.executor_attempts.repeated:
+        message += (
+            f"; it goes on once those have been ready for {intent.settings.stable_after_seconds:.0f} s, for they failed"
+        )
+    return Hold("RollingUpdate", message)
+
+
+def surge(spec: ExecutorManagerSpec) -> int:
+    """How many executors there may be beyond those wanted, while stale ones are replaced."""
+    strategy = spec.update_strategy
+    return Budget.of(strategy, spec.replicas).surge if strategy.type == "RollingUpdate" else 0
 
 
 def wanted_now(observed: ObservedCluster, intent: Intent) -> int:
     """How many executors there should be for now: those wanted, and in a rolling update the surge that lets stale ones go."""
     replicas = intent.replicas
-    if intent.update_strategy.type != "RollingUpdate" or replicas == 0:
+    if replicas == 0:
         return replicas
     if not (observed.session_manager_ready and intent.session_manager_current(observed)):
         return replicas
     stale = sum(intent.stale(executor) for executor in observed.live_executors)
-    return replicas + min(Budget.of(intent.update_strategy, replicas).surge, stale)
+    return replicas + min(surge(intent.desired.spec.executor_manager), stale)
 
 
 def creation_hold(intent: Intent, observed: ObservedCluster, now: Moment) -> Hold | None:

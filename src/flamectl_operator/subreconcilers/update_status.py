@@ -12,7 +12,7 @@ from flamectl_operator.api.status import ConditionType, FlameClusterStatus, Stat
 from flamectl_operator.decisions import attempts, conditions
 from flamectl_operator.decisions.announcements import announcements
 from flamectl_operator.decisions.conditions import Verdict
-from flamectl_operator.decisions.executors import ids_to_reserve
+from flamectl_operator.decisions.executors import ids_to_reserve, surge
 from flamectl_operator.decisions.intent import Intent, config_generation
 from flamectl_operator.decisions.status import (
     Situation,
@@ -220,6 +220,7 @@ def _intent(
             observed,
             desired.executor.revision,
             replicas=0 if suspended else desired.spec.executor_manager.replicas,
+            surge=surge(desired.spec.executor_manager),
             next_id=next_id,
             now=now,
             settings=settings,

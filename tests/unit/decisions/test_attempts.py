@@ -40,12 +40,15 @@ def _executors(
     found: ObservedCluster,
     *,
     replicas: int = 3,
+    surge: int = 0,
     next_id: int = 3,
     now: datetime = NOW,
     revision: str = EX_REVISION,
     settings: FlameSettings = SETTINGS,
 ) -> Attempts:
-    return count_executors(before, found, revision, replicas=replicas, next_id=next_id, now=now, settings=settings)
+    return count_executors(
+        before, found, revision, replicas=replicas, surge=surge, next_id=next_id, now=now, settings=settings
+    )
 
 
 # --- The session manager -----------------------------------------------------------------------------------------------
@@ -194,6 +197,22 @@ def test_failures_of_executors_are_forgotten_when_all_have_been_ready_for_ten_mi
     after = _executors(before, observed(*(executor_pod(n, since=ago(600)) for n in (3, 4, 5))), next_id=6)
 
     assert after == Attempts(EX_REVISION, attempt_id=6), "what ends now is no failure of those made to replace it"
+
+
+@pytest.mark.parametrize(("surge", "failures"), [(0, 0), (1, 3), (9, 3)])
+def test_stale_ones_that_serve_do_not_make_the_failures_of_a_surge_forgotten(surge: int, failures: int) -> None:
+    """They are as many as wanted, and ready for hours; it is the surge that fails."""
+    before = Attempts(EX_REVISION, failures=3, next_attempt=later(20), attempt_id=3)
+    stale = [executor_pod(number, revision="old", since=ago(7200)) for number in range(3)]
+
+    assert _executors(before, observed(*stale), surge=surge, next_id=9).failures == failures
+
+
+def test_failures_are_forgotten_when_the_surge_works() -> None:
+    before = Attempts(EX_REVISION, failures=3, next_attempt=later(20), attempt_id=3)
+    stale = [executor_pod(number, revision="old", since=ago(7200)) for number in range(3)]
+
+    assert _executors(before, observed(*stale, executor_pod(3, since=ago(600))), surge=1).failures == 0
 
 
 def test_where_no_executors_are_wanted_nothing_waits() -> None:

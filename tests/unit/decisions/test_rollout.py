@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from flamectl_operator.decisions.attempts import Attempts
 from flamectl_operator.decisions.executors import Budget, plan_rollout, plan_scale
 from tests.unit.builders import (
     LIFE,
@@ -46,6 +47,31 @@ def _fleet(*revisions_and_states: tuple[str | None, PodState]) -> list[PodView]:
 
 ALL_STALE = [executor_pod(number, revision=OLD) for number in range(4)]
 ALL_CURRENT = [executor_pod(number) for number in range(4)]
+
+
+# --- When new ones fail ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("failures", "deleted"), [(0, [3]), (1, [3]), (2, []), (9, [])])
+def test_while_replacements_fail_nothing_that_serves_goes(failures: int, deleted: list[int]) -> None:
+    """A new executor is ready as soon as its process runs, and may end a few seconds later."""
+    revision = intent(rolling(4, 1, 0)).desired.executor.revision
+    wanted = intent(rolling(4, 1, 0), executor_attempts=Attempts(revision, failures=failures))
+
+    plan = _rollout(wanted, *ALL_STALE)
+
+    assert _deleted(plan) == deleted
+    [hold] = plan.holds
+    assert ("for they failed" in hold.message) == (not deleted)
+
+
+def test_while_replacements_fail_what_does_not_serve_goes_all_the_same() -> None:
+    revision = intent(rolling(4, 1, 0)).desired.executor.revision
+    wanted = intent(rolling(4, 1, 0), executor_attempts=Attempts(revision, failures=5))
+
+    assert _deleted(
+        _rollout(wanted, *_fleet((OLD, "ready"), (OLD, "crashing"), (OLD, "starting"), (OLD, "ready")))
+    ) == [1, 2]
 
 
 # --- Within the budget -------------------------------------------------------------------------------------------------
