@@ -240,14 +240,17 @@ def surge(spec: ExecutorManagerSpec) -> int:
 
 
 def wanted_now(observed: ObservedCluster, intent: Intent) -> int:
-    """How many executors there should be for now: those wanted, and in a rolling update the surge that lets stale ones go."""
-    replicas = intent.replicas
+    """How many executors there should be for now: those wanted, and in a rolling update the surge that lets stale ones go.
+
+    While nothing may be replaced, for the session manager is not ready or not current, the surge neither grows nor goes.
+    """
+    replicas, live = intent.replicas, observed.live_executors
     if replicas == 0:
         return replicas
-    if not (observed.session_manager_ready and intent.session_manager_current(observed)):
-        return replicas
-    stale = sum(intent.stale(executor) for executor in observed.live_executors)
-    return replicas + min(surge(intent.desired.spec.executor_manager), stale)
+    most = replicas + min(surge(intent.desired.spec.executor_manager), sum(map(intent.stale, live)))
+    if observed.session_manager_ready and intent.session_manager_current(observed):
+        return most
+    return max(replicas, min(len(live), most))
 
 
 def creation_hold(intent: Intent, observed: ObservedCluster, now: Moment) -> Hold | None:

@@ -49,6 +49,21 @@ ALL_STALE = [executor_pod(number, revision=OLD) for number in range(4)]
 ALL_CURRENT = [executor_pod(number) for number in range(4)]
 
 
+# --- While the session manager is not ready ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("surging", "target"), [(0, 4), (1, 5), (2, 6), (3, 6)])
+def test_a_session_manager_that_is_not_ready_for_a_moment_costs_no_surge_and_brings_none(
+    surging: int, target: int
+) -> None:
+    wanted = intent(rolling(4, 0, 2))
+    pods = [*ALL_STALE, *(executor_pod(4 + number, "starting") for number in range(surging))]
+
+    plan = plan_scale(observed(session_manager("starting"), *pods, wanted=wanted), wanted, MOMENT, 500)
+
+    assert (plan.target, plan.create, len(plan.delete)) == (target, 0, max(0, 4 + surging - target))
+
+
 # --- When new ones fail ------------------------------------------------------------------------------------------------
 
 
