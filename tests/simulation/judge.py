@@ -408,7 +408,8 @@ class Judge:
             self.blame(f"{what} before the session manager is ready")
         elif manager is not None and client.knowledge.surely_counted(uid_of(manager), pass_begun()):
             revision = annotations_of(manager).get(REVISION_ANNOTATION)
-            if all(want.desired.session_manager.revision != revision for want in specs):
+            # A lost one is of no use, should the session manager have to stay.
+            if not lost and all(want.desired.session_manager.revision != revision for want in specs):
                 self.blame(f"{what} before the session manager is current")
 
 

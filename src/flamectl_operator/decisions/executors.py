@@ -157,7 +157,8 @@ def plan_rollout(observed: ObservedCluster, intent: Intent, *, keep_stale: bool 
 
     First come those that started under an earlier life of the session manager: they would spin for ever. All of them go at
     once, whatever the strategy says. Then the stale ones, as the strategy has it. Nothing happens before the session manager
-    is ready and current: executors come second, and those that still wait for it need no more than its new name.
+    is ready, and to stale ones before it is current: executors come second, and those that still wait for it need no more than
+    its new name.
 
     Args:
         observed: What is there.
@@ -166,13 +167,15 @@ def plan_rollout(observed: ObservedCluster, intent: Intent, *, keep_stale: bool 
     """
     outdated = [executor for executor in observed.live_executors if intent.stale(executor)]
     others = [executor for executor in observed.live_executors if not observed.follows(executor)]
-    if not (observed.session_manager_ready and intent.session_manager_current(observed)):
-        return RolloutPlan(holds=(Hold("WaitingForSessionManager"),) if outdated or others else ())
+    waiting = (Hold("WaitingForSessionManager"),)
+    if not observed.session_manager_ready:
+        return RolloutPlan(holds=waiting if outdated or others else ())
+    current = intent.session_manager_current(observed)
     lost = [executor for executor in others if executor.started]
     gone = {executor.name for executor in lost}
     stale = [executor for executor in outdated if executor.name not in gone]
     serving = [each for each in observed.ready_executors if each.name not in gone]
-    chosen = [] if keep_stale else _stale_to_delete(intent, stale, serving)
+    chosen = _stale_to_delete(intent, stale, serving) if current and not keep_stale else []
     leaving = gone | {executor.name for executor in chosen}
     left = len(stale) - len(chosen)
     return RolloutPlan(
@@ -181,7 +184,7 @@ def plan_rollout(observed: ObservedCluster, intent: Intent, *, keep_stale: bool 
             *((executor, STALE) for executor in chosen),
         ),
         rebind=tuple(executor for executor in others if not executor.started and executor.name not in leaving),
-        holds=(_rollout_hold(observed, intent, left),) if left else (),
+        holds=((_rollout_hold(observed, intent, left),) if current else waiting) if left else (),
     )
 
 

@@ -37,10 +37,14 @@ class ReplaceStalePods:
         if not intent.config_map_current(observed):
             return wait("ConfigMapNotReady", "")
         manager = observed.session_manager
+        refused: RefusedError | KubernetesError | None = None
         if manager is not None and manager.live and intent.session_manager_stale(manager):
-            return await self._replace_session_manager(context, observed)
+            try:
+                return await self._replace_session_manager(context, observed)
+            except RefusedError as error:
+                refused = error  # it has to stay, and with it those that follow it
         plan = plan_rollout(observed, intent)
-        rehearsed, refused = bool(plan.stale), await self._rehearse(context, plan)
+        rehearsed, refused = bool(plan.stale), refused or await self._rehearse(context, plan)
         keep_stale = refused is not None or not rehearsed or not context.ids_left
         if keep_stale:
             plan = plan_rollout(observed, intent, keep_stale=True)

@@ -198,18 +198,28 @@ def test_nothing_is_said_when_nothing_is_stale() -> None:
     "manager",
     [
         pytest.param(session_manager("starting"), id="not ready"),
-        pytest.param(session_manager(revision="old"), id="stale"),
         pytest.param(terminating(session_manager()), id="terminating"),
         pytest.param(session_manager("failed"), id="failed"),
         pytest.param(session_manager(owner=None), id="somebody else's"),
     ],
 )
-def test_no_executor_goes_before_the_session_manager_is_ready_and_current(manager: PodView) -> None:
+def test_no_executor_goes_before_the_session_manager_is_ready(manager: PodView) -> None:
     pods = [*ALL_STALE, executor_pod(4, "crashing", revision=OLD), executor_pod(5, life="earlier")]
 
     for changes in (rolling(6, 3, 0), replicas(6, type="Recreate")):
         plan = _rollout(intent(changes), *pods, manager=manager)
         assert (plan.delete, plan.rebind) == ((), ())
+        assert [hold.reason for hold in plan.holds] == ["WaitingForSessionManager"]
+
+
+def test_only_lost_ones_go_while_the_session_manager_is_stale_and_has_to_stay() -> None:
+    waits = executor_pod(6, "waiting", life="earlier")
+    pods = [*ALL_STALE, executor_pod(4, "crashing", revision=OLD), executor_pod(5, life="earlier"), waits]
+
+    for changes in (rolling(7, 3, 0), replicas(7, type="Recreate")):
+        plan = _rollout(intent(changes), *pods, manager=session_manager(revision="old"))
+        assert _deleted(plan) == [5]
+        assert [executor.executor_id for executor in plan.rebind] == [6]
         assert [hold.reason for hold in plan.holds] == ["WaitingForSessionManager"]
 
 

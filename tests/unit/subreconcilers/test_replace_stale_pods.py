@@ -362,6 +362,23 @@ async def test_a_session_manager_whose_successor_would_be_refused_is_kept(
     assert _uid(world) != before
 
 
+async def test_executors_of_an_earlier_life_are_replaced_though_the_session_manager_has_to_stay() -> None:
+    world = await converged(replicas(2))
+    world.edit(NEW_SESSION_MANAGER)
+    world.api.fail("rehearse", "pods", bad_request(), times=100)
+    await world.run_pass()
+    world.set_pod(SM_NAME, "ready", restarts=1)
+
+    for _ in range(4):
+        await world.run_pass()
+        for number in world.leaving_ids:
+            world.api.remove("pods", executor_name(number))
+
+    assert world.executor_ids == [2, 3]
+    assert SM_NAME not in world.deleted
+    assert world.condition("Degraded")[:2] == ("True", "Rejected")
+
+
 async def test_executors_whose_successors_would_be_refused_keep_their_session_manager(mocker: MockerFixture) -> None:
     """They would go with it, and one edit may change both."""
     world = await converged(replicas(1))
