@@ -11,6 +11,7 @@ import posixpath
 from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.api.validation import InvalidSpecError, Problem
+from flamectl_operator.desired.shapes import as_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -82,10 +83,10 @@ def check_pod_policy(spec: FlameClusterSpec, policy: PodPolicy) -> None:
 def _component(path: str, component: SessionManagerSpec | ExecutorManagerSpec, policy: PodPolicy) -> Iterator[Problem]:
     yield from _env(f"{path}.env", [variable.model_dump(by_alias=True) for variable in component.env], policy)
     template = component.pod_template or {}
-    yield from _annotations(f"{path}.podTemplate.metadata.annotations", _object(template.get("metadata")), policy)
-    pod, path = _object(template.get("spec")), f"{path}.podTemplate.spec"
+    yield from _annotations(f"{path}.podTemplate.metadata.annotations", as_object(template.get("metadata")), policy)
+    pod, path = as_object(template.get("spec")), f"{path}.podTemplate.spec"
     yield from _pod(path, pod, policy)
-    yield from _pod_security(f"{path}.securityContext", _object(pod.get("securityContext")), policy)
+    yield from _pod_security(f"{path}.securityContext", as_object(pod.get("securityContext")), policy)
     for index, volume in enumerate(_objects(pod.get("volumes"))):
         yield from _volume(f"{path}.volumes[{index}]", volume, policy)
     for field in _CONTAINER_LISTS:
@@ -95,7 +96,7 @@ def _component(path: str, component: SessionManagerSpec | ExecutorManagerSpec, p
 
 def _annotations(path: str, metadata: dict[str, Any], policy: PodPolicy) -> Iterator[Problem]:
     """AppArmor was set by annotations before it had a field, and they still count."""
-    for key, value in sorted(_object(metadata.get("annotations")).items()):
+    for key, value in sorted(as_object(metadata.get("annotations")).items()):
         confined = value == "runtime/default" or str(value).startswith("localhost/")
         if key.startswith(_APPARMOR_PREFIX) and not confined and not policy.privileged:
             yield _refused(f"{path}[{key}]", "privileged")
@@ -123,7 +124,7 @@ def _pod(path: str, pod: dict[str, Any], policy: PodPolicy) -> Iterator[Problem]
 
 def _volume(path: str, volume: dict[str, Any], policy: PodPolicy) -> Iterator[Problem]:
     for kind in sorted(volume.keys() - {"name"} - HARMLESS_VOLUMES):
-        source = _object(volume[kind])
+        source = as_object(volume[kind])
         if kind == "hostPath":
             yield from _host_path(f"{path}.hostPath.path", str(source.get("path", "")), policy)
         elif kind == "secret":
@@ -133,7 +134,7 @@ def _volume(path: str, volume: dict[str, Any], policy: PodPolicy) -> Iterator[Pr
         elif kind == "csi":
             # Some drivers hand out Secrets and certificates by what the volume itself says.
             yield from _named(f"{path}.csi.driver", source.get("driver"), policy.csi_drivers, "csiDrivers")
-            reference = _object(source.get("nodePublishSecretRef"))
+            reference = as_object(source.get("nodePublishSecretRef"))
             if reference:
                 where = f"{path}.csi.nodePublishSecretRef.name"
                 yield from _named(where, reference.get("name"), policy.secrets, "secrets")
@@ -156,7 +157,7 @@ def _projected(path: str, source: dict[str, Any], policy: PodPolicy) -> Iterator
     for index, entry in enumerate(_objects(source.get("sources"))):
         for kind in sorted(entry.keys() - HARMLESS_SOURCES):
             if kind == "secret":
-                name = _object(entry["secret"]).get("name")
+                name = as_object(entry["secret"]).get("name")
                 yield from _named(f"{path}.sources[{index}].secret.name", name, policy.secrets, "secrets")
             elif not policy.token_mounts:
                 # Tokens, certificates for the Pod's service account, and what is yet to be invented.
@@ -167,20 +168,20 @@ def _container(path: str, container: dict[str, Any], policy: PodPolicy) -> Itera
     yield from _env(f"{path}.env", _objects(container.get("env")), policy)
     for index, source in enumerate(_objects(container.get("envFrom"))):
         if "secretRef" in source:
-            name = _object(source["secretRef"]).get("name")
+            name = as_object(source["secretRef"]).get("name")
             yield from _named(f"{path}.envFrom[{index}].secretRef.name", name, policy.secrets, "secrets")
     for index, port in enumerate(_objects(container.get("ports"))):
         if port.get("hostPort") and not policy.host_namespaces:
             yield _refused(f"{path}.ports[{index}].hostPort", "hostNamespaces")
     if not policy.privileged:
-        yield from _container_security(f"{path}.securityContext", _object(container.get("securityContext")))
+        yield from _container_security(f"{path}.securityContext", as_object(container.get("securityContext")))
         yield from _probed_hosts(path, container)
-    yield from _pod_security(f"{path}.securityContext", _object(container.get("securityContext")), policy)
+    yield from _pod_security(f"{path}.securityContext", as_object(container.get("securityContext")), policy)
 
 
 def _env(path: str, env: Sequence[dict[str, Any]], policy: PodPolicy) -> Iterator[Problem]:
     for index, variable in enumerate(env):
-        reference = _object(_object(variable.get("valueFrom")).get("secretKeyRef"))
+        reference = as_object(as_object(variable.get("valueFrom")).get("secretKeyRef"))
         if reference:
             where = f"{path}[{index}].valueFrom.secretKeyRef.name"
             yield from _named(where, reference.get("name"), policy.secrets, "secrets")
@@ -191,7 +192,7 @@ def _container_security(path: str, context: dict[str, Any]) -> Iterator[Problem]
         yield _refused(f"{path}.privileged", "privileged")
     if context.get("procMount") not in (None, "Default"):
         yield _refused(f"{path}.procMount", "privileged")
-    added = _object(context.get("capabilities")).get("add") or []
+    added = as_object(context.get("capabilities")).get("add") or []
     if not isinstance(added, list) or not BASELINE_CAPABILITIES.issuperset(map(str, added)):
         yield _refused(f"{path}.capabilities.add", "privileged")
 
@@ -201,12 +202,12 @@ def _pod_security(path: str, context: dict[str, Any], policy: PodPolicy) -> Iter
     if policy.privileged:
         return
     for field in ("seccompProfile", "appArmorProfile"):
-        if _object(context.get(field)).get("type") == "Unconfined":
+        if as_object(context.get(field)).get("type") == "Unconfined":
             yield _refused(f"{path}.{field}.type", "privileged")
-    options = _object(context.get("seLinuxOptions"))
+    options = as_object(context.get("seLinuxOptions"))
     if str(options.get("type") or "") not in BASELINE_SELINUX_TYPES or options.get("user") or options.get("role"):
         yield _refused(f"{path}.seLinuxOptions", "privileged")
-    if _object(context.get("windowsOptions")).get("hostProcess"):
+    if as_object(context.get("windowsOptions")).get("hostProcess"):
         yield _refused(f"{path}.windowsOptions.hostProcess", "privileged")
     for index, sysctl in enumerate(_objects(context.get("sysctls"))):
         if str(sysctl.get("name")) not in BASELINE_SYSCTLS:
@@ -215,14 +216,14 @@ def _pod_security(path: str, context: dict[str, Any], policy: PodPolicy) -> Iter
 
 def _probed_hosts(path: str, container: dict[str, Any]) -> Iterator[Problem]:
     """Probes and hooks of another host than the Pod make the kubelet a way into networks that the author cannot reach."""
-    lifecycle = _object(container.get("lifecycle"))
+    lifecycle = as_object(container.get("lifecycle"))
     handlers = {
-        **{probe: _object(container.get(probe)) for probe in ("startupProbe", "readinessProbe", "livenessProbe")},
-        **{f"lifecycle.{hook}": _object(lifecycle.get(hook)) for hook in ("postStart", "preStop")},
+        **{probe: as_object(container.get(probe)) for probe in ("startupProbe", "readinessProbe", "livenessProbe")},
+        **{f"lifecycle.{hook}": as_object(lifecycle.get(hook)) for hook in ("postStart", "preStop")},
     }
     for name, handler in handlers.items():
         for action in ("httpGet", "tcpSocket"):
-            if _object(handler.get(action)).get("host"):
+            if as_object(handler.get(action)).get("host"):
                 yield _refused(f"{path}.{name}.{action}.host", "privileged")
 
 
@@ -235,11 +236,6 @@ def _refused(path: str, setting: str) -> Problem:
     return Problem(path, f"is not allowed by the operator's setting flame.podPolicy.{setting}")
 
 
-def _object(value: Any) -> dict[str, Any]:
-    """Only what is an object can be looked into; what should be one and is not is refused by the API server."""
-    return value if isinstance(value, dict) else {}
-
-
 def _objects(value: Any) -> list[dict[str, Any]]:
     """Likewise for lists; entries keep their index."""
-    return [_object(entry) for entry in value] if isinstance(value, list) else []
+    return [as_object(entry) for entry in value] if isinstance(value, list) else []

@@ -34,13 +34,13 @@ from flamectl_operator.api.constants import (
     SESSION_MANAGER_VARIABLE,
     WAIT_CONTAINER,
 )
-from flamectl_operator.api.quantity import parse_quantity
 from flamectl_operator.desired import names, revision
+from flamectl_operator.desired.quality_class import in_quality_class
+from flamectl_operator.desired.shapes import as_object, entries, entry
 from flamectl_operator.desired.strategic_merge import strategic_merge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from decimal import Decimal
 
     from pydantic import BaseModel
 
@@ -222,7 +222,7 @@ def _template(
             "annotations": dict(metadata.get("annotations") or {}),
             "ownerReferences": [owner.owner_reference()],
         },
-        "spec": _in_quality_class(pod_spec, asked) if "initContainers" in defaults else pod_spec,
+        "spec": in_quality_class(pod_spec, asked) if "initContainers" in defaults else pod_spec,
     }
     return PodTemplate(manifest, author_revision, revision.fingerprint(manifest))
 
@@ -238,9 +238,9 @@ def _yielding(
     Those are directories at or below one that the author mounts, which they would hide; a variable that the author sets, whose
     place decides what it may refer to; and what cannot go with `privileged`.
     """
-    own = _entry(asked, "containers", component)
+    own = entry(asked, "containers", component)
     # As the kubelet reads them, to which `data//x`, `/data/x/.` and `/data/x` are the same.
-    mounted = [str(mount.get("mountPath", "")).lstrip("/") for mount in _entries(own, "volumeMounts")]
+    mounted = [str(mount.get("mountPath", "")).lstrip("/") for mount in entries(own, "volumeMounts")]
     paths = [posixpath.normpath(f"/{path}").rstrip("/") for path in mounted]
     variables = {variable.name for variable in spec.env}
     [container] = defaults["containers"]
@@ -255,64 +255,17 @@ def _yielding(
     yielding = defaults | {"containers": [_privileged_or_not(container, own)]}
     if "initContainers" in defaults:
         [wait] = defaults["initContainers"]
-        own = _entry(asked, "initContainers", WAIT_CONTAINER)
+        own = entry(asked, "initContainers", WAIT_CONTAINER)
         yielding["initContainers"] = [_privileged_or_not(wait, own)]
     return yielding
 
 
 def _privileged_or_not(container: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """A container's defaults without `allowPrivilegeEscalation: false` where the author's entry makes it privileged."""
-    if _object(own.get("securityContext")).get("privileged") is not True:
+    if as_object(own.get("securityContext")).get("privileged") is not True:
         return container
     security = {key: value for key, value in container["securityContext"].items() if key != "allowPrivilegeEscalation"}
     return container | {"securityContext": security}
-
-
-def _in_quality_class(pod_spec: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
-    """The Pod with a waiting container that does not keep it from the class Guaranteed, and so from processors of its own."""
-    inits = _entries(pod_spec, "initContainers")
-    others = [*_entries(pod_spec, "containers"), *(each for each in inits if each.get("name") != WAIT_CONTAINER)]
-    own = _entry(asked, "initContainers", WAIT_CONTAINER)
-    if "requests" in _object(own.get("resources")) or not all(map(_guaranteed, others)):
-        return pod_spec
-    fitted = [
-        each | {"resources": each["resources"] | {"requests": each["resources"]["limits"]}}
-        if each.get("name") == WAIT_CONTAINER
-        else each
-        for each in inits
-    ]
-    return pod_spec | {"initContainers": fitted}
-
-
-def _guaranteed(container: dict[str, Any]) -> bool:
-    """Whether a container asks for just as much processor time and memory as it may have."""
-    resources = _object(container.get("resources"))
-    limits, requests = (_object(resources.get(part)) for part in ("limits", "requests"))
-    amounts = [(_amount(limits.get(each)), _amount(requests.get(each, limits.get(each)))) for each in ("cpu", "memory")]
-    return all(limit is not None and request == limit > 0 for limit, request in amounts)
-
-
-def _amount(quantity: Any) -> Decimal | None:
-    """The value of a quantity however it is written; None for what is none, which the API server refuses."""
-    if isinstance(quantity, bool) or not isinstance(quantity, int | str):
-        return None
-    try:
-        return parse_quantity(quantity)
-    except ValueError:
-        return None
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _entries(part: dict[str, Any], field: str) -> list[dict[str, Any]]:
-    found = part.get(field)
-    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
-
-
-def _entry(part: dict[str, Any], field: str, name: str) -> dict[str, Any]:
-    return next((entry for entry in _entries(part, field) if entry.get("name") == name), {})
 
 
 def _defaults(settings: FlameSettings, container: dict[str, Any], directories: dict[str, str]) -> dict[str, Any]:

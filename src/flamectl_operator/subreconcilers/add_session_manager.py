@@ -79,7 +79,7 @@ class AddSessionManager:
         """The watch does not show the Pod that has the name: it is somebody else's, or ours without its label."""
         pod = await children.refresh(context, PODS, context.stores.pods, name)
         if pod is None:
-            return wait("Changed", "", children.RECHECK_CHANGED)
+            return children.changed()
         if not pod.controlled_by(context.owner.uid):
             return children.taken(context, PODS, pod)
         return await self._recover(context, pod)
@@ -100,7 +100,7 @@ class AddSessionManager:
     async def _repair(self, context: Context, pod: PodView) -> Outcome:
         changes = session_manager_repair(pod, context.owner, context.wanted())
         if changes is None:
-            return wait("Changed", "", children.RECHECK_CHANGED)
+            return children.changed()
         repaired = await children.patch(context, PODS, context.stores.pods, pod.name, changes)
         if repaired is None:
             return children.changed()
@@ -113,7 +113,7 @@ class AddSessionManager:
         forced = plan.action is Action.FORCE_DELETE
         grace = 0 if forced else None
         if not await children.delete(context, PODS, context.stores.pods, pod, grace_period_seconds=grace):
-            return wait("Changed", "", children.RECHECK_CHANGED)
+            return children.changed()
         how = "Deleted by force" if forced else "Deleted"
         context.normal("SessionManagerDeleted", f'{how} session manager Pod "{pod.name}": {plan.why}')
         return wait("Terminating", "waiting for the old session manager to be gone")

@@ -316,7 +316,7 @@ def undone(resource: Resource[Any], name: str) -> Outcome:
 async def _give_up(context: Context, resource: Resource[T], store: Store[T], child: T) -> Outcome:
     """Deletes a child that cannot be brought to what it should be; the next pass makes it anew."""
     if not await delete(context, resource, store, child):
-        return wait("Changed", "", RECHECK_CHANGED)
+        return changed()
     context.normal(f"{resource.kind}Deleted", f'Deleted {resource.kind} "{child.name}", which had been made immutable')
     return wait("Terminating", "", 0)  # it may have been out of sight, so that no store tells
 

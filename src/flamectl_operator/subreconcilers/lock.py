@@ -104,14 +104,14 @@ async def _acquire(context: Context) -> Outcome | None:
         same = memory.claimed_for == context.cluster.metadata.generation
         informed = memory.grip.informed and same and context.clock.boottime() < memory.grip.until
         if not await _claim(context, memory.grip.lease, informed=informed):
-            return _changed()
+            return children.changed()
     if memory.grip is None or memory.grip.informed:
         return None
     hold = await _inform(context, memory.grip)
     late = memory.grip.informed and context.clock.boottime() >= memory.grip.extend_at
     # Where reading takes so long, the rest of the time might not do for a deletion, and all would have to be read again.
     if late and not await _claim(context, memory.grip.lease, informed=True):
-        return _changed()
+        return children.changed()
     return hold
 
 
@@ -134,8 +134,8 @@ async def _take(context: Context) -> Outcome | None:
         return wait("Terminating", f'waiting for Lease "{lease.name}" to terminate', children.RECHECK_TAKEN_NAME)
     taken_over = lease is not None and lease.spec.holder_identity not in {None, "", context.lock_identity}
     if taken_over and await _outdated(context):
-        return _changed()  # its holder may have been taken off the deny list
-    return None if await _claim(context, lease, informed=False) else _changed()
+        return children.changed()  # its holder may have been taken off the deny list
+    return None if await _claim(context, lease, informed=False) else children.changed()
 
 
 def _judge(context: Context, lease: LeaseView | None, now: float) -> Verdict:
@@ -177,7 +177,7 @@ async def _inform(context: Context, grip: Grip) -> Outcome | None:
     """Brings the view up to date with what was before the lock came to us."""
     owner, stores = context.owner, context.stores
     if await _read_cluster(context) is None:
-        return _changed()
+        return children.changed()
     known = stores.pods.by_index(owner.key)
     await _read_pods(context)
     context.memory.lock.grip = replace(grip, informed=True)
@@ -232,10 +232,6 @@ def _overtaken(context: Context) -> Outcome | None:
     if newest is not None and newest.metadata.resource_version == context.cluster.metadata.resource_version:
         return None
     return wait("Changed", "", 0)
-
-
-def _changed() -> Outcome:
-    return wait("Changed", "", children.RECHECK_CHANGED)
 
 
 def _denied() -> Outcome:

@@ -88,9 +88,9 @@ class ReplaceStalePods:
             return hold
         manager = context.observe().session_manager  # that took a while
         if manager is None or not manager.live or not context.wanted().session_manager_stale(manager):
-            return wait("Changed", "", children.RECHECK_CHANGED)
+            return children.changed()
         if not await children.delete(context, PODS, context.stores.pods, manager.pod):
-            return wait("Changed", "", children.RECHECK_CHANGED)
+            return children.changed()
         context.normal("SessionManagerDeleted", f'Deleted session manager Pod "{manager.name}": no longer as specified')
         return wait("Terminating", "replacing the session manager")
 

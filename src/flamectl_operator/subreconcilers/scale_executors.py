@@ -222,7 +222,7 @@ class Removal:
             raise foremost(self.errors)
         if self.left:
             return next_turn()
-        return wait("Changed", "", children.RECHECK_CHANGED) if self.kept else DONE
+        return children.changed() if self.kept else DONE
 
 
 async def delete_executors(context: Context, executors: Sequence[Executor], as_seen: Collection[str] = ()) -> Removal:

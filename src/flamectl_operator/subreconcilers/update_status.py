@@ -25,7 +25,7 @@ from flamectl_operator.desired import names
 from flamectl_operator.kube.errors import ConflictError, KubernetesError, NotFoundError
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, stop, wait
 from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, RefusedError
-from flamectl_operator.subreconcilers.children import RECHECK_CHANGED, refresh, settle
+from flamectl_operator.subreconcilers.children import changed, refresh, settle
 from flamectl_operator.subreconcilers.lock import LOCK_DENIED, LOCK_HELD
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ async def _write(context: Context, status: FlameClusterStatus) -> Outcome | None
     except (ConflictError, NotFoundError):
         context.conflicts += 1
         await refresh(context, FLAME_CLUSTERS, context.stores.flame_clusters, metadata.name)
-        return wait("Changed", "", RECHECK_CHANGED)
+        return changed()
     context.stores.flame_clusters.observe(stored)
     memory.voice = memory.voice.spoke(wire, before, stored.status, now)
     if stored.metadata.resource_version != metadata.resource_version:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,6 +27,8 @@ from tests.unit.subreconcilers.world import LOCK_NAME, SM_NAME, World, converged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pytest_mock import MockerFixture
 
     from flamectl_operator.kube.errors import KubernetesError
 
@@ -1045,3 +1048,20 @@ async def test_a_holder_that_says_nothing_is_named_in_the_status() -> None:
     await world.run_pass()
 
     assert 'operator "them" holds the lock, which lets one at a time delete Pods' in (world.status.message or "")
+
+
+async def test_a_pod_that_cannot_be_understood_is_not_taken_for_gone(mocker: MockerFixture) -> None:
+    world = await converged(replicas(3))
+    world.edit(replicas(1))
+    pages, get = world.api.list_page, mocker.spy(world.api, "get")
+
+    async def one_is_unreadable(resource: Any, *arguments: Any, **options: Any) -> Any:
+        page = await pages(resource, *arguments, **options)
+        odd = tuple(each for each in page.items if each.name == executor_name(0))
+        return replace(page, items=tuple(each for each in page.items if each not in odd), unreadable=odd)
+
+    mocker.patch.object(world.api, "list_page", one_is_unreadable)
+    await world.run_pass()
+
+    assert world.leaving_ids == [1, 2]
+    assert executor_name(0) not in [call.args[2] for call in get.call_args_list]
