@@ -151,8 +151,8 @@ class Controller:
         issue = memory.failing.issue(now) if memory.failing is not None else None
         if issue is not None:
             context.issues.append(issue)
-        interrupted = any(isinstance(error, KubernetesError) for error in errors)
-        if interrupted and not any(each.degraded for each in context.issues):
+        context.interrupted = any(isinstance(error, KubernetesError) for error in errors)
+        if context.interrupted and not any(each.degraded for each in context.issues):
             # What was in the way before need not be over: the pass did not come so far as to find out.
             context.issues.extend(carried_over(context.status, context.cluster.metadata.generation))
 

@@ -11,6 +11,7 @@ import pytest
 import structlog
 
 from flamectl_operator import controller as controller_module
+from flamectl_operator.decisions.conditions import find
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
 from flamectl_operator.subreconcilers import CLOSING, SUBRECONCILERS
@@ -359,6 +360,25 @@ async def test_what_is_refused_is_degraded_in_the_servers_words_until_it_works()
 
     await world.converge()
     assert world.condition("Degraded")[:2] == ("False", "AsExpected")
+
+
+async def test_what_is_still_refused_in_a_new_generation_was_refused_all_along() -> None:
+    world = await converged(replicas(1))
+    world.edit(replicas(2))
+    world.api.fail("create", "pods", forbidden(), times=9)
+    await world.run_pass()
+    before = find(world.status, "Degraded")
+
+    world.clock.elapsed += 60
+    world.edit(replicas(3))
+    await world.run_pass()
+
+    after = find(world.status, "Degraded")
+    assert before is not None
+    assert after is not None
+    assert (after.status, after.observed_generation) == ("True", world.status.observed_generation)
+    assert after.last_transition_time == before.last_transition_time
+    assert world.events.reasons.count("Forbidden") == 1
 
 
 async def test_what_keeps_failing_is_told_after_a_while_and_until_it_works() -> None:

@@ -80,8 +80,9 @@ def judge(
     before: FlameClusterStatus,
     paused: bool,
     issues: Sequence[Issue],
+    midway: bool = False,
 ) -> tuple[Verdict, ...]:
-    """Works out all conditions.
+    """Works out the conditions of which something is known.
 
     Args:
         observed: What is there.
@@ -91,6 +92,7 @@ def judge(
         before: The status as it was.
         paused: Whether the operator keeps its hands off.
         issues: What the steps of the pass reported.
+        midway: Whether the pass has yet to find out what the API server says to this generation.
     """
     if intent is None:
         return (
@@ -98,11 +100,14 @@ def judge(
             Verdict(ConditionType.PROGRESSING, status=False, reason="InvalidSpec"),
             Verdict(ConditionType.CONFIG_VALID, status=False, reason="InvalidSpec", message=health.message),
         )
+    degraded = _degraded(observed, intent, issues, before, healthy=health.healthy)
+    # What was refused in an earlier generation is neither over nor true of this one before it has been tried.
+    unknown = midway and not degraded.status and _refused(before) is not None
     return (
         Verdict(ConditionType.READY, status=health.healthy, reason=health.reason, message=health.message),
         _progressing(observed, intent, outstanding, health, paused=paused),
         Verdict(ConditionType.CONFIG_VALID, status=True, reason="Valid"),
-        _degraded(observed, intent, issues, before, healthy=health.healthy),
+        *(() if unknown else (degraded,)),
         _suspended(observed, intent),
         _paused(paused=paused),
     )
@@ -126,12 +131,18 @@ def conditions(
 
 def carried_over(status: FlameClusterStatus, generation: int) -> tuple[Verdict, ...]:
     """What an earlier pass of the same generation was refused, which only the end of this pass can take back."""
-    condition = find(status, ConditionType.DEGRADED)
-    if condition is None or condition.status != "True" or condition.observed_generation != generation:
-        return ()
-    if condition.reason in {PODS_FAILING, UNSCHEDULABLE}:
+    condition = _refused(status)
+    if condition is None or condition.observed_generation != generation:
         return ()
     return (Verdict(ConditionType.DEGRADED, status=True, reason=condition.reason, message=condition.message),)
+
+
+def _refused(status: FlameClusterStatus) -> Condition | None:
+    """`Degraded`, if a pass reported it: Pods do not tell whether that is over."""
+    said = find(status, ConditionType.DEGRADED)
+    if said is None or said.status != "True" or said.reason in {PODS_FAILING, UNSCHEDULABLE}:
+        return None
+    return said
 
 
 def _condition(verdict: Verdict, before: Condition | None, generation: int, now: datetime) -> Condition:

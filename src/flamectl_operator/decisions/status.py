@@ -42,6 +42,7 @@ class Situation:
         problem: What is wrong with the spec.
         paused: Whether the operator keeps its hands off.
         issues: What the steps of the pass reported; None when they have not run yet.
+        interrupted: Whether the pass could not find out all that it wanted to.
     """
 
     before: FlameClusterStatus
@@ -52,6 +53,7 @@ class Situation:
     problem: str = ""
     paused: bool = False
     issues: Sequence[Issue] | None = None
+    interrupted: bool = False
 
 
 def compute_status(situation: Situation, now: datetime) -> FlameClusterStatus:
@@ -62,10 +64,13 @@ def compute_status(situation: Situation, now: datetime) -> FlameClusterStatus:
         now: The time, for conditions that change.
     """
     before, observed, intent = situation.before, situation.observed, situation.intent
+    midway = situation.issues is None or situation.interrupted
     issues = carried_over(before, situation.generation) if situation.issues is None else situation.issues
     paused, outstanding = situation.paused, Needs() if intent is None else needs(observed, intent)
     health = assess(observed, intent, outstanding, problem=situation.problem, paused=paused, issues=issues)
-    verdicts = conditions.judge(observed, intent, outstanding, health, before=before, paused=paused, issues=issues)
+    verdicts = conditions.judge(
+        observed, intent, outstanding, health, before=before, paused=paused, issues=issues, midway=midway
+    )
     return FlameClusterStatus(
         observed_generation=situation.generation,
         state=health.state,
@@ -193,7 +198,8 @@ def _generations(situation: Situation, outstanding: Needs, health: Health) -> Ge
     before = situation.before.generations
     if intent is None:
         return before
-    suspended = intent.suspended and not observed.components
+    # One that was taken back midway is only finished; what is wanted now comes after it.
+    suspended = intent.suspended and intent.desired.spec.suspend and not observed.components
     reconciled = (health.healthy or suspended) and not outstanding.work
     return Generations(
         reconciled=generation if reconciled else before.reconciled,

@@ -93,7 +93,7 @@ class RefusedError(Exception):
     def of(cls, error: ApiError) -> RefusedError:
         """From the API server's answer."""
         if isinstance(error, ForbiddenError):
-            return cls("QuotaExceeded" if error.quota else "Forbidden", str(error))
+            return cls(QUOTA_EXCEEDED if error.quota else "Forbidden", str(error))
         return cls("Rejected", str(error))
 
 
@@ -271,6 +271,7 @@ class Context:
         lock_identity: Who this operator is in Leases of FlameClusters.
         intent: What is wanted right now; set by the opening UpdateStatus.
         issues: What the steps so far reported.
+        interrupted: Whether a request failed, so that the steps need not have found out all that there is to report.
         lock_hold: Why the lock cannot be had in this pass, as far as is known.
         writes: How many requests that change something the pass has sent.
         conflicts: How many of them found that the object had changed since it was looked at.

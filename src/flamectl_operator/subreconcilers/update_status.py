@@ -103,7 +103,15 @@ class CloseStatus:
         await settle(context)
         observed, before = context.observe(), context.status
         next_id = _next_id(context, observed)
-        situation = Situation(before, _generation(context), observed, intent, next_id, issues=_issues(context))
+        situation = Situation(
+            before,
+            _generation(context),
+            observed,
+            intent,
+            next_id,
+            issues=_issues(context),
+            interrupted=context.interrupted,
+        )
         put_off = await _write(context, compute_status(situation, context.clock.now()))
         until = _next_look(intent, observed, context.begun)
         stable = [] if until is None else [wait("Stable", "", context.delay(until))]

@@ -15,6 +15,7 @@ from flamectl_operator.api.status import (
     SessionManagerStatus,
 )
 from flamectl_operator.decisions.attempts import Attempts
+from flamectl_operator.decisions.conditions import find
 from flamectl_operator.decisions.health import Issue
 from flamectl_operator.decisions.status import Situation, compute_status, needed_promises, promises, remembered_attempts
 from tests.unit.builders import (
@@ -211,11 +212,14 @@ def test_a_generation_that_is_degraded_is_not_reconciled() -> None:
 
 
 def test_a_suspension_is_reconciled_when_all_pods_are_gone() -> None:
-    assert _generations(intent(suspended=True)) == {"reconciled": 4}
-    assert _generations(intent(suspended=True), terminating(executor_pod(0))) == {
-        "reconciled": 3,
-        "hasPendingRemoval": 4,
-    }
+    wanted = intent({"suspend": True}, suspended=True)
+
+    assert _generations(wanted) == {"reconciled": 4}
+    assert _generations(wanted, terminating(executor_pod(0))) == {"reconciled": 3, "hasPendingRemoval": 4}
+
+
+def test_a_suspension_that_was_taken_back_half_way_is_finished_and_not_what_was_asked_for() -> None:
+    assert _generations(intent(suspended=True)) == {"reconciled": 3}
 
 
 # --- promises ----------------------------------------------------------------------------------------------------------
@@ -286,3 +290,31 @@ def test_what_was_refused_before_is_said_until_the_steps_have_run() -> None:
     assert opening.conditions == before.conditions
     assert opening.message == "exceeded quota"
     assert closing.message == "All components healthy"
+
+
+@pytest.mark.parametrize(
+    "how", [pytest.param({"issues": None}, id="not tried yet"), pytest.param({"interrupted": True}, id="interrupted")]
+)
+def test_a_refusal_in_an_earlier_generation_is_kept_as_such_until_this_one_was_tried(how: dict[str, Any]) -> None:
+    wanted = intent(replicas(2))
+    before = _status(wanted, *WELL, issues=(Issue("QuotaExceeded", "exceeded quota", degraded=True),))
+    opening = _status(wanted, *WELL, before=before, generation=5, **how)
+    closing = _status(wanted, *WELL, before=opening, generation=5)
+
+    assert find(opening, "Degraded") == find(before, "Degraded")
+    assert (opening.observed_generation, opening.message) == (5, "All components healthy")
+    degraded = find(closing, "Degraded")
+    assert degraded is not None
+    assert (degraded.status, degraded.observed_generation) == ("False", 5)
+
+
+def test_what_the_pods_show_of_a_new_generation_comes_before_what_an_earlier_one_was_refused() -> None:
+    wanted = intent(replicas(2))
+    before = _status(wanted, *WELL, issues=(Issue("QuotaExceeded", "exceeded quota", degraded=True),))
+    opening = _status(
+        wanted, session_manager(), executor_pod(0), executor_pod(1, "failed"), before=before, generation=5, issues=None
+    )
+
+    degraded = find(opening, "Degraded")
+    assert degraded is not None
+    assert (degraded.reason, degraded.observed_generation) == ("PodsFailing", 5)
