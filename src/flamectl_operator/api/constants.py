@@ -28,11 +28,10 @@ RESTARTED_AT_ANNOTATION: Final = f"{OWN_PREFIX}restarted-at"
 
 #: Part of the Services' selectors, as in the HLD.
 APP_LABEL: Final = "app"
-RECOMMENDED_LABEL_PREFIX: Final = "app.kubernetes.io/"
-NAME_LABEL: Final = f"{RECOMMENDED_LABEL_PREFIX}name"
-INSTANCE_LABEL: Final = f"{RECOMMENDED_LABEL_PREFIX}instance"
-COMPONENT_LABEL: Final = f"{RECOMMENDED_LABEL_PREFIX}component"
-MANAGED_BY_LABEL: Final = f"{RECOMMENDED_LABEL_PREFIX}managed-by"
+NAME_LABEL: Final = "app.kubernetes.io/name"
+INSTANCE_LABEL: Final = "app.kubernetes.io/instance"
+COMPONENT_LABEL: Final = "app.kubernetes.io/component"
+MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 
 SESSION_MANAGER_CONTAINER: Final = "session-manager"
 EXECUTOR_MANAGER_CONTAINER: Final = "executor-manager"

@@ -8,12 +8,15 @@ from pydantic.alias_generators import to_camel
 
 from flamectl_operator.api.constants import (
     APP_LABEL,
+    COMPONENT_LABEL,
     CONFIG_DIRECTORY,
     CONFIG_VOLUME,
     EXECUTOR_MANAGER_CONTAINER,
+    INSTANCE_LABEL,
+    MANAGED_BY_LABEL,
+    NAME_LABEL,
     OWN_PREFIX,
     OWN_VOLUME_PREFIX,
-    RECOMMENDED_LABEL_PREFIX,
     RESTARTED_AT_ANNOTATION,
     SESSION_MANAGER_CONTAINER,
     WAIT_CONTAINER,
@@ -39,13 +42,11 @@ QUALIFIED_KEYS = Rule(
     lambda entries: all(map(_KEY_RULE.holds, entries)),
     _KEY_RULE.message,
 )
+_OWN_LABELS = (APP_LABEL, NAME_LABEL, INSTANCE_LABEL, COMPONENT_LABEL, MANAGED_BY_LABEL)
 NO_OWN_LABELS = Rule(
-    _all_keys(
-        f"key != '{APP_LABEL}' && !key.startsWith('{RECOMMENDED_LABEL_PREFIX}') && !key.startsWith('{OWN_PREFIX}')"
-    ),
-    lambda labels: not any(k == APP_LABEL or k.startswith((RECOMMENDED_LABEL_PREFIX, OWN_PREFIX)) for k in labels),
-    f"must not have {APP_LABEL}, {RECOMMENDED_LABEL_PREFIX}* or {OWN_PREFIX}*:"
-    " the operator sets them, Services select by them",
+    _all_keys(f"!(key in {list(_OWN_LABELS)}) && !key.startsWith('{OWN_PREFIX}')"),
+    lambda labels: not any(k in _OWN_LABELS or k.startswith(OWN_PREFIX) for k in labels),
+    f"must not have {', '.join(_OWN_LABELS)} or {OWN_PREFIX}*: the operator sets them, Services select by them",
 )
 NO_OWN_ANNOTATIONS = Rule(
     _all_keys(f"key == '{RESTARTED_AT_ANNOTATION}' || !key.startsWith('{OWN_PREFIX}')"),

@@ -485,6 +485,8 @@ REJECTIONS: tuple[Rejection, ...] = (
         for label in (
             "app",
             "app.kubernetes.io/name",
+            "app.kubernetes.io/instance",
+            "app.kubernetes.io/component",
             "app.kubernetes.io/managed-by",
             "flame.xflops.io/cluster",
             "flame.xflops.io/anything",

@@ -80,10 +80,11 @@ def test_making_one_pod_leaves_the_template_as_it_is() -> None:
 
 
 def test_labels_and_annotations_of_the_pod_template_are_added() -> None:
-    wanted = desired(session_template({}, labels={"team": "ml"}, annotations={"note": "hello"}))
+    labels = {"team": "ml", "app.kubernetes.io/part-of": "search"}
+    wanted = desired(session_template({}, labels=labels, annotations={"note": "hello"}))
     metadata = wanted.session_manager.pod("a")["metadata"]
 
-    assert metadata["labels"]["team"] == "ml"
+    assert metadata["labels"].items() > labels.items()
     assert metadata["annotations"]["note"] == "hello"
     assert metadata["labels"]["app"] == "flame-session-manager"
 
