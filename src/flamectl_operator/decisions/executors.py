@@ -130,6 +130,8 @@ def plan_scale(observed: ObservedCluster, intent: Intent, now: Moment, limit: in
     hold = creation_hold(intent, observed, now)
     if hold is None and not intent.config_map_current(observed):
         hold = Hold("ConfigMapNotReady")
+    if hold is None:
+        hold = _session_manager_first(observed, intent, now.wall)
     if hold is None and any(_uncounted(executor, intent) for executor in observed.terminal_executors):
         hold = Hold("Changed", until=now.wall)
     if hold is not None:
@@ -266,6 +268,16 @@ def creation_hold(intent: Intent, observed: ObservedCluster, now: Moment) -> Hol
     if intent.update_strategy.type == "Recreate":
         return _recreate_hold(observed, intent, now)
     return None
+
+
+def _session_manager_first(observed: ObservedCluster, intent: Intent, now: datetime) -> Hold | None:
+    """Executors without a session manager only wait for it: until there may be one again, none takes its place in a quota."""
+    manager, next_attempt = observed.session_manager, intent.session_manager_attempts.next_attempt
+    if manager is not None:
+        return Hold("WaitingForSessionManager") if manager.terminal else None
+    if next_attempt is None or next_attempt <= now:
+        return None
+    return Hold("WaitingForSessionManager", until=next_attempt)
 
 
 def given_up_at(observed: ObservedCluster, component: Component, intent: Intent, now: Moment) -> datetime:

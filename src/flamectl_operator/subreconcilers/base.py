@@ -77,6 +77,10 @@ class Subreconciler(Protocol):
         """
 
 
+#: The reason of a refusal for want of room in a ResourceQuota.
+QUOTA_EXCEEDED = "QuotaExceeded"
+
+
 class RefusedError(Exception):
     """The API server refuses a write that will not succeed until somebody changes something.
 
@@ -291,6 +295,7 @@ class Context:
     lock_identity: str
     intent: Intent | None = None
     issues: list[Issue] = field(default_factory=list)
+    interrupted: bool = False
     lock_hold: Outcome | None = None
     writes: int = 0
     conflicts: int = 0

@@ -16,6 +16,7 @@ from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 from flamectl_operator.runtime.slow_start import slow_start_batch
 from flamectl_operator.subreconcilers import children, lock
 from flamectl_operator.subreconcilers.base import (
+    QUOTA_EXCEEDED,
     REFUSALS,
     Mislabelled,
     RefusedError,
@@ -76,6 +77,10 @@ class ScaleExecutors:
         if not plan.create:
             context.memory.creates_at_once = 1
             return DONE
+        if context.observe().session_manager is None and any(each.reason == QUOTA_EXCEEDED for each in context.issues):
+            return wait(
+                "WaitingForSessionManager", ""
+            )  # which a quota has no room for: the next that comes free is its
         at_once = plan.create if await _template_known(context) else 1
         reserved = context.memory.reserved_ids
         if not context.ids_left:

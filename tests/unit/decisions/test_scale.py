@@ -42,6 +42,7 @@ from tests.unit.builders import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
     from flamectl_operator.decisions.executors import ScalePlan
     from flamectl_operator.decisions.intent import Intent
@@ -144,6 +145,32 @@ def test_the_wait_ends_when_its_time_has_come() -> None:
     attempts = Attempts(desired().executor.revision, failures=3, next_attempt=NOW)
 
     assert _plan(intent(replicas(3), executor_attempts=attempts)).create == 3
+
+
+def _managers_attempts(until: datetime) -> Attempts:
+    return Attempts(desired().session_manager.revision, failures=2, next_attempt=until)
+
+
+@pytest.mark.parametrize(
+    ("manager", "next_attempt", "made", "look_again"),
+    [
+        pytest.param(None, later(20), 0, later(20), id="it failed again and again, and is not there"),
+        pytest.param(None, NOW, 3, None, id="its time has come"),
+        pytest.param(session_manager("starting"), later(20), 3, None, id="it is there"),
+        pytest.param(session_manager("failed"), NOW, 0, None, id="it is over, and its successor's place is free"),
+        pytest.param(terminating(session_manager("failed")), NOW, 0, None, id="that is as much so on its way out"),
+        pytest.param(terminating(session_manager()), NOW, 3, None, id="it has its place until it is gone"),
+    ],
+)
+def test_executors_leave_a_place_for_the_session_manager(
+    manager: PodView | None, next_attempt: datetime, made: int, look_again: datetime | None
+) -> None:
+    wanted = intent(replicas(3), session_manager_attempts=_managers_attempts(next_attempt))
+    pods = [manager] if manager is not None else []
+    plan = plan_scale(observed(*pods, wanted=wanted), wanted, MOMENT, LIMIT)
+
+    assert plan.create == made
+    assert [hold.until for hold in plan.holds] == ([] if made else [look_again])
 
 
 def test_a_wait_does_not_keep_surplus_executors() -> None:

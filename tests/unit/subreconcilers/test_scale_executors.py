@@ -217,6 +217,31 @@ async def test_a_quota_that_refuses_for_hours_neither_uses_up_ids_nor_tells_it_t
     assert len([write for write in world.writes if write[0] == "status"]) <= 2
 
 
+async def test_what_a_quota_has_room_for_is_the_session_managers_first() -> None:
+    """As with a quota of cores, where there is room for an executor but not for a session manager."""
+    world = await converged(replicas(2))
+    world.edit(replicas(3))
+    world.api.remove("pods", SM_NAME)
+    world.api.fail("create", "pods", quota(), name=SM_NAME, times=2)
+
+    for _ in range(2):
+        await world.run_pass()
+    assert world.executor_ids == [0, 1]
+    assert world.condition("Degraded")[1] == "QuotaExceeded"
+
+    await world.converge()
+    assert len(world.executor_ids) == 3
+
+
+async def test_what_is_refused_to_the_session_manager_for_good_keeps_no_executor_from_being_made() -> None:
+    world = World(replicas(2))
+    world.api.fail("create", "pods", forbidden(), name=SM_NAME)
+
+    await world.run_pass()
+
+    assert world.executor_ids == [0, 1]
+
+
 async def test_after_a_restart_ids_that_were_only_reserved_are_burnt() -> None:
     world = World(replicas(3))
     world.api.fail("create", "pods", quota(), name=executor_name(0), times=10)
