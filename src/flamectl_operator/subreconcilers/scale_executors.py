@@ -65,9 +65,9 @@ class ScaleExecutors:
             return hold
         plan = self._plan(context)  # that took a while
         removal = await delete_executors(context, (*plan.bury, *plan.delete))
-        surplus = [executor for executor in plan.delete if executor.name in removal.deleted]
-        if surplus:
-            context.normal("ExecutorsRemoved", f"Removed {listed(surplus)}: {plan.target} wanted")
+        for gone, why in ((plan.bury, "failed or completed"), (plan.delete, f"{plan.target} wanted")):
+            if removed := [executor for executor in gone if executor.name in removal.deleted]:
+                context.normal("ExecutorsRemoved", f"Removed {listed(removed)}: {why}")
         return removal.outcome()
 
     async def _create(self, context: Context, plan: ScalePlan) -> Outcome:
