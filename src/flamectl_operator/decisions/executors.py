@@ -158,9 +158,9 @@ def plan_rollout(observed: ObservedCluster, intent: Intent, *, keep_stale: bool 
     """Decides which executors are to be replaced now.
 
     First come those that started under an earlier life of the session manager: they would spin for ever. All of them go at
-    once, whatever the strategy says. Then the stale ones, as the strategy has it. Nothing happens before the session manager
-    is ready, and to stale ones before it is current: executors come second, and those that still wait for it need no more than
-    its new name.
+    once, whatever the strategy says. Then the stale ones, as the strategy has it. None goes before the session manager is ready,
+    and no stale one before it is current: executors come second. Those that still wait for it need no more than its new name,
+    and better before it is ready than after, for then they start.
 
     Args:
         observed: What is there.
@@ -171,7 +171,8 @@ def plan_rollout(observed: ObservedCluster, intent: Intent, *, keep_stale: bool 
     others = [executor for executor in observed.live_executors if not observed.follows(executor)]
     waiting = (Hold("WaitingForSessionManager"),)
     if not observed.session_manager_ready:
-        return RolloutPlan(holds=waiting if outdated or others else ())
+        fresh = tuple(each for each in others if not each.started and not intent.stale(each))
+        return RolloutPlan(rebind=fresh if _starting(observed) else (), holds=waiting if outdated or others else ())
     current = intent.session_manager_current(observed)
     lost = [executor for executor in others if executor.started]
     gone = {executor.name for executor in lost}
@@ -188,6 +189,12 @@ def plan_rollout(observed: ObservedCluster, intent: Intent, *, keep_stale: bool 
         rebind=tuple(executor for executor in others if not executor.started and executor.name not in leaving),
         holds=((_rollout_hold(observed, intent, left),) if current else waiting) if left else (),
     )
+
+
+def _starting(observed: ObservedCluster) -> bool:
+    """Whether the session manager is there and has not failed: its life may be the one that executors will find."""
+    manager = observed.session_manager
+    return manager is not None and manager.live and manager.trouble is None
 
 
 def deletion_order(executors: Iterable[Executor], intent: Intent) -> list[Executor]:

@@ -212,6 +212,28 @@ def test_no_executor_goes_before_the_session_manager_is_ready(manager: PodView) 
         assert [hold.reason for hold in plan.holds] == ["WaitingForSessionManager"]
 
 
+@pytest.mark.parametrize(
+    ("manager", "marked"),
+    [
+        pytest.param(session_manager("starting"), [1], id="starting"),
+        pytest.param(session_manager("crashing"), [], id="it may be another life by then"),
+        pytest.param(session_manager("failed"), [], id="over"),
+        pytest.param(terminating(session_manager()), [], id="terminating"),
+    ],
+)
+def test_executors_that_wait_are_marked_before_the_session_manager_is_ready(
+    manager: PodView, marked: list[int]
+) -> None:
+    started = executor_pod(0, life="earlier")
+    stale = executor_pod(2, "waiting", life="earlier", revision=OLD)
+    plan = _rollout(
+        intent(rolling(3, 1, 0)), started, executor_pod(1, "waiting", life="earlier"), stale, manager=manager
+    )
+
+    assert plan.delete == ()
+    assert [executor.executor_id for executor in plan.rebind] == marked
+
+
 def test_only_lost_ones_go_while_the_session_manager_is_stale_and_has_to_stay() -> None:
     waits = executor_pod(6, "waiting", life="earlier")
     pods = [*ALL_STALE, executor_pod(4, "crashing", revision=OLD), executor_pod(5, life="earlier"), waits]
