@@ -9,8 +9,7 @@ around the commas are fine, Flame trims them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Annotated, Self
+from typing import Annotated
 
 from pydantic import Field
 
@@ -33,10 +32,6 @@ PATTERN_0_5 = rf"^ *{_PART_0_5} *, *{_PART_0_5} *$"
 MAX_LENGTH = 100
 DEFAULT = "cpu=1,mem=1g"
 
-# Flame takes 1g, 1G, 1GB and 1Gi alike: all units are powers of 1024.
-_UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
-_MEMORY = re.compile(r"([0-9]+)([kmgtp]?)i?b?", re.ASCII | re.IGNORECASE)
-
 _SHAPE = matching(
     PATTERN,
     "must be a list such as cpu=1,mem=1g or cpu=2,mem=512Mi,gpu=1: whole numbers, cpu and mem 1 or more",
@@ -46,45 +41,9 @@ _PARTS = Rule(
     lambda text: text.count("cpu=") == 1 and text.count("mem=") == 1 and text.count("gpu=") <= 1,
     "must have cpu and mem, and no part twice",
 )
-_RULES = (_SHAPE, _PARTS)
-
 SlotText = Annotated[str, Field(max_length=MAX_LENGTH), _SHAPE, _PARTS]
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """A slot that was read.
-
-    Args:
-        cpu: Cores.
-        memory: Bytes.
-        gpu: Devices.
-    """
-
-    cpu: int
-    memory: int
-    gpu: int = 0
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read a slot as Flame 0.6 does.
-
-        Raises:
-            ValueError: The message says what a slot must be like.
-        """
-        for rule in _RULES:
-            if not rule.holds(text):
-                raise ValueError(rule.message)
-        parts = dict(part.strip().split("=") for part in text.split(","))
-        return cls(int(parts["cpu"]), _bytes(parts["mem"]), int(parts.get("gpu", 0)))
 
 
 def readable_by_0_5(text: str) -> bool:
     """Whether Flame 0.5 reads the slot as it is meant."""
     return re.fullmatch(PATTERN_0_5, text, re.ASCII) is not None
-
-
-def _bytes(size: str) -> int:
-    match = _MEMORY.fullmatch(size)
-    assert match is not None, f"{size} passed the pattern"
-    return int(match[1]) << 10 * _UNITS[match[2].lower()]
