@@ -23,7 +23,7 @@ from flamectl_operator.kube.resources import PODS
 from flamectl_operator.kube.retrying import RetryingTransport
 from flamectl_operator.runtime.clock import SystemClock
 from flamectl_operator.settings import FlameSettings
-from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS
+from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS
 from tools.installation import OperatorProcess, allow_in
 
 if TYPE_CHECKING:

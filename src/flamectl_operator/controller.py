@@ -8,6 +8,7 @@ import structlog
 
 from flamectl_operator.api.validation import InvalidSpecError, parse_spec
 from flamectl_operator.decisions.announcements import first_ready
+from flamectl_operator.decisions.failing import failing
 from flamectl_operator.decisions.health import Issue
 from flamectl_operator.decisions.status import carried_over
 from flamectl_operator.desired.cluster import DesiredCluster
@@ -15,11 +16,13 @@ from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.pod_policy import check_pod_policy
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.runtime.observer import UNOBSERVED, StepReport
-from flamectl_operator.runtime.outcome import Kind, Outcome, PassResult, join, wait
+from flamectl_operator.runtime.outcome import Kind, Outcome, PassResult, join
 from flamectl_operator.runtime.progress import got_on
 from flamectl_operator.subreconcilers import CLOSING, SUBRECONCILERS
-from flamectl_operator.subreconcilers.base import Context, Memory, Plan, RefusedError
-from flamectl_operator.subreconcilers.failing import failing
+from flamectl_operator.subreconcilers.context import Context
+from flamectl_operator.subreconcilers.memory import Memory, Plan
+from flamectl_operator.subreconcilers.outcomes import changed
+from flamectl_operator.subreconcilers.refusals import RefusedError
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -30,7 +33,8 @@ if TYPE_CHECKING:
     from flamectl_operator.runtime.clock import Clock
     from flamectl_operator.runtime.observer import Observer
     from flamectl_operator.settings import FlameSettings, OperatorConfig
-    from flamectl_operator.subreconcilers.base import Stores, Subreconciler
+    from flamectl_operator.subreconcilers.base import Subreconciler
+    from flamectl_operator.subreconcilers.stores import Stores
 
 Key = tuple[str, str]
 
@@ -105,7 +109,7 @@ class Controller:
         newest = self._stores.flame_clusters.get(*key)
         if newest is not None and newest.metadata.resource_version != context.cluster.metadata.resource_version:
             # It was read on the way, and no event tells what an answer has told.
-            outcomes.append(wait("Changed", "", 0))
+            outcomes.append(changed(0))
         created = cluster.metadata.creation_timestamp
         if created is not None and first_ready(before, context.status):
             self._observer.first_ready((self._clock.now() - created).total_seconds())

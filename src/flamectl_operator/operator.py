@@ -12,14 +12,13 @@ from flamectl_operator.controller import Controller
 from flamectl_operator.kube.events import EventRecorder
 from flamectl_operator.kube.reflector import Reflector
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES
-from flamectl_operator.kube.store import Store
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.runtime.outcome import join
 from flamectl_operator.runtime.progress import UnderWay
 from flamectl_operator.runtime.tasks import run_forever
 from flamectl_operator.runtime.workqueue import Priority, QueueShutDown, WorkQueue
-from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, Stores
+from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS, Stores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from flamectl_operator.controller import Key
     from flamectl_operator.kube.client import Client
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.store import Change
-    from flamectl_operator.kube.views import KubernetesObject, PodView
+    from flamectl_operator.kube.store import Change, Store
+    from flamectl_operator.kube.views import KubernetesObject
     from flamectl_operator.runtime.clock import Clock
     from flamectl_operator.runtime.observer import Observer, Result
     from flamectl_operator.runtime.outcome import PassResult
@@ -81,12 +80,7 @@ class Operator:
             ExponentialBackoff(base=RETRY_BASE, factor=2, limit=RETRY_LIMIT, jitter=0.2, random=random), observer
         )
         self.passes: UnderWay[Key] = UnderWay()
-        self.stores = Stores(
-            flame_clusters=Store(),
-            pods=Store(_cluster_of, selects=_is_labelled),
-            services=Store(selects=_is_labelled),
-            config_maps=Store(selects=_is_labelled),
-        )
+        self.stores = Stores.empty()
         self.reflectors = tuple(self._reflectors())
         self._resync_changed = asyncio.Event()
         #: Tells people what is done.
@@ -270,17 +264,6 @@ def _result(result: PassResult) -> Result:
     if result.delay is None:
         return "success"
     return "requeue_after" if result.delay > 0 else "requeue"
-
-
-def _cluster_of(pod: PodView) -> Key | None:
-    """By which FlameCluster's label a Pod is found."""
-    name = pod.labels.get(CLUSTER_LABEL)
-    return None if name is None else (pod.namespace, name)
-
-
-def _is_labelled(child: KubernetesObject) -> bool:
-    """Whether the watches, which ask for our label, show it."""
-    return CLUSTER_LABEL in child.labels
 
 
 def _own_key(cluster: KubernetesObject) -> Iterator[Key]:

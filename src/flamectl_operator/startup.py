@@ -25,7 +25,7 @@ from flamectl_operator.kube.errors import (
 )
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from flamectl_operator.runtime.backoff import ExponentialBackoff
-from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS
+from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

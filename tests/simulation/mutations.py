@@ -19,7 +19,7 @@ from flamectl_operator import controller, operator, replica
 from flamectl_operator.api import validation
 from flamectl_operator.api.constants import KIND
 from flamectl_operator.api.status import FlameClusterStatus, State
-from flamectl_operator.decisions import attempts, conditions, executors, health, session_manager
+from flamectl_operator.decisions import attempts, budget, conditions, health, intent, rollout, scale, session_manager
 from flamectl_operator.decisions.attempts import Attempts
 from flamectl_operator.decisions.intent import Intent, config_generation
 from flamectl_operator.decisions.lock import Free, Held
@@ -32,10 +32,14 @@ from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers import (
     add_services,
     add_session_manager,
-    base,
     children,
+    context,
+    dry_run,
     lock,
+    memory,
+    reading,
     replace_stale_pods,
+    status_store,
     update_config_map,
     update_status,
 )
@@ -110,7 +114,7 @@ def ids_start_again_from_what_is_there() -> None:
         read = original(raw)
         return read.model_copy(update={"executor_manager": read.executor_manager.model_copy(update={"next_id": 0})})
 
-    _set(base, "FlameClusterStatus", type("Forgetful", (), {"from_wire": staticmethod(forgetful)}))
+    _set(memory, "FlameClusterStatus", type("Forgetful", (), {"from_wire": staticmethod(forgetful)}))
 
 
 @_mutation
@@ -194,7 +198,7 @@ def a_watch_that_is_too_old_is_begun_again_where_it_was() -> None:
 
 @_mutation
 def objects_without_their_label_are_not_looked_for() -> None:
-    _set(children, "look", _nothing_async)
+    _set(reading, "look", _nothing_async)
 
 
 @_mutation
@@ -246,34 +250,35 @@ def terminal_pods_count() -> None:
 
 @_mutation
 def the_budget_is_ignored() -> None:
-    _set(executors.Budget, "of", classmethod(lambda cls, _strategy, replicas: cls(replicas, 0)))
+    _set(budget.Budget, "of", classmethod(lambda cls, _strategy, replicas: cls(replicas, 0)))
 
 
 @_mutation
 def the_budget_is_one_too_large() -> None:
-    original = executors.Budget.of.__func__  # type: ignore[attr-defined]
+    original = budget.Budget.of.__func__  # type: ignore[attr-defined]
 
     def of(cls: Any, strategy: Any, replicas: int) -> Any:
         right = original(cls, strategy, replicas)
         return cls(right.unavailable + 1, right.surge)
 
-    _set(executors.Budget, "of", classmethod(of))
+    _set(budget.Budget, "of", classmethod(of))
 
 
 @_mutation
 def too_many_executors_by_surge() -> None:
-    original = executors.wanted_now
-    _set(executors, "wanted_now", lambda seen, intent: original(seen, intent) + (1 if intent.replicas else 0))
+    original = budget.wanted_now
+    _set(scale, "wanted_now", lambda seen, intent: original(seen, intent) + (1 if intent.replicas else 0))
 
 
 @_mutation
 def ready_executors_go_first() -> None:
-    _set(executors, "deletion_order", lambda pods, _intent: sorted(pods, key=lambda each: not each.ready))
+    for planner in (scale, rollout):
+        _set(planner, "deletion_order", lambda pods, _intent: sorted(pods, key=lambda each: not each.ready))
 
 
 @_mutation
 def terminal_executors_are_never_removed() -> None:
-    _set(executors, "_burials", lambda *_args: ((), ()))
+    _set(scale, "_burials", lambda *_args: ((), ()))
 
 
 @_mutation
@@ -288,11 +293,11 @@ def a_rebound_executor_is_believed() -> None:
 
 @_mutation
 def executors_that_wait_are_deleted_and_not_bound_anew() -> None:
-    original = executors.plan_rollout
+    original = rollout.plan_rollout
 
     def plan(seen: Any, intent: Any) -> Any:
         found = original(seen, intent)
-        waiting = tuple((executor, executors.LOST) for executor in found.rebind)
+        waiting = tuple((executor, rollout.LOST) for executor in found.rebind)
         return replace(found, delete=(*found.delete, *waiting), rebind=())
 
     _set(replace_stale_pods, "plan_rollout", plan)
@@ -300,7 +305,7 @@ def executors_that_wait_are_deleted_and_not_bound_anew() -> None:
 
 @_mutation
 def a_rollout_does_not_wait_for_the_session_manager() -> None:
-    original = executors.plan_rollout
+    original = rollout.plan_rollout
 
     def plan(seen: Any, intent: Any) -> Any:
         is_ready = seen.session_manager_ready
@@ -315,12 +320,12 @@ def a_rollout_does_not_wait_for_the_session_manager() -> None:
 
 @_mutation
 def stale_executors_that_are_not_ready_go_under_on_delete() -> None:
-    original = executors._stale_to_delete
+    original = rollout._stale_to_delete
 
     def chosen(intent: Any, stale: Any, ready: Any) -> Any:
         return original(intent, stale, ready) or [executor for executor in stale if not executor.ready]
 
-    _set(executors, "_stale_to_delete", chosen)
+    _set(rollout, "_stale_to_delete", chosen)
 
 
 @_mutation
@@ -349,18 +354,18 @@ def force_is_used_by_the_api_servers_clock() -> None:
 
 @_mutation
 def revisions_are_mixed_under_recreate() -> None:
-    _set(executors, "_recreate_hold", _nothing)
+    _set(scale, "_recreate_hold", _nothing)
 
 
 @_mutation
 def executors_do_not_back_off() -> None:
-    original = executors.creation_hold
+    original = scale.creation_hold
 
     def hold(intent: Any, seen: Any, now: Any) -> Any:
         found = original(intent, seen, now)
         return None if found is not None and found.reason == "BackOff" else found
 
-    _set(executors, "creation_hold", hold)
+    _set(scale, "creation_hold", hold)
 
 
 @_mutation
@@ -384,7 +389,7 @@ def a_new_process_does_not_back_off() -> None:
 
 @_mutation
 def failures_are_forgotten_at_once() -> None:
-    _set(update_status, "remembered_attempts", lambda _status: (Attempts(), Attempts()))
+    _set(attempts, "remembered", lambda _status: (Attempts(), Attempts()))
 
 
 @_mutation
@@ -395,7 +400,7 @@ def failures_are_not_counted() -> None:
 @_mutation
 def failures_of_executors_are_not_seen() -> None:
     _set(attempts, "executor_uncounted", lambda *_args: False)
-    _set(executors, "executor_uncounted", lambda *_args: False)
+    _set(scale, "executor_uncounted", lambda *_args: False)
 
 
 @_mutation
@@ -423,18 +428,18 @@ def failures_are_forgotten_where_nothing_is_left() -> None:
 
 @_mutation
 def replacements_are_not_rehearsed() -> None:
-    _set(children, "rehearse", _nothing_async)
+    _set(dry_run, "rehearse", _nothing_async)
 
 
 @_mutation
 def executors_of_a_new_session_manager_are_not_rehearsed() -> None:
-    original = children.rehearse
+    original = dry_run.rehearse
 
     async def rehearse(context: Any, template: Any, name: str) -> None:
         if name != context.next_executor_name:
             await original(context, template, name)
 
-    _set(children, "rehearse", rehearse)
+    _set(dry_run, "rehearse", rehearse)
 
 
 @_mutation
@@ -450,7 +455,7 @@ def a_refusal_is_taken_for_the_whole_truth() -> None:
     async def exists(*_args: Any) -> bool:
         return False
 
-    _set(children, "_exists", exists)
+    _set(reading, "exists", exists)
 
 
 @_mutation
@@ -497,7 +502,7 @@ def config_map_edits_are_not_seen() -> None:
 
 @_mutation
 def the_number_of_the_configuration_is_not_remembered() -> None:
-    _set(update_status, "config_generation", lambda *_args: 1)
+    _set(intent, "config_generation", lambda *_args: 1)
 
 
 @_mutation
@@ -505,12 +510,12 @@ def the_number_of_the_configuration_goes_up_with_each_repair() -> None:
     def number(content_hash: str, status: Any, seen: Any) -> int:
         return config_generation(content_hash, status, seen) + (1 if not seen[0] and status[0] else 0)
 
-    _set(update_status, "config_generation", number)
+    _set(intent, "config_generation", number)
 
 
 @_mutation
 def a_status_is_compared_with_what_was_written_last() -> None:
-    original = update_status._write
+    original = status_store.write
     written: dict[str, Any] = {}
 
     async def write(context: Any, status: Any) -> Any:
@@ -522,13 +527,16 @@ def a_status_is_compared_with_what_was_written_last() -> None:
             written[context.owner.uid] = wire
         return put_off
 
-    _set(update_status, "_write", write)
+    _set(update_status, "write", write)
+    _set(status_store, "write", write)
 
 
 @_mutation
 def the_status_speaks_of_the_generation_before() -> None:
-    original = update_status._generation
-    _set(update_status, "_generation", lambda context: max(1, original(context) - 1))
+    def generation(self: Any) -> int:
+        return max(1, int(self.cluster.metadata.generation) - 1)
+
+    _set(context.Context, "generation", property(generation))
 
 
 @_mutation
@@ -541,12 +549,13 @@ def the_final_status_is_forgotten() -> None:
 
 @_mutation
 def a_conflict_of_the_status_is_swallowed() -> None:
-    original = update_status._write
+    original = status_store.write
 
     async def write(*args: Any) -> None:
         await original(*args)
 
-    _set(update_status, "_write", write)
+    _set(update_status, "write", write)
+    _set(status_store, "write", write)
 
 
 @_mutation
@@ -667,14 +676,14 @@ def the_lead_is_not_given_back() -> None:
 @_mutation
 def pods_are_deleted_without_the_lock() -> None:
     _set(lock, "acquire", _nothing_async)
-    _set(base.Context, "check_lock", _nothing)
+    _set(context.Context, "check_lock", _nothing)
 
 
 @_mutation
 def deletions_go_on_after_the_lock_is_lost() -> None:
     """Either keeps most of them from being sent: the look at the lock, and that a batch ends after a while."""
-    _set(base.Context, "check_lock", _nothing)
-    _set(base.Context, "turn", lambda _self: lambda: True)
+    _set(context.Context, "check_lock", _nothing)
+    _set(context.Context, "turn", lambda _self: lambda: True)
 
 
 @_mutation
@@ -690,12 +699,12 @@ def a_lock_is_taken_without_waiting() -> None:
 
 @_mutation
 def the_deny_list_is_ignored() -> None:
-    original = vars(base.Context)["lock_options"].fget
+    original = vars(context.Context)["lock_options"].fget
 
     def lock_options(context: Any) -> Any:
         return original(context).model_copy(update={"deny_list": ()})
 
-    _set(base.Context, "lock_options", property(lock_options))
+    _set(context.Context, "lock_options", property(lock_options))
 
 
 @_mutation

@@ -12,11 +12,11 @@ import structlog
 
 from flamectl_operator import controller as controller_module
 from flamectl_operator.decisions.conditions import find
+from flamectl_operator.decisions.failing import PATIENCE
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
 from flamectl_operator.subreconcilers import CLOSING, SUBRECONCILERS
-from flamectl_operator.subreconcilers.base import RefusedError
-from flamectl_operator.subreconcilers.failing import PATIENCE
+from flamectl_operator.subreconcilers.refusals import RefusedError
 from tests.unit.builders import NOW, OWNER, executor_template, merged, raw_spec, replicas, session_template
 from tests.unit.subreconcilers.errors import broken, conflict, forbidden, not_found
 from tests.unit.subreconcilers.world import CACHE_NAME, CM_NAME, KEY, SM_NAME, World, converged
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.kube.errors import KubernetesError
     from flamectl_operator.runtime.outcome import PassResult
-    from flamectl_operator.subreconcilers.base import Context
+    from flamectl_operator.subreconcilers.context import Context
 
 
 @pytest.fixture(autouse=True)

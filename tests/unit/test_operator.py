@@ -27,7 +27,7 @@ from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.runtime.outcome import PassResult
 from flamectl_operator.runtime.tasks import TaskDiedError
 from flamectl_operator.settings import OperatorConfig
-from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS
+from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS
 from tests.unit.builders import controller_reference, raw_spec, replicas
 from tests.unit.notes import Notes
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop

@@ -26,7 +26,7 @@ from flamectl_operator.kube.errors import (
 from flamectl_operator.live_config import LiveConfig
 from flamectl_operator.settings import SettingsError
 from flamectl_operator.startup import RETRY_LIMIT, StartUp, questions
-from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS
+from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS
 from tests.unit.builders import NOW
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
 

@@ -18,6 +18,7 @@ from flamectl_operator.observed.pods import ready_since
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from flamectl_operator.api.status import FlameClusterStatus
     from flamectl_operator.observed.cluster import Component, Executor, ObservedCluster
     from flamectl_operator.settings import FlameSettings
 
@@ -44,6 +45,25 @@ class Attempts:
     def repeated(self) -> bool:
         """Whether replacements failed, too."""
         return self.failures > 1
+
+
+def remembered(status: FlameClusterStatus) -> tuple[Attempts, Attempts]:
+    """What the status remembers of failures: of the session manager, and of executors."""
+    manager, executors = status.session_manager, status.executor_manager
+    return (
+        Attempts(
+            revision=manager.revision or "",
+            failures=manager.failures or 0,
+            next_attempt=manager.next_attempt,
+            last_failure=manager.last_failure or "",
+        ),
+        Attempts(
+            revision=executors.revision or "",
+            failures=executors.failures or 0,
+            next_attempt=executors.next_attempt,
+            attempt_id=executors.attempt_id or 0,
+        ),
+    )
 
 
 def count_session_manager(

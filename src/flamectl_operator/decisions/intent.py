@@ -10,17 +10,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from flamectl_operator.decisions import drift
+from flamectl_operator.api.constants import CONFIG_GENERATION_ANNOTATION, CONFIG_HASH_ANNOTATION
+from flamectl_operator.decisions import attempts, conditions, drift
+from flamectl_operator.decisions.budget import surge
 from flamectl_operator.desired.config_map import config_map
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from typing import Any
 
     from flamectl_operator.api.flamecluster import UpdateStrategy
+    from flamectl_operator.api.status import FlameClusterStatus
     from flamectl_operator.decisions.attempts import Attempts
     from flamectl_operator.desired.cluster import DesiredCluster
     from flamectl_operator.observed.cluster import Component, Executor, ObservedCluster
     from flamectl_operator.settings import FlameSettings
+
+#: Of a number in an annotation, which anybody may write.
+_MAX_DIGITS = 15
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,11 @@ class Intent:
         """Whether the session manager is no longer what its author asks for."""
         return manager.revision != self.desired.session_manager.revision
 
+    def session_manager_outdated(self, observed: ObservedCluster) -> bool:
+        """Whether the session manager is there, stays, and is no longer what its author asks for."""
+        manager = observed.session_manager
+        return manager is not None and manager.live and self.session_manager_stale(manager)
+
     def session_manager_current(self, observed: ObservedCluster) -> bool:
         """Whether the session manager is there, stays, and is what its author asks for."""
         manager = observed.session_manager
@@ -97,3 +109,68 @@ def config_generation(content_hash: str, status: tuple[int, str], observed: tupl
     number = max(status[0], observed[0])
     current = number > 0 and (number, content_hash) in (status, observed)
     return number if current else number + 1
+
+
+def form_intent(
+    desired: DesiredCluster,
+    observed: ObservedCluster,
+    before: FlameClusterStatus,
+    settings: FlameSettings,
+    *,
+    next_id: int,
+    now: datetime,
+) -> Intent:
+    """What is wanted right now, from the spec and from what the status remembers.
+
+    Args:
+        desired: What the spec asks for.
+        observed: What is there.
+        before: The status.
+        settings: The operator's settings.
+        next_id: The high-water mark of executor ids.
+        now: The time.
+    """
+    # Once begun, a suspension is finished before anything is started again. And while paused none is begun.
+    unfinished, begun = _unfinished(observed), conditions.suspension_begun(before)
+    suspended = (unfinished and begun) or (desired.spec.suspend and not (desired.spec.paused and unfinished))
+    manager_attempts, executor_attempts = attempts.remembered(before)
+    return Intent(
+        desired=desired,
+        settings=settings,
+        suspended=suspended,
+        config_generation=config_generation(
+            desired.config_hash, (before.config_generation or 0, before.config_hash or ""), _annotated(observed)
+        ),
+        session_manager_attempts=attempts.count_session_manager(
+            manager_attempts, observed, desired.session_manager.revision, now, settings
+        ),
+        executor_attempts=attempts.count_executors(
+            executor_attempts,
+            observed,
+            desired.executor.revision,
+            replicas=0 if suspended else desired.spec.executor_manager.replicas,
+            surge=surge(desired.spec.executor_manager),
+            next_id=next_id,
+            now=now,
+            settings=settings,
+        ),
+    )
+
+
+def _unfinished(observed: ObservedCluster) -> bool:
+    """Whether a suspension would still have something to do.
+
+    Executors that are stuck on their way out do not hold it up: their names are never used again.
+    """
+    return observed.session_manager is not None or any(not each.terminating for each in observed.executors)
+
+
+def _annotated(observed: ObservedCluster) -> tuple[int, str]:
+    """The number and hash of the content that the ConfigMap was made for."""
+    existing = observed.config_map
+    if existing is None or not observed.owns(existing):
+        return (0, "")
+    number = existing.annotations.get(CONFIG_GENERATION_ANNOTATION, "")
+    if not (number.isascii() and number.isdecimal() and len(number) <= _MAX_DIGITS):
+        return (0, "")
+    return (int(number), existing.annotations.get(CONFIG_HASH_ANNOTATION, ""))

@@ -163,8 +163,7 @@ def disruption_ahead(observed: ObservedCluster, intent: Intent) -> bool:
     """
     if intent.suspended:
         return any(not component.terminating for component in observed.components)
-    manager = observed.session_manager
-    if manager is not None and manager.live and intent.session_manager_stale(manager):
+    if intent.session_manager_outdated(observed):
         return True
     executors = observed.live_executors
     if len(executors) > intent.replicas:

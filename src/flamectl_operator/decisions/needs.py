@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flamectl_operator.decisions import drift
-from flamectl_operator.decisions.executors import wanted_now
+from flamectl_operator.decisions.budget import wanted_now
 
 if TYPE_CHECKING:
     from flamectl_operator.decisions.intent import Intent
@@ -63,7 +63,7 @@ def needs(observed: ObservedCluster, intent: Intent) -> Needs:
         shrink=live > wanted_now(observed, intent),
         pod_replacement=not intent.suspended
         and (
-            (manager is not None and manager.live and intent.session_manager_stale(manager))
+            intent.session_manager_outdated(observed)
             or any(intent.stale(executor) for executor in observed.live_executors)
             or (observed.session_manager_ready and not all(map(observed.follows, observed.live_executors)))
         ),

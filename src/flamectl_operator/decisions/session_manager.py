@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from flamectl_operator.api.constants import API_VERSION, KIND, SESSION_MANAGER
 from flamectl_operator.decisions import drift
 from flamectl_operator.decisions.attempts import session_manager_uncounted
-from flamectl_operator.decisions.executors import Hold, given_up_at
+from flamectl_operator.decisions.deletion import given_up_at
+from flamectl_operator.decisions.hold import Hold
 from flamectl_operator.observed.cluster import Component
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from flamectl_operator.api.status import (
     UnhealthyPod,
 )
 from flamectl_operator.decisions import conditions
-from flamectl_operator.decisions.attempts import Attempts
 from flamectl_operator.decisions.health import Issue, assess
 from flamectl_operator.decisions.needs import Needs, needs
 from flamectl_operator.desired.flame_config import session_manager_endpoint
@@ -84,25 +83,6 @@ def compute_status(situation: Situation, now: datetime) -> FlameClusterStatus:
         unhealthy_pods=tuple(
             UnhealthyPod(name=component.name, reason=trouble.reason, message=trouble.message or None)
             for component, trouble in observed.unhealthy[:MAX_UNHEALTHY_PODS]
-        ),
-    )
-
-
-def remembered_attempts(status: FlameClusterStatus) -> tuple[Attempts, Attempts]:
-    """What the status remembers of failures: of the session manager, and of executors."""
-    manager, executors = status.session_manager, status.executor_manager
-    return (
-        Attempts(
-            revision=manager.revision or "",
-            failures=manager.failures or 0,
-            next_attempt=manager.next_attempt,
-            last_failure=manager.last_failure or "",
-        ),
-        Attempts(
-            revision=executors.revision or "",
-            failures=executors.failures or 0,
-            next_attempt=executors.next_attempt,
-            attempt_id=executors.attempt_id or 0,
         ),
     )
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,29 @@ async def slow_start_batch(
         started, size = end, 2 * size
     errors = tuple(batch.errors[index] for index in sorted(batch.errors))
     return SlowStartResult(batch.made - len(errors), errors, skipped=max(0, count) - batch.made, next_size=size)
+
+
+async def in_parallel(
+    items: Sequence[T],
+    limit_in_flight: int,
+    call: Callable[[T], Awaitable[None]],
+    go_on: Callable[[], bool] = lambda: True,
+) -> SlowStartResult:
+    """Make a call for each item side by side; one that fails keeps no other from being made.
+
+    Args:
+        items: What to make calls for.
+        limit_in_flight: The most calls under way at one time, at least 1.
+        call: Is given the item.
+        go_on: Asked before each call whether it is still to be made.
+
+    Raises:
+        ValueError: When `limit_in_flight` is less than 1.
+        asyncio.CancelledError: When cancelled; calls under way are cancelled and have ended by then.
+    """
+    return await slow_start_batch(
+        len(items), max(1, len(items)), limit_in_flight, lambda index: call(items[index]), go_on
+    )
 
 
 class _Batch:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from flamectl_operator.decisions.drift import service_patch
-from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import SERVICES
 from flamectl_operator.runtime.outcome import Outcome, combine
-from flamectl_operator.subreconcilers import children
-from flamectl_operator.subreconcilers.base import RefusedError
+from flamectl_operator.subreconcilers.ensure import ensure
+from flamectl_operator.subreconcilers.refusals import RefusedError, collect
 
 if TYPE_CHECKING:
-    from flamectl_operator.subreconcilers.base import Context
+    from flamectl_operator.subreconcilers.context import Context
 
 
 class AddServices:
@@ -26,15 +26,10 @@ class AddServices:
 
     async def reconcile(self, context: Context) -> Outcome:
         """Creates the Services, or brings them back to what they should be."""
-        outcomes: list[Outcome] = []
-        errors: list[RefusedError | KubernetesError] = []
-        for manifest in context.wanted().desired.services:
-            try:
-                outcomes.append(
-                    await children.ensure(context, SERVICES, context.stores.services, manifest, service_patch)
-                )
-            except (RefusedError, KubernetesError) as error:
-                errors.append(error)
+        store, manifests = context.stores.services, context.wanted().desired.services
+        outcomes, errors = await collect(
+            *(partial(ensure, context, SERVICES, store, manifest, service_patch) for manifest in manifests)
+        )
         refused = [error for error in errors if isinstance(error, RefusedError)]
         if refused:
             others = [outcome.message for outcome in outcomes if outcome.attention]

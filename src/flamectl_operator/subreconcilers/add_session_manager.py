@@ -15,12 +15,12 @@ from flamectl_operator.desired import names
 from flamectl_operator.kube.errors import AlreadyExistsError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE, Outcome, wait
-from flamectl_operator.subreconcilers import children, lock
+from flamectl_operator.subreconcilers import children, lock, outcomes, reading
 
 if TYPE_CHECKING:
     from flamectl_operator.kube.views import PodView
     from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.subreconcilers.base import Context
+    from flamectl_operator.subreconcilers.context import Context
 
 
 class AddSessionManager:
@@ -59,12 +59,12 @@ class AddSessionManager:
 
     def _wait(self, context: Context, observed: ObservedCluster, plan: SessionManagerPlan) -> Outcome:
         if plan.hold is None:
-            return children.taken(context, PODS, _pod(observed))
+            return outcomes.name_taken(context.owner, PODS, _pod(observed))
         return context.waiting(plan.hold)
 
     async def _create(self, context: Context) -> Outcome:
         if context.overtaken:
-            return wait("Changed", "", 0)
+            return outcomes.changed(0)
         name = names.session_manager(context.owner.name)
         manifest = context.wanted().desired.session_manager.pod(name)
         try:
@@ -77,16 +77,16 @@ class AddSessionManager:
 
     async def _find(self, context: Context, name: str) -> Outcome:
         """The watch does not show the Pod that has the name: it is somebody else's, or ours without its label."""
-        pod = await children.refresh(context, PODS, context.stores.pods, name)
+        pod = await reading.refresh(context, PODS, context.stores.pods, name)
         if pod is None:
-            return children.changed()
+            return outcomes.changed()
         if not pod.controlled_by(context.owner.uid):
-            return children.taken(context, PODS, pod)
+            return outcomes.name_taken(context.owner, PODS, pod)
         return await self._recover(context, pod)
 
     async def _look(self, context: Context, plan: SessionManagerPlan) -> Outcome:
         name = names.session_manager(context.owner.name)
-        pod = await children.refresh(context, PODS, context.stores.pods, name)
+        pod = await reading.refresh(context, PODS, context.stores.pods, name)
         if pod is not None and pod.controlled_by(context.owner.uid):
             return await self._recover(context, pod)
         return DONE if plan.hold is None else context.waiting(plan.hold)
@@ -95,17 +95,17 @@ class AddSessionManager:
         """Brings a Pod of ours into sight that the watch does not show."""
         outcome = await self._repair(context, pod)
         # Should somebody keep taking the label off, no event will tell.
-        return wait("Changed", "", children.RECHECK_TAKEN_NAME) if outcome is DONE else outcome
+        return outcomes.changed(outcomes.RECHECK_TAKEN_NAME) if outcome is DONE else outcome
 
     async def _repair(self, context: Context, pod: PodView) -> Outcome:
         changes = session_manager_repair(pod, context.owner, context.wanted())
         if changes is None:
-            return children.changed()
+            return outcomes.changed()
         repaired = await children.patch(context, PODS, context.stores.pods, pod.name, changes)
         if repaired is None:
-            return children.changed()
+            return outcomes.changed()
         if session_manager_repair(repaired, context.owner, context.wanted()) is not None:
-            return children.undone(PODS, pod.name)
+            return outcomes.undone(PODS, pod.name)
         context.normal("SessionManagerRepaired", f'Restored labels of Pod "{pod.name}"')
         return DONE
 
@@ -113,7 +113,7 @@ class AddSessionManager:
         forced = plan.action is Action.FORCE_DELETE
         grace = 0 if forced else None
         if not await children.delete(context, PODS, context.stores.pods, pod, grace_period_seconds=grace):
-            return children.changed()
+            return outcomes.changed()
         how = "Deleted by force" if forced else "Deleted"
         context.normal("SessionManagerDeleted", f'{how} session manager Pod "{pod.name}": {plan.why}')
         return wait("Terminating", "waiting for the old session manager to be gone")

@@ -24,13 +24,15 @@ from flamectl_operator.desired import names
 from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from flamectl_operator.kube.resources import LEASES, PODS
 from flamectl_operator.runtime.outcome import DONE, Outcome, blocked, wait
-from flamectl_operator.subreconcilers import children
-from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, REFUSALS, LockMemory, RefusedError
+from flamectl_operator.subreconcilers import outcomes, reading
+from flamectl_operator.subreconcilers.memory import LockMemory
+from flamectl_operator.subreconcilers.refusals import REFUSALS, RefusedError
+from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS
 
 if TYPE_CHECKING:
     from flamectl_operator.decisions.lock import Verdict
     from flamectl_operator.kube.views import FlameClusterView, LeaseView, PodView
-    from flamectl_operator.subreconcilers.base import Context
+    from flamectl_operator.subreconcilers.context import Context
 
 #: How often a lock that somebody else holds is looked at, in seconds: he may give it back before it expires.
 LOOK_AGAIN = 5.0
@@ -60,7 +62,7 @@ async def acquire(context: Context) -> Outcome | None:
     if context.lock_hold is not None:
         return context.lock_hold
     # What an earlier step asked for may have taken Pods away of which nobody knows.
-    await children.settle(context)
+    await reading.settle(context)
     if context.wanted().suspended:
         # To call a suspension finished needs no lock, and what another operator made after it must not be taken for its rest.
         await _read_cluster(context)
@@ -104,14 +106,14 @@ async def _acquire(context: Context) -> Outcome | None:
         same = memory.claimed_for == context.cluster.metadata.generation
         informed = memory.grip.informed and same and context.clock.boottime() < memory.grip.until
         if not await _claim(context, memory.grip.lease, informed=informed):
-            return children.changed()
+            return outcomes.changed()
     if memory.grip is None or memory.grip.informed:
         return None
     hold = await _inform(context, memory.grip)
     late = memory.grip.informed and context.clock.boottime() >= memory.grip.extend_at
     # Where reading takes so long, the rest of the time might not do for a deletion, and all would have to be read again.
     if late and not await _claim(context, memory.grip.lease, informed=True):
-        return children.changed()
+        return outcomes.changed()
     return hold
 
 
@@ -121,21 +123,21 @@ async def _take(context: Context) -> Outcome | None:
     verdict = _judge(context, None, now)
     if isinstance(verdict, Held) and now < memory.look_again:
         return _held(verdict, memory.look_again - now)
-    lease = await children.look(context, LEASES, names.lock(context.owner.name))
+    lease = await reading.look(context, LEASES, names.lock(context.owner.name))
     now = context.clock.boottime()  # after the answer: counted from before, another's time would be cut short
     memory.sighting = sight(lease, memory.sighting, now, context.config.controller.lock_duration_seconds)
     match _judge(context, lease, now):
         case Foreign(lease=theirs):
-            return children.taken(context, LEASES, theirs)
+            return outcomes.name_taken(context.owner, LEASES, theirs)
         case Held() as held:
             memory.look_again = min(now + LOOK_AGAIN, held.until)
             return _held(held, memory.look_again - now)
     if lease is not None and lease.terminating:
-        return wait("Terminating", f'waiting for Lease "{lease.name}" to terminate', children.RECHECK_TAKEN_NAME)
+        return wait("Terminating", f'waiting for Lease "{lease.name}" to terminate', outcomes.RECHECK_TAKEN_NAME)
     taken_over = lease is not None and lease.spec.holder_identity not in {None, "", context.lock_identity}
     if taken_over and await _outdated(context):
-        return children.changed()  # its holder may have been taken off the deny list
-    return None if await _claim(context, lease, informed=False) else children.changed()
+        return outcomes.changed()  # its holder may have been taken off the deny list
+    return None if await _claim(context, lease, informed=False) else outcomes.changed()
 
 
 def _judge(context: Context, lease: LeaseView | None, now: float) -> Verdict:
@@ -177,12 +179,12 @@ async def _inform(context: Context, grip: Grip) -> Outcome | None:
     """Brings the view up to date with what was before the lock came to us."""
     owner, stores = context.owner, context.stores
     if await _read_cluster(context) is None:
-        return children.changed()
+        return outcomes.changed()
     known = stores.pods.by_index(owner.key)
     await _read_pods(context)
     context.memory.lock.grip = replace(grip, informed=True)
     # The steps before went by what was known then: with news it is for the next pass, at once, to act on it.
-    return None if stores.pods.by_index(owner.key) is known else wait("Changed", "")
+    return None if stores.pods.by_index(owner.key) is known else outcomes.changed(None)
 
 
 async def _outdated(context: Context) -> bool:
@@ -193,7 +195,7 @@ async def _outdated(context: Context) -> bool:
 
 async def _read_cluster(context: Context) -> FlameClusterView | None:
     """Reads the FlameCluster; None when it is gone."""
-    cluster = await children.refresh(context, FLAME_CLUSTERS, context.stores.flame_clusters, context.owner.name)
+    cluster = await reading.refresh(context, FLAME_CLUSTERS, context.stores.flame_clusters, context.owner.name)
     return cluster if cluster is not None and cluster.uid == context.owner.uid else None
 
 
@@ -208,7 +210,7 @@ async def _read_pods(context: Context) -> None:
         store.observe(pod)
     # The others are gone, or their label says something else by now.
     context.memory.unsettled |= {pod.name for pod in ours.values()}
-    await children.settle(context)
+    await reading.settle(context)
 
 
 async def _list_pods(context: Context) -> tuple[list[PodView], list[PodView]]:
@@ -231,7 +233,7 @@ def _overtaken(context: Context) -> Outcome | None:
     newest = context.stores.flame_clusters.get(context.owner.namespace, context.owner.name)
     if newest is not None and newest.metadata.resource_version == context.cluster.metadata.resource_version:
         return None
-    return wait("Changed", "", 0)
+    return outcomes.changed(0)
 
 
 def _denied() -> Outcome:

@@ -8,7 +8,7 @@ from flamectl_operator.subreconcilers import lock
 
 if TYPE_CHECKING:
     from flamectl_operator.runtime.outcome import Outcome
-    from flamectl_operator.subreconcilers.base import Context
+    from flamectl_operator.subreconcilers.context import Context
 
 
 class ReleaseLock:

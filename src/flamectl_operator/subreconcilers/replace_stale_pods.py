@@ -5,19 +5,20 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from flamectl_operator.decisions.executors import RolloutPlan, plan_rollout
+from flamectl_operator.decisions.rollout import RolloutPlan, plan_rollout
 from flamectl_operator.desired.pods import rebinding_annotations
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
-from flamectl_operator.runtime.slow_start import slow_start_batch
-from flamectl_operator.subreconcilers import children, lock
-from flamectl_operator.subreconcilers.base import RefusedError, foremost, in_turn, next_turn, no_ids_left
-from flamectl_operator.subreconcilers.scale_executors import delete_executors, listed
+from flamectl_operator.runtime.slow_start import in_parallel
+from flamectl_operator.subreconcilers import children, dry_run, lock, outcomes
+from flamectl_operator.subreconcilers.executor_removal import delete_executors, listed
+from flamectl_operator.subreconcilers.refusals import RefusedError, collect, foremost
 
 if TYPE_CHECKING:
-    from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.subreconcilers.base import Context
+    from flamectl_operator.observed.cluster import Executor, ObservedCluster
+    from flamectl_operator.subreconcilers.context import Context
+    from flamectl_operator.subreconcilers.refusals import Failure
 
 
 class ReplaceStalePods:
@@ -36,40 +37,37 @@ class ReplaceStalePods:
             return DONE
         if not intent.config_map_current(observed):
             return wait("ConfigMapNotReady", "")
-        manager = observed.session_manager
-        refused: RefusedError | KubernetesError | None = None
-        if manager is not None and manager.live and intent.session_manager_stale(manager):
+        error: Failure | None = None
+        if intent.session_manager_outdated(observed):
             try:
                 return await self._replace_session_manager(context, observed)
-            except RefusedError as error:
-                refused = error  # it has to stay, and with it those that follow it
+            except RefusedError as refusal:
+                error = refusal  # it has to stay, and with it those that follow it
         plan = plan_rollout(observed, intent)
-        rehearsed, refused = bool(plan.stale), refused or await self._rehearse(context, plan)
-        keep_stale = refused is not None or not rehearsed or not context.ids_left
+        asked = bool(plan.stale)
+        if asked and error is None:
+            error = await self._rehearse(context, plan)
+        # Also where none is stale: one that becomes so while others are deleted is not asked about any more.
+        keep_stale = not asked or error is not None or not context.ids_left
         if keep_stale:
             plan = plan_rollout(observed, intent, keep_stale=True)
-
-        async def tell() -> Outcome:
-            if refused is not None:
-                raise refused
-            exhausted = [no_ids_left()] if rehearsed and not context.ids_left else []
-            return combine([*exhausted, *map(context.waiting, plan.holds)])
-
-        return combine(
-            await in_turn(
-                partial(self._delete, context, plan, keep_stale=keep_stale), partial(self._rebind, context, plan), tell
-            )
+        ends, errors = await collect(
+            partial(self._delete, context, plan, keep_stale=keep_stale), partial(self._rebind, context, plan)
         )
+        if error is not None:
+            errors.append(error)
+        if errors:
+            raise foremost(errors)
+        exhausted = [outcomes.no_ids_left()] if asked and not context.ids_left else []
+        return combine([*ends, *exhausted, *map(context.waiting, plan.holds)])
 
-    async def _rehearse(self, context: Context, plan: RolloutPlan) -> RefusedError | KubernetesError | None:
+    async def _rehearse(self, context: Context, plan: RolloutPlan) -> Failure | None:
         """Why stale executors must stay: those in their place would be refused, or nobody can tell yet.
 
         Lost ones are of no use in any case.
         """
-        if not plan.stale:
-            return None
         try:
-            await children.rehearse(context, context.wanted().desired.executor, plan.stale[0].name)
+            await dry_run.rehearse(context, context.wanted().desired.executor, plan.stale[0].name)
         except (RefusedError, KubernetesError) as error:
             return error
         return None
@@ -78,19 +76,19 @@ class ReplaceStalePods:
         manager = observed.session_manager
         assert manager is not None
         wanted = context.wanted()
-        await children.rehearse(context, wanted.desired.session_manager, manager.name)
+        await dry_run.rehearse(context, wanted.desired.session_manager, manager.name)
         if wanted.replicas > 0:
             # Its executors will go with it: those that follow must not be refused either.
             if not context.ids_left:
-                return no_ids_left()
-            await children.rehearse(context, wanted.desired.executor, context.next_executor_name)
+                return outcomes.no_ids_left()
+            await dry_run.rehearse(context, wanted.desired.executor, context.next_executor_name)
         if (hold := await lock.acquire(context)) is not None:
             return hold
         manager = context.observe().session_manager  # that took a while
-        if manager is None or not manager.live or not context.wanted().session_manager_stale(manager):
-            return children.changed()
+        if manager is None or not context.wanted().session_manager_outdated(context.observe()):
+            return outcomes.changed()
         if not await children.delete(context, PODS, context.stores.pods, manager.pod):
-            return children.changed()
+            return outcomes.changed()
         context.normal("SessionManagerDeleted", f'Deleted session manager Pod "{manager.name}": no longer as specified')
         return wait("Terminating", "replacing the session manager")
 
@@ -117,16 +115,15 @@ class ReplaceStalePods:
         annotations = rebinding_annotations(context.observe().session_manager_life)
         changed: list[Outcome] = []
 
-        async def mark(index: int) -> None:
+        async def mark(executor: Executor) -> None:
             # The resourceVersion sees to it that none is marked which has started meanwhile.
-            version = plan.rebind[index].pod.metadata.resource_version
+            version = executor.pod.metadata.resource_version
             patch = {"metadata": {"annotations": annotations, "resourceVersion": version}}
-            name = plan.rebind[index].name
-            if await children.patch(context, PODS, context.stores.pods, name, patch) is None:
-                changed.append(children.changed())
+            if await children.patch(context, PODS, context.stores.pods, executor.name, patch) is None:
+                changed.append(outcomes.changed())
 
         in_flight = context.config.controller.max_writes_in_flight
-        result = await slow_start_batch(len(plan.rebind), len(plan.rebind) or 1, in_flight, mark, context.turn())
+        result = await in_parallel(plan.rebind, in_flight, mark, context.turn())
         if result.errors:
             raise foremost(result.errors)
-        return combine([*changed, *([next_turn()] if result.skipped else [])])
+        return combine([*changed, *([outcomes.next_turn()] if result.skipped else [])])

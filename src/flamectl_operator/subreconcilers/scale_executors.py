@@ -6,37 +6,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from flamectl_operator.api.constants import EXECUTOR_MANAGER
-from flamectl_operator.decisions.executors import ScalePlan, plan_scale
+from flamectl_operator.decisions.scale import ScalePlan, plan_scale
 from flamectl_operator.desired import names
 from flamectl_operator.desired.pods import executor_annotations
 from flamectl_operator.kube.errors import AlreadyExistsError, KubernetesError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 from flamectl_operator.runtime.slow_start import slow_start_batch
-from flamectl_operator.subreconcilers import children, lock
-from flamectl_operator.subreconcilers.base import (
-    QUOTA_EXCEEDED,
-    REFUSALS,
-    Mislabelled,
-    RefusedError,
-    foremost,
-    in_turn,
-    next_turn,
-    no_ids_left,
-)
+from flamectl_operator.subreconcilers import children, lock, outcomes
+from flamectl_operator.subreconcilers.executor_removal import delete_executors, listed
+from flamectl_operator.subreconcilers.mislabelled import check_labels, keeps_its_labels
+from flamectl_operator.subreconcilers.refusals import QUOTA_EXCEEDED, collect, foremost
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from flamectl_operator.kube.views import PodView
-    from flamectl_operator.observed.cluster import Executor
-    from flamectl_operator.subreconcilers.base import Context
-
-
-#: How often an executor is made to see whether it keeps its labels, where only that can tell, in seconds: each one that does not
-#: is nobody's, and goes on running.
-TRIAL_INTERVAL = 600.0
+    from flamectl_operator.subreconcilers.context import Context
 
 
 class ScaleExecutors:
@@ -51,8 +34,10 @@ class ScaleExecutors:
     async def reconcile(self, context: Context) -> Outcome:
         """Does what the plan says."""
         plan = self._plan(context)
-        done = await in_turn(partial(self._delete, context, plan), partial(self._create, context, plan))
-        return combine([*map(context.waiting, plan.holds), *done])
+        ends, errors = await collect(partial(self._delete, context, plan), partial(self._create, context, plan))
+        if errors:
+            raise foremost(errors)
+        return combine([*map(context.waiting, plan.holds), *ends])
 
     def _plan(self, context: Context) -> ScalePlan:
         limit = context.config.controller.max_creates_per_pass
@@ -81,33 +66,33 @@ class ScaleExecutors:
             return wait(
                 "WaitingForSessionManager", ""
             )  # which a quota has no room for: the next that comes free is its
-        at_once = plan.create if await _template_known(context) else 1
+        at_once = plan.create if await keeps_its_labels(context) else 1
         reserved = context.memory.reserved_ids
         if not context.ids_left:
-            return no_ids_left()
+            return outcomes.no_ids_left()
         ids, context.memory.reserved_ids = reserved[:at_once], reserved[at_once:]
-        birth = _Birth(context)
+        creation = _ExecutorCreation(context)
 
         async def create(index: int) -> None:
-            await birth.create(ids[index])
+            await creation.create(ids[index])
 
         in_flight, memory = context.config.controller.max_writes_in_flight, context.memory
         result = await slow_start_batch(len(ids), memory.creates_at_once, in_flight, create, context.turn())
         memory.creates_at_once = result.next_size if result.skipped and not result.errors else 1
-        unused = [executor_id for executor_id in ids if executor_id not in birth.used]
+        unused = [executor_id for executor_id in ids if executor_id not in creation.used]
         context.memory.reserved_ids = sorted(unused + context.memory.reserved_ids)
-        if birth.made:
-            context.normal("ExecutorsCreated", f"Created {_span(context.owner.name, birth.made)}")
+        if creation.made:
+            context.normal("ExecutorsCreated", f"Created {_span(context.owner.name, creation.made)}")
         if result.errors:
             raise foremost(result.errors)
-        if birth.taken:
-            return wait("Creating", "", children.RECHECK_CHANGED)
+        if creation.taken:
+            return wait("Creating", "", outcomes.RECHECK_CHANGED)
         # What the pass may not make, or has no ids or no time for, the next one does, at once: no event is going to ask for it.
-        return wait("Creating", "", 0) if len(birth.made) < plan.missing else DONE
+        return wait("Creating", "", 0) if len(creation.made) < plan.missing else DONE
 
 
 @dataclass
-class _Birth:
+class _ExecutorCreation:
     """Makes executors, and keeps account of the ids.
 
     Args:
@@ -149,122 +134,10 @@ class _Birth:
             raise
         else:
             self.made.add(executor_id)
-            _check_labels(context, pod)
-
-
-async def _template_known(context: Context) -> bool:
-    """Asks before more executors are made of a template of which one was made without its labels: it would be missing, too.
-
-    Returns:
-        Whether they may be made; False when nobody can tell but by making one.
-
-    Raises:
-        RefusedError: It would be made so again, or refused.
-    """
-    mislabelled, template = context.memory.mislabelled, context.wanted().desired.executor
-    if mislabelled is None or mislabelled.rendered != template.rendered:
-        return True
-    manifest = template.pod(context.next_executor_name)
-    try:
-        pod = await context.client.rehearse_creation(PODS, context.owner.namespace, manifest)
-    except REFUSALS as error:
-        if not children.cannot_be_rehearsed(error):
-            raise RefusedError.of(error) from error
-        if context.clock.monotonic() < mislabelled.next_trial:
-            raise RefusedError("LabelsChanged", mislabelled.message) from error
-        return False
-    _check_labels(context, pod)
-    return True
-
-
-def _check_labels(context: Context, pod: PodView) -> None:
-    """An executor without the labels it is known by is missing as soon as it is made, and would be made again without end.
-
-    Raises:
-        RefusedError: It has lost some.
-    """
-    selector = context.owner.selector(EXECUTOR_MANAGER)
-    lost = {key: value for key, value in selector.items() if pod.labels.get(key) != value}
-    if lost:
-        labels = ", ".join(f"{key}={value}" for key, value in sorted(lost.items()))
-        message = f"executors are made without the labels {labels}: does a webhook change them?"
-        rendered, now = context.wanted().desired.executor.rendered, context.clock.monotonic()
-        context.memory.mislabelled = Mislabelled(rendered, message, now + TRIAL_INTERVAL)
-        raise RefusedError("LabelsChanged", message)
-    context.memory.mislabelled = None
+            check_labels(context, pod)
 
 
 def _span(cluster: str, ids: set[int]) -> str:
     """Executors by number and names, for an event."""
     first, last = (names.executor(cluster, each) for each in (min(ids), max(ids)))
     return f'executor "{first}"' if len(ids) == 1 else f'{len(ids)} executors, "{first}" to "{last}"'
-
-
-@dataclass(frozen=True)
-class Removal:
-    """What became of executors that were to be deleted.
-
-    Args:
-        deleted: Names of those that are on their way out by our doing.
-        errors: What went wrong with others.
-        left: How many it was not the turn of.
-        kept: How many were not deleted after all, for what was known when it was their turn or for what they had become.
-    """
-
-    deleted: set[str]
-    errors: tuple[Exception, ...]
-    left: int
-    kept: int
-
-    def outcome(self) -> Outcome:
-        """How the step ends.
-
-        Raises:
-            RefusedError: RBAC or admission refuses to delete one.
-            KubernetesError: One could not be deleted.
-        """
-        if self.errors:
-            raise foremost(self.errors)
-        if self.left:
-            return next_turn()
-        return children.changed() if self.kept else DONE
-
-
-async def delete_executors(context: Context, executors: Sequence[Executor], as_seen: Collection[str] = ()) -> Removal:
-    """Deletes executors side by side; one that cannot be deleted does not keep the others.
-
-    They were chosen with the others in mind, and to delete many takes a while. Once one of the others no longer serves, nothing
-    more is deleted, nor is one that did not serve and now does, or that has left the cluster: the next pass chooses again.
-
-    Args:
-        context: The pass.
-        executors: Which ones.
-        as_seen: Names of those that are deleted only if nothing about them has changed since they were looked at.
-    """
-    pods, deleted, chosen = context.stores.pods, set[str](), {executor.name for executor in executors}
-    serving = [each for each in context.observe().ready_executors if each.name not in chosen]
-
-    async def delete(index: int) -> None:
-        executor = executors[index]
-        pod = executor.pod
-
-        def due() -> bool:
-            if all(pods.get(each.pod.namespace, each.name) is each.pod for each in (executor, *serving)):
-                return True
-            observed = context.observe()
-            ready, ours = ({each.name for each in some} for some in (observed.ready_executors, observed.executors))
-            still_chosen = executor.name in ours and (executor.ready or executor.name not in ready)
-            return still_chosen and all(each.name in ready for each in serving)
-
-        if await children.delete(context, PODS, pods, pod, as_seen=pod.name in as_seen, due=due):
-            deleted.add(pod.name)
-
-    in_flight = context.config.controller.max_writes_in_flight
-    result = await slow_start_batch(len(executors), len(executors) or 1, in_flight, delete, context.turn())
-    return Removal(deleted, result.errors, result.skipped, result.succeeded - len(deleted))
-
-
-def listed(executors: Sequence[Executor]) -> str:
-    """Executors by name, as far as there is room in an event."""
-    few = ", ".join(f'"{executor.name}"' for executor in executors[:3])
-    return few if len(executors) <= 3 else f"{len(executors)} executors ({few}, ...)"  # noqa: PLR2004 - as many as above

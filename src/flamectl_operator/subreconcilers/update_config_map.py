@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.decisions.drift import config_map_patch
 from flamectl_operator.kube.resources import CONFIG_MAPS
-from flamectl_operator.subreconcilers import children
+from flamectl_operator.subreconcilers.ensure import ensure
 
 if TYPE_CHECKING:
     from flamectl_operator.kube.views import ConfigMapView
     from flamectl_operator.runtime.outcome import Outcome
-    from flamectl_operator.subreconcilers.base import Context
+    from flamectl_operator.subreconcilers.context import Context
 
 
 class UpdateConfigMap:
@@ -25,7 +25,7 @@ class UpdateConfigMap:
     async def reconcile(self, context: Context) -> Outcome:
         """Creates the ConfigMap, or brings it to what it should be."""
         store, manifest = context.stores.config_maps, context.wanted().config_map
-        return await children.ensure(context, CONFIG_MAPS, store, manifest, config_map_patch, frozen=_frozen)
+        return await ensure(context, CONFIG_MAPS, store, manifest, config_map_patch, frozen=_frozen)
 
 
 def _frozen(existing: ConfigMapView, changes: dict[str, Any]) -> bool:

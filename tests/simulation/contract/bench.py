@@ -11,7 +11,7 @@ from flamectl_operator.kube.client import EventType
 from flamectl_operator.kube.errors import NotFoundError
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, Resource
 from flamectl_operator.kube.views import ConfigMapView, FlameClusterView, KubernetesObject, PodView
-from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS
+from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

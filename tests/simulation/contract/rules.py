@@ -10,7 +10,7 @@ import pytest
 from flamectl_operator.kube import errors
 from flamectl_operator.kube.client import EventType
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES
-from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS
+from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS
 from tests.simulation.contract.bench import HOLD, LABEL, Bench, owned_by
 
 if TYPE_CHECKING:

@@ -10,7 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flamectl_operator.decisions.attempts import Attempts
-from flamectl_operator.decisions.executors import Budget, plan_rollout, plan_scale
+from flamectl_operator.decisions.budget import Budget
+from flamectl_operator.decisions.rollout import plan_rollout
+from flamectl_operator.decisions.scale import plan_scale
 from tests.unit.builders import (
     LIFE,
     MOMENT,
@@ -25,8 +27,8 @@ from tests.unit.builders import (
 )
 
 if TYPE_CHECKING:
-    from flamectl_operator.decisions.executors import RolloutPlan
     from flamectl_operator.decisions.intent import Intent
+    from flamectl_operator.decisions.rollout import RolloutPlan
     from flamectl_operator.kube.views import PodView
 
 OLD = "old"

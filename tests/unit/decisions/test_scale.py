@@ -11,15 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flamectl_operator.decisions.attempts import Attempts
-from flamectl_operator.decisions.executors import (
-    DELETION_COST_ANNOTATION,
-    Budget,
-    creation_hold,
-    deletion_order,
-    ids_to_reserve,
-    plan_scale,
-    wanted_now,
-)
+from flamectl_operator.decisions.budget import Budget, wanted_now
+from flamectl_operator.decisions.deletion import DELETION_COST_ANNOTATION, deletion_order
+from flamectl_operator.decisions.scale import creation_hold, ids_to_reserve, plan_scale
 from flamectl_operator.settings import FlameSettings
 from tests.unit.builders import (
     MOMENT,
@@ -44,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from flamectl_operator.decisions.executors import ScalePlan
     from flamectl_operator.decisions.intent import Intent
+    from flamectl_operator.decisions.scale import ScalePlan
     from flamectl_operator.kube.views import PodView
     from flamectl_operator.observed.cluster import Executor
 

@@ -14,10 +14,10 @@ from flamectl_operator.api.status import (
     Generations,
     SessionManagerStatus,
 )
-from flamectl_operator.decisions.attempts import Attempts
+from flamectl_operator.decisions.attempts import Attempts, remembered
 from flamectl_operator.decisions.conditions import find
 from flamectl_operator.decisions.health import Issue
-from flamectl_operator.decisions.status import Situation, compute_status, needed_promises, promises, remembered_attempts
+from flamectl_operator.decisions.status import Situation, compute_status, needed_promises, promises
 from tests.unit.builders import (
     NOW,
     ago,
@@ -133,11 +133,11 @@ def test_failures_are_remembered() -> None:
     )
     status = FlameClusterStatus.from_wire(_status(wanted).to_wire())
 
-    assert remembered_attempts(status) == (Attempts("r", 3, later(40), "uid", 0), Attempts("e", 2, later(20), "", 5))
+    assert remembered(status) == (Attempts("r", 3, later(40), "uid", 0), Attempts("e", 2, later(20), "", 5))
 
 
 def test_an_empty_status_remembers_nothing() -> None:
-    assert remembered_attempts(FlameClusterStatus()) == (Attempts(), Attempts())
+    assert remembered(FlameClusterStatus()) == (Attempts(), Attempts())
 
 
 def test_at_most_ten_unhealthy_pods_are_listed() -> None:

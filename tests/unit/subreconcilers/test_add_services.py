@@ -8,7 +8,7 @@ import pytest
 
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers.add_services import AddServices
-from flamectl_operator.subreconcilers.base import RefusedError
+from flamectl_operator.subreconcilers.refusals import RefusedError
 from tests.unit.builders import desired
 from tests.unit.subreconcilers.errors import REFUSALS, already_exists, conflict, forbidden
 from tests.unit.subreconcilers.world import CACHE_NAME, SM_NAME, World, converged

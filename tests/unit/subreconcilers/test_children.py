@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.kube.errors import NotFoundError
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.subreconcilers.children import refresh, settle
+from flamectl_operator.subreconcilers.reading import refresh, settle
 from tests.unit.builders import OWNER, replicas
 from tests.unit.subreconcilers.errors import forbidden, lost, quota
 from tests.unit.subreconcilers.world import SM_NAME, World, converged, executor_name

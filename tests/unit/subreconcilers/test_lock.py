@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flamectl_operator.decisions.executors import DELETION_COST_ANNOTATION
+from flamectl_operator.decisions.deletion import DELETION_COST_ANNOTATION
 from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.kube.errors import LockLostError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.subreconcilers import children
-from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS
+from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS
 from tests.unit.builders import OWNER, controller_reference, raw_spec, replicas, rolling
 from tests.unit.subreconcilers.errors import (
     already_exists,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from flamectl_operator.subreconcilers.update_status import RECHECK_CRD
+from flamectl_operator.subreconcilers.status_store import RECHECK_CRD
 from tests.unit.builders import replicas
 from tests.unit.subreconcilers.errors import broken, conflict
 from tests.unit.subreconcilers.world import KEY, World, converged

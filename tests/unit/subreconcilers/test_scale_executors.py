@@ -15,9 +15,12 @@ from flamectl_operator.kube.errors import BadRequestError
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
-from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, RefusedError
-from flamectl_operator.subreconcilers.children import RECHECK_CHANGED
-from flamectl_operator.subreconcilers.scale_executors import TRIAL_INTERVAL, ScaleExecutors, listed
+from flamectl_operator.subreconcilers.executor_removal import listed
+from flamectl_operator.subreconcilers.mislabelled import TRIAL_INTERVAL
+from flamectl_operator.subreconcilers.outcomes import RECHECK_CHANGED
+from flamectl_operator.subreconcilers.refusals import RefusedError
+from flamectl_operator.subreconcilers.scale_executors import ScaleExecutors
+from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from flamectl_operator.subreconcilers.update_status import OpenStatus
 from tests.unit.builders import OWNER, executor, replicas
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.kube.errors import KubernetesError
     from flamectl_operator.runtime.outcome import Outcome
-    from flamectl_operator.subreconcilers.base import Context
+    from flamectl_operator.subreconcilers.context import Context
     from tests.unit.builders import PodState
 
 

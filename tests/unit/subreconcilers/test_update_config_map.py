@@ -10,8 +10,9 @@ import yaml
 from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIG_HASH_ANNOTATION
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.runtime.outcome import DONE, Kind
-from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, RefusedError
-from flamectl_operator.subreconcilers.children import RECHECK_TAKEN_NAME
+from flamectl_operator.subreconcilers.outcomes import RECHECK_TAKEN_NAME
+from flamectl_operator.subreconcilers.refusals import RefusedError
+from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from tests.unit.builders import OWNER, replicas
 from tests.unit.subreconcilers.errors import REFUSALS, broken, conflict

@@ -9,7 +9,7 @@ import pytest
 from flamectl_operator.decisions.health import Issue
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE, Kind
-from flamectl_operator.subreconcilers.base import Context
+from flamectl_operator.subreconcilers.context import Context
 from flamectl_operator.subreconcilers.update_status import CloseStatus, OpenStatus
 from tests.unit.builders import raw_spec, replicas
 from tests.unit.subreconcilers.errors import broken, conflict, forbidden, lost, not_found, quota

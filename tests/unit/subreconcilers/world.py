@@ -13,10 +13,9 @@ from flamectl_operator.controller import Controller
 from flamectl_operator.desired import names
 from flamectl_operator.kube.events import EventRecorder
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES
-from flamectl_operator.kube.store import Store
-from flamectl_operator.operator import _cluster_of, _is_labelled
 from flamectl_operator.settings import OperatorConfig
-from flamectl_operator.subreconcilers.base import FLAME_CLUSTERS, TURN, Stores
+from flamectl_operator.subreconcilers.context import TURN
+from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS, Stores
 from flamectl_operator.subreconcilers.update_status import OpenStatus
 from tests.unit.builders import NOW, OWNER, PodState, V, _status, executor_pod, merged, raw_spec
 from tests.unit.notes import Notes
@@ -28,9 +27,9 @@ if TYPE_CHECKING:
 
     from flamectl_operator.kube.events import EventKind, ObjectReference
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.store import Change
+    from flamectl_operator.kube.store import Change, Store
     from flamectl_operator.runtime.outcome import PassResult
-    from flamectl_operator.subreconcilers.base import Context
+    from flamectl_operator.subreconcilers.context import Context
 
 KEY = (OWNER.namespace, OWNER.name)
 SM_NAME = names.session_manager(OWNER.name)
@@ -270,12 +269,7 @@ class World:
 
 
 def _stores(news: list[Change[Any]]) -> Stores:
-    stores = Stores(
-        flame_clusters=Store(),
-        pods=Store(_cluster_of, selects=_is_labelled),
-        services=Store(selects=_is_labelled),
-        config_maps=Store(selects=_is_labelled),
-    )
+    stores = Stores.empty()
     stores.pods.subscribe(news.append, answers=True)
     stores.services.subscribe(news.append, answers=True)
     stores.config_maps.subscribe(news.append, answers=True)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from flamectl_operator.decisions.failing import PATIENCE, Failing, failing
 from flamectl_operator.kube.errors import LockLostError, NotLeadingError, ServerError
-from flamectl_operator.subreconcilers.base import RefusedError
-from flamectl_operator.subreconcilers.failing import PATIENCE, Failing, failing
+from flamectl_operator.subreconcilers.refusals import RefusedError
 from tests.unit.subreconcilers.errors import broken, conflict, lost, not_found, overloaded, unreachable
 
 if TYPE_CHECKING:
