@@ -108,11 +108,11 @@ def trouble(pod: PodView) -> Trouble | None:
     if pod.status.phase in TERMINAL_PHASES:
         return _phase_trouble(pod)
     for status in pod.status.init_container_statuses:
-        waiting, ended = status.state.waiting, status.state.terminated
+        waiting = status.state.waiting
         if waiting is not None and waiting.reason in FAILING_REASONS:
             return Trouble(waiting.reason, waiting.message)
-        if ended is not None and ended.exit_code != 0:
-            return Trouble(ended.reason or "Error", ended.message or f"{status.name} exited with {ended.exit_code}")
+        if (failure := _init_failure(status)) is not None:
+            return failure
     for status in pod.status.container_statuses:
         waiting, ended = status.state.waiting, status.state.terminated
         if waiting is not None and waiting.reason in FAILING_REASONS:
@@ -122,6 +122,11 @@ def trouble(pod: PodView) -> Trouble | None:
                 ended.reason or "Terminated", ended.message or f"{status.name} exited with {ended.exit_code}"
             )
     return None
+
+
+def init_container_failed(pod: PodView) -> bool:
+    """Whether an init container ended with an error, so that the others never ran."""
+    return any(_init_failure(status) is not None for status in pod.status.init_container_statuses)
 
 
 def unschedulable(pod: PodView) -> Trouble | None:
@@ -150,6 +155,9 @@ def container(pod: PodView, name: str) -> ContainerStatus | None:
 def _phase_trouble(pod: PodView) -> Trouble:
     if pod.status.reason:
         return Trouble(pod.status.reason, pod.status.message)
+    for status in pod.status.init_container_statuses:
+        if (failure := _init_failure(status)) is not None:
+            return failure
     for status in pod.status.container_statuses:
         ended = status.state.terminated
         if ended is not None:
@@ -157,3 +165,10 @@ def _phase_trouble(pod: PodView) -> Trouble:
                 ended.reason or pod.status.phase, ended.message or f"{status.name} exited with {ended.exit_code}"
             )
     return Trouble(pod.status.phase, pod.status.message)
+
+
+def _init_failure(status: ContainerStatus) -> Trouble | None:
+    ended = status.state.terminated
+    if ended is None or ended.exit_code == 0:
+        return None
+    return Trouble(ended.reason or "Error", ended.message or f"{status.name} exited with {ended.exit_code}")

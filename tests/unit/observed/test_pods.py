@@ -92,6 +92,11 @@ FAILED: list[Any] = [
     ),
     pytest.param({"phase": "Failed"}, Trouble("Failed"), id="failed without a word"),
     pytest.param(
+        {"phase": "Failed", "init": [ended("wait", 137, "OOMKilled")], "containers": [waiting(MAIN)]},
+        Trouble("OOMKilled", "wait exited with 137"),
+        id="phase Failed, for an init container was not to be started again",
+    ),
+    pytest.param(
         {"phase": "Failed", "conditions": [READY], "containers": [running(MAIN)]},
         Trouble("Failed"),
         id="phase Failed, though everything else looks well",
