@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import Component, Executor, ObservedCluster
     from flamectl_operator.settings import FlameSettings
 
-#: Of a number in an annotation, which anybody may write.
+#: Of a number that anybody may write.
 _MAX_DIGITS = 15
 
 
@@ -138,9 +138,7 @@ def form_intent(
         desired=desired,
         settings=settings,
         suspended=suspended,
-        config_generation=config_generation(
-            desired.config_hash, (before.config_generation or 0, before.config_hash or ""), _annotated(observed)
-        ),
+        config_generation=config_generation(desired.config_hash, _remembered_config(before), _annotated(observed)),
         session_manager_attempts=attempts.count_session_manager(
             manager_attempts, observed, desired.session_manager.revision, now, settings
         ),
@@ -163,6 +161,12 @@ def _unfinished(observed: ObservedCluster) -> bool:
     Executors that are stuck on their way out do not hold it up: their names are never used again.
     """
     return observed.session_manager is not None or any(not each.terminating for each in observed.executors)
+
+
+def _remembered_config(before: FlameClusterStatus) -> tuple[int, str]:
+    """The number and hash that the status says; nothing of it when somebody wrote a number there from which none can follow."""
+    number = before.config_generation or 0
+    return (number, before.config_hash or "") if 0 <= number < 10**_MAX_DIGITS else (0, "")
 
 
 def _annotated(observed: ObservedCluster) -> tuple[int, str]:

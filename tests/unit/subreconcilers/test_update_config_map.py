@@ -16,7 +16,7 @@ from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from tests.unit.builders import OWNER, replicas
 from tests.unit.subreconcilers.errors import REFUSALS, broken, conflict
-from tests.unit.subreconcilers.world import CM_NAME, World, converged
+from tests.unit.subreconcilers.world import CM_NAME, KEY, World, converged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,6 +100,17 @@ async def test_a_deleted_one_comes_back_with_its_number() -> None:
     await world.run_pass()
 
     assert _config(world)["metadata"]["annotations"]["flame.xflops.io/config-generation"] == "2"
+    assert world.status.config_generation == 2
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, -1])
+async def test_a_number_from_which_none_can_follow_is_taken_for_lost(number: int) -> None:
+    world = await converged()
+    world.change("flameclusters", KEY[1], {"status": {"configGeneration": number}})
+    world.edit({"objectCache": {"storage": "/data/x"}})
+
+    await world.converge()
+
     assert world.status.config_generation == 2
 
 
