@@ -310,6 +310,8 @@ class Machines:
             return
         run.alive = False
         ended = {"exitCode": code, "reason": reason, "finishedAt": self._server.now()}
+        if run.started_at:
+            ended["startedAt"] = run.started_at
         self._report(run, pod, "Failed", {"terminated": ended})
 
     def evict(self, run: Run) -> None:

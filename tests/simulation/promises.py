@@ -107,7 +107,19 @@ class Promises:
         elif suspending(body) or not replicas:
             return
         else:
-            concerned, least = [pod for pod in pods if _number(cluster, pod) is not None and live(pod)], replicas
+            executors = [pod for pod in pods if _number(cluster, pod) is not None and live(pod)]
+            concerned = [pod for pod in executors if pod["spec"].get("nodeName")]
+            least = replicas - (len(executors) - len(concerned))
+            since = before.get("attemptId", 0)
+            newer = [
+                pod
+                for pod in concerned
+                if (_number(cluster, pod) or 0) >= since
+                and annotations_of(pod).get(REVISION_ANNOTATION) == before.get("revision")
+            ]
+            if newer:
+                # One that was made after the last failure, and works, is enough.
+                concerned, least = [min(newer, key=_ready_since)], 1
         stable = [pod for pod in concerned if _ready_since(pod) <= now - SETTINGS.stable_after_seconds + ROUNDING]
         if len(stable) < max(least, len(concerned)):
             self._blame(f"{client.name} forgets failures of {name_of(cluster)} too early")

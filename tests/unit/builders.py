@@ -181,9 +181,11 @@ def ended(
     message: str = "",
     finished_at: datetime | None = None,
     *,
+    started_at: datetime | None = None,
     restarts: int = 0,
 ) -> ContainerStatus:
-    state = ContainerState(terminated=ContainerStateTerminated(exit_code, reason, message, text(finished_at)))
+    terminated = ContainerStateTerminated(exit_code, reason, message, text(finished_at), text(started_at))
+    state = ContainerState(terminated=terminated)
     return ContainerStatus(name, restart_count=restarts, state=state)
 
 

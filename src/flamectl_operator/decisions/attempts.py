@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from flamectl_operator.observed.cluster import terminal_since
+from flamectl_operator.observed.cluster import worked_for
 from flamectl_operator.observed.pods import ready_since
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from flamectl_operator.api.status import FlameClusterStatus
     from flamectl_operator.observed.cluster import Component, Executor, ObservedCluster
     from flamectl_operator.settings import FlameSettings
+
+#: The status can hold no more.
+MAX_FAILURES = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ def count_session_manager(
         return attempts
     if session_manager_uncounted(manager, attempts):
         return replace(_failed(attempts, now, settings), last_failure=manager.pod.uid)
-    return _forgiven(attempts, [manager], now, settings)
+    forgiven = _over(session_manager_forgiven_at(attempts, manager, settings), now)
+    return replace(attempts, failures=0, next_attempt=None) if forgiven else attempts
 
 
 def session_manager_uncounted(manager: Component, attempts: Attempts) -> bool:
@@ -126,8 +128,8 @@ def count_executors(
         attempts = replace(attempts, failures=0, next_attempt=None)
     elif any(executor_uncounted(executor, attempts, settings) for executor in observed.terminal_executors):
         return replace(_failed(attempts, now, settings), attempt_id=next_id)
-    elif _all_there(observed, revision, replicas, surge):
-        attempts = _forgiven(attempts, observed.live_executors, now, settings)
+    elif _over(executors_forgiven_at(attempts, observed, replicas, surge, settings), now):
+        attempts = replace(attempts, failures=0, next_attempt=None)
     # A clean slate: what failed before it is not counted after it.
     cleared = attempts.failures == 0 and (before.failures > 0 or before.revision not in {"", revision})
     return replace(attempts, attempt_id=next_id) if cleared else attempts
@@ -147,23 +149,66 @@ def executor_uncounted(executor: Executor, attempts: Attempts, settings: FlameSe
     """
     if executor.revision != attempts.revision or executor.executor_id < attempts.attempt_id:
         return False
-    born, ended = executor.pod.metadata.creation_timestamp, terminal_since(executor)
-    return born is None or ended is None or ended - born < timedelta(seconds=settings.stable_after_seconds)
+    worked = worked_for(executor)
+    return worked is None or worked < timedelta(seconds=settings.stable_after_seconds)
 
 
-def forgiven_at(attempts: Attempts, components: Sequence[Component], settings: FlameSettings) -> datetime | None:
-    """When the failures will be forgotten if nothing happens; None when there are none or Pods are not ready."""
-    if attempts.failures == 0 or not components:
+def session_manager_forgiven_at(
+    attempts: Attempts, manager: Component | None, settings: FlameSettings
+) -> datetime | None:
+    """When the failures of session managers will be forgotten if nothing happens; None when there is nothing to forget yet.
+
+    Args:
+        attempts: The failures.
+        manager: The session manager.
+        settings: Lengths of the waits.
+    """
+    if attempts.failures == 0 or manager is None:
         return None
-    since = [ready_since(component.pod) for component in components]
+    return _stable_at(manager, settings)
+
+
+def executors_forgiven_at(
+    attempts: Attempts, observed: ObservedCluster, replicas: int, surge: int, settings: FlameSettings
+) -> datetime | None:
+    """When the failures of executors will be forgotten if nothing happens; None when there is nothing to forget yet.
+
+    One that was made after the last failure and has been ready for a while shows that those that are made now work. Where none
+    was, for enough were there without, all have to have been ready for as long. Those that find no node prove nothing.
+
+    Args:
+        attempts: The failures.
+        observed: What is there.
+        replicas: How many executors are wanted.
+        surge: How many more there may be while stale ones are replaced.
+        settings: Lengths of the waits.
+    """
+    if attempts.failures == 0:
+        return None
+    placed = [executor for executor in observed.live_executors if executor.pod.spec.node_name]
+    made_since = [
+        each for each in placed if each.revision == attempts.revision and each.executor_id >= attempts.attempt_id
+    ]
+    if made_since:
+        return min((time for each in made_since if (time := _stable_at(each, settings)) is not None), default=None)
+    if not placed or not _all_there(observed, attempts.revision, replicas, surge):
+        return None
+    times = [_stable_at(each, settings) for each in placed]
+    known = [time for time in times if time is not None]
+    return max(known) if len(known) == len(times) else None
+
+
+def _stable_at(component: Component, settings: FlameSettings) -> datetime | None:
+    """When a Pod will have been ready for a while; None when it is not ready."""
+    since, born = ready_since(component.pod), component.pod.metadata.creation_timestamp
+    if since is None:
+        return None
     # By a node's clock that is behind, a Pod has been ready since before it was made.
-    born = [component.pod.metadata.creation_timestamp for component in components]
-    known = [time for time in since if time is not None]
-    if len(known) < len(since):
-        return None
-    return max((*known, *(time for time in born if time is not None))) + timedelta(
-        seconds=settings.stable_after_seconds
-    )
+    return max(since, born or since) + timedelta(seconds=settings.stable_after_seconds)
+
+
+def _over(time: datetime | None, now: datetime) -> bool:
+    return time is not None and time <= now
 
 
 def _for_revision(before: Attempts, revision: str, now: datetime, settings: FlameSettings) -> Attempts:
@@ -180,17 +225,12 @@ def _for_revision(before: Attempts, revision: str, now: datetime, settings: Flam
 
 
 def _failed(attempts: Attempts, now: datetime, settings: FlameSettings) -> Attempts:
-    failures = attempts.failures + 1
+    failures = min(attempts.failures + 1, MAX_FAILURES)
     if failures == 1:
         return replace(attempts, failures=1, next_attempt=None)
     # The exponent is bounded so that a year of failures does not overflow.
     delay = min(settings.backoff_base_seconds * 2 ** min(failures - 2, 32), settings.backoff_limit_seconds)
     return replace(attempts, failures=failures, next_attempt=_whole_seconds(now + timedelta(seconds=delay)))
-
-
-def _forgiven(attempts: Attempts, components: Sequence[Component], now: datetime, settings: FlameSettings) -> Attempts:
-    time = forgiven_at(attempts, components, settings)
-    return replace(attempts, failures=0, next_attempt=None) if time is not None and time <= now else attempts
 
 
 def _whole_seconds(time: datetime) -> datetime:

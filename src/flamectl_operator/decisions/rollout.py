@@ -108,6 +108,6 @@ def _rollout_hold(observed: ObservedCluster, intent: Intent, left: int) -> Hold:
     message = f"rolling update: {fresh} of {intent.replicas} executors are on the current revision"
     if intent.executor_attempts.repeated:
         message += (
-            f"; it goes on once those have been ready for {intent.settings.stable_after_seconds:.0f} s, for they failed"
+            f"; some failed, and it goes on once one made since has been ready for {intent.settings.stable_after_seconds:.0f} s"
         )
     return Hold("RollingUpdate", message)

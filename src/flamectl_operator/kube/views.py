@@ -205,6 +205,12 @@ class ContainerStateTerminated(View, frozen=True):
     reason: str = ""
     message: str = ""
     finished: str | None = msgspec.field(default=None, name="finishedAt")
+    started: str | None = msgspec.field(default=None, name="startedAt")
+
+    @property
+    def started_at(self) -> datetime | None:
+        """When it began to run, if that is known."""
+        return parse_time(self.started)
 
     @property
     def finished_at(self) -> datetime | None:

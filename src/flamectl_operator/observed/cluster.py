@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from operator import is_
 from typing import TYPE_CHECKING
@@ -277,6 +278,22 @@ class ObservedCluster:
 
 def _departures(labelled: Iterable[PodView], boottime: float, known: Mapping[str, float]) -> Mapping[str, float]:
     return {pod.uid: known.get(pod.uid, boottime) for pod in labelled if pod.terminating}
+
+
+def worked_for(executor: Executor) -> timedelta | None:
+    """For how long an executor that is over had worked, as well as its status tells; None when it does not.
+
+    Its main container's own times say it best, for it may have waited long for a node, an image or the session manager. Where
+    they are lost, as in an eviction, it counts from when it was made.
+    """
+    if pods.init_container_failed(executor.pod):
+        return timedelta()
+    status = pods.container(executor.pod, EXECUTOR_MANAGER)
+    ended = status.state.terminated if status is not None else None
+    if ended is not None and ended.started_at is not None and ended.finished_at is not None:
+        return ended.finished_at - ended.started_at
+    born, over = executor.pod.metadata.creation_timestamp, terminal_since(executor)
+    return over - born if born is not None and over is not None else None
 
 
 def terminal_since(component: Component) -> datetime | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flamectl_operator.decisions import attempts
+from flamectl_operator.decisions.budget import surge
 from flamectl_operator.decisions.intent import form_intent
 from flamectl_operator.decisions.scale import ids_to_reserve
 from flamectl_operator.decisions.status import Situation, compute_status, needed_promises, promises
@@ -126,10 +127,10 @@ def _next_id(context: Context, observed: ObservedCluster) -> int:
 
 def _next_look(intent: Intent, observed: ObservedCluster, begun: datetime) -> datetime | None:
     """When failures will be forgotten: no event tells that Pods have been ready for a while."""
-    manager = [observed.session_manager] if observed.session_manager is not None else []
+    executors, settings = intent.desired.spec.executor_manager, intent.settings
     times = (
-        attempts.forgiven_at(intent.session_manager_attempts, manager, intent.settings),
-        attempts.forgiven_at(intent.executor_attempts, observed.live_executors, intent.settings),
+        attempts.session_manager_forgiven_at(intent.session_manager_attempts, observed.session_manager, settings),
+        attempts.executors_forgiven_at(intent.executor_attempts, observed, intent.replicas, surge(executors), settings),
     )
     # What was due when the pass began and is not forgiven waits for something else, such as an executor that is missing.
     return min((time for time in times if time is not None and time > begun), default=None)

@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flamectl_operator.decisions.attempts import Attempts, count_executors, count_session_manager, forgiven_at
+from flamectl_operator.decisions.attempts import (
+    Attempts,
+    count_executors,
+    count_session_manager,
+    executors_forgiven_at,
+    session_manager_forgiven_at,
+)
+from flamectl_operator.observed.cluster import Component
 from flamectl_operator.settings import FlameSettings
 from tests.unit.builders import (
     NOW,
     SETTINGS,
     ago,
     desired,
-    executor,
+    ended,
     executor_pod,
     later,
     observed,
@@ -25,7 +32,7 @@ from tests.unit.builders import (
 
 if TYPE_CHECKING:
     from flamectl_operator.kube.views import PodView
-    from flamectl_operator.observed.cluster import Executor, ObservedCluster
+    from flamectl_operator.observed.cluster import ObservedCluster
 
 SM_REVISION = desired().session_manager.revision
 EX_REVISION = desired().executor.revision
@@ -174,12 +181,12 @@ def test_replacements_that_fail_wait_longer_and_longer() -> None:
     "found",
     [
         pytest.param(observed(), id="none there"),
-        pytest.param(observed(executor_pod(3), executor_pod(4)), id="fewer than wanted"),
+        pytest.param(observed(executor_pod(0), executor_pod(1)), id="fewer than wanted, and old"),
         pytest.param(observed(*(executor_pod(n, "crashing") for n in (3, 4, 5))), id="the kubelet retries"),
         pytest.param(observed(*(executor_pod(n, since=ago(599)) for n in (3, 4, 5))), id="ready for a short while"),
         pytest.param(
-            observed(executor_pod(3), executor_pod(4), executor_pod(5, since=ago(1))),
-            id="one is ready for a short while",
+            observed(executor_pod(0), executor_pod(1), executor_pod(5, since=ago(1))),
+            id="the new one is ready for a short while",
         ),
         pytest.param(observed(executor_pod(2, "failed")), id="counted before"),
         pytest.param(observed(executor_pod(3, "failed", revision="old")), id="of another revision"),
@@ -275,20 +282,114 @@ def test_no_wait_is_longer_than_the_longest_whoever_wrote_it_down(far: int) -> N
 
 
 @pytest.mark.parametrize(
-    ("failures", "components", "time"),
+    ("failures", "manager", "time"),
     [
-        pytest.param(0, [executor(0)], None, id="no failures"),
-        pytest.param(1, [], None, id="no Pods"),
-        pytest.param(1, [executor(0, "starting")], None, id="not ready"),
-        pytest.param(1, [executor(0), executor(1, "starting")], None, id="one not ready"),
-        pytest.param(1, [executor(0, since=ago(500)), executor(1, since=ago(100))], later(500), id="the latest counts"),
-        pytest.param(1, [executor(0, since=ago(900), created=ago(5))], later(595), id="a node whose clock is behind"),
+        pytest.param(0, session_manager(), None, id="no failures"),
+        pytest.param(1, None, None, id="none there"),
+        pytest.param(1, session_manager("starting"), None, id="not ready"),
+        pytest.param(1, session_manager(since=ago(100)), later(500), id="ready"),
+        pytest.param(1, session_manager(since=ago(900), created=ago(5)), later(595), id="a node whose clock is behind"),
     ],
 )
-def test_when_failures_will_be_forgotten(failures: int, components: list[Executor], time: datetime | None) -> None:
-    attempts = Attempts(EX_REVISION, failures=failures)
+def test_when_failures_of_the_session_manager_will_be_forgotten(
+    failures: int, manager: PodView | None, time: datetime | None
+) -> None:
+    found = Component(manager) if manager is not None else None
 
-    assert forgiven_at(attempts, components, SETTINGS) == time
+    assert session_manager_forgiven_at(Attempts(SM_REVISION, failures=failures), found, SETTINGS) == time
+
+
+def _without_a_node(number: int) -> PodView:
+    return executor_pod(number, "unschedulable")
+
+
+@pytest.mark.parametrize(
+    ("failures", "pods", "time"),
+    [
+        pytest.param(0, [executor_pod(9)], None, id="no failures"),
+        pytest.param(2, [], None, id="none there"),
+        pytest.param(2, [executor_pod(5, "starting")], None, id="the new one is not ready"),
+        pytest.param(
+            2,
+            [executor_pod(5, since=ago(500)), executor_pod(6, since=ago(100))],
+            later(100),
+            id="the first of them counts",
+        ),
+        pytest.param(
+            2,
+            [executor_pod(1, since=ago(9000)), executor_pod(5, "starting")],
+            None,
+            id="old ones prove nothing of new ones",
+        ),
+        pytest.param(
+            2, [executor_pod(1, since=ago(9000)), executor_pod(5, since=ago(100))], later(500), id="one is enough"
+        ),
+        pytest.param(2, [executor_pod(5, since=ago(100)), _without_a_node(6)], later(500), id="one finds no node"),
+        pytest.param(
+            2, [executor_pod(5, since=ago(9000), revision="old")], None, id="those of another revision prove nothing"
+        ),
+        pytest.param(
+            2,
+            [executor_pod(n, since=ago(100 + n)) for n in (0, 1)],
+            later(500),
+            id="none was needed since: the last counts",
+        ),
+        pytest.param(
+            2, [executor_pod(0, since=ago(100)), _without_a_node(5)], later(500), id="the one that was made has no node"
+        ),
+        pytest.param(
+            2,
+            [executor_pod(0, since=ago(100)), executor_pod(1, "starting")],
+            None,
+            id="none was needed, one is not ready",
+        ),
+        pytest.param(2, [executor_pod(0, since=ago(9000))], None, id="one is missing: it was put off"),
+        pytest.param(
+            2, [executor_pod(5, since=ago(900), created=ago(5))], later(595), id="a node whose clock is behind"
+        ),
+    ],
+)
+def test_when_failures_of_executors_will_be_forgotten(
+    failures: int, pods: list[PodView], time: datetime | None
+) -> None:
+    attempts = Attempts(EX_REVISION, failures=failures, attempt_id=5)
+
+    assert executors_forgiven_at(attempts, observed(*pods), 2, 0, SETTINGS) == time
+
+
+def test_an_autoscaler_that_adds_one_now_and_then_does_not_keep_failures_remembered() -> None:
+    """Two failed early on; from then on one is added every five minutes, and one never finds a node."""
+    attempts = Attempts(EX_REVISION, failures=2, next_attempt=later(10), attempt_id=2)
+    for step in range(1, 5):
+        now = later(step * 300)
+        pods = [executor_pod(2 + n, since=later(n * 300), created=later(n * 300)) for n in range(step)]
+        found = observed(*pods, _without_a_node(90))
+        attempts = _executors(attempts, found, replicas=step + 1, next_id=91, now=now)
+
+    assert (attempts.failures, attempts.next_attempt) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("ran", "counts"), [(1, True), (599, True), (600, False)], ids=["ended at once", "not yet stable", "just stable"]
+)
+def test_the_time_that_an_executor_waited_is_no_time_that_it_worked(ran: int, *, counts: bool) -> None:
+    """Its node had to be provisioned, its image is large, or the session manager was away."""
+    main = ended("executor-manager", finished_at=NOW, started_at=NOW - timedelta(seconds=ran))
+    gone = executor_pod(0, "failed", created=ago(7200), containers=[main])
+
+    assert _executors(Attempts(EX_REVISION), observed(gone)).failures == (1 if counts else 0)
+
+
+def test_an_executor_whose_init_container_failed_has_never_worked() -> None:
+    gone = executor_pod(0, "failed", created=ago(7200), init=[ended("wait-for-session-manager", 137, "OOMKilled")])
+
+    assert _executors(Attempts(EX_REVISION), observed(gone)).failures == 1
+
+
+def test_no_number_of_failures_is_more_than_the_status_can_hold() -> None:
+    most = 2**31 - 1
+
+    assert _session_manager(Attempts(SM_REVISION, failures=most), session_manager("failed")).failures == most
 
 
 def test_what_is_yet_to_be_made_has_not_been_counted_whatever_the_status_says() -> None:
