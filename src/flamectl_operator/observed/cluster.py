@@ -225,8 +225,9 @@ class ObservedCluster:
         """Whether an executor belongs to the present life of the session manager.
 
         One that was rebound seemed not to have started; a kubelet that could not be heard may have told so too late. Then the
-        times tell that it started before this session manager did. (Times of two nodes are compared for these alone: an
-        executor made in place of one that was judged wrongly is not rebound, so clocks that disagree cost one Pod and no more.)
+        times tell that it started before this session manager did, or in the same second. (Times of two nodes are compared for
+        these alone: an executor made in place of one that was judged wrongly is not rebound, so clocks that disagree cost one
+        Pod and no more.)
         """
         if executor.session_manager_life != self.session_manager_life:
             return False
@@ -235,7 +236,7 @@ class ObservedCluster:
             return True
         started = pods.running_since(executor.pod, EXECUTOR_MANAGER)
         since = pods.running_since(manager.pod, SESSION_MANAGER)
-        return started is None or since is None or started >= since
+        return started is None or since is None or started > since
 
     @cached_property
     def session_manager_ready(self) -> bool:

@@ -177,6 +177,7 @@ def _since(name: str, started: datetime | None) -> ContainerStatus:
         pytest.param("", False, ago(100), ago(200), False, id="made under none"),
         pytest.param(LIFE, True, ago(100), ago(200), True, id="bound to it later, and started later"),
         pytest.param(LIFE, True, ago(200), ago(100), False, id="bound to it later, but had started before"),
+        pytest.param(LIFE, True, ago(100), ago(100), False, id="bound to it later, started in the same second"),
         pytest.param(LIFE, True, None, ago(100), True, id="bound to it later, and nobody knows when it started"),
         pytest.param("earlier", True, ago(100), ago(200), False, id="bound to an earlier one"),
     ],
