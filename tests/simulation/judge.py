@@ -316,7 +316,8 @@ class Judge:
 
     def _session_manager_deleted(self, client: ModelClient, owner: Obj, pod: Obj) -> None:
         specs = client.knowledge.specs(owner, pass_begun())
-        if any(want.spec is None or want.suspend for want in specs) or suspending(owner):
+        suspending = client.knowledge.suspending_since(owner, pass_begun())
+        if suspending or any(want.spec is None or want.suspend for want in specs):
             return
         for want in specs:
             if want.session_manager_refused or (want.replicas and want.executors_refused):
@@ -351,7 +352,7 @@ class Judge:
         )
 
     def _executor_deleted(self, client: ModelClient, owner: Obj, pod: Obj) -> None:
-        if suspending(owner):
+        if client.knowledge.suspending_since(owner, pass_begun()):
             return
         if not live(pod):
             if self._uncounted(client, owner, pod, client.knowledge.specs(owner, pass_begun())):

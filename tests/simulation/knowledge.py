@@ -66,6 +66,12 @@ class Knowledge:
         self.made: set[str] = set()
         #: uids of FlameClusters whose suspension this process has announced, and that nobody has called finished.
         self.suspending: set[str] = set()
+        #: When a quota last refused each name, by kind of object.
+        self.over_quota: dict[tuple[str, tuple[str, str]], float] = {}
+        #: Since when each Pod that had no node, for there was none, had none, and until when, by namespace and name.
+        self._homeless: dict[tuple[str, str], tuple[float, float]] = {}
+        #: Until when the status of each FlameCluster said that a suspension had begun, by uid.
+        self._suspending_until: dict[str, float] = {}
         #: By uid of a FlameCluster.
         self.attempts: dict[str, Attempts] = {}
         #: Pods whose deletion this process has sent, by uid, whatever came of it but a refusal.
@@ -98,24 +104,30 @@ class Knowledge:
         self.first_seen.setdefault(uid, now)
         known = self._objects.setdefault(resource, {})
         if resource == FLAME_CLUSTERS:
-            if not suspending(obj):
-                self.suspending.discard(uid)
-            attempts, status = self.attempts.get(uid), obj.get("status", {})
-            if attempts is None or (own and not attempts.own) or not attempts.same(status):
-                self.attempts[uid] = Attempts(status, now, own)
-            self.counted.add(status.get("sessionManager", {}).get("lastFailure", ""))
-            attempt_id = status.get("executorManager", {}).get("attemptId", 0)
-            self.attempt_ids[uid] = max(self.attempt_ids.get(uid, 0), attempt_id)
-            generation = obj["metadata"]["generation"]
-            if self.generations.get(uid, (0, 0.0))[0] < generation:
-                self.generations[uid] = (generation, now)
-                if uid in known:
-                    self._past.setdefault(uid, []).append((now, known[uid]))
+            self._learn_cluster(obj, known.get(uid), now, own=own)
         elif resource == PODS and uid in known:
             self._note_end(known[uid], obj, now)
         elif resource == CONFIG_MAPS:
             self._config_since[key_of(obj)] = now
         known[uid] = obj
+
+    def _learn_cluster(self, obj: Obj, before: Obj | None, now: float, *, own: bool) -> None:
+        uid = uid_of(obj)
+        if not suspending(obj):
+            self.suspending.discard(uid)
+            if before is not None and suspending(before):
+                self._suspending_until[uid] = now
+        attempts, status = self.attempts.get(uid), obj.get("status", {})
+        if attempts is None or (own and not attempts.own) or not attempts.same(status):
+            self.attempts[uid] = Attempts(status, now, own)
+        self.counted.add(status.get("sessionManager", {}).get("lastFailure", ""))
+        attempt_id = status.get("executorManager", {}).get("attemptId", 0)
+        self.attempt_ids[uid] = max(self.attempt_ids.get(uid, 0), attempt_id)
+        generation = obj["metadata"]["generation"]
+        if self.generations.get(uid, (0, 0.0))[0] < generation:
+            self.generations[uid] = (generation, now)
+            if before is not None:
+                self._past.setdefault(uid, []).append((now, before))
 
     def lose(self, resource: str, uid: str, revision: int, now: float) -> None:
         """An object is gone, or out of sight."""
@@ -169,6 +181,18 @@ class Knowledge:
         """Whether a Pod of that name was ready at any time since then."""
         found = self.named(PODS, key)
         return (found is not None and ready(found)) or self._served_until.get(key, -1.0) >= since
+
+    def homeless(self, key: tuple[str, str], since: float) -> float | None:
+        """Since when the Pod of that name has found no node, if that was so at any time since then."""
+        found = self.named(PODS, key)
+        if found is not None and (begun := homeless_since(found)) is not None:
+            return begun
+        begun, until = self._homeless.get(key, (0.0, -1.0))
+        return begun if until >= since else None
+
+    def suspending_since(self, cluster: Obj, since: float) -> bool:
+        """Whether a suspension was under way at any time since then: another process may call it finished too early."""
+        return suspending(cluster) or self._suspending_until.get(uid_of(cluster), -1.0) >= since
 
     def config_map(self, key: tuple[str, str]) -> tuple[Obj | None, float]:
         """The ConfigMap of a name, and since when it is known to be so; 0 when it never was there."""
