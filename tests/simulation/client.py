@@ -259,9 +259,14 @@ class ModelClient:
             return await self._write_event(resource, "create", name)
         self._ask("create", plural, name)
         self._judge.creating(self, plural, sent)
-        found = await self._request(
-            "create", resource, name, lambda: self.server.create(plural, namespace, sent, self.name, strict=strict)
-        )
+        try:
+            found = await self._request(
+                "create", resource, name, lambda: self.server.create(plural, namespace, sent, self.name, strict=strict)
+            )
+        except errors.ForbiddenError as error:
+            if error.quota:
+                self.knowledge.over_quota[plural, (namespace, name)] = self.loop.now
+            raise
         self.knowledge.made.add(uid_of(found))
         return self._learned(resource, found)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from flamectl_operator.decisions.rollout import ROOM_PATIENCE
 from flamectl_operator.desired import names
 from tests.simulation.objects import (
     ELECTION,
@@ -38,7 +39,7 @@ from tests.simulation.objects import (
     uid_of,
 )
 from tests.simulation.passes import pass_begun
-from tests.simulation.promises import ROUNDING, Promises, suspending
+from tests.simulation.promises import ROUNDING, Promises
 from tests.simulation.specs import SETTINGS, Wanted, wanted
 
 if TYPE_CHECKING:
@@ -372,10 +373,18 @@ class Judge:
         revision = annotations_of(pod).get(REVISION_ANNOTATION)
         stale = any(want.desired.executor.revision != revision for want in specs)
         least = min(want.replicas for want in specs)
+        if self._makes_room(client, owner, pod, lost=lost):
+            return
         if len(staying) + len(client.knowledge.left(uid_of(owner), pass_begun())) < least:
             self._replaced(client, owner, pod, specs, lost=lost, stale=stale)
-        if lost or not ready(pod):
-            return
+        if not lost and ready(pod):
+            self._serving_deleted(client, pod, staying, specs, stale=stale)
+
+    def _serving_deleted(
+        self, client: ModelClient, pod: Obj, staying: list[Obj], specs: list[Wanted], *, stale: bool
+    ) -> None:
+        """An executor is deleted that serves, and others have to stay."""
+        least = min(want.replicas for want in specs)
         serving = sum(1 for each in staying if ready(each))
         refused = all(want.executors_refused for want in specs)
         if (not stale or refused) and len(staying) < least:
@@ -391,6 +400,15 @@ class Judge:
                 f"{client.name} deletes {name_of(pod)} and leaves {serving} ready executors as far as it can know; "
                 f"{floor} must stay"
             )
+
+    def _makes_room(self, client: ModelClient, owner: Obj, pod: Obj, *, lost: bool) -> bool:
+        """Whether the session manager has no room, and an executor that serves nobody goes for that."""
+        key = (owner["metadata"]["namespace"], f"{name_of(owner)}-session-manager")
+        since = client.knowledge.homeless(key, pass_begun())
+        if lost:
+            return since is not None or client.knowledge.over_quota.get((PODS, key), -1.0) >= pass_begun()
+        waited = since is not None and self._now(client) >= since + ROOM_PATIENCE - ROUNDING
+        return waited and not ready(pod) and bool(pod["spec"].get("nodeName"))
 
     def _replaced(
         self, client: ModelClient, owner: Obj, pod: Obj, specs: list[Wanted], *, lost: bool, stale: bool

@@ -15,10 +15,12 @@ from tests.simulation.objects import (
     FLAME_CLUSTERS,
     PODS,
     Obj,
+    condition,
     controller_uid,
     key_of,
     labels_of,
     live,
+    moment,
     ready,
     revision_of,
     uid_of,
@@ -144,6 +146,9 @@ class Knowledge:
         """A Pod may have served, or counted, until now."""
         if ready(old) and (new is None or not ready(new)):
             self._served_until[key_of(old)] = now
+        since = homeless_since(old)
+        if since is not None and (new is None or homeless_since(new) is None):
+            self._homeless[key_of(old)] = (since, now)
         owner = controller_uid(old)
         if owner is not None and live(old) and not (new is not None and live(new) and _same_place(old, new)):
             self._left.append((now, owner, uid_of(old)))
@@ -207,6 +212,13 @@ class Knowledge:
         """The children of a FlameCluster by its uid, but for those that were just asked to leave."""
         found = self._objects.get(resource, {}).values()
         return [obj for obj in found if controller_uid(obj) == owner]
+
+
+def homeless_since(pod: Obj) -> float | None:
+    """Since when a Pod that counts has found no node."""
+    scheduled = condition(pod, "PodScheduled")
+    found_none = (scheduled.get("status"), scheduled.get("reason")) == ("False", "Unschedulable")
+    return moment(scheduled["lastTransitionTime"]) if found_none and live(pod) else None
 
 
 def _same_place(old: Obj, new: Obj) -> bool:

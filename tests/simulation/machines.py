@@ -171,6 +171,7 @@ class Machines:
             if not condition(pod, "PodScheduled"):
                 message = f"0/{len(self.nodes)} nodes are available: Insufficient cpu"
                 scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+                scheduled["lastTransitionTime"] = self._server.now()
                 self._write(key, {**pod["status"], "conditions": [scheduled]}, "scheduler")
             self._loop.call_later(SCHEDULE_RETRY, self._schedule, uid, key)
             return

@@ -295,8 +295,8 @@ def a_rebound_executor_is_believed() -> None:
 def executors_that_wait_are_deleted_and_not_bound_anew() -> None:
     original = rollout.plan_rollout
 
-    def plan(seen: Any, intent: Any) -> Any:
-        found = original(seen, intent)
+    def plan(*args: Any, **options: Any) -> Any:
+        found = original(*args, **options)
         waiting = tuple((executor, rollout.LOST) for executor in found.rebind)
         return replace(found, delete=(*found.delete, *waiting), rebind=())
 
@@ -307,11 +307,11 @@ def executors_that_wait_are_deleted_and_not_bound_anew() -> None:
 def a_rollout_does_not_wait_for_the_session_manager() -> None:
     original = rollout.plan_rollout
 
-    def plan(seen: Any, intent: Any) -> Any:
+    def plan(seen: Any, *args: Any, **options: Any) -> Any:
         is_ready = seen.session_manager_ready
         seen.__dict__["session_manager_ready"] = True
         try:
-            return original(seen, intent)
+            return original(seen, *args, **options)
         finally:
             seen.__dict__["session_manager_ready"] = is_ready
 

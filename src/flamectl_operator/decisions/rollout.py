@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from flamectl_operator.decisions.budget import Budget
 from flamectl_operator.decisions.deletion import deletion_order
 from flamectl_operator.decisions.hold import Hold
+from flamectl_operator.observed import pods
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flamectl_operator.decisions.intent import Intent
-    from flamectl_operator.observed.cluster import Executor, ObservedCluster
+    from flamectl_operator.observed.cluster import Component, Executor, ObservedCluster
+    from flamectl_operator.runtime.moment import Moment
 
 #: Why an executor is replaced, in words for an event.
 LOST = "started under an earlier session manager"
 STALE = "no longer as specified"
+CROWDING = "the session manager needs their room"
+
+#: For how long the session manager finds no node before executors that wait for it have to go, in seconds: another node may be
+#: on its way.
+ROOM_PATIENCE = 60.0
+
+_WAITING = Hold("WaitingForSessionManager")
 
 
 @dataclass(frozen=True)
@@ -40,25 +50,26 @@ class RolloutPlan:
         return tuple(executor for executor, why in self.delete if why == STALE)
 
 
-def plan_rollout(observed: ObservedCluster, intent: Intent, *, keep_stale: bool = False) -> RolloutPlan:
+def plan_rollout(
+    observed: ObservedCluster, intent: Intent, now: Moment, *, keep_stale: bool = False, crowded_out: bool = False
+) -> RolloutPlan:
     """Decides which executors are to be replaced now.
 
     First come those that started under an earlier life of the session manager: they would spin for ever. All of them go at
-    once, whatever the strategy says. Then the stale ones, as the strategy has it. None goes before the session manager is ready,
-    and no stale one before it is current: executors come second. Those that still wait for it need no more than its new name,
-    and better before it is ready than after, for then they start.
+    once, whatever the strategy says. Then the stale ones, as the strategy has it. None of these goes before the session manager
+    is ready, and no stale one before it is current: executors come second. Unless it is they who take the room it needs.
 
     Args:
         observed: What is there.
         intent: What is wanted.
+        now: The time.
         keep_stale: Whether stale ones have to stay for now.
+        crowded_out: Whether a quota has no room for the session manager.
     """
+    if not observed.session_manager_ready:
+        return _without_session_manager(observed, intent, now, crowded_out=crowded_out)
     outdated = [executor for executor in observed.live_executors if intent.stale(executor)]
     others = [executor for executor in observed.live_executors if not observed.follows(executor)]
-    waiting = (Hold("WaitingForSessionManager"),)
-    if not observed.session_manager_ready:
-        fresh = tuple(each for each in others if not each.started and not intent.stale(each))
-        return RolloutPlan(rebind=fresh if _starting(observed) else (), holds=waiting if outdated or others else ())
     current = intent.session_manager_current(observed)
     lost = [executor for executor in others if executor.started]
     gone = {executor.name for executor in lost}
@@ -67,20 +78,49 @@ def plan_rollout(observed: ObservedCluster, intent: Intent, *, keep_stale: bool 
     chosen = _stale_to_delete(intent, stale, serving) if current and not keep_stale else []
     leaving = gone | {executor.name for executor in chosen}
     left = len(stale) - len(chosen)
+    hold = _rollout_hold(observed, intent, left) if current else _WAITING
     return RolloutPlan(
         delete=(
             *((executor, LOST) for executor in lost),
             *((executor, STALE) for executor in chosen),
         ),
         rebind=tuple(executor for executor in others if not executor.started and executor.name not in leaving),
-        holds=((_rollout_hold(observed, intent, left),) if current else waiting) if left else (),
+        holds=(hold,) if left else (),
     )
 
 
-def _starting(observed: ObservedCluster) -> bool:
-    """Whether the session manager is there and has not failed: its life may be the one that executors will find."""
+def _without_session_manager(
+    observed: ObservedCluster, intent: Intent, now: Moment, *, crowded_out: bool
+) -> RolloutPlan:
+    """What to do about executors before the session manager is ready: none of them serves anybody.
+
+    Those that wait for it need no more than its new name, and better now than when it is ready, for then they start. But where
+    it finds no node, or a quota has no room for it, those go that will be replaced in any case, and if that has not helped
+    after a while, those that wait as well.
+    """
+    live = observed.live_executors
+    others = [executor for executor in live if not observed.follows(executor)]
+    holds = (_WAITING,) if others or any(map(intent.stale, live)) else ()
+    starting = _starting(observed)
+    since = pods.unschedulable_since(starting.pod) if starting is not None else None
+    if since is None and not crowded_out:
+        fresh = tuple(each for each in others if not each.started and not intent.stale(each))
+        return RolloutPlan(rebind=() if starting is None else fresh, holds=holds)
+    in_the_way = [executor for executor in others if executor.started]
+    placed = [executor for executor in live if executor.pod.spec.node_name]
+    if since is not None and placed:
+        until = since + timedelta(seconds=ROOM_PATIENCE)
+        if until <= now.wall:
+            in_the_way = placed
+        else:
+            holds = (Hold("WaitingForSessionManager", until=until),)
+    return RolloutPlan(delete=tuple((executor, CROWDING) for executor in in_the_way), holds=holds)
+
+
+def _starting(observed: ObservedCluster) -> Component | None:
+    """The session manager, if it is there and has not failed: its life may be the one that executors will find."""
     manager = observed.session_manager
-    return manager is not None and manager.live and manager.trouble is None
+    return manager if manager is not None and manager.live and manager.trouble is None else None
 
 
 def _stale_to_delete(intent: Intent, stale: Sequence[Executor], ready: Sequence[Executor]) -> list[Executor]:
@@ -107,7 +147,6 @@ def _rollout_hold(observed: ObservedCluster, intent: Intent, left: int) -> Hold:
     fresh = sum(not intent.stale(executor) for executor in observed.live_executors)
     message = f"rolling update: {fresh} of {intent.replicas} executors are on the current revision"
     if intent.executor_attempts.repeated:
-        message += (
-            f"; some failed, and it goes on once one made since has been ready for {intent.settings.stable_after_seconds:.0f} s"
-        )
+        seconds = intent.settings.stable_after_seconds
+        message += f"; some failed, and it goes on once one made since has been ready for {seconds:.0f} s"
     return Hold("RollingUpdate", message)

@@ -15,6 +15,7 @@ from flamectl_operator.decisions.attempts import executor_uncounted
 from flamectl_operator.decisions.budget import wanted_now
 from flamectl_operator.decisions.deletion import deletion_order, given_up_at
 from flamectl_operator.decisions.hold import Hold
+from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import terminal_since
 
 if TYPE_CHECKING:
@@ -103,10 +104,11 @@ def creation_hold(intent: Intent, observed: ObservedCluster, now: Moment) -> Hol
 
 
 def _session_manager_first(observed: ObservedCluster, intent: Intent, now: datetime) -> Hold | None:
-    """Executors without a session manager only wait for it: until there may be one again, none takes its place in a quota."""
+    """Executors without a session manager only wait for it, and may take its place in a quota or on a node meanwhile."""
     manager, next_attempt = observed.session_manager, intent.session_manager_attempts.next_attempt
     if manager is not None:
-        return Hold("WaitingForSessionManager") if manager.terminal else None
+        homeless = manager.live and pods.unschedulable_since(manager.pod) is not None
+        return Hold("WaitingForSessionManager") if manager.terminal or homeless else None
     if next_attempt is None or next_attempt <= now:
         return None
     return Hold("WaitingForSessionManager", until=next_attempt)

@@ -137,6 +137,14 @@ def unschedulable(pod: PodView) -> Trouble | None:
     return Trouble(scheduled.reason or "Unschedulable", scheduled.message)
 
 
+def unschedulable_since(pod: PodView) -> datetime | None:
+    """Since when the scheduler has found no node for the Pod, or None. One that is held back by a gate is none of its concern."""
+    scheduled, trouble = condition(pod, "PodScheduled"), unschedulable(pod)
+    if scheduled is None or trouble is None or trouble.reason != "Unschedulable":
+        return None
+    return scheduled.last_transition_time or pod.metadata.creation_timestamp
+
+
 def finished_at(pod: PodView) -> datetime | None:
     """When the last of the Pod's containers ended, as far as its status tells."""
     ended = [

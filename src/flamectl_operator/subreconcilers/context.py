@@ -12,6 +12,7 @@ from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.observed.cluster import ObservedCluster, Views
 from flamectl_operator.runtime.moment import Moment
 from flamectl_operator.runtime.outcome import wait
+from flamectl_operator.subreconcilers.refusals import QUOTA_EXCEEDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,6 +113,11 @@ class Context:
     def next_executor_name(self) -> str:
         """A name that no executor has had, as long as there is one, for a rehearsal."""
         return names.executor(self.owner.name, min(self.memory.next_id, names.MAX_ID))
+
+    @property
+    def crowded_out(self) -> bool:
+        """Whether there is no session manager and a quota has no room for it, as this pass has found."""
+        return self.observe().session_manager is None and any(each.reason == QUOTA_EXCEEDED for each in self.issues)
 
     @property
     def overtaken(self) -> bool:

@@ -43,14 +43,14 @@ class ReplaceStalePods:
                 return await self._replace_session_manager(context, observed)
             except RefusedError as refusal:
                 error = refusal  # it has to stay, and with it those that follow it
-        plan = plan_rollout(observed, intent)
+        plan = self._plan(context)
         asked = bool(plan.stale)
         if asked and error is None:
             error = await self._rehearse(context, plan)
         # Also where none is stale: one that becomes so while others are deleted is not asked about any more.
         keep_stale = not asked or error is not None or not context.ids_left
         if keep_stale:
-            plan = plan_rollout(observed, intent, keep_stale=True)
+            plan = self._plan(context, keep_stale=True)
         ends, errors = await collect(
             partial(self._delete, context, plan, keep_stale=keep_stale), partial(self._rebind, context, plan)
         )
@@ -60,6 +60,10 @@ class ReplaceStalePods:
             raise foremost(errors)
         exhausted = [outcomes.no_ids_left()] if asked and not context.ids_left else []
         return combine([*ends, *exhausted, *map(context.waiting, plan.holds)])
+
+    def _plan(self, context: Context, *, keep_stale: bool = False) -> RolloutPlan:
+        observed, intent = context.observe(), context.wanted()
+        return plan_rollout(observed, intent, context.moment(), keep_stale=keep_stale, crowded_out=context.crowded_out)
 
     async def _rehearse(self, context: Context, plan: RolloutPlan) -> Failure | None:
         """Why stale executors must stay: those in their place would be refused, or nobody can tell yet.
@@ -98,7 +102,7 @@ class ReplaceStalePods:
         if (hold := await lock.acquire(context)) is not None:
             return hold
         # All this took a while, in which executors may have become ready, or fewer.
-        plan = plan_rollout(context.observe(), context.wanted(), keep_stale=keep_stale)
+        plan = self._plan(context, keep_stale=keep_stale)
         if not plan.delete:
             return DONE
         # One that is not ready needs no budget; if it becomes ready before it is its turn to be deleted, it does.

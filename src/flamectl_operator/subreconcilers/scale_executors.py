@@ -16,7 +16,7 @@ from flamectl_operator.runtime.slow_start import slow_start_batch
 from flamectl_operator.subreconcilers import children, lock, outcomes
 from flamectl_operator.subreconcilers.executor_removal import delete_executors, listed
 from flamectl_operator.subreconcilers.mislabelled import check_labels, keeps_its_labels
-from flamectl_operator.subreconcilers.refusals import QUOTA_EXCEEDED, collect, foremost
+from flamectl_operator.subreconcilers.refusals import collect, foremost
 
 if TYPE_CHECKING:
     from flamectl_operator.subreconcilers.context import Context
@@ -62,10 +62,8 @@ class ScaleExecutors:
         if not plan.create:
             context.memory.creates_at_once = 1
             return DONE
-        if context.observe().session_manager is None and any(each.reason == QUOTA_EXCEEDED for each in context.issues):
-            return wait(
-                "WaitingForSessionManager", ""
-            )  # which a quota has no room for: the next that comes free is its
+        if context.crowded_out:
+            return wait("WaitingForSessionManager", "")  # what comes free is for it
         at_once = plan.create if await keeps_its_labels(context) else 1
         reserved = context.memory.reserved_ids
         if not context.ids_left:

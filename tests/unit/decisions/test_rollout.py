@@ -17,8 +17,11 @@ from tests.unit.builders import (
     LIFE,
     MOMENT,
     PodState,
+    ago,
+    condition,
     executor_pod,
     intent,
+    later,
     observed,
     replicas,
     rolling,
@@ -35,7 +38,7 @@ OLD = "old"
 
 
 def _rollout(wanted: Intent, *pods: PodView, manager: PodView | None = None) -> RolloutPlan:
-    return plan_rollout(observed(manager or session_manager(), *pods, wanted=wanted), wanted)
+    return plan_rollout(observed(manager or session_manager(), *pods, wanted=wanted), wanted, MOMENT)
 
 
 def _deleted(plan: RolloutPlan) -> list[int]:
@@ -79,7 +82,7 @@ def test_while_replacements_fail_nothing_that_serves_goes(failures: int, deleted
 
     assert _deleted(plan) == deleted
     [hold] = plan.holds
-    assert ("for they failed" in hold.message) == (not deleted)
+    assert ("some failed" in hold.message) == (not deleted)
 
 
 def test_while_replacements_fail_what_does_not_serve_goes_all_the_same() -> None:
@@ -189,7 +192,7 @@ def test_what_is_left_is_said(changes: dict[str, Any], reason: str, words: str) 
 
 def test_nothing_is_said_when_nothing_is_stale() -> None:
     assert _rollout(intent(replicas(2)), *_fleet((None, "ready"), (None, "starting"))) == plan_rollout(
-        observed(session_manager()), intent(replicas(0))
+        observed(session_manager()), intent(replicas(0)), MOMENT
     )
 
 
@@ -236,6 +239,50 @@ def test_executors_that_wait_are_marked_before_the_session_manager_is_ready(
     assert [executor.executor_id for executor in plan.rebind] == marked
 
 
+def _homeless(seconds: float, reason: str = "Unschedulable") -> PodView:
+    """A session manager that has found no node for so many seconds."""
+    scheduled = condition("PodScheduled", "False", reason, "0/20 nodes are available", since=ago(seconds))
+    return session_manager("unschedulable", conditions=[scheduled])
+
+
+@pytest.mark.parametrize(
+    ("manager", "crowded_out", "gone"),
+    [
+        pytest.param(_homeless(1), False, [0, 1], id="it finds no node"),
+        pytest.param(_homeless(59), False, [0, 1], id="another node may be on its way"),
+        pytest.param(_homeless(60), False, [0, 1, 2, 3], id="it has found none for a while"),
+        pytest.param(_homeless(600, "SchedulingGated"), False, [], id="it is held back by a gate"),
+        pytest.param(None, True, [0, 1], id="a quota has no room for it"),
+        pytest.param(None, False, [], id="it is on its way"),
+    ],
+)
+@pytest.mark.parametrize("changes", [rolling(6, 1, 0), replicas(6, type="OnDelete")], ids=["RollingUpdate", "OnDelete"])
+def test_executors_make_room_for_the_session_manager_without_which_none_of_them_serves(
+    manager: PodView | None, changes: dict[str, Any], gone: list[int], *, crowded_out: bool
+) -> None:
+    found = [
+        executor_pod(0, life="earlier"),
+        executor_pod(1, "starting", life="earlier"),
+        executor_pod(2, "waiting", life="earlier"),
+        executor_pod(3, "waiting", life=LIFE),
+        executor_pod(4, "unschedulable", life="earlier"),
+        terminating(executor_pod(5, life="earlier")),
+    ]
+    wanted = intent(changes)
+    seen = observed(*([manager] if manager is not None else []), *found, wanted=wanted)
+    plan = plan_rollout(seen, wanted, MOMENT, crowded_out=crowded_out)
+
+    assert _deleted(plan) == gone
+    assert {why for _, why in plan.delete} <= {"the session manager needs their room"}
+    assert [hold.reason for hold in plan.holds] == ["WaitingForSessionManager"]
+
+
+def test_the_time_at_which_those_that_wait_have_to_make_room_is_waited_for() -> None:
+    plan = _rollout(intent(replicas(1)), executor_pod(0, "waiting"), manager=_homeless(20))
+
+    assert [hold.until for hold in plan.holds] == [later(40)]
+
+
 def test_only_lost_ones_go_while_the_session_manager_is_stale_and_has_to_stay() -> None:
     waits = executor_pod(6, "waiting", life="earlier")
     pods = [*ALL_STALE, executor_pod(4, "crashing", revision=OLD), executor_pod(5, life="earlier"), waits]
@@ -249,7 +296,7 @@ def test_only_lost_ones_go_while_the_session_manager_is_stale_and_has_to_stay() 
 
 def test_no_executor_goes_while_there_is_no_session_manager() -> None:
     wanted = intent(rolling(4, 3, 0))
-    plan = plan_rollout(observed(*ALL_STALE, wanted=wanted), wanted)
+    plan = plan_rollout(observed(*ALL_STALE, wanted=wanted), wanted, MOMENT)
 
     assert (plan.delete, plan.rebind) == ((), ())
 
@@ -339,7 +386,7 @@ class Fleet:
         self._delete([executor.executor_id for executor in (*plan.bury, *plan.delete)])
         for _ in range(plan.create):
             self.add("unscheduled")
-        rollout = plan_rollout(self._observed(), self.wanted)
+        rollout = plan_rollout(self._observed(), self.wanted, MOMENT)
         self._delete([executor.executor_id for executor, _ in rollout.delete])
 
     def _observed(self) -> Any:

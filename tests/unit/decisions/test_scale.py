@@ -151,6 +151,8 @@ def _managers_attempts(until: datetime) -> Attempts:
         pytest.param(None, later(20), 0, later(20), id="it failed again and again, and is not there"),
         pytest.param(None, NOW, 3, None, id="its time has come"),
         pytest.param(session_manager("starting"), later(20), 3, None, id="it is there"),
+        pytest.param(session_manager("unscheduled"), NOW, 3, None, id="it may be about to get a node"),
+        pytest.param(session_manager("unschedulable"), NOW, 0, None, id="it finds no node"),
         pytest.param(session_manager("failed"), NOW, 0, None, id="it is over, and its successor's place is free"),
         pytest.param(terminating(session_manager("failed")), NOW, 0, None, id="that is as much so on its way out"),
         pytest.param(terminating(session_manager()), NOW, 3, None, id="it has its place until it is gone"),

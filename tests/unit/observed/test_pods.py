@@ -8,7 +8,7 @@ import pytest
 
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.pods import Trouble
-from tests.unit.builders import UNSCHEDULABLE, ago, condition, ended, later, pod, running, waiting
+from tests.unit.builders import NOW, UNSCHEDULABLE, ago, condition, ended, later, pod, running, waiting
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -230,6 +230,19 @@ def test_unschedulable(status: dict[str, Any], trouble: Trouble | None) -> None:
 )
 def test_finished_at(containers: list[Any], time: datetime | None) -> None:
     assert pods.finished_at(pod(containers=containers)) == time
+
+
+@pytest.mark.parametrize(
+    ("scheduled", "since"),
+    [
+        pytest.param(condition("PodScheduled", "False", "Unschedulable", since=later(9)), later(9), id="no node"),
+        pytest.param(condition("PodScheduled", "False", "Unschedulable"), NOW, id="without a time: since it was made"),
+        pytest.param(condition("PodScheduled", "False", "SchedulingGated", since=later(9)), None, id="a gate"),
+        pytest.param(condition("PodScheduled", "True", since=later(9)), None, id="scheduled"),
+    ],
+)
+def test_since_when_no_node_was_found(scheduled: Any, since: Any) -> None:
+    assert pods.unschedulable_since(pod(node="", conditions=[scheduled], created=NOW)) == since
 
 
 @pytest.mark.parametrize(

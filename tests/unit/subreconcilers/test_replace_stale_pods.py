@@ -471,6 +471,43 @@ async def test_a_rehearsal_that_fails_keeps_stale_ones_and_nothing_else(error: C
     assert any(str(each) == str(error()) for each in result.errors)
 
 
+async def test_a_session_manager_that_finds_no_node_gets_the_room_of_executors_that_serve_nobody() -> None:
+    """Its node was lost; the others are full of executors that belong to the earlier one, and would stay so for good."""
+    world = await converged(replicas(3))
+    world.api.remove("pods", SM_NAME)
+    await world.run_pass()
+    world.set_pod(SM_NAME, "unschedulable")
+    world.api.remove("pods", executor_name(0))
+
+    await world.run_pass()
+    assert world.leaving_ids == [1, 2]
+    [told] = [message for _, reason, message in world.events.told if reason == "ExecutorsReplaced"]
+    assert told.endswith("to replace them: the session manager needs their room")
+    for number in (1, 2):
+        world.api.remove("pods", executor_name(number))
+    await world.run_pass()
+    assert world.executor_ids == [], "none takes the room before the session manager has it"
+
+    world.set_pod(SM_NAME, "starting")
+    await world.converge()
+    assert len(world.executor_ids) == 3
+
+
+async def test_a_session_manager_that_a_quota_refuses_gets_the_place_of_an_executor_that_serves_nobody() -> None:
+    world = await converged(replicas(2))
+    world.api.remove("pods", SM_NAME)
+    world.api.fail("create", "pods", quota(), name=SM_NAME)
+
+    await world.run_pass()
+    assert world.leaving_ids == [0, 1]
+
+    for number in (0, 1):
+        world.api.remove("pods", executor_name(number))
+    await world.converge()
+    assert world.session_manager is not None
+    assert len(world.executor_ids) == 2
+
+
 # --- When not ----------------------------------------------------------------------------------------------------------
 
 

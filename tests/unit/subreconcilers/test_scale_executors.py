@@ -229,7 +229,7 @@ async def test_what_a_quota_has_room_for_is_the_session_managers_first() -> None
 
     for _ in range(2):
         await world.run_pass()
-    assert world.executor_ids == [0, 1]
+    assert [name for verb, plural, name in world.writes if (verb, plural) == ("create", "pods")] == [SM_NAME] * 2
     assert world.condition("Degraded")[1] == "QuotaExceeded"
 
     await world.converge()
