@@ -32,9 +32,9 @@ from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers import (
     add_services,
     add_session_manager,
+    admission,
     children,
     context,
-    dry_run,
     lock,
     memory,
     reading,
@@ -428,18 +428,19 @@ def failures_are_forgotten_where_nothing_is_left() -> None:
 
 @_mutation
 def replacements_are_not_rehearsed() -> None:
-    _set(dry_run, "rehearse", _nothing_async)
+    _set(admission, "rehearse_session_manager", _nothing_async)
+    _set(admission, "rehearse_executor", _nothing_async)
 
 
 @_mutation
 def executors_of_a_new_session_manager_are_not_rehearsed() -> None:
-    original = dry_run.rehearse
+    original = admission.rehearse_executor
 
-    async def rehearse(context: Any, template: Any, name: str) -> None:
-        if name != context.next_executor_name:
-            await original(context, template, name)
+    async def rehearse(context: Any) -> None:
+        if not context.wanted().session_manager_outdated(context.observe()):
+            await original(context)
 
-    _set(dry_run, "rehearse", rehearse)
+    _set(admission, "rehearse_executor", rehearse)
 
 
 @_mutation

@@ -339,6 +339,7 @@ _REASONED = {
     "Health": 4,
     "Announcement": 1,
     "Outcome": 1,
+    "Altered": 0,
     "_tell": 1,
 }
 #: Reasons that are passed on from where they were given.
@@ -349,6 +350,7 @@ _PASSED_ON = {
     "error.reason",
     "health.reason",
     "hold.reason",
+    "known.reason",
     "outcome.reason",
     "pod.status.phase",
     "pod.status.reason",

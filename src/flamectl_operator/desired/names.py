@@ -25,6 +25,11 @@ def session_manager(cluster: str) -> str:
     return f"{cluster}-{SESSION_MANAGER}"
 
 
+def session_manager_trial(cluster: str) -> str:
+    """A session manager's Pod of a dry run, for the name of the real one is taken. There never is one."""
+    return f"{session_manager(cluster)}-trial"
+
+
 def object_cache(cluster: str) -> str:
     """The Service of the object cache."""
     return f"{cluster}-{OBJECT_CACHE}"

@@ -15,7 +15,7 @@ from flamectl_operator.desired import names
 from flamectl_operator.kube.errors import AlreadyExistsError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE, Outcome, wait
-from flamectl_operator.subreconcilers import children, lock, outcomes, reading
+from flamectl_operator.subreconcilers import admission, children, lock, outcomes, reading
 
 if TYPE_CHECKING:
     from flamectl_operator.kube.views import PodView
@@ -72,6 +72,7 @@ class AddSessionManager:
         except AlreadyExistsError:
             return await self._find(context, name)
         context.normal("SessionManagerCreated", f'Created session manager Pod "{name}"')
+        admission.check_session_manager(context, pod, manifest)
         # A webhook may have taken the label off, and then the watch says nothing of it.
         return DONE if CLUSTER_LABEL in pod.labels else await self._recover(context, pod)
 

@@ -62,16 +62,16 @@ class LockMemory:
 
 
 @dataclass(frozen=True)
-class Mislabelled:
-    """Executors that were made without the labels they are known by.
+class Altered:
+    """Pods of a template are made without something that they are known by.
 
     Args:
-        rendered: Hash of their template.
+        reason: One CamelCase word for the `Degraded` condition.
         message: What is told of it.
-        next_trial: When one may be made again to see whether the labels stay, where no dry run tells; by the clock's `monotonic`.
+        next_trial: When one may be made again to see whether it is kept, where no dry run tells; by the clock's `monotonic`.
     """
 
-    rendered: str
+    reason: str
     message: str
     next_trial: float
 
@@ -85,7 +85,7 @@ class Memory:
         reserved_ids: Executor ids that the status says are taken and that are not used yet. After a restart they are burnt.
         plan: What the last generation that was seen asks for.
         accepted: Hashes of Pod templates that the API server has said it would accept.
-        mislabelled: Executors that were made without the labels they are known by.
+        altered: Hashes of Pod templates whose Pods lost something on their way through admission.
         observed: The last snapshot of the children.
         status: The last status that was read or written, as JSON data and as what it means.
         unsettled: Names of Pods of which nobody knows what became: a request was to make or delete them, or a list lacks them,
@@ -105,7 +105,7 @@ class Memory:
     reserved_ids: list[int] = field(default_factory=list)
     plan: Plan | None = None
     accepted: set[str] = field(default_factory=set)
-    mislabelled: Mislabelled | None = None
+    altered: dict[str, Altered] = field(default_factory=dict)
     observed: ObservedCluster | None = None
     status: tuple[dict[str, Any], FlameClusterStatus] | None = None
     unsettled: set[str] = field(default_factory=set)

@@ -11,7 +11,7 @@ from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 from flamectl_operator.runtime.slow_start import in_parallel
-from flamectl_operator.subreconcilers import children, dry_run, lock, outcomes
+from flamectl_operator.subreconcilers import admission, children, lock, outcomes
 from flamectl_operator.subreconcilers.executor_removal import delete_executors, listed
 from flamectl_operator.subreconcilers.refusals import RefusedError, collect, foremost
 
@@ -46,7 +46,7 @@ class ReplaceStalePods:
         plan = self._plan(context)
         asked = bool(plan.stale)
         if asked and error is None:
-            error = await self._rehearse(context, plan)
+            error = await self._rehearse(context)
         # Also where none is stale: one that becomes so while others are deleted is not asked about any more.
         keep_stale = not asked or error is not None or not context.ids_left
         if keep_stale:
@@ -65,13 +65,13 @@ class ReplaceStalePods:
         observed, intent = context.observe(), context.wanted()
         return plan_rollout(observed, intent, context.moment(), keep_stale=keep_stale, crowded_out=context.crowded_out)
 
-    async def _rehearse(self, context: Context, plan: RolloutPlan) -> Failure | None:
+    async def _rehearse(self, context: Context) -> Failure | None:
         """Why stale executors must stay: those in their place would be refused, or nobody can tell yet.
 
         Lost ones are of no use in any case.
         """
         try:
-            await dry_run.rehearse(context, context.wanted().desired.executor, plan.stale[0].name)
+            await admission.rehearse_executor(context)
         except (RefusedError, KubernetesError) as error:
             return error
         return None
@@ -80,12 +80,12 @@ class ReplaceStalePods:
         manager = observed.session_manager
         assert manager is not None
         wanted = context.wanted()
-        await dry_run.rehearse(context, wanted.desired.session_manager, manager.name)
+        await admission.rehearse_session_manager(context)
         if wanted.replicas > 0:
             # Its executors will go with it: those that follow must not be refused either.
             if not context.ids_left:
                 return outcomes.no_ids_left()
-            await dry_run.rehearse(context, wanted.desired.executor, context.next_executor_name)
+            await admission.rehearse_executor(context)
         if (hold := await lock.acquire(context)) is not None:
             return hold
         manager = context.observe().session_manager  # that took a while

@@ -13,9 +13,8 @@ from flamectl_operator.kube.errors import AlreadyExistsError, KubernetesError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 from flamectl_operator.runtime.slow_start import slow_start_batch
-from flamectl_operator.subreconcilers import children, lock, outcomes
+from flamectl_operator.subreconcilers import admission, children, lock, outcomes
 from flamectl_operator.subreconcilers.executor_removal import delete_executors, listed
-from flamectl_operator.subreconcilers.mislabelled import check_labels, keeps_its_labels
 from flamectl_operator.subreconcilers.refusals import collect, foremost
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class ScaleExecutors:
             return DONE
         if context.crowded_out:
             return wait("WaitingForSessionManager", "")  # what comes free is for it
-        at_once = plan.create if await keeps_its_labels(context) else 1
+        at_once = plan.create if await admission.keeps_what_it_is_known_by(context) else 1
         reserved = context.memory.reserved_ids
         if not context.ids_left:
             return outcomes.no_ids_left()
@@ -132,7 +131,7 @@ class _ExecutorCreation:
             raise
         else:
             self.made.add(executor_id)
-            check_labels(context, pod)
+            admission.check_executor(context, pod, manifest)
 
 
 def _span(cluster: str, ids: set[int]) -> str:

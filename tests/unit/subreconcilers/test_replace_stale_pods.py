@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.api.constants import SESSION_MANAGER_ANNOTATION
+from flamectl_operator.kube.errors import BadRequestError
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers.replace_stale_pods import ReplaceStalePods
 from tests.unit.builders import executor_template, merged, replicas, rolling
@@ -469,6 +470,63 @@ async def test_a_rehearsal_that_fails_keeps_stale_ones_and_nothing_else(error: C
     waiting: Any = world.api.find("pods", executor_name(1))
     assert waiting["metadata"]["annotations"]["flame.xflops.io/rebound"] == "true"
     assert any(str(each) == str(error()) for each in result.errors)
+
+
+def _strip(what: str) -> Callable[[str, dict[str, Any]], None]:
+    """A webhook that takes something off each Pod that is made."""
+
+    def webhook(plural: str, manifest: dict[str, Any]) -> None:
+        metadata = manifest["metadata"]
+        if plural == "pods" and what == "ownerReferences":
+            metadata.pop(what, None)
+        elif plural == "pods":
+            metadata["annotations"].pop(what, None)
+            metadata["labels"].pop(what, None)
+
+    return webhook
+
+
+_KNOWN_BY = ["flame.xflops.io/revision", "flame.xflops.io/session-manager", "ownerReferences", "app"]
+
+
+@pytest.mark.parametrize("what", _KNOWN_BY)
+@pytest.mark.parametrize("change", [NEW_SESSION_MANAGER, NEW_EXECUTORS], ids=["session manager", "executors"])
+async def test_nothing_goes_for_a_pod_that_would_lose_what_it_is_known_by(what: str, change: dict[str, Any]) -> None:
+    world = await converged(replicas(3))
+    world.edit(change)
+    world.api.webhook = _strip(what)
+
+    for _ in range(4):
+        await world.run_pass()
+
+    assert world.deleted == []
+    reason = "LabelsChanged" if what == "app" else "ChangesUndone"
+    assert world.condition("Degraded")[:2] == ("True", reason)
+    assert ("the owner reference" if what == "ownerReferences" else what) in world.condition("Degraded")[2]
+
+    world.api.webhook = lambda _plural, _manifest: None
+    await world.converge()
+    assert world.condition("Degraded")[0] == "False"
+
+
+@pytest.mark.parametrize("what", [each for each in _KNOWN_BY if each != "app"])
+@pytest.mark.parametrize("rehearsed", [True, False], ids=["dry run", "no dry run"])
+async def test_pods_that_lose_what_they_are_known_by_are_not_made_without_end(what: str, *, rehearsed: bool) -> None:
+    world = World(replicas(3))
+    world.api.webhook = _strip(what)
+    if not rehearsed:
+        words = 'admission webhook "annotations.example.com" does not support dry run'
+        world.api.fail("rehearse", "pods", BadRequestError(400, "BadRequest", words), times=100)
+
+    for _ in range(6):
+        await world.run_pass()
+        world.clock.elapsed += 1
+
+    made = [name for verb, plural, name in world.writes if (verb, plural) == ("create", "pods")]
+    assert made.count(SM_NAME) == 1 or what == "ownerReferences", "one without its owner is somebody else's"
+    assert len([name for name in made if name != SM_NAME]) == 1
+    assert world.deleted == []
+    assert world.condition("Degraded")[0] == "True"
 
 
 async def test_a_session_manager_that_finds_no_node_gets_the_room_of_executors_that_serve_nobody() -> None:

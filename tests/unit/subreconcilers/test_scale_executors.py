@@ -15,8 +15,8 @@ from flamectl_operator.kube.errors import BadRequestError
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
+from flamectl_operator.subreconcilers.admission import TRIAL_INTERVAL
 from flamectl_operator.subreconcilers.executor_removal import listed
-from flamectl_operator.subreconcilers.mislabelled import TRIAL_INTERVAL
 from flamectl_operator.subreconcilers.outcomes import RECHECK_CHANGED
 from flamectl_operator.subreconcilers.refusals import RefusedError
 from flamectl_operator.subreconcilers.scale_executors import ScaleExecutors
