@@ -208,7 +208,7 @@ async def _serve(where: Places, stop: asyncio.Event) -> None:
         configure_logging(settings.logging.format, settings.logging.level)
         await monitor.serve(settings)
         monitor.metrics.watch_config(lambda: live.last_error, lambda: live.restart_needed)
-        log = structlog.get_logger("cli")
+        log = structlog.get_logger(component="cli")
         transport = await connect(where.kubeconfig, where.context, observer=monitor.metrics)
         limited = LimitedTransport(
             transport, clock, **settings.client_connection.model_dump(), observer=monitor.metrics

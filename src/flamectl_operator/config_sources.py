@@ -106,7 +106,7 @@ class ConfigMapSource:
         self._namespace = namespace
         self._name = name
         self._uid = ""
-        self._log = structlog.get_logger("settings")
+        self._log = structlog.get_logger(component="settings")
 
     @property
     def name(self) -> str:

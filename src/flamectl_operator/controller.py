@@ -74,7 +74,7 @@ class Controller:
         self._lock_identity = lock_identity
         self._observer = observer
         self._memories: dict[Key, Memory] = {}
-        self._log: FilteringBoundLogger = structlog.get_logger("controller")
+        self._log: FilteringBoundLogger = structlog.get_logger(component="controller")
 
     def reconfigure(self, config: OperatorConfig) -> None:
         """Has passes that begin from now on use other settings."""

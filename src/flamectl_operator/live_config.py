@@ -59,7 +59,7 @@ class LiveConfig:
         self._refused: tuple[str, str] | None = None
         self._subscribers: list[Callable[[OperatorConfig], None]] = []
         self._teller: Teller | None = None
-        self._log = structlog.get_logger("settings")
+        self._log = structlog.get_logger(component="settings")
         #: What is wrong with the source, in one line; empty when nothing is.
         self.last_error = ""
         #: Paths of settings that were changed and that the process has to be restarted for.

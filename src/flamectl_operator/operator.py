@@ -73,7 +73,7 @@ class Operator:
         self._clock = clock
         self._random = random
         self._lock_identity = lock_identity
-        self._log = structlog.get_logger("operator")
+        self._log = structlog.get_logger(component="operator")
         self._observer = observer
         self._triggers: dict[Key, set[str]] = {}
         self.queue: WorkQueue[Key] = WorkQueue(

@@ -57,7 +57,7 @@ class StartUp:
     def __init__(self, clock: Clock, random: Random) -> None:
         self._clock = clock
         self._backoff = ExponentialBackoff(base=RETRY_BASE, factor=2, limit=RETRY_LIMIT, jitter=0.5, random=random)
-        self._log = structlog.get_logger("startup")
+        self._log = structlog.get_logger(component="startup")
         #: What it waits for, in one line with what to do about it; empty while it does not wait.
         self.waiting_for = ""
 

@@ -316,6 +316,13 @@ def test_each_room_is_drawn() -> None:
     assert _missing({f"{room}/" for room in rooms}, "docs/architecture.md") == []
 
 
+def test_each_component_that_logs_is_named() -> None:
+    source = "".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
+    named = re.search(r"Components are ([^.]*)\.", _text("docs/troubleshooting.md"))
+    assert named is not None
+    assert set(re.findall(r"`([^`]+)`", named[1])) == set(re.findall(r'get_logger\(\s*component="([^"]+)"', source))
+
+
 def test_each_dependency_at_run_time_is_justified() -> None:
     project = tomllib.loads(_text("pyproject.toml"))["project"]
     names = {re.split(r"[<>=~! ]", each)[0] for each in project["dependencies"]}

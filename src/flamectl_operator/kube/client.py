@@ -190,7 +190,7 @@ class ApiServerClient:
         self._timeout = timeout
         self._guard = guard
         self._unreadable: dict[str, str] = {}  # the resourceVersions that were told of, by uid
-        self._log = structlog.get_logger("client")
+        self._log = structlog.get_logger(component="client")
 
     async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
         """See `Client.get`."""

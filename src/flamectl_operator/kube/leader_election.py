@@ -148,7 +148,7 @@ class LeaderElector:
         self._timing = timing
         self._clock = clock
         self._random = random
-        self._log = structlog.get_logger("leader election").bind(lease=f"{namespace}/{name}", identity=identity)
+        self._log = structlog.get_logger(component="leader election", lease=f"{namespace}/{name}", identity=identity)
         self._held: LeaseView | None = None  # the Lease as we last wrote it; None when that is not certain
         self._seen: _Sighting | None = None  # the Lease as it last was when we looked
         self._seen_held = False  # whether it ever was anybody's when we looked

@@ -99,7 +99,7 @@ class Monitor:
             except CannotListenError as error:
                 if not provisional:
                     raise
-                structlog.get_logger("monitor").warning("not served for now", what=what, error=str(error))
+                structlog.get_logger(component="monitor").warning("not served for now", what=what, error=str(error))
 
     async def _serve(self, what: str, address: str, routes: Routes) -> None:
         if what in self._served:

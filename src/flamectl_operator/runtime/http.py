@@ -68,7 +68,7 @@ async def _listen(runner: web.AppRunner, what: str, host: str, port: int) -> Non
         why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
         raise CannotListenError(f"cannot serve {what} at {_shown(host, port)}: {why}") from error
     addresses = [_shown(*address[:2]) for address in runner.addresses]
-    structlog.get_logger("http").info("serving", what=what, addresses=addresses)
+    structlog.get_logger(component="http").info("serving", what=what, addresses=addresses)
 
 
 def _shown(host: str, port: int) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 OUTDATED_CRD = "OutdatedCRD"
 RECHECK_CRD = 15.0
 
-_LOG = structlog.get_logger("status")
+_LOG = structlog.get_logger(component="status")
 
 
 async def write(context: Context, status: FlameClusterStatus) -> Outcome | None:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import ast
 import io
 import json
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,6 +29,7 @@ def _restore_logging() -> Iterator[None]:
 
 
 SECRET = "hunter2"
+SOURCE = Path(__file__).resolve().parents[3] / "src" / "flamectl_operator"
 
 
 def fail(_secret: str) -> None:
@@ -36,6 +39,16 @@ def fail(_secret: str) -> None:
 
 def lines(stream: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def loggers() -> list[Any]:
+    """Each place in the operator that makes a logger."""
+    return [
+        pytest.param(node, id=f"{path.relative_to(SOURCE)}:{node.lineno}")
+        for path in sorted(SOURCE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("get_logger")
+    ]
 
 
 async def test_a_json_line_has_time_level_event_and_values() -> None:
@@ -54,6 +67,16 @@ def test_what_is_bound_to_the_context_is_on_each_line() -> None:
         structlog.get_logger().info("one")
     structlog.get_logger().info("two")
     assert [line.get("cluster") for line in lines(stream)] == ["a", None]
+
+
+@pytest.mark.parametrize("made", loggers())
+def test_each_logger_of_the_operator_says_on_its_lines_whose_they_are(made: ast.Call) -> None:
+    stream = io.StringIO()
+    configure_logging("json", "info", stream)
+    positional = [ast.literal_eval(each) for each in made.args]
+    named = {each.arg: ast.literal_eval(each.value) for each in made.keywords if each.arg == "component"}
+    structlog.get_logger(*positional, **named).info("one")
+    assert lines(stream)[0]["component"]
 
 
 def test_lines_below_the_level_are_left_out() -> None:
