@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 import structlog
 
 from flamectl_operator.kube import wire
-from flamectl_operator.kube.errors import ConnectionLostError
+from flamectl_operator.kube.errors import UndecodableError
 from flamectl_operator.kube.status import Status, error_from_status
 from flamectl_operator.kube.transport import REQUEST_TIMEOUT
 from flamectl_operator.kube.views import KubernetesObject, ObjectMeta
@@ -279,7 +279,7 @@ class ApiServerClient:
         revision, next_token = page.metadata.resource_version, page.metadata.continue_ or ""
         try:
             items = tuple(wire.decode(resource.view, item) for item in page.items or ())
-        except ConnectionLostError:
+        except UndecodableError:
             readable, unreadable = self._sorted_out(resource, page.items or ())
             return Page(readable, revision, next_token, unreadable)
         return Page(items, revision, next_token)
@@ -310,7 +310,7 @@ class ApiServerClient:
                     raise error_from_status(wire.decode(Status, event.object))
                 try:
                     seen = WatchEvent(EventType(event.type), wire.decode(resource.view, event.object))
-                except ConnectionLostError as error:
+                except UndecodableError as error:
                     # What is gone need not be understood.
                     kind = EventType.DELETED if event.type == "DELETED" else EventType.UNREADABLE
                     seen = WatchEvent(kind, self._identified(resource, event.object, error))
@@ -323,15 +323,15 @@ class ApiServerClient:
         for item in items:
             try:
                 readable.append(wire.decode(resource.view, item))
-            except ConnectionLostError as error:
+            except UndecodableError as error:
                 unreadable.append(self._identified(resource, item, error))
         return readable, unreadable
 
-    def _identified(self, resource: Resource[T], item: msgspec.Raw, error: ConnectionLostError) -> T:
+    def _identified(self, resource: Resource[T], item: msgspec.Raw, error: UndecodableError) -> T:
         """A view that says which object it is that cannot be understood; told once for each state of it.
 
         Raises:
-            ConnectionLostError: Not even that can be found out.
+            UndecodableError: Not even that can be found out.
         """
         identity = wire.decode_identity(item)
         if identity is None:

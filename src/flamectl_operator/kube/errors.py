@@ -40,6 +40,10 @@ class ConnectionLostError(KubernetesError):
     outcome_unknown = True
 
 
+class UndecodableError(ConnectionLostError):
+    """The answer was cut off, or is not what the API promises. As for a lost answer, a write may have been applied."""
+
+
 class ApiError(KubernetesError):
     """The API server answered with an error.
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from flamectl_operator.kube.errors import ConnectionLostError
+from flamectl_operator.kube.errors import UndecodableError
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -72,16 +72,16 @@ def decode(struct: type[S], answer: bytes | msgspec.Raw) -> S:
     """Decode an answer of the API server.
 
     Raises:
-        ConnectionLostError: When it is cut off or not what the API promises. What was asked for may have been done.
+        UndecodableError: When it is cut off or not what the API promises. What was asked for may have been done.
     """
     decoder: msgspec.json.Decoder[S] = _decoder(struct)
     try:
         return decoder.decode(answer)
     except msgspec.DecodeError as error:
-        raise ConnectionLostError(f"an answer of the API server cannot be understood: {error}") from error
+        raise UndecodableError(f"an answer of the API server cannot be understood: {error}") from error
     except RecursionError as error:
         python = ".".join(map(str, sys.version_info[:3]))
-        raise ConnectionLostError(f"an object is nested too deep for Python {python}; 3.14 can read it") from error
+        raise UndecodableError(f"an object is nested too deep for Python {python}; 3.14 can read it") from error
 
 
 def decode_list(answer: bytes) -> List:
@@ -98,7 +98,7 @@ def decode_identity(answer: msgspec.Raw) -> Identity | None:
     """Decode of an object nothing but which one it is; None if not even that can be understood."""
     try:
         return decode(_Identified, answer).metadata
-    except ConnectionLostError:
+    except UndecodableError:
         return None
 
 

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from flamectl_operator.kube import wire
 from flamectl_operator.kube.client import ApiServerClient, WatchEvent
-from flamectl_operator.kube.errors import ApiError, ConnectionLostError, GoneError
+from flamectl_operator.kube.errors import ApiError, GoneError, UndecodableError
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS
 
 if TYPE_CHECKING:
@@ -159,12 +159,16 @@ async def test_a_list_from_a_cache_says_so(client: ApiServerClient, transport: R
 
 
 @pytest.mark.parametrize("answer", [b"", b'{"kind":"Pod","meta', b"[]", b'{"metadata":{"name":5}}', b"\xff"])
-async def test_an_answer_that_is_cut_off_or_nonsense_is_a_lost_connection(
+async def test_an_answer_that_is_cut_off_or_nonsense_cannot_be_decoded(
     client: ApiServerClient, transport: RecordingTransport, answer: bytes
 ) -> None:
     transport.answer = answer
-    with pytest.raises(ConnectionLostError, match="cannot be understood"):
+    with pytest.raises(UndecodableError, match="cannot be understood"):
         await client.get(PODS, "ns", "a")
+
+
+def test_what_became_of_a_write_whose_answer_cannot_be_decoded_is_unknown() -> None:
+    assert UndecodableError("cut off").outcome_unknown
 
 
 async def test_one_that_is_nested_too_deep_for_this_python_is_an_error_like_others(
@@ -172,7 +176,7 @@ async def test_one_that_is_nested_too_deep_for_this_python_is_an_error_like_othe
 ) -> None:
     transport.answer = {}
     mocker.patch.object(wire, "_decoder").return_value.decode.side_effect = RecursionError
-    with pytest.raises(ConnectionLostError, match="nested too deep for Python 3"):
+    with pytest.raises(UndecodableError, match="nested too deep for Python 3"):
         await client.get(PODS, "ns", "a")
 
 
@@ -266,11 +270,11 @@ async def test_an_object_that_makes_no_sense_does_not_end_a_watch(
     assert len(logs) == 3
 
 
-async def test_a_list_with_an_object_of_which_nothing_makes_sense_is_a_lost_connection(
+async def test_a_list_with_an_object_of_which_nothing_makes_sense_cannot_be_decoded(
     client: ApiServerClient, transport: RecordingTransport
 ) -> None:
     transport.answer = {"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "a"}}, {"metadata": 5}]}
-    with pytest.raises(ConnectionLostError, match="cannot be understood"):
+    with pytest.raises(UndecodableError, match="cannot be understood"):
         await client.list_page(CONFIG_MAPS, "ns")
 
 
@@ -285,11 +289,11 @@ async def test_an_error_in_a_watch_is_raised(
 
 
 @pytest.mark.parametrize("line", [b"{", event("RENAMED", {}), event("ADDED", {"metadata": 5}), event("ERROR", [])])
-async def test_a_line_that_makes_no_sense_is_a_lost_connection(
+async def test_a_line_that_makes_no_sense_cannot_be_decoded(
     client: ApiServerClient, transport: RecordingTransport, line: bytes
 ) -> None:
     transport.lines = [line]
-    with pytest.raises(ConnectionLostError):
+    with pytest.raises(UndecodableError):
         await watch(client)
 
 
