@@ -79,7 +79,6 @@ class Store(Generic[T]):
     ) -> None:
         self._selects = selects or _everything
         self._objects: dict[Key, T] = {}
-        self._by_owner: Index[T] = Index(_owner_uid)
         self._by_index: Index[T] = Index(index or _no_value)
         self._tombstones: dict[str, _Tombstone] = {}  # by uid
         self._ended: dict[str, None] = {}  # uids of which there was a tombstone, the oldest first
@@ -99,10 +98,6 @@ class Store(Generic[T]):
     def all(self) -> tuple[T, ...]:
         """All objects, by namespace and name."""
         return tuple(self._objects[key] for key in sorted(self._objects))
-
-    def owned_by(self, uid: str) -> tuple[T, ...]:
-        """The objects whose controller has this uid, by name."""
-        return self._by_owner.get(uid)
 
     def by_index(self, value: Hashable) -> tuple[T, ...]:
         """The objects for which the index function gives this value, by name."""
@@ -294,13 +289,11 @@ class Store(Generic[T]):
         key = _key(obj)
         old = self._objects.get(key)
         self._objects[key] = obj
-        self._by_owner.update(key, old, obj)
         self._by_index.update(key, old, obj)
 
     def _remove(self, obj: T) -> None:
         key = _key(obj)
         del self._objects[key]
-        self._by_owner.update(key, obj, None)
         self._by_index.update(key, obj, None)
 
 
@@ -331,11 +324,6 @@ def _supersedes(new: KubernetesObject, current: KubernetesObject) -> bool:
 
 def _key(obj: KubernetesObject) -> Key:
     return (obj.namespace, obj.name)
-
-
-def _owner_uid(obj: KubernetesObject) -> str | None:
-    owner = obj.controller
-    return owner.uid if owner is not None else None
 
 
 def _everything(_obj: KubernetesObject) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from flamectl_operator.kube.client import EventType, WatchEvent
-from flamectl_operator.kube.views import ObjectMeta, OwnerReference, PodView
+from flamectl_operator.kube.views import ObjectMeta, PodView
 
 DELETED_AT = datetime(2025, 1, 1, tzinfo=UTC)
 
@@ -15,13 +15,11 @@ def pod(
     revision: int,
     *,
     uid: str = "",
-    owner: str = "",
     terminating: bool = False,
     labels: dict[str, str] | None = None,
     namespace: str = "default",
 ) -> PodView:
     """A Pod; its uid is `uid-<name>` if not given."""
-    owners = (OwnerReference(uid="bystander"), OwnerReference(uid=owner, controller=True)) if owner else ()
     return PodView(
         metadata=ObjectMeta(
             name=name,
@@ -29,7 +27,6 @@ def pod(
             uid=uid or f"uid-{name}",
             resource_version=str(revision),
             deletion_timestamp=DELETED_AT if terminating else None,
-            owner_references=owners,
             labels=labels,
         )
     )

@@ -61,24 +61,15 @@ def test_an_empty_store_has_nothing() -> None:
     store: Store[PodView] = Store()
     assert store.get("default", "a") is None
     assert store.all() == ()
-    assert store.owned_by("x") == ()
     assert store.by_index("x") == ()
     assert len(store) == 0
 
 
-def test_children_are_found_by_their_controller_in_the_order_of_their_names(store: Store[PodView]) -> None:
-    for revision, name in enumerate("cab", start=101):
-        store.apply(added(pod(name, revision, owner="one")))
-    store.apply(added(pod("d", 110, owner="two")))
-    assert names(store.owned_by("one")) == ["a", "b", "c"]
-    assert names(store.owned_by("bystander")) == []
-
-
-def test_an_orphaned_child_is_no_longer_found(store: Store[PodView]) -> None:
-    store.apply(added(pod("a", 101, owner="one")))
-    assert names(store.owned_by("one")) == ["a"]
-    store.apply(modified(pod("a", 102)))
-    assert store.owned_by("one") == ()
+def test_objects_are_found_by_the_index_in_the_order_of_their_names(store: Store[PodView]) -> None:
+    for version, name in enumerate("cab", start=101):
+        store.apply(added(pod(name, version, labels={"cluster": "x"})))
+    store.apply(added(pod("d", 110, labels={"cluster": "y"})))
+    assert names(store.by_index("x")) == ["a", "b", "c"]
 
 
 def test_the_extra_index_follows_the_object(store: Store[PodView]) -> None:
@@ -526,11 +517,11 @@ def test_leaving_the_selector_before_our_deletion_is_not_taken_for_the_end(store
 def test_a_resource_that_the_server_does_not_know_has_no_objects_and_subscribers_are_told(
     store: Store[PodView], changes: list[Change[PodView]]
 ) -> None:
-    store.apply(added(pod("a", 101, owner="one")))
+    store.apply(added(pod("a", 101, labels={"cluster": "x"})))
     changes.clear()
     store.clear()
     assert store.all() == ()
-    assert store.owned_by("one") == ()
+    assert store.by_index("x") == ()
     assert [(change.old.name if change.old else None, change.new) for change in changes] == [("a", None)]
 
 
