@@ -524,9 +524,12 @@ def test_a_cluster_whose_pass_fails_in_an_unforeseen_way_takes_no_other_with_it(
         _put_cluster(api, "bad")
         _put_cluster(api, "good")
         original = operator._controller.reconcile
+        crashes = 0
 
         async def reconcile(key: Key) -> PassResult:
+            nonlocal crashes
             if key[1] == "bad":
+                crashes += 1
                 raise RecursionError("a spec that nobody thought of")
             return await original(key)
 
@@ -537,7 +540,7 @@ def test_a_cluster_whose_pass_fails_in_an_unforeseen_way_takes_no_other_with_it(
 
         await _during(operator, script)
         assert _executors(api, "good") == 2
-        assert operator.queue.failures(("default", "bad")) > 0, "it is retried, with backoff"
+        assert 1 < crashes < 6, "it is retried, with backoff"
 
     virtually(main())
 

@@ -83,11 +83,6 @@ class WorkQueue(Generic[K]):
         """The keys in workers' hands, and since when, by the event loop's clock."""
         return self._processing
 
-    @property
-    def shutting_down(self) -> bool:
-        """Whether `shut_down` was called."""
-        return self._shutting_down
-
     def add(self, key: K, priority: Priority = Priority.NORMAL) -> None:
         """Mark a key as in need of work; without effect after `shut_down`."""
         if self._shutting_down:
@@ -117,19 +112,15 @@ class WorkQueue(Generic[K]):
         handle = asyncio.get_running_loop().call_at(due, self._come_due, key)
         self._timers[key] = _Timer(handle, priority)
 
-    def add_rate_limited(self, key: K, priority: Priority = Priority.NORMAL) -> None:
+    def add_rate_limited(self, key: K) -> None:
         """Count a failure of the key and add it after the backoff for that many."""
         failures = self._failures.get(key, 0) + 1
         self._failures[key] = failures
-        self.add_after(key, self._backoff.delay(failures), priority)
+        self.add_after(key, self._backoff.delay(failures))
 
     def forget(self, key: K) -> None:
         """End the key's series of failures. It neither takes the key out of the queue nor cancels a delayed add."""
         self._failures.pop(key, None)
-
-    def failures(self, key: K) -> int:
-        """How often in a row the key was added as rate limited."""
-        return self._failures.get(key, 0)
 
     async def get(self) -> K:
         """Wait for a key and take it; the caller must call `done` with it, whatever happens.
