@@ -63,11 +63,6 @@ class LimitedTransport:
         """See `Transport.host`."""
         return self._transport.host
 
-    @property
-    def in_flight(self) -> int:
-        """Requests under way, streams aside."""
-        return self._slots.taken
-
     async def request(
         self,
         method: str,

@@ -31,11 +31,6 @@ class Slots:
         self._taken = 0
         self._line: deque[asyncio.Future[None]] = deque()
 
-    @property
-    def taken(self) -> int:
-        """How many are in."""
-        return self._taken
-
     def resize(self, limit: int) -> None:
         """Changes how many may be in; those who are in stay."""
         self._limit = limit

@@ -28,7 +28,7 @@ class Guests:
     async def visit(self, name: str) -> None:
         async with self.slots.slot():
             self.admitted[name] = _time() - 1000
-            self.most = max(self.most, self.slots.taken)
+            self.most = max(self.most, self.slots._taken)
             await asyncio.sleep(1)
 
 
@@ -38,7 +38,7 @@ async def test_so_many_are_in_at_a_time_and_the_first_to_come_goes_first() -> No
     await asyncio.gather(*(guests.visit(name) for name in "abcde"))
 
     assert guests.admitted == {"a": 0, "b": 0, "c": 1, "d": 1, "e": 2}
-    assert (guests.most, guests.slots.taken) == (2, 0)
+    assert (guests.most, guests.slots._taken) == (2, 0)
 
 
 async def test_more_room_lets_those_in_who_wait() -> None:
@@ -69,7 +69,7 @@ async def test_who_gives_up_waiting_holds_up_nobody() -> None:
     await asyncio.wait(visits)
 
     assert guests.admitted == {"a": 0, "c": 1}
-    assert guests.slots.taken == 0
+    assert guests.slots._taken == 0
 
 
 async def test_who_is_called_away_when_just_let_in_gives_the_slot_back() -> None:
@@ -82,7 +82,7 @@ async def test_who_is_called_away_when_just_let_in_gives_the_slot_back() -> None
     await asyncio.wait(visits)
 
     assert guests.admitted == {"b": 0.5}
-    assert slots.taken == 0
+    assert slots._taken == 0
 
 
 async def test_who_comes_behind_one_that_gave_up_is_let_in() -> None:
@@ -113,7 +113,7 @@ def test_however_they_come_and_go_there_are_never_too_many_and_nobody_is_forgott
                 inside.add(number)
                 try:
                     # Who was in when the room became smaller may stay; who was let in just now has not run yet.
-                    assert len(inside) <= slots.taken <= max(limits)
+                    assert len(inside) <= slots._taken <= max(limits)
                     await asyncio.sleep(stay)
                 finally:
                     inside.discard(number)
@@ -128,9 +128,9 @@ def test_however_they_come_and_go_there_are_never_too_many_and_nobody_is_forgott
         async with asyncio.timeout(100):
             done = await asyncio.gather(*tasks, return_exceptions=True)
         assert [result for result in done if not isinstance(result, asyncio.CancelledError | None)] == []
-        assert slots.taken == 0
+        assert slots._taken == 0
         async with asyncio.timeout(1), slots.slot():
-            assert slots.taken == 1
+            assert slots._taken == 1
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(scenario())
