@@ -160,7 +160,7 @@ def view(kind: type[V], manifest: Mapping[str, Any], **metadata: Any) -> V:
 
 
 def controller_reference(uid: str = OWNER.uid, kind: str = "FlameCluster", name: str = OWNER.name) -> OwnerReference:
-    return OwnerReference("flame.xflops.io/v1alpha1", kind, name, uid, controller=True, block_owner_deletion=True)
+    return OwnerReference("flame.xflops.io/v1alpha1", kind, name, uid, controller=True)
 
 
 def waiting(name: str, reason: str = "PodInitializing", message: str = "", restarts: int = 0) -> ContainerStatus:
@@ -169,9 +169,9 @@ def waiting(name: str, reason: str = "PodInitializing", message: str = "", resta
     )
 
 
-def running(name: str, *, ready: bool = True, restarts: int = 0) -> ContainerStatus:
+def running(name: str, *, restarts: int = 0) -> ContainerStatus:
     state = ContainerState(running=ContainerStateRunning(text(ago(1000))))
-    return ContainerStatus(name, ready=ready, restart_count=restarts, state=state)
+    return ContainerStatus(name, restart_count=restarts, state=state)
 
 
 def ended(
@@ -266,7 +266,7 @@ def _status(state: PodState, main: str, init: str, since: datetime, restarts: in
         "starting": {
             "conditions": [unready],
             "init": init_done,
-            "containers": [running(main, ready=False, restarts=restarts)],
+            "containers": [running(main, restarts=restarts)],
         },
         "ready": {"conditions": [ready], "init": init_done, "containers": [running(main, restarts=restarts)]},
         "crashing": {

@@ -40,7 +40,6 @@ class OwnerReference(View, frozen=True):
     name: str = ""
     uid: str = ""
     controller: bool | None = None
-    block_owner_deletion: bool | None = None
 
 
 class ManagedFieldsEntry(View, frozen=True):
@@ -230,7 +229,6 @@ class ContainerStatus(View, frozen=True):
     """An entry of `containerStatuses` or `initContainerStatuses`."""
 
     name: str = ""
-    ready: bool = False
     restart_count: int = 0
     state: ContainerState = ContainerState()
 

@@ -165,7 +165,7 @@ def test_a_session_manager_whose_container_ended_is_restarted_in_place_and_not_o
 
 
 def _since(name: str, started: datetime | None) -> ContainerStatus:
-    return ContainerStatus(name, ready=True, state=ContainerState(running=ContainerStateRunning(text(started))))
+    return ContainerStatus(name, state=ContainerState(running=ContainerStateRunning(text(started))))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def _last_state(name: str) -> Any:
 
 HEALTHY: list[Any] = [
     pytest.param({"conditions": [READY], "containers": [running(MAIN)]}, id="running and ready"),
-    pytest.param({"containers": [running(MAIN, ready=False)]}, id="running and not ready"),
+    pytest.param({"containers": [running(MAIN)]}, id="running and not ready"),
     pytest.param({"phase": "Pending", "node": ""}, id="not scheduled"),
     pytest.param({"phase": "Pending", "conditions": [UNSCHEDULABLE], "node": ""}, id="unschedulable"),
     pytest.param({"phase": "Pending", "containers": [waiting(MAIN, "ContainerCreating")]}, id="being created"),
@@ -179,7 +179,7 @@ def test_terminal(status: dict[str, Any], main: str, *, terminal: bool) -> None:
         pytest.param({"containers": [waiting(MAIN)]}, False, id="waiting"),
         pytest.param({"containers": [waiting(MAIN, "ImagePullBackOff")]}, False, id="cannot pull"),
         pytest.param({"containers": [waiting(MAIN, "CrashLoopBackOff", restarts=1)]}, True, id="ran before"),
-        pytest.param({"containers": [running(MAIN, ready=False)]}, True, id="running"),
+        pytest.param({"containers": [running(MAIN)]}, True, id="running"),
         pytest.param({"containers": [ended(MAIN)]}, True, id="ended"),
         pytest.param({"init": [running("wait")], "containers": [waiting(MAIN)]}, False, id="init container runs"),
         pytest.param({"containers": [running("sidecar"), waiting(MAIN)]}, False, id="only a sidecar runs"),
