@@ -364,7 +364,6 @@ class ModelClient:
         label_selector: str = "",
         limit: int = 500,
         continue_token: str = "",
-        resource_version: str = "",  # noqa: ARG002 - all reads are consistent here
     ) -> Page[T]:
         plural, size = resource.plural, min(limit, self._page_cap)
 

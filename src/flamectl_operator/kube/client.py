@@ -137,9 +137,10 @@ class Client(Protocol):
         label_selector: str = "",
         limit: int = 500,
         continue_token: str = "",
-        resource_version: str = "",
     ) -> Page[T]:
-        """Read a page of a list. An object that cannot be understood does not take the others with it.
+        """Read a page of a list, as it is now and not from any cache.
+
+        An object that cannot be understood does not take the others with it.
 
         Args:
             resource: The resource.
@@ -147,7 +148,6 @@ class Client(Protocol):
             label_selector: Which objects; all if empty.
             limit: The most items on the page.
             continue_token: That of the page before; a GoneError says that it is too old.
-            resource_version: Empty for a consistent read, `0` for whatever a cache holds.
         """
         ...
 
@@ -263,17 +263,13 @@ class ApiServerClient:
         label_selector: str = "",
         limit: int = 500,
         continue_token: str = "",
-        resource_version: str = "",
     ) -> Page[T]:
         """See `Client.list_page`."""
         query = {"limit": str(limit)}
         if label_selector:
             query["labelSelector"] = label_selector
         if continue_token:
-            # The token holds the resourceVersion; the API server refuses a request that has both.
             query["continue"] = continue_token
-        elif resource_version:
-            query["resourceVersion"] = resource_version
         answer = await self._transport.request("GET", resource.path(namespace), query, timeout=LIST_TIMEOUT)
         page = wire.decode_list(answer)
         revision, next_token = page.metadata.resource_version, page.metadata.continue_ or ""

@@ -218,7 +218,6 @@ class FakeApi:
         label_selector: str = "",
         limit: int = 500,
         continue_token: str = "",
-        resource_version: str = "",
     ) -> Page[T]:
         fault = self._fault("list", resource.plural, "")
         if fault is not None:
