@@ -296,16 +296,13 @@ class ModelClient:
         namespace: str,
         name: str,
         body: Mapping[str, Any],
-        subresource: str | None = None,
     ) -> T:
         plural, key, sent = resource.plural, (namespace, name), dict(body)
         if plural == _EVENTS:
             return await self._write_event(resource, "patch", name)
         self._ask("patch", plural, name)
         self._judge.patching(self, plural, key, sent)
-        found = await self._request(
-            "patch", resource, name, lambda: self.server.patch(plural, key, sent, self.name, subresource)
-        )
+        found = await self._request("patch", resource, name, lambda: self.server.patch(plural, key, sent, self.name))
         return self._learned(resource, found)
 
     async def delete(
@@ -317,7 +314,6 @@ class ModelClient:
         uid: str,
         resource_version: str | None = None,
         grace_period_seconds: int | None = None,
-        propagation: Any = None,
         guard: Guard | None = None,
     ) -> T | None:
         plural, key = resource.plural, (namespace, name)
@@ -334,7 +330,6 @@ class ModelClient:
                 uid=uid,
                 revision=resource_version,
                 grace=grace_period_seconds,
-                propagation=propagation,
             )
 
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import structlog
 
@@ -25,8 +25,6 @@ T = TypeVar("T", bound=KubernetesObject)
 
 #: What is written: plain JSON data.
 JsonObject = Mapping[str, Any]
-
-Propagation = Literal["Background", "Foreground", "Orphan"]
 
 #: Seconds for one page of a list. The API server itself gives up after 60 (`--request-timeout`).
 LIST_TIMEOUT = 65.0
@@ -94,9 +92,7 @@ class Client(Protocol):
         """Find out what `replace_status` would store, without storing it."""
         ...
 
-    async def merge_patch(
-        self, resource: Resource[T], namespace: str, name: str, body: JsonObject, subresource: str | None = None
-    ) -> T:
+    async def merge_patch(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
         """Change fields by a JSON merge patch (RFC 7386); a resourceVersion in it is a precondition."""
         ...
 
@@ -109,7 +105,6 @@ class Client(Protocol):
         uid: str,
         resource_version: str | None = None,
         grace_period_seconds: int | None = None,
-        propagation: Propagation | None = None,
         guard: Guard | None = None,
     ) -> T | None:
         """Delete exactly the object with this uid.
@@ -121,7 +116,6 @@ class Client(Protocol):
             uid: Another object of that name is not touched, but is a ConflictError.
             resource_version: Likewise if the object has changed since.
             grace_period_seconds: Instead of the object's own; 0 removes a Pod without asking its node.
-            propagation: What becomes of its dependents, the resource's default if not given.
             guard: Asked right before it is sent, whatever it had to wait for; what it raises the caller gets.
 
         Returns:
@@ -221,12 +215,9 @@ class ApiServerClient:
         answer = await self._write("PUT", path, {"dryRun": "All"}, body)
         return wire.decode(resource.view, answer)
 
-    async def merge_patch(
-        self, resource: Resource[T], namespace: str, name: str, body: JsonObject, subresource: str | None = None
-    ) -> T:
+    async def merge_patch(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
         """See `Client.merge_patch`."""
-        path = resource.path(namespace, name, subresource)
-        answer = await self._write("PATCH", path, None, body, wire.MERGE_PATCH)
+        answer = await self._write("PATCH", resource.path(namespace, name), None, body, wire.MERGE_PATCH)
         return wire.decode(resource.view, answer)
 
     async def delete(
@@ -238,7 +229,6 @@ class ApiServerClient:
         uid: str,
         resource_version: str | None = None,
         grace_period_seconds: int | None = None,
-        propagation: Propagation | None = None,
         guard: Guard | None = None,
     ) -> T | None:
         """See `Client.delete`."""
@@ -250,8 +240,6 @@ class ApiServerClient:
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
         if grace_period_seconds is not None:
             options["gracePeriodSeconds"] = grace_period_seconds
-        if propagation is not None:
-            options["propagationPolicy"] = propagation
         answer = await self._write("DELETE", resource.path(namespace, name), None, options, guard=guard)
         return None if wire.is_status(answer) else wire.decode(resource.view, answer)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from flamectl_operator.kube.client import EventType
 from flamectl_operator.kube.errors import NotFoundError
@@ -25,6 +25,18 @@ HOLD = "example.com/hold"
 PATIENCE = 120.0
 
 
+class Others(Protocol):
+    """What users, autoscalers and kubelets do, and the operator never does. Raises the errors of `kube.errors`."""
+
+    async def delete(
+        self, resource: Resource[Any], name: str, propagation: Literal["Background", "Foreground", "Orphan"]
+    ) -> None:
+        """Deletes an object, and says what becomes of its dependents."""
+
+    async def patch(self, resource: Resource[Any], name: str, subresource: str, body: dict[str, Any]) -> None:
+        """Changes fields of a subresource by a JSON merge patch."""
+
+
 @dataclass
 class Bench:
     """See the module.
@@ -32,10 +44,12 @@ class Bench:
     Args:
         client: The client under test.
         namespace: The namespace.
+        others: Those who use the API as well, in the same namespace.
         limit_pods: Gives the namespace a quota of so many Pods, which holds when it returns.
     """
 
     client: Client
+    others: Others
     namespace: str
     limit_pods: Callable[[int], None]
 

@@ -256,7 +256,7 @@ async def all_pages_of_a_list_show_one_moment(bench: Bench) -> None:
 async def background_deletion_takes_the_dependents_after_their_owner(bench: Bench) -> None:
     owner = await bench.new_flame_cluster()
     await bench.new_config_map("child", ownerReferences=owned_by(owner))
-    await bench.client.delete(FLAME_CLUSTERS, bench.namespace, "flame", uid=owner.uid, propagation="Background")
+    await bench.others.delete(FLAME_CLUSTERS, "flame", "Background")
     assert await bench.find(FLAME_CLUSTERS, "flame") is None
     await bench.gone(CONFIG_MAPS, "child")
 
@@ -264,12 +264,10 @@ async def background_deletion_takes_the_dependents_after_their_owner(bench: Benc
 async def foreground_deletion_takes_the_dependents_first(bench: Bench) -> None:
     owner = await bench.new_flame_cluster()
     await bench.new_config_map("child", ownerReferences=owned_by(owner), finalizers=[HOLD])
-    answer = await bench.client.delete(
-        FLAME_CLUSTERS, bench.namespace, "flame", uid=owner.uid, propagation="Foreground"
-    )
-    assert answer is not None
-    assert answer.terminating
-    assert answer.metadata.generation == 2
+    await bench.others.delete(FLAME_CLUSTERS, "flame", "Foreground")
+    going = await bench.client.get(FLAME_CLUSTERS, bench.namespace, "flame")
+    assert going.terminating
+    assert going.metadata.generation == 2
 
     async def child_goes() -> bool:
         return (await bench.client.get(CONFIG_MAPS, bench.namespace, "child")).terminating
@@ -284,7 +282,7 @@ async def foreground_deletion_takes_the_dependents_first(bench: Bench) -> None:
 async def orphaning_deletion_leaves_the_dependents(bench: Bench) -> None:
     owner = await bench.new_flame_cluster()
     await bench.new_config_map("child", ownerReferences=owned_by(owner))
-    await bench.client.delete(FLAME_CLUSTERS, bench.namespace, "flame", uid=owner.uid, propagation="Orphan")
+    await bench.others.delete(FLAME_CLUSTERS, "flame", "Orphan")
     await bench.gone(FLAME_CLUSTERS, "flame")
     child = await bench.find(CONFIG_MAPS, "child")
     assert child is not None
@@ -293,15 +291,14 @@ async def orphaning_deletion_leaves_the_dependents(bench: Bench) -> None:
 
 async def a_child_of_an_owner_that_is_gone_is_collected(bench: Bench) -> None:
     owner = await bench.new_flame_cluster()
-    await bench.client.delete(FLAME_CLUSTERS, bench.namespace, "flame", uid=owner.uid, propagation="Background")
+    await bench.others.delete(FLAME_CLUSTERS, "flame", "Background")
     await bench.new_config_map("child", ownerReferences=owned_by(owner))
     await bench.gone(CONFIG_MAPS, "child")
 
 
 async def scale_changes_the_replicas(bench: Bench) -> None:
     await bench.new_flame_cluster()
-    body = {"spec": {"replicas": 5}}
-    await bench.client.merge_patch(FLAME_CLUSTERS, bench.namespace, "flame", body, subresource="scale")
+    await bench.others.patch(FLAME_CLUSTERS, "flame", "scale", {"spec": {"replicas": 5}})
     scaled = await bench.client.get(FLAME_CLUSTERS, bench.namespace, "flame")
     assert scaled.spec["executorManager"]["replicas"] == 5
     assert scaled.metadata.generation == 2
@@ -339,7 +336,7 @@ async def services_get_what_is_missing_and_keep_it(bench: Bench) -> None:
 async def a_child_may_be_made_while_its_owner_goes(bench: Bench) -> None:
     owner = await bench.new_flame_cluster()
     await bench.new_config_map("child", ownerReferences=owned_by(owner), finalizers=[HOLD])
-    await bench.client.delete(FLAME_CLUSTERS, bench.namespace, "flame", uid=owner.uid, propagation="Foreground")
+    await bench.others.delete(FLAME_CLUSTERS, "flame", "Foreground")
     await bench.new_config_map("late", ownerReferences=owned_by(owner))
     await bench.release(CONFIG_MAPS, "child")
     await asyncio.gather(bench.gone(CONFIG_MAPS, "late"), bench.gone(FLAME_CLUSTERS, "flame"))
@@ -360,9 +357,8 @@ async def a_spec_that_breaks_a_rule_is_refused(bench: Bench) -> None:
     ):
         with pytest.raises(errors.InvalidError):
             await bench.client.merge_patch(FLAME_CLUSTERS, bench.namespace, "flame", {"spec": wrong})
-    body = {"spec": {"replicas": -1}}
     with pytest.raises(errors.InvalidError):
-        await bench.client.merge_patch(FLAME_CLUSTERS, bench.namespace, "flame", body, subresource="scale")
+        await bench.others.patch(FLAME_CLUSTERS, "flame", "scale", {"spec": {"replicas": -1}})
     found = await bench.client.get(FLAME_CLUSTERS, bench.namespace, "flame")
     assert found.metadata.resource_version == made.metadata.resource_version
 
@@ -443,8 +439,7 @@ async def what_is_over_does_not_count_in_a_quota(bench: Bench) -> None:
     await _quota_holds(bench)
     with pytest.raises(errors.ForbiddenError):
         await bench.new_pod("two", schedulable=False)
-    failed = {"status": {"phase": "Failed"}}
-    await bench.client.merge_patch(PODS, bench.namespace, "one", failed, subresource="status")
+    await bench.others.patch(PODS, "one", "status", {"status": {"phase": "Failed"}})
 
     async def admitted() -> bool:
         try:

@@ -6,14 +6,16 @@ import asyncio
 import logging
 import random
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from flamectl_operator.kube import wire
 from flamectl_operator.kube.client import ApiServerClient
 from flamectl_operator.kube.connection import connect
 from flamectl_operator.kube.retrying import RetryingTransport
 from flamectl_operator.runtime.clock import SystemClock
+from tests.simulation.actors import USER
 from tests.simulation.client import ModelClient
 from tests.simulation.contract.bench import Bench
 from tests.simulation.contract.rules import RULES
@@ -23,6 +25,9 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.world import World, listen_to_logs
 
 if TYPE_CHECKING:
+    from flamectl_operator.kube.resources import Resource
+    from flamectl_operator.kube.transport import Transport
+    from tests.simulation.api_server import ApiServer
     from tests.simulation.contract.rules import Rule
     from tools.controlplane import Plane
 
@@ -34,6 +39,31 @@ class _Lenient(Judge):
     def patching(self, *_: object) -> None: ...
     def deleting(self, *_: object) -> None: ...
     def writing_status(self, *_: object) -> None: ...
+
+
+class _OthersOfTheModel:
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+
+    async def delete(self, resource: Resource[Any], name: str, propagation: str) -> None:
+        self._server.delete(resource.plural, (NAMESPACE, name), USER, propagation=propagation)
+
+    async def patch(self, resource: Resource[Any], name: str, subresource: str, body: dict[str, Any]) -> None:
+        self._server.patch(resource.plural, (NAMESPACE, name), body, USER, subresource)
+
+
+class _RealOthers:
+    def __init__(self, transport: Transport, namespace: str) -> None:
+        self._transport = transport
+        self._namespace = namespace
+
+    async def delete(self, resource: Resource[Any], name: str, propagation: str) -> None:
+        body = wire.encode({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation})
+        await self._transport.request("DELETE", resource.path(self._namespace, name), None, body)
+
+    async def patch(self, resource: Resource[Any], name: str, subresource: str, body: dict[str, Any]) -> None:
+        path = resource.path(self._namespace, name, subresource)
+        await self._transport.request("PATCH", path, None, wire.encode(body), content_type=wire.MERGE_PATCH)
 
 
 def _name(rule: Rule) -> str:
@@ -49,8 +79,9 @@ def test_the_model_keeps(rule: Rule) -> None:
         "tester", world.server, world.loop, world.faults, random.Random(1), judge, world.views, 500, lambda *_: None
     )
     world.watch_with(client)
+    others = _OthersOfTheModel(world.server)
     world.loop.run_until_complete(
-        rule(Bench(client, NAMESPACE, lambda pods: setattr(world.server.admission, "quota", pods)))
+        rule(Bench(client, others, NAMESPACE, lambda pods: setattr(world.server.admission, "quota", pods)))
     )
     world.loop.run_until_complete(world.loop.shutdown_asyncgens())
     world.loop.close()
@@ -70,7 +101,7 @@ def test_a_real_one_keeps(rule: Rule, installed: Plane) -> None:
     async def run() -> None:
         transport = RetryingTransport(await connect(installed.kubeconfig), SystemClock(), random.SystemRandom())
         try:
-            await rule(Bench(ApiServerClient(transport), namespace, limit_pods))
+            await rule(Bench(ApiServerClient(transport), _RealOthers(transport, namespace), namespace, limit_pods))
         finally:
             await transport.close()
 

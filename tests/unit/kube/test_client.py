@@ -89,12 +89,9 @@ async def test_replace_status(client: ApiServerClient, transport: RecordingTrans
     assert transport.call["body"] == b'{"status":{}}'
 
 
-@pytest.mark.parametrize(("subresource", "suffix"), [(None, ""), ("status", "/status")])
-async def test_merge_patch(
-    client: ApiServerClient, transport: RecordingTransport, subresource: str | None, suffix: str
-) -> None:
-    await client.merge_patch(PODS, "ns", "a", {"metadata": {}}, subresource)
-    assert (transport.call["method"], transport.call["path"]) == ("PATCH", f"/api/v1/namespaces/ns/pods/a{suffix}")
+async def test_merge_patch(client: ApiServerClient, transport: RecordingTransport) -> None:
+    await client.merge_patch(PODS, "ns", "a", {"metadata": {}})
+    assert (transport.call["method"], transport.call["path"]) == ("PATCH", "/api/v1/namespaces/ns/pods/a")
     assert transport.call["content_type"] == "application/merge-patch+json"
 
 
@@ -106,15 +103,12 @@ async def test_delete_names_the_object_by_its_uid(client: ApiServerClient, trans
 
 
 async def test_delete_with_all_options(client: ApiServerClient, transport: RecordingTransport) -> None:
-    await client.delete(
-        PODS, "ns", "a", uid="u", resource_version="7", grace_period_seconds=0, propagation="Background"
-    )
+    await client.delete(PODS, "ns", "a", uid="u", resource_version="7", grace_period_seconds=0)
     assert msgspec.json.decode(transport.call["body"]) == {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
         "preconditions": {"uid": "u", "resourceVersion": "7"},
         "gracePeriodSeconds": 0,
-        "propagationPolicy": "Background",
     }
 
 

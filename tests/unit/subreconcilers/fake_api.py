@@ -19,7 +19,6 @@ from flamectl_operator.kube.views import KubernetesObject
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
 
-    from flamectl_operator.kube.client import Propagation
     from flamectl_operator.kube.resources import Resource
     from flamectl_operator.kube.transport import Guard
     from flamectl_operator.runtime.clock import Clock
@@ -177,7 +176,6 @@ class FakeApi:
         namespace: str,
         name: str,
         body: Mapping[str, Any],
-        subresource: str | None = None,
     ) -> T:
         def apply() -> Manifest:
             current = self._found(resource, namespace, name)
@@ -199,7 +197,6 @@ class FakeApi:
         uid: str,
         resource_version: str | None = None,
         grace_period_seconds: int | None = None,
-        propagation: Propagation | None = None,
         guard: Guard | None = None,
     ) -> T | None:
         def apply() -> Manifest:
