@@ -17,7 +17,7 @@ import yaml
 from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.metadata import Identity
-from flamectl_operator.kube.client import ApiServerClient
+from flamectl_operator.kube.api_server_client import ApiServerClient
 from flamectl_operator.kube.connection import connect
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.kube.retrying import RetryingTransport

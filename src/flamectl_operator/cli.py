@@ -16,7 +16,7 @@ import typer
 
 from flamectl_operator import __version__
 from flamectl_operator.api import crd as crd_module
-from flamectl_operator.kube.client import ApiServerClient
+from flamectl_operator.kube.api_server_client import ApiServerClient
 from flamectl_operator.kube.connection import connect
 from flamectl_operator.kube.errors import (
     ConfigurationError,

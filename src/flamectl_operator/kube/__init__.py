@@ -4,5 +4,6 @@
                                                   -> events
 
 A transport moves bytes and turns failures into the errors of `errors`. The client knows the verbs of the API and decodes
-into the views of `views`. A reflector keeps a store equal to what the server has. Nothing here knows Flame.
+into the views of `views`: `client` says what can be asked of one, `api_server_client` asks a real API server. A reflector
+keeps a store equal to what the server has. Nothing here knows Flame.
 """

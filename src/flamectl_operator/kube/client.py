@@ -1,4 +1,7 @@
-"""The verbs of the API on typed resources."""
+"""The verbs of the API on typed resources: what the operator may ask of a client, whichever it is.
+
+`api_server_client` is the one for a real API server. Tests and the simulation have others.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +10,16 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-import structlog
-
-from flamectl_operator.kube import wire
-from flamectl_operator.kube.errors import UndecodableError
-from flamectl_operator.kube.status import Status, error_from_status
-from flamectl_operator.kube.transport import REQUEST_TIMEOUT
-from flamectl_operator.kube.views import KubernetesObject, ObjectMeta
+from flamectl_operator.kube.views import KubernetesObject
 
 if TYPE_CHECKING:
-    import msgspec
-
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.transport import Guard, Transport
+    from flamectl_operator.kube.transport import Guard
 
 T = TypeVar("T", bound=KubernetesObject)
 
 #: What is written: plain JSON data.
 JsonObject = Mapping[str, Any]
-
-#: Seconds for one page of a list. The API server itself gives up after 60 (`--request-timeout`).
-LIST_TIMEOUT = 65.0
-
-#: How many objects that cannot be understood are remembered, so as not to speak of them again.
-_MOST_UNREADABLE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,201 +157,3 @@ class Client(Protocol):
             read_timeout: Seconds of silence that are a ConnectionLostError.
         """
         ...
-
-
-class ApiServerClient:
-    """The client of a real API server.
-
-    Args:
-        transport: Carries the requests.
-        timeout: Seconds for each of them, lists and watches aside.
-        guard: Asked right before each write is sent; None allows all.
-    """
-
-    def __init__(self, transport: Transport, timeout: float = REQUEST_TIMEOUT, guard: Guard | None = None) -> None:
-        self._transport = transport
-        self._timeout = timeout
-        self._guard = guard
-        self._unreadable: dict[str, str] = {}  # the resourceVersions that were told of, by uid
-        self._log = structlog.get_logger(component="client")
-
-    async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
-        """See `Client.get`."""
-        answer = await self._transport.request("GET", resource.path(namespace, name), timeout=self._timeout)
-        return wire.decode(resource.view, answer)
-
-    async def create(self, resource: Resource[T], namespace: str, body: JsonObject, *, strict: bool = False) -> T:
-        """See `Client.create`."""
-        query = {"fieldValidation": "Strict"} if strict else None
-        answer = await self._write("POST", resource.path(namespace), query, body)
-        return wire.decode(resource.view, answer)
-
-    async def rehearse_creation(self, resource: Resource[T], namespace: str, body: JsonObject) -> T:
-        """See `Client.rehearse_creation`."""
-        query = {"fieldValidation": "Strict", "dryRun": "All"}
-        answer = await self._write("POST", resource.path(namespace), query, body)
-        return wire.decode(resource.view, answer)
-
-    async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
-        """See `Client.replace_status`."""
-        path = resource.path(namespace, name, "status")
-        answer = await self._write("PUT", path, None, body)
-        return wire.decode(resource.view, answer)
-
-    async def rehearse_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
-        """See `Client.rehearse_status`."""
-        path = resource.path(namespace, name, "status")
-        answer = await self._write("PUT", path, {"dryRun": "All"}, body)
-        return wire.decode(resource.view, answer)
-
-    async def merge_patch(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
-        """See `Client.merge_patch`."""
-        answer = await self._write("PATCH", resource.path(namespace, name), None, body, wire.MERGE_PATCH)
-        return wire.decode(resource.view, answer)
-
-    async def delete(
-        self,
-        resource: Resource[T],
-        namespace: str,
-        name: str,
-        *,
-        uid: str,
-        resource_version: str | None = None,
-        grace_period_seconds: int | None = None,
-        guard: Guard | None = None,
-    ) -> T | None:
-        """See `Client.delete`."""
-        if not uid:
-            raise ValueError("a delete without a uid could hit a foreign object")
-        preconditions = {"uid": uid}
-        if resource_version is not None:
-            preconditions["resourceVersion"] = resource_version
-        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
-        if grace_period_seconds is not None:
-            options["gracePeriodSeconds"] = grace_period_seconds
-        answer = await self._write("DELETE", resource.path(namespace, name), None, options, guard=guard)
-        return None if wire.is_status(answer) else wire.decode(resource.view, answer)
-
-    async def list_page(
-        self,
-        resource: Resource[T],
-        namespace: str | None,
-        *,
-        label_selector: str = "",
-        limit: int = 500,
-        continue_token: str = "",
-    ) -> Page[T]:
-        """See `Client.list_page`."""
-        query = {"limit": str(limit)}
-        if label_selector:
-            query["labelSelector"] = label_selector
-        if continue_token:
-            query["continue"] = continue_token
-        answer = await self._transport.request("GET", resource.path(namespace), query, timeout=LIST_TIMEOUT)
-        page = wire.decode_list(answer)
-        revision, next_token = page.metadata.resource_version, page.metadata.continue_ or ""
-        try:
-            items = tuple(wire.decode(resource.view, item) for item in page.items or ())
-        except UndecodableError:
-            readable, unreadable = self._sorted_out(resource, page.items or ())
-            return Page(readable, revision, next_token, unreadable)
-        return Page(items, revision, next_token)
-
-    async def watch(
-        self,
-        resource: Resource[T],
-        namespace: str | None,
-        *,
-        label_selector: str = "",
-        resource_version: str,
-        timeout_seconds: int,
-        read_timeout: float,
-    ) -> AsyncGenerator[WatchEvent[T], None]:
-        """See `Client.watch`."""
-        query = {
-            "watch": "true",
-            "allowWatchBookmarks": "true",
-            "resourceVersion": resource_version,
-            "timeoutSeconds": str(timeout_seconds),
-        }
-        if label_selector:
-            query["labelSelector"] = label_selector
-        async with self._transport.stream(resource.path(namespace), query, read_timeout=read_timeout) as lines:
-            async for line in lines:
-                event = wire.decode_event(line)
-                if event.type == "ERROR":
-                    raise error_from_status(wire.decode(Status, event.object))
-                try:
-                    seen = WatchEvent(EventType(event.type), wire.decode(resource.view, event.object))
-                except UndecodableError as error:
-                    # What is gone need not be understood.
-                    kind = EventType.DELETED if event.type == "DELETED" else EventType.UNREADABLE
-                    seen = WatchEvent(kind, self._identified(resource, event.object, error))
-                yield seen
-
-    def _sorted_out(self, resource: Resource[T], items: Sequence[msgspec.Raw]) -> tuple[list[T], list[T]]:
-        """The objects that can be understood, and which ones the others are."""
-        readable: list[T] = []
-        unreadable: list[T] = []
-        for item in items:
-            try:
-                readable.append(wire.decode(resource.view, item))
-            except UndecodableError as error:
-                unreadable.append(self._identified(resource, item, error))
-        return readable, unreadable
-
-    def _identified(self, resource: Resource[T], item: msgspec.Raw, error: UndecodableError) -> T:
-        """A view that says which object it is that cannot be understood; told once for each state of it.
-
-        Raises:
-            UndecodableError: Not even that can be found out.
-        """
-        identity = wire.decode_identity(item)
-        if identity is None:
-            raise error
-        uid, revision = identity.uid, identity.resource_version
-        if self._unreadable.pop(uid, None) != revision:
-            self._log.error(
-                "object left out, it cannot be understood",
-                kind=resource.kind,
-                namespace=identity.namespace,
-                name=identity.name,
-                error=str(error),
-            )
-        self._unreadable[uid] = revision
-        if len(self._unreadable) > _MOST_UNREADABLE:
-            del self._unreadable[next(iter(self._unreadable))]
-        meta = ObjectMeta(name=identity.name, namespace=identity.namespace, uid=uid, resource_version=revision)
-        return resource.view(metadata=meta)
-
-    async def _write(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        body: JsonObject,
-        content_type: str = wire.JSON,
-        *,
-        guard: Guard | None = None,
-    ) -> bytes:
-        return await self._transport.request(
-            method,
-            path,
-            query,
-            wire.encode(body),
-            content_type=content_type,
-            timeout=self._timeout,
-            guard=_both(self._guard, guard),
-        )
-
-
-def _both(first: Guard | None, second: Guard | None) -> Guard | None:
-    """A guard that asks two."""
-    if first is None or second is None:
-        return first or second
-
-    def ask() -> None:
-        first()
-        second()
-
-    return ask

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flamectl_operator.kube.client import LIST_TIMEOUT
+from flamectl_operator.kube.api_server_client import LIST_TIMEOUT
 from flamectl_operator.kube.reflector import READ_TIMEOUT
 from flamectl_operator.kube.retrying import MAX_ATTEMPTS, MAX_TOTAL_WAIT
 

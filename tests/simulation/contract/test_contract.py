@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.kube import wire
-from flamectl_operator.kube.client import ApiServerClient
+from flamectl_operator.kube.api_server_client import ApiServerClient
 from flamectl_operator.kube.connection import connect
 from flamectl_operator.kube.retrying import RetryingTransport
 from flamectl_operator.runtime.clock import SystemClock

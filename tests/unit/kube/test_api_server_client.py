@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from flamectl_operator.kube import wire
-from flamectl_operator.kube.client import ApiServerClient, WatchEvent
+from flamectl_operator.kube.api_server_client import ApiServerClient
 from flamectl_operator.kube.errors import ApiError, GoneError, UndecodableError
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pytest_mock import MockerFixture
+
+    from flamectl_operator.kube.client import WatchEvent
 
 
 class RecordingTransport:
@@ -232,7 +234,7 @@ async def test_an_object_that_makes_no_sense_does_not_take_the_rest_of_a_list_wi
 async def test_of_very_many_objects_that_make_no_sense_the_last_ones_are_told_once(
     client: ApiServerClient, transport: RecordingTransport, mocker: MockerFixture
 ) -> None:
-    mocker.patch("flamectl_operator.kube.client._MOST_UNREADABLE", 2)
+    mocker.patch("flamectl_operator.kube.unreadable._MOST_UNREADABLE", 2)
     with capture_logs() as logs:
         for name in "abca":
             transport.answer = {"metadata": {"resourceVersion": "9"}, "items": [unreadable(name, "7")]}
