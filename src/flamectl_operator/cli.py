@@ -45,7 +45,7 @@ from flamectl_operator.runtime.clock import SystemClock
 from flamectl_operator.runtime.http import CannotListenError
 from flamectl_operator.runtime.logs import configure_logging, set_level
 from flamectl_operator.runtime.signals import stop_on_signals
-from flamectl_operator.runtime.tasks import TaskDiedError, while_running
+from flamectl_operator.runtime.tasks import TaskDiedError, racing, while_running
 from flamectl_operator.settings import OperatorConfig, SettingsError, merge, show, show_json
 from flamectl_operator.startup import StartUp, questions
 
@@ -265,11 +265,8 @@ async def _effective(where: Places) -> Effective:
 
 async def _unless_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
     """Does the work, but gives it up when asked to stop; False then."""
-    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
-    done, pending = await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    for task in pending:
-        task.cancel()
-    await asyncio.gather(*pending, return_exceptions=True)
-    if working in done:
-        await working
-    return working in done
+    working = asyncio.create_task(work)
+    async with racing(working, asyncio.create_task(stop.wait())) as ended:
+        if working in ended:
+            await working
+        return working in ended

@@ -16,7 +16,7 @@ from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.runtime.outcome import join
 from flamectl_operator.runtime.progress import UnderWay
-from flamectl_operator.runtime.tasks import run_forever
+from flamectl_operator.runtime.tasks import racing, run_forever
 from flamectl_operator.runtime.workqueue import Priority, QueueShutDown, WorkQueue
 from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS, Stores
 
@@ -116,16 +116,10 @@ class Operator:
         }
         background |= {"events": self.events.run(), "workers": self._work(), "resync": self._resync()}
         running = asyncio.create_task(run_forever(background))
-        stopping = asyncio.create_task(stop.wait())
-        try:
-            await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        async with racing(running, asyncio.create_task(stop.wait())):
             if running.done():
                 await running
             await self._wind_down()
-        finally:
-            for task in (running, stopping):
-                task.cancel()
-            await asyncio.gather(running, stopping, return_exceptions=True)
 
     async def _wind_down(self) -> None:
         """Takes no more keys, lets passes in flight finish, and writes what events are left."""
@@ -199,14 +193,9 @@ class Operator:
 
     async def _within(self, seconds: float, event: asyncio.Event) -> bool:
         """Whether an event happens within so many seconds; waits for the one or the other."""
-        happening, sleeping = asyncio.create_task(event.wait()), asyncio.create_task(self._clock.sleep(seconds))
-        try:
-            await asyncio.wait({happening, sleeping}, return_when=asyncio.FIRST_COMPLETED)
-            return happening.done()
-        finally:
-            for task in (happening, sleeping):
-                task.cancel()
-            await asyncio.gather(happening, sleeping, return_exceptions=True)
+        happening = asyncio.create_task(event.wait())
+        async with racing(happening, asyncio.create_task(self._clock.sleep(seconds))) as ended:
+            return happening in ended
 
     def _enqueue_all(self, trigger: str) -> None:
         """Everything again, but not before what is urgent."""

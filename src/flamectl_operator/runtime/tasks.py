@@ -1,12 +1,13 @@
-"""Tasks that run as long as the process does, and take it down with them if they cannot."""
+"""Tasks that run side by side: until the first of them ends, or as long as the process does."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import AsyncIterator, Coroutine, Mapping
 
 
 class TaskDiedError(Exception):
@@ -20,6 +21,28 @@ class TaskDiedError(Exception):
         self.name = name
 
 
+@asynccontextmanager
+async def racing(*tasks: asyncio.Task[Any]) -> AsyncIterator[set[asyncio.Task[Any]]]:
+    """Wait until the first of some tasks has ended, and see to it that all of them have ended in the end.
+
+    Entering it waits for the first task, and raises nothing of what that raised: whoever wants its result awaits it. Leaving it,
+    or being cancelled, cancels the tasks that still run and waits for them; what these raise then is lost.
+
+    Args:
+        tasks: The tasks, which are from now on the race's.
+
+    Yields:
+        The tasks that have ended: one, or more if they ended at the same moment.
+    """
+    try:
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        yield ended
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def run_forever(tasks: Mapping[str, Coroutine[Any, Any, None]]) -> NoReturn:
     """Run named coroutines until the first of them ends, or until cancelled; all have ended when it raises.
 
@@ -30,13 +53,8 @@ async def run_forever(tasks: Mapping[str, Coroutine[Any, Any, None]]) -> NoRetur
         TaskDiedError: When one returned or failed. The others are cancelled first.
         asyncio.CancelledError: When cancelled.
     """
-    running = {asyncio.create_task(coroutine, name=name) for name, coroutine in tasks.items()}
-    try:
-        ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+    async with racing(*(asyncio.create_task(coroutine, name=name) for name, coroutine in tasks.items())) as ended:
+        pass
     # The first by name, so that the same failures give the same message.
     task = min(ended, key=lambda task: (task.cancelled() or task.exception() is None, task.get_name()))
     error = None if task.cancelled() else task.exception()
@@ -56,10 +74,5 @@ async def while_running(background: Mapping[str, Coroutine[Any, Any, None]], wor
         asyncio.CancelledError: When cancelled.
     """
     working, running = asyncio.create_task(work), asyncio.create_task(run_forever(background))
-    try:
-        await asyncio.wait({working, running}, return_when=asyncio.FIRST_COMPLETED)
+    async with racing(working, running):
         await (working if working.done() else running)
-    finally:
-        for task in (working, running):
-            task.cancel()
-        await asyncio.gather(working, running, return_exceptions=True)

@@ -4,12 +4,77 @@ import asyncio
 
 import pytest
 
-from flamectl_operator.runtime.tasks import TaskDiedError, run_forever, while_running
+from flamectl_operator.runtime.tasks import TaskDiedError, racing, run_forever, while_running
 
 
 async def fail_after(seconds: float) -> None:
     await asyncio.sleep(seconds)
     raise ValueError("broken")
+
+
+async def test_a_race_is_over_when_the_first_has_ended() -> None:
+    begun = asyncio.get_running_loop().time()
+    slow, fast = asyncio.create_task(asyncio.sleep(3)), asyncio.create_task(asyncio.sleep(1, "fast"))
+    async with racing(slow, fast) as ended:
+        assert asyncio.get_running_loop().time() - begun == 1
+        assert ended == {fast}
+        assert await fast == "fast"
+        assert not slow.done(), "it may still be waited for"
+    assert slow.cancelled()
+
+
+async def test_all_that_end_at_the_same_moment_have_won_a_race() -> None:
+    both = [asyncio.create_task(asyncio.sleep(1)) for _ in range(2)]
+    async with racing(*both) as ended:
+        assert ended == set(both)
+
+
+async def test_what_wins_a_race_by_failing_raises_only_where_it_is_asked() -> None:
+    failing, other = asyncio.create_task(fail_after(1)), asyncio.create_task(asyncio.sleep(1e9))
+    async with racing(failing, other) as ended:
+        assert ended == {failing}
+        with pytest.raises(ValueError, match="broken"):
+            await failing
+    assert other.cancelled()
+
+
+async def test_a_race_is_not_left_before_its_losers_have_ended_and_what_they_raise_then_is_lost() -> None:
+    cleaned: list[float] = []
+
+    async def stubborn() -> None:
+        try:
+            await asyncio.sleep(1e9)
+        finally:
+            await asyncio.sleep(5)
+            cleaned.append(asyncio.get_running_loop().time())
+            raise ValueError("too late")
+
+    async with racing(asyncio.create_task(stubborn()), asyncio.create_task(asyncio.sleep(1))):
+        assert not cleaned
+    assert cleaned == [asyncio.get_running_loop().time()]
+
+
+async def test_an_error_of_whoever_looks_on_ends_the_tasks_of_a_race() -> None:
+    other = asyncio.create_task(asyncio.sleep(1e9))
+    with pytest.raises(KeyError):
+        async with racing(other, asyncio.create_task(asyncio.sleep(1))):
+            raise KeyError
+    assert other.cancelled()
+
+
+async def test_cancelling_a_race_before_anything_ended_cancels_its_tasks() -> None:
+    tasks = [asyncio.create_task(asyncio.sleep(1e9)) for _ in range(2)]
+
+    async def race() -> None:
+        async with racing(*tasks):
+            raise AssertionError("nothing has ended")
+
+    running = asyncio.create_task(race())
+    await asyncio.sleep(1)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert all(task.cancelled() for task in tasks)
 
 
 async def test_a_task_that_fails_ends_all_with_its_error() -> None:
