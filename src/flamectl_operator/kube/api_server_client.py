@@ -113,13 +113,13 @@ class ApiServerClient:
             query["continue"] = continue_token
         answer = await self._transport.request("GET", resource.path(namespace), query, timeout=LIST_TIMEOUT)
         page = wire.decode_list(answer)
-        revision, next_token = page.metadata.resource_version, page.metadata.continue_ or ""
+        version, next_token = page.metadata.resource_version, page.metadata.continue_ or ""
         try:
             items = tuple(wire.decode(resource.view, item) for item in page.items or ())
         except UndecodableError:
             readable, unreadable = self._unreadable.sort_out(resource, page.items or ())
-            return Page(readable, revision, next_token, unreadable)
-        return Page(items, revision, next_token)
+            return Page(readable, version, next_token, unreadable)
+        return Page(items, version, next_token)
 
     async def watch(
         self,

@@ -248,7 +248,7 @@ class Reflector(Generic[T]):
 
     def _check_age(self, page: Page[T]) -> None:
         """A server that has less than was seen will be silent until it has as much again, and say nothing of what is new."""
-        seen = self._store.revision(self._namespace)
+        seen = self._store.synced_version(self._namespace)
         if int(page.resource_version) < seen:
             what = f"the list of {self._resource.plural} is of resourceVersion {page.resource_version}"
             raise StaleListError(500, message=f"{what}, and {seen} was seen before: was etcd restored from a backup?")

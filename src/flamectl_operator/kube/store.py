@@ -8,8 +8,8 @@ The rules that keep the two in order, all of them about resourceVersions. These 
 lists, events and bookmarks of a cluster share (they may be compared: KEP-5504):
 
 - Of two states of an object, the one with the higher resourceVersion is newer, whichever arrived first.
-- The reflector's *revision* is the moment up to which it delivered everything. An answer that is not newer than that,
-  about an object which is not there, speaks of something that has been deleted since, or is not ours to watch.
+- The reflector's *synced version* is the resourceVersion up to which it delivered everything. An answer that is not newer than
+  that, about an object which is not there, speaks of something that has been deleted since, or is not ours to watch.
 - A list shows one moment. An object that is missing from it is gone, unless we know of a state of it after that moment.
 - An object whose deletion left nothing behind is gone at once. Its uid is remembered, in a tombstone, as long as the
   reflector may still have something to say about it: until a list from after its end, or its DELETED event. That may be one
@@ -58,10 +58,10 @@ Handler = Callable[[Change[T]], None]
 
 @dataclass(frozen=True, slots=True)
 class _Tombstone:
-    """Remembers an object that is gone, or out of sight; no state of it up to `revision` counts any more."""
+    """Remembers an object that is gone, or out of sight; no state of it up to `version` counts any more."""
 
     namespace: str
-    revision: int
+    version: int
 
 
 class Store(Generic[T]):
@@ -83,7 +83,7 @@ class Store(Generic[T]):
         self._tombstones: dict[str, _Tombstone] = {}  # by uid
         self._ended: dict[str, None] = {}  # uids of which there was a tombstone, the oldest first
         self._out_of_sight: dict[str, _Tombstone] = {}  # by uid
-        self._revisions: dict[str | None, int] = {}  # by the namespace of the reflector, None for all namespaces
+        self._synced_versions: dict[str | None, int] = {}  # by the namespace of the reflector, None for all namespaces
         self._handlers: list[Handler[T]] = []  # of all subscribers
         self._answer_handlers: list[Handler[T]] = []  # of those who are told of answers too
 
@@ -103,9 +103,9 @@ class Store(Generic[T]):
         """The objects for which the index function gives this value, by name."""
         return self._by_index.get(value)
 
-    def revision(self, namespace: str | None = None) -> int:
-        """The moment up to which the reflector of a namespace, or of all, delivered everything; 0 before its list."""
-        return self._revisions.get(namespace, self._revisions.get(None, 0))
+    def synced_version(self, namespace: str | None = None) -> int:
+        """The resourceVersion up to which the reflector of a namespace, or of all, delivered everything; 0 before its list."""
+        return self._synced_versions.get(namespace, self._synced_versions.get(None, 0))
 
     def known(self, obj: T) -> T:
         """The object that we have of the same state, so that nobody needs to keep it twice; else the one that is given."""
@@ -138,10 +138,10 @@ class Store(Generic[T]):
         if current is not None and current.uid == obj.uid:
             if not _supersedes(obj, current):
                 return
-        elif revision_of(obj) <= max(self.revision(obj.namespace), revision_of(current)):
+        elif version_of(obj) <= max(self.synced_version(obj.namespace), version_of(current)):
             return
         elif current is not None:
-            self._out_of_sight[current.uid] = _Tombstone(current.namespace, revision_of(obj))
+            self._out_of_sight[current.uid] = _Tombstone(current.namespace, version_of(obj))
         if self._selects(obj):
             self._set(obj)
             _notify(self._answer_handlers, _changes(current, obj))
@@ -149,7 +149,7 @@ class Store(Generic[T]):
         if current is not None:
             self._remove(current)
             _notify(self._answer_handlers, [Change(current, None)])
-        self._out_of_sight[obj.uid] = _Tombstone(obj.namespace, revision_of(obj))
+        self._out_of_sight[obj.uid] = _Tombstone(obj.namespace, version_of(obj))
 
     def observe_deletion(self, obj: T, response: T | None) -> None:
         """Take in that the API server accepted the deletion of an object.
@@ -163,26 +163,26 @@ class Store(Generic[T]):
             self.observe(response)
             return
         current = self._objects.get(_key(obj))
-        revision = revision_of(obj)
+        version = version_of(obj)
         if current is not None and current.uid == obj.uid:
             self._remove(current)
             _notify(self._answer_handlers, [Change(current, None)])
-            revision = max(revision, revision_of(current))
-        elif revision <= self.revision(obj.namespace):
+            version = max(version, version_of(current))
+        elif version <= self.synced_version(obj.namespace):
             return  # the reflector is past it and said all there is to say
-        self._tombstones[obj.uid] = _Tombstone(obj.namespace, revision)
+        self._tombstones[obj.uid] = _Tombstone(obj.namespace, version)
 
     def apply(self, event: WatchEvent[T], namespace: str | None = None) -> None:
         """Take in an event of the watch over a namespace, or over all."""
-        revision = revision_of(event.object)
-        passed = self._revisions.get(namespace, 0)
-        self._revisions[namespace] = max(passed, revision)
+        version = version_of(event.object)
+        passed = self._synced_versions.get(namespace, 0)
+        self._synced_versions[namespace] = max(passed, version)
         if event.type in {EventType.BOOKMARK, EventType.UNREADABLE}:
             return  # of what cannot be understood, the last state that could be stays
         if event.type is EventType.DELETED:
-            changes = self._take_deletion(event.object, news=revision > passed)
+            changes = self._take_deletion(event.object, news=version > passed)
         else:
-            changes = self._take_state(event.object, news=revision > passed, initial=False)
+            changes = self._take_state(event.object, news=version > passed, initial=False)
         self._forget_out_of_sight(namespace)
         _notify(self._handlers, changes)
 
@@ -193,15 +193,15 @@ class Store(Generic[T]):
 
         Args:
             items: The objects of all pages.
-            resource_version: The list's. One from before the reflector's revision has no news and is ignored.
+            resource_version: The list's. One from before the reflector's synced version has no news and is ignored.
             namespace: The namespace that was listed, None for all.
             unreadable: Objects that are there but cannot be understood: the last states that could be stay.
         """
         moment = int(resource_version)
-        initial = namespace not in self._revisions
-        if moment < self._revisions.get(namespace, 0):
+        initial = namespace not in self._synced_versions
+        if moment < self._synced_versions.get(namespace, 0):
             return
-        self._revisions[namespace] = moment
+        self._synced_versions[namespace] = moment
         changes: list[Change[T]] = []
         listed = {obj.uid for obj in unreadable}
         for item in items:
@@ -237,14 +237,14 @@ class Store(Generic[T]):
         tombstone = self._tombstones.get(obj.uid)
         if tombstone is not None:
             # An older one says that it stopped matching the label selector for a while, and its end is yet to come.
-            if revision_of(obj) >= tombstone.revision:
+            if version_of(obj) >= tombstone.version:
                 self._end(obj.uid)
             return []
         if obj.uid in self._ended:
             return []
         current = self._objects.get(_key(obj))
         if current is not None and current.uid == obj.uid:
-            if revision_of(obj) < revision_of(current):
+            if version_of(obj) < version_of(current):
                 return []
             self._remove(current)
             return [Change(current, None)]
@@ -255,7 +255,7 @@ class Store(Generic[T]):
         """Whether a state is from before its object was gone or out of sight, as far as we know."""
         hidden = self._out_of_sight.get(obj.uid)
         gone = obj.uid in self._tombstones or obj.uid in self._ended
-        return gone or (hidden is not None and revision_of(obj) <= hidden.revision)
+        return gone or (hidden is not None and version_of(obj) <= hidden.version)
 
     def _end(self, uid: str) -> None:
         """The reflector has told the end of an object, unless that was only one of its absences."""
@@ -266,9 +266,9 @@ class Store(Generic[T]):
 
     def _forget_out_of_sight(self, namespace: str | None) -> None:
         """Forget what was out of sight at a moment that the reflector has passed: what it brings from now on is newer."""
-        passed = self._revisions[namespace]
+        passed = self._synced_versions[namespace]
         for uid, each in list(self._out_of_sight.items()):
-            if namespace in {None, each.namespace} and each.revision <= passed:
+            if namespace in {None, each.namespace} and each.version <= passed:
                 del self._out_of_sight[uid]
 
     def _drop_missing(self, listed: set[str], moment: int, namespace: str | None) -> list[Change[T]]:
@@ -276,12 +276,12 @@ class Store(Generic[T]):
         missing = [
             obj
             for obj in self._objects.values()
-            if namespace in {None, obj.namespace} and obj.uid not in listed and revision_of(obj) <= moment
+            if namespace in {None, obj.namespace} and obj.uid not in listed and version_of(obj) <= moment
         ]
         for obj in missing:
             self._remove(obj)
         for uid, tombstone in list(self._tombstones.items()):
-            if namespace in {None, tombstone.namespace} and uid not in listed and tombstone.revision <= moment:
+            if namespace in {None, tombstone.namespace} and uid not in listed and tombstone.version <= moment:
                 del self._tombstones[uid]
         return [Change(obj, None) for obj in missing]
 
@@ -297,7 +297,7 @@ class Store(Generic[T]):
         self._by_index.update(key, obj, None)
 
 
-def revision_of(obj: KubernetesObject | None) -> int:
+def version_of(obj: KubernetesObject | None) -> int:
     """The resourceVersion as a number; 0 for no object and for one that was never stored."""
     return int(obj.metadata.resource_version or 0) if obj is not None else 0
 
@@ -317,7 +317,7 @@ def _notify(handlers: Iterable[Handler[T]], changes: Iterable[Change[T]]) -> Non
 
 def _supersedes(new: KubernetesObject, current: KubernetesObject) -> bool:
     """Whether a state is newer than the one we have. Of two with the same number, the one that is terminating."""
-    number, known = revision_of(new), revision_of(current)
+    number, known = version_of(new), version_of(current)
     same_object = new.uid == current.uid
     return number > known or (number == known and same_object and new.terminating and not current.terminating)
 

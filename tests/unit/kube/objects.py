@@ -12,7 +12,7 @@ DELETED_AT = datetime(2025, 1, 1, tzinfo=UTC)
 
 def pod(
     name: str,
-    revision: int,
+    version: int,
     *,
     uid: str = "",
     terminating: bool = False,
@@ -25,7 +25,7 @@ def pod(
             name=name,
             namespace=namespace,
             uid=uid or f"uid-{name}",
-            resource_version=str(revision),
+            resource_version=str(version),
             deletion_timestamp=DELETED_AT if terminating else None,
             labels=labels,
         )
@@ -48,5 +48,5 @@ def deleted(obj: PodView) -> WatchEvent[PodView]:
     return WatchEvent(EventType.DELETED, obj)
 
 
-def bookmark(revision: int) -> WatchEvent[PodView]:
-    return WatchEvent(EventType.BOOKMARK, PodView(metadata=ObjectMeta(resource_version=str(revision))))
+def bookmark(version: int) -> WatchEvent[PodView]:
+    return WatchEvent(EventType.BOOKMARK, PodView(metadata=ObjectMeta(resource_version=str(version))))

@@ -210,8 +210,8 @@ async def test_a_watch_asks_for_bookmarks_and_decodes_each_line(
 
 
 #: The API does not let it come to that; should it all the same, the others are to be seen.
-def unreadable(name: str, revision: str) -> dict[str, Any]:
-    meta = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": revision}
+def unreadable(name: str, version: str) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": version}
     return {"metadata": meta, "data": ["no", "mapping"]}
 
 

@@ -112,9 +112,11 @@ def test_events_are_told_with_the_state_before(store: Store[PodView], changes: l
     assert len(store) == 0
 
 
-def test_a_bookmark_moves_the_revision_and_nothing_else(store: Store[PodView], changes: list[Change[PodView]]) -> None:
+def test_a_bookmark_moves_the_synced_version_and_nothing_else(
+    store: Store[PodView], changes: list[Change[PodView]]
+) -> None:
     store.apply(bookmark(150))
-    assert store.revision() == 150
+    assert store.synced_version() == 150
     assert len(store) == 0
     assert changes == []
 
@@ -125,7 +127,7 @@ def test_what_cannot_be_understood_stays_as_it_was(store: Store[PodView], change
     store.apply(unreadable(pod("b", 103)))
     store.replace([], "110", unreadable=[pod("a", 102), pod("b", 103)])
     assert store.all() == (pod("a", 101),)
-    assert store.revision() == 110
+    assert store.synced_version() == 110
     assert changes == [Change(None, pod("a", 101))]
     store.replace([], "120")
     assert store.all() == ()
@@ -341,7 +343,7 @@ def test_a_list_older_than_the_watch_has_no_news(store: Store[PodView]) -> None:
     store.apply(deleted(pod("b", 160)))
     store.replace([pod("b", 90)], "120")
     assert names(store.all()) == ["a"]
-    assert store.revision() == 160
+    assert store.synced_version() == 160
 
 
 def test_a_list_of_one_namespace_leaves_the_others_alone() -> None:
@@ -351,7 +353,7 @@ def test_a_list_of_one_namespace_leaves_the_others_alone() -> None:
     store.observe_deletion(pod("b", 60, namespace="two", uid="2"), None)
     store.replace([], "120", "one")
     assert store.all() == ()
-    assert (store.revision("one"), store.revision("two"), store.revision("three")) == (120, 110, 0)
+    assert (store.synced_version("one"), store.synced_version("two"), store.synced_version("three")) == (120, 110, 0)
     store.apply(modified(pod("b", 111, namespace="two", uid="2")), "two")
     assert store.all() == ()
 

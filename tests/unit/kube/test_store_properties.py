@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from flamectl_operator.kube.client import EventType, WatchEvent
-from flamectl_operator.kube.store import Change, Store, revision_of
+from flamectl_operator.kube.store import Change, Store, version_of
 from tests.unit.kube.objects import bookmark, pod
 
 if TYPE_CHECKING:
@@ -28,14 +28,14 @@ NAMES = st.sampled_from(["a", "b", "c"])
 class Server:
     """What is true."""
 
-    revision: int = 10
+    version: int = 10
     uids: int = 0
     objects: dict[str, PodView] = field(default_factory=dict)
     log: list[WatchEvent[PodView]] = field(default_factory=list)
 
     def write(self, kind: EventType, name: str, uid: str, *, terminating: bool = False) -> PodView:
-        self.revision += 1
-        obj = pod(name, self.revision, uid=uid, terminating=terminating)
+        self.version += 1
+        obj = pod(name, self.version, uid=uid, terminating=terminating)
         self.objects[name] = obj
         if kind is EventType.DELETED:
             del self.objects[name]
@@ -74,7 +74,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.snapshot: tuple[list[PodView], int, int] | None = None
         self.listed = False
         self.answers: list[Answer] = []
-        self.written: dict[str, int] = {}  # the revision of the last write of ours that the store was told, by uid
+        self.written: dict[str, int] = {}  # the version of the last write of ours that the store was told, by uid
         self.deleted_at_once: set[str] = set()
         self.deleted_gracefully: set[str] = set()
         self.told_gone: set[str] = set()
@@ -83,7 +83,7 @@ class StoreMachine(RuleBasedStateMachine):
     def on_change(self, change: Change[PodView]) -> None:
         if change.old is not None and change.new is not None:
             assert change.old.uid == change.new.uid
-            assert revision_of(change.old) < revision_of(change.new)
+            assert version_of(change.old) < version_of(change.new)
         if change.new is not None:
             assert change.new.uid not in self.told_gone, "told of an object after its end"
         elif change.old is not None:
@@ -148,7 +148,7 @@ class StoreMachine(RuleBasedStateMachine):
         uid = answer.obj.uid
         if answer.deleted is None:
             self.store.observe(answer.obj)
-            self.written[uid] = max(revision_of(answer.obj), self.written.get(uid, 0))
+            self.written[uid] = max(version_of(answer.obj), self.written.get(uid, 0))
         elif answer.obj.terminating and answer.obj is not answer.deleted:
             self.store.observe_deletion(answer.deleted, answer.obj)
             self.deleted_gracefully.add(uid)
@@ -161,15 +161,15 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.snapshot is None)
     @rule()
     def a_list_begins(self) -> None:
-        self.snapshot = (list(self.server.objects.values()), self.server.revision, len(self.server.log))
+        self.snapshot = (list(self.server.objects.values()), self.server.version, len(self.server.log))
 
     @precondition(lambda self: self.snapshot is not None)
     @rule()
     def a_list_ends(self) -> None:
         assert self.snapshot is not None
-        items, revision, self.position = self.snapshot
+        items, version, self.position = self.snapshot
         self.snapshot, self.listed = None, True
-        self.store.replace(items, str(revision))
+        self.store.replace(items, str(version))
 
     @precondition(lambda self: self.listed and self.snapshot is None and self.position < len(self.server.log))
     @rule()
@@ -180,7 +180,7 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.listed and self.snapshot is None and self.position == len(self.server.log))
     @rule()
     def a_bookmark_arrives(self) -> None:
-        self.store.apply(bookmark(self.server.revision))
+        self.store.apply(bookmark(self.server.version))
 
     # What must hold, always and in the end.
 
@@ -188,9 +188,9 @@ class StoreMachine(RuleBasedStateMachine):
     def no_view_is_older_than_our_own_writes(self) -> None:
         alive = {obj.uid for obj in self.server.objects.values()}
         seen = {obj.uid: obj for obj in self.store.all()}
-        for uid, revision in self.written.items():
+        for uid, version in self.written.items():
             if uid in seen:
-                assert revision_of(seen[uid]) >= revision
+                assert version_of(seen[uid]) >= version
             else:
                 assert uid not in alive, "an object that we wrote and that exists is gone"
 
