@@ -26,6 +26,7 @@ from flamectl_operator.kube.limiting import LimitedTransport
 from flamectl_operator.kube.retrying import RetryingTransport
 from flamectl_operator.live_config import LiveConfig
 from flamectl_operator.monitoring import Monitor
+from flamectl_operator.monitoring.http import CannotListenError
 from flamectl_operator.options import (
     ConfigMapOption,
     ConfigOption,
@@ -42,7 +43,6 @@ from flamectl_operator.options import (
 )
 from flamectl_operator.replica import Replica
 from flamectl_operator.runtime.clock import SystemClock
-from flamectl_operator.runtime.http import CannotListenError
 from flamectl_operator.runtime.logs import configure_logging, set_level
 from flamectl_operator.runtime.signals import stop_on_signals
 from flamectl_operator.runtime.tasks import TaskDiedError, racing, while_running

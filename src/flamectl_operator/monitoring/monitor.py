@@ -12,9 +12,9 @@ import structlog
 from flamectl_operator import __version__
 from flamectl_operator.monitoring import checks
 from flamectl_operator.monitoring.collector import OperatorCollector
+from flamectl_operator.monitoring.http import CannotListenError, Routes, health_routes, metrics_routes, serving
+from flamectl_operator.monitoring.metrics import Metrics
 from flamectl_operator.runtime.health import Health, Heartbeat
-from flamectl_operator.runtime.http import CannotListenError, Routes, health_routes, metrics_routes, serving
-from flamectl_operator.runtime.metrics import Metrics
 from flamectl_operator.settings import listen_on
 
 if TYPE_CHECKING:

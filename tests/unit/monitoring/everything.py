@@ -21,7 +21,7 @@ from tests.unit.subreconcilers.fake_api import FakeApi
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-    from flamectl_operator.runtime.metrics import Metrics
+    from flamectl_operator.monitoring.metrics import Metrics
 
 
 class Working(Replica):

@@ -13,9 +13,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from flamectl_operator.monitoring import Monitor
+from flamectl_operator.monitoring.http import CannotListenError
 from flamectl_operator.operator import Operator
 from flamectl_operator.runtime.clock import SystemClock
-from flamectl_operator.runtime.http import CannotListenError
 from flamectl_operator.runtime.outcome import PassResult
 from flamectl_operator.settings import MetricsSettings, OperatorConfig
 from tests.unit.builders import raw_spec, replicas

@@ -13,8 +13,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_metrics
 from structlog.testing import capture_logs
 
+from flamectl_operator.monitoring.http import CannotListenError, Routes, health_routes, metrics_routes, serving
 from flamectl_operator.runtime.health import Health
-from flamectl_operator.runtime.http import CannotListenError, Routes, health_routes, metrics_routes, serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, MutableMapping

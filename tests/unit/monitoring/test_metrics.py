@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flamectl_operator.runtime.metrics import Metrics
+from flamectl_operator.monitoring.metrics import Metrics
 from flamectl_operator.runtime.observer import StepReport
 
 if TYPE_CHECKING:
