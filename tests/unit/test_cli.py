@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from flamectl_operator import __version__, cli, options
 from flamectl_operator.api.crd import render
 from flamectl_operator.config_sources import FileSource
-from flamectl_operator.options import LogLevel, Places, places
-from flamectl_operator.settings import OperatorConfig, SettingsError
+from flamectl_operator.options import Places, places
+from flamectl_operator.settings import SettingsError
 from flamectl_operator.settings.catalogue import ENVIRONMENT_PREFIX
 from tools.installation import WITHOUT_PORTS
 
@@ -292,16 +292,3 @@ def test_a_pod_that_cannot_tell_its_namespace_has_to_be_told(
 
 def test_outside_of_a_cluster_there_is_none() -> None:
     assert _places({}).config_map is None
-
-
-# --- The log at the start ----------------------------------------------------------------------------------------------
-
-
-def test_before_the_settings_are_read_environment_and_command_line_hold() -> None:
-    environ = {"FLAMECTL_CONFIG_LOGGING_FORMAT": "console", "FLAMECTL_CONFIG_LOGGING_LEVEL": "debug"}
-
-    first = cli._first_settings(_places(environ, log_level=LogLevel.ERROR, health_probe_bind_address=":1"))
-    assert (first.logging.format, first.logging.level, first.health.bind_address) == ("console", "error", ":1")
-    # What only the ConfigMap may make good does not keep it from being read.
-    bad = {"FLAMECTL_CONFIG_LEADER_ELECTION_LEASE_DURATION_SECONDS": "5"}
-    assert cli._first_settings(_places(bad)) == OperatorConfig()
