@@ -12,6 +12,8 @@ class KubernetesError(Exception):
 
     #: Whether a write that ended so may have been applied all the same. Then only a read can tell.
     outcome_unknown = False
+    #: Seconds that the server asks to wait before another attempt; None when it does not ask.
+    retry_after: float | None = None
 
 
 class ConfigurationError(KubernetesError):

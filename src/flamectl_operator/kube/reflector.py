@@ -296,5 +296,5 @@ class Reflector(Generic[T]):
         pause = self._backoff.delay(self._failures)
         if isinstance(error, _NEEDS_A_PERSON):
             return min(pause, SLOW_RETRY * (1 + 0.5 * self._random.random()))
-        asked = getattr(error, "retry_after", None) or 0.0
+        asked = error.retry_after or 0.0
         return max(pause, min(asked, MAX_RETRY_AFTER) * (1 + 0.5 * self._random.random()))

@@ -110,9 +110,7 @@ class RetryingTransport:
 
 def _retry_after(state: tenacity.RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome is not None else None
-    if isinstance(error, KubernetesError):
-        return getattr(error, "retry_after", None) or 0.0
-    return 0.0
+    return (error.retry_after or 0.0) if isinstance(error, KubernetesError) else 0.0
 
 
 def _give_up(state: tenacity.RetryCallState) -> bool:
