@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import certifi
 import pytest
 import yaml
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.config import incluster_config
 
@@ -131,8 +133,20 @@ async def test_the_environment_names_the_default_kubeconfig(
 
 
 async def test_connecting_sends_nothing(config: Config, write: Callable[[object], Path]) -> None:
-    transport = await connect(write(config), environ={})
-    await transport.close()
+    arrived: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        arrived.append(request.path)
+        return web.Response()
+
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(application) as server:
+        config["clusters"][0]["cluster"]["server"] = str(server.make_url("/"))
+        transport = await connect(write(config), environ={})
+        await transport.request("GET", "/the-first-one")
+        await transport.close()
+    assert arrived == ["/the-first-one"]
 
 
 # What does not

@@ -273,5 +273,8 @@ async def test_flush_gives_up_when_its_time_is_over(
     assert [line["event"] for line in log] == ["events left unwritten"]
 
 
-async def test_flushing_nothing_returns_at_once(recorder: EventRecorder) -> None:
+async def test_flushing_nothing_returns_at_once(recorder: EventRecorder, log: list[MutableMapping[str, Any]]) -> None:
+    begun = asyncio.get_running_loop().time()
     await recorder.flush(10)
+    assert asyncio.get_running_loop().time() == begun
+    assert log == []
