@@ -42,7 +42,7 @@ class Source(Protocol):
 
     @property
     def about(self) -> ObjectReference | None:
-        """The object to which events belong, if it is one and was read before."""
+        """The object to which events belong; None for a file, and before the object was read for the first time."""
 
     async def prepare(self) -> None:
         """Sees to it that there is something to read, if that is ours to do.
@@ -96,7 +96,7 @@ class ConfigMapSource:
     """A ConfigMap.
 
     Args:
-        client: The API server. Not one that keeps requests waiting, nor one that only a leader may use.
+        client: The API server. The client must not keep requests waiting, and must not be guarded: all replicas read settings.
         namespace: Where it is.
         name: What it is called.
     """
@@ -150,10 +150,12 @@ class ConfigMapSource:
         return text
 
     def _check(self, error: ApiError) -> None:
-        """See to it that a 404 is the API server's, about an object. From what is before it, it tells nothing.
+        """See to it that a 404 comes from the API server and is about an object.
+
+        A 404 from something before the API server does not tell whether the object is there.
 
         Raises:
-            ServerError: It is not.
+            ServerError: It is a 404 of another kind.
         """
         if isinstance(error, NotFoundError) and not error.of_object:
             raise ServerError(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: Seconds between two looks at the source. One small GET; sooner than the kubelet would have updated a mounted file.
 RELOAD_INTERVAL = 10.0
 
-#: What ends by itself, and is everybody's trouble: no word about it here.
+#: Errors that end by themselves. They trouble all parts of the operator and others report them, so they are not reported here.
 _PASSING = (ConnectionFailedError, ConnectionLostError, ServerError, TooManyRequestsError)
 
 
@@ -62,7 +62,7 @@ class LiveConfig:
         self._log = structlog.get_logger(component="settings")
         #: What is wrong with the source, in one line; empty when nothing is.
         self.last_error = ""
-        #: Paths of settings that were changed and that the process has to be restarted for.
+        #: Paths of settings that were changed and take effect only when the process is started again.
         self.restart_needed: tuple[str, ...] = ()
 
     @property
@@ -134,7 +134,7 @@ class LiveConfig:
             self._take_over(wanted)
 
     def _judged(self, text: str) -> Effective:
-        """The settings that a text means; one that was refused is not looked at again."""
+        """The settings that a text means; a text that was refused is not parsed again."""
         if self._refused is not None and self._refused[0] == text:
             raise SettingsError(self._refused[1])
         try:

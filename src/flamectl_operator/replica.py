@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class Replica:
     """An operator that works while it leads, or always where there is no election.
 
-    Each term of leadership is an operator of its own, which begins with nothing and lists everything: what another did in
-    the meantime cannot be missing from its view, nor what it remembered of an earlier term be out of date.
+    Each term of leadership is an operator of its own, which begins with nothing and lists everything. So its view has all that
+    another operator did in the meantime, and nothing that is left of an earlier term and out of date.
 
     Args:
         client: Makes the client of one term, whose writes are guarded.
@@ -140,8 +140,8 @@ class Replica:
 def lock_identity(config: OperatorConfig, host: str, namespace: str | None) -> str:
     """Who a deployment of the operator is in Leases of FlameClusters.
 
-    Its replicas are one, and so is what comes after a restart: it goes on with the lock that it held. So it is named after the
-    Lease of the election, of which each deployment has one.
+    All replicas of a deployment have the same identity, and keep it over a restart: a new process goes on with the lock that an
+    earlier one held. The identity is the name of the Lease of the election, of which each deployment has its own.
 
     Args:
         config: The settings.

@@ -30,7 +30,8 @@ class Page(Generic[T]):
         items: The objects; inside a list they carry neither apiVersion nor kind.
         resource_version: The moment that all pages of the list show.
         continue_token: Leads to the next page; empty on the last one.
-        unreadable: Objects that are there but cannot be understood; of these no more than which ones they are.
+        unreadable: Objects that are there but cannot be understood. These views hold name, namespace, uid and resourceVersion
+            only.
     """
 
     items: Sequence[T]
@@ -46,13 +47,13 @@ class EventType(Enum):
     MODIFIED = "MODIFIED"
     DELETED = "DELETED"
     BOOKMARK = "BOOKMARK"
-    #: It was added or modified and cannot be understood: the object holds no more than which one it is.
+    #: An object was added or modified and cannot be understood. The view holds name, namespace, uid and resourceVersion only.
     UNREADABLE = "UNREADABLE"
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[T]):
-    """A change, or a bookmark: an object of which only the resourceVersion counts, up to which nothing was left out."""
+    """A change or a bookmark. Of a bookmark's object only the resourceVersion counts: all changes up to it have been sent."""
 
     type: EventType
     object: T
@@ -105,7 +106,8 @@ class Client(Protocol):
             uid: Another object of that name is not touched, but is a ConflictError.
             resource_version: Likewise if the object has changed since.
             grace_period_seconds: Instead of the object's own; 0 removes a Pod without asking its node.
-            guard: Asked right before it is sent, whatever it had to wait for; what it raises the caller gets.
+            guard: Called right before the request is sent, after all waiting. If it raises, nothing is sent and the caller gets
+                the error.
 
         Returns:
             The object if the answer holds it, None if the answer is a Status.

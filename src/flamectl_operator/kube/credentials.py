@@ -115,7 +115,8 @@ async def _load_kubeconfig(location: str, context: str | None) -> Credentials:
 
 
 def _credentials(configuration: Configuration, source: str, expires_at: datetime | None = None) -> Credentials:
-    # Taken first: of files that change right now it may be the older state, and they are loaded once more than necessary.
+    # The fingerprint is taken first. If files change meanwhile, it is that of their older state, and they are loaded once more
+    # than necessary; taken last, it would hide the change.
     fingerprint = _fingerprint(configuration, expires_at)
     return Credentials(ApiClient(configuration), source, fingerprint, expires_at)
 

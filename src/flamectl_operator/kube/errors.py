@@ -86,7 +86,7 @@ class NotFoundError(ApiError):
 
     @property
     def of_object(self) -> bool:
-        """Whether the API server says so of an object. Otherwise it may be the path that it does not know at the moment."""
+        """Whether the 404 is about an object. Otherwise the API server may not know the path at the moment."""
         return self.reason == "NotFound"
 
 

@@ -166,7 +166,7 @@ class EventRecorder:
         return True
 
     def _has_room(self, entry: _Entry) -> bool:
-        """Make room in a full queue for a warning, by dropping the oldest Event that is none."""
+        """Whether the queue takes an Event; a full queue takes a warning in the place of its oldest normal Event."""
         if len(self._queue) < QUEUE_LENGTH:
             return True
         victim = next((queued for queued in self._queue if queued.kind == "Normal"), None)

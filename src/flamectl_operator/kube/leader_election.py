@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 #: How long giving the Lease back may take when the process ends, in seconds.
 RELEASE_PATIENCE = 3.0
 
-#: The duration in seconds, no leader's, that says that a Lease was given back and not only lost its holder's name; as client-go.
+#: leaseDurationSeconds written on release (client-go writes 1 too). No leader uses it, so it tells a release from a Lease whose
+#: holderIdentity somebody blanked.
 GIVEN_BACK = 1
 
 #: How much longer than the retry period an attempt may be put off, so that candidates do not come all at once.
@@ -51,9 +52,9 @@ class LeaseTiming:
     """When a Lease is renewed, given up and taken over, in seconds; each must be well below the one before it.
 
     Args:
-        duration: The others wait so long after they last saw a sign of the holder.
-        renew_deadline: The holder gives up so long after it sent the last renewal that succeeded.
-        retry_period: Between two attempts to renew or to take.
+        duration: How long the others wait, after they last saw the Lease change, before they take it.
+        renew_deadline: How long the holder works on after it sent the last renewal that succeeded.
+        retry_period: The time between two attempts to renew or to take.
     """
 
     duration: float = 15.0
@@ -106,7 +107,7 @@ class _Sighting:
 
     Args:
         resource_version: As it was; empty when there was none.
-        expires: When its holder, if it has one, has been silent for too long; on our clock's `boottime`.
+        expires: The moment of our clock's `boottime` at which a holder has been silent for too long.
     """
 
     resource_version: str
@@ -151,7 +152,7 @@ class LeaderElector:
         self._log = structlog.get_logger(component="leader election", lease=f"{namespace}/{name}", identity=identity)
         self._held: LeaseView | None = None  # the Lease as we last wrote it; None when that is not certain
         self._seen: _Sighting | None = None  # the Lease as it last was when we looked
-        self._seen_held = False  # whether it ever was anybody's when we looked
+        self._seen_held = False  # whether the Lease ever had a holder when we looked
         self._said = ""
         #: The clock's monotonic seconds at which it last tried to take or to renew the Lease; None before the first time.
         self.last_attempt: float | None = None
@@ -267,13 +268,16 @@ class LeaderElector:
         return silent or self._free_at_once(spec)
 
     def _free_at_once(self, spec: LeaseSpec) -> bool:
-        """Whether a Lease without a holder is no leader's. Somebody may have taken out the name of one who works on."""
+        """Whether a Lease without a holder may be taken without waiting: it was given back, never held, or is still ours.
+
+        Otherwise somebody may have blanked the name of a leader that works on.
+        """
         given_back = spec.lease_duration_seconds is not None and spec.lease_duration_seconds <= GIVEN_BACK
         never_held = spec.renew_time is None and not self._seen_held
-        return given_back or never_held or self._fence.open  # then the one who works on is us
+        return given_back or never_held or self._fence.open  # an open fence: the leader that works on is us
 
     def _vanished(self) -> bool:
-        """Whether there is no Lease because somebody deleted it, which its holder need not have noticed yet."""
+        """Whether a Lease that we saw was deleted so recently that its holder may not have noticed yet."""
         return self._seen is not None and not self._fence.open and not self._silent_for("", self._timing.duration)
 
     def _silent_for(self, resource_version: str, seconds: float) -> bool:

@@ -54,7 +54,7 @@ class LimitedTransport:
         self._slots = Slots(max_in_flight)
 
     def resize(self, *, qps: float, burst: int, max_in_flight: int) -> None:
-        """Changes the bounds, for those as well who wait already."""
+        """Changes the bounds, also for requests that wait already."""
         self._tokens.resize(qps, burst)
         self._slots.resize(max_in_flight)
 

@@ -60,8 +60,8 @@ SLOW_RETRY = 15.0
 #: The longest pause that the server may ask for, in seconds.
 MAX_RETRY_AFTER = 30.0
 
-#: A watch that was under way for so long before it broke, in seconds, is begun again as after a first failure. A list that
-#: takes long to fail is a load, and worked at no time.
+#: A watch that lasted so many seconds before it broke had worked: the pause after it is that after a first failure. This does not
+#: hold for a list: one that takes long to fail never worked, and is a load for the server.
 STEADY = 5.0
 
 #: When the server refuses so many times in a row to go on from a resourceVersion, that may be what is wrong: list again.
@@ -74,11 +74,11 @@ _NEEDS_A_PERSON = (ForbiddenError, NotFoundError, UnauthorizedError)
 
 
 class StaleListError(ServerError):
-    """A list is older than what was seen before; with a consistent read it cannot be, unless etcd was set back."""
+    """A list is older than what was seen before. A consistent read gives such a list only after etcd was set back."""
 
 
 class SetBackError(Exception):
-    """etcd was restored from a backup: what is known is of a future that does not come. Only a new process knows nothing."""
+    """etcd was restored from a backup, so the store holds states that etcd has not. End the process: a new one lists anew."""
 
 
 class Reflector(Generic[T]):
@@ -121,7 +121,7 @@ class Reflector(Generic[T]):
         self._failures = 0
         self._stale_lists = 0
         self._silences = 0  # in a row, since the last list
-        self._mistrusted = False  # whether it was told that silent watches are not believed
+        self._mistrusted = False  # whether the log says already that silent watches are not believed
         #: Set once the store holds everything that was there at the start.
         self.synced = asyncio.Event()
         #: The clock's monotonic seconds at which the server last gave a sign of life; None before the first one.
@@ -197,8 +197,8 @@ class Reflector(Generic[T]):
                 continue_token=continue_token,
             )
         except NotFoundError:
-            # The server does not know the resource, as when its CRD was deleted: then there is nothing of it any more. Those of
-            # the core cannot go; there is something before the server that answers in its place.
+            # The server does not know the resource. If that has a CRD, the CRD was deleted and all objects with it. A resource of
+            # the core cannot be deleted: something before the server answers in its place.
             if "/" in self._resource.api_version:
                 self._store.clear(self._namespace)
             raise
@@ -247,7 +247,13 @@ class Reflector(Generic[T]):
         )
 
     def _check_age(self, page: Page[T]) -> None:
-        """A server that has less than was seen will be silent until it has as much again, and say nothing of what is new."""
+        """Refuse a list that is older than what was seen before.
+
+        A watch on that server would bring no change until the server's resourceVersions have reached those that were seen.
+
+        Raises:
+            StaleListError: It is older.
+        """
         seen = self._store.synced_version(self._namespace)
         if int(page.resource_version) < seen:
             what = f"the list of {self._resource.plural} is of resourceVersion {page.resource_version}"

@@ -96,8 +96,8 @@ class Connection:
         if rest_client.pool_manager is None:
             # The package's documented point of extension, in spite of its name.
             rest_client.pool_manager = rest_client._create_pool_manager()  # noqa: SLF001
-            # aiohttp would send a deletion that lost its answer once more, and tell only what became of the second one: that
-            # nothing was sent, say. Those who ask have to know that the first may have done it.
+            # aiohttp would send a deletion once more when its answer was lost, and tell only what became of the second request:
+            # that nothing was sent, say. The caller has to know that the first one may have done it.
             rest_client.pool_manager._retry_connection = False  # noqa: SLF001
         session: aiohttp.ClientSession = rest_client.pool_manager
         return session

@@ -11,12 +11,12 @@ lists, events and bookmarks of a cluster share (they may be compared: KEP-5504):
 - The reflector's *synced version* is the resourceVersion up to which it delivered everything. An answer that is not newer than
   that, about an object which is not there, speaks of something that has been deleted since, or is not ours to watch.
 - A list shows one moment. An object that is missing from it is gone, unless we know of a state of it after that moment.
-- An object whose deletion left nothing behind is gone at once. Its uid is remembered, in a tombstone, as long as the
-  reflector may still have something to say about it: until a list from after its end, or its DELETED event. That may be one
-  of several: an object is DELETED for a watch each time that it loses the label, and comes back when it has it again. So
-  the uid is remembered after it for as long as there is room.
-- An object that an answer shows to be no longer selected, or whose name an answer shows to be another's, is out of sight at
-  once, and so are all earlier states of it that the reflector or answers may still bring.
+- An object whose deletion left nothing behind is gone at once. Its uid is kept in a tombstone as long as the reflector may
+  still bring states of it: until a list from after its end, or its DELETED event. A watch sends DELETED also each time that
+  an object loses the label, and ADDED when it has the label again. So more events may come after a DELETED, and for them the
+  uid is remembered for as long as there is room.
+- An answer may show that an object is no longer selected, or that another object has its name. The object is then out of sight
+  at once. States of it up to that answer are ignored, whether the reflector or another answer brings them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=KubernetesObject)
 
-#: How many uids are remembered of objects whose end the reflector told.
+#: How many objects whose end the reflector told are remembered, by their uids.
 _ENDED = 1000
 
 
@@ -108,7 +108,7 @@ class Store(Generic[T]):
         return self._synced_versions.get(namespace, self._synced_versions.get(None, 0))
 
     def known(self, obj: T) -> T:
-        """The object that we have of the same state, so that nobody needs to keep it twice; else the one that is given."""
+        """The store's object if it is in the same state as the given one, so that nobody keeps it twice; else the given one."""
         current = self._objects.get(_key(obj))
         if current is None or current.uid != obj.uid:
             return obj
@@ -236,7 +236,7 @@ class Store(Generic[T]):
     def _take_deletion(self, obj: T, *, news: bool) -> list[Change[T]]:
         tombstone = self._tombstones.get(obj.uid)
         if tombstone is not None:
-            # An older one says that it stopped matching the label selector for a while, and its end is yet to come.
+            # An event older than the tombstone says that the object lost its label for a while: its end is yet to come.
             if version_of(obj) >= tombstone.version:
                 self._end(obj.uid)
             return []

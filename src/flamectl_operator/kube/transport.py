@@ -229,7 +229,7 @@ class AiohttpTransport:
 
 
 class GuardedBody(aiohttp.BytesPayload):
-    """A body that asks whether it may go as the last thing before it does.
+    """A body that asks its guard right before it is written.
 
     aiohttp writes the head of a request together with the beginning of its body: when the guard raises, neither went out.
     """

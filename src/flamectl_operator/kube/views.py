@@ -5,8 +5,8 @@ that are read: decoding skips the rest, which is an order of magnitude faster an
 than generated model classes. The structs are frozen: a store hands the same object to everyone. What is *written* is plain
 data, built in the `desired` room.
 
-Times that others than the API server write stay text until they are asked for: it takes what `datetime` has no room for, such
-as the year 0, and one object must not be what ends the list, or the watch, of all.
+Times that others than the API server write stay text until they are asked for. The API server accepts times that `datetime`
+cannot hold, such as the year 0, and one such object must not end the list, or the watch, of all.
 """
 
 from __future__ import annotations

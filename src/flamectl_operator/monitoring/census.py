@@ -1,7 +1,7 @@
 """What metrics say of a FlameCluster, read from the resource as it is stored.
 
-Readiness is what the status says: the operator's own word after its last pass, for which nothing has to be computed. Anybody
-may have written into it, so what makes no sense counts as not said.
+Readiness is read from the status, which the operator wrote at the end of its last pass; nothing is computed here. Others may
+have written into the status as well, so a value that makes no sense counts as missing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 #: For a FlameCluster whose status says nothing (yet).
 UNKNOWN = "Unknown"
 STATES: tuple[str, ...] = (*State, UNKNOWN)
-#: Conditions that are the exception: for what is missing somebody would be called, or they explain why nobody is.
+#: Conditions that most FlameClusters do not have; each gets a series only while it is true. Degraded calls for somebody, while
+#: Suspended and Paused explain why a FlameCluster that is not ready calls for nobody.
 EXCEPTIONS: tuple[str, ...] = (ConditionType.DEGRADED, ConditionType.SUSPENDED, ConditionType.PAUSED)
 
 

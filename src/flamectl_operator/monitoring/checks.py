@@ -1,8 +1,8 @@
 """The health of the operator: each check says what is wrong, in one line, or nothing.
 
-Only what a restart helps makes `/healthz` fail. An API server that does not answer, a FlameCluster that fails, permissions
-that are missing: those it does not, and a fleet that is started again and again while its API server is down would only
-keep that from coming back.
+`/healthz` fails only where a restart of the process helps. A restart does not help against an API server that does not answer,
+a FlameCluster that fails, or missing permissions. Many operators that start again and again while their API server is down would
+keep it from coming back.
 """
 
 from __future__ import annotations
@@ -22,17 +22,21 @@ if TYPE_CHECKING:
     from flamectl_operator.runtime.clock import Clock
     from flamectl_operator.runtime.progress import UnderWay
 
-#: Seconds within which a watch hears something or tries again, whatever the API server does: at the longest the pause between
-#: two attempts, or a silence, and then a page of a list of which each attempt runs into its timeout.
+#: Seconds within which a watch hears something or tries again, whatever the API server does. The longest case: a silence, or a
+#: pause between two attempts, and then a page of a list whose attempts all time out.
 WATCH_PATIENCE = READ_TIMEOUT + MAX_ATTEMPTS * LIST_TIMEOUT + MAX_TOTAL_WAIT
 
 
-#: Seconds within which the Lease is asked for again, be the answers as slow as they may: its timeouts are a few seconds.
+#: Seconds, beyond the Lease's duration, within which there is another attempt on the Lease, however slow the answers are:
+#: requests for it time out after a few seconds.
 ELECTION_PATIENCE = 60.0
 
 
 def stuck_passes(passes: UnderWay[Key], limit: float, clock: Clock) -> str:
-    """Fails when nothing at all of a pass has got on for `limit` seconds: no step ended, and no request, be it by its timeout."""
+    """Fails when a pass has made no progress for `limit` seconds.
+
+    Progress is a step that ended, or a request that was answered, failed or timed out.
+    """
     stillest = passes.stillest()
     if stillest is None:
         return ""
@@ -42,7 +46,7 @@ def stuck_passes(passes: UnderWay[Key], limit: float, clock: Clock) -> str:
 
 
 def hanging_watches(reflectors: Iterable[Reflector[Any]], clock: Clock) -> str:
-    """Fails when a watch neither heard anything nor tried to, for longer than all its timeouts."""
+    """Fails when for longer than all its timeouts a watch has heard nothing and made no attempt to reach the API server."""
     now = clock.monotonic()
     hanging = []
     for reflector in reflectors:
@@ -53,10 +57,10 @@ def hanging_watches(reflectors: Iterable[Reflector[Any]], clock: Clock) -> str:
 
 
 def hanging_election(last_attempt: float | None, duration: float, clock: Clock) -> str:
-    """Fails when the Lease was neither renewed nor asked for, in vain or not, for much longer than it lasts.
+    """Fails when no attempt on the Lease, successful or not, was made for longer than its duration and `ELECTION_PATIENCE`.
 
     Args:
-        last_attempt: When it last was; None when it never was.
+        last_attempt: The clock's monotonic seconds of the last attempt; None when there was none.
         duration: How long the Lease lasts, in seconds.
         clock: The time.
     """
@@ -65,7 +69,7 @@ def hanging_election(last_attempt: float | None, duration: float, clock: Clock) 
 
 
 def missing_caches(reflectors: Iterable[Reflector[Any]]) -> str:
-    """Fails until all that is there has been listed once; says what is missing, and what is in the way."""
+    """Fails until each reflector has listed its objects once; says which ones have not, and what is in their way."""
     missing = [
         f"{reflector} ({reflector.last_error})" if reflector.last_error else str(reflector)
         for reflector in reflectors

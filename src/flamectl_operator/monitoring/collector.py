@@ -82,8 +82,8 @@ class OperatorCollector(Collector):
     """Reads the operator that there is, if there is one.
 
     Args:
-        operator: Gives the operator; None when this process stands by, or has not started. FlameClusters are counted by the one
-            that works alone: the sum over all replicas is to be their number.
+        operator: Gives the operator; None while this process stands by, or has not started. So only the replica that works
+            counts FlameClusters, and the sum over all replicas is their number.
         controller: What it is called in labels.
         workers: Gives how many passes it makes at a time.
         clock: The time.
@@ -149,7 +149,7 @@ def _read_clusters(operator: Operator, families: dict[str, Family]) -> None:
         desired.add_metric(key, entry.desired)
         ready.add_metric(key, entry.ready)
         conditions.add_metric((*key, ConditionType.READY), ConditionType.READY in entry.conditions)
-        # Few of them at a time: each series costs time at each scrape.
+        # Only those that are true, which are few: each series costs time at each scrape.
         for condition in EXCEPTIONS:
             if condition in entry.conditions:
                 conditions.add_metric((*key, condition), 1)

@@ -84,7 +84,8 @@ class Monitor:
 
         Args:
             config: The settings; they take the place of those before.
-            provisional: Whether there may be others in a moment, so that an address that cannot be had is no error yet.
+            provisional: Whether other settings may follow in a moment. An address that cannot be had is then logged, and no
+                error yet.
 
         Raises:
             CannotListenError: A port is taken.

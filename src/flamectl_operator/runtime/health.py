@@ -35,8 +35,8 @@ class Health:
     """The checks of a process, by name.
 
     Args:
-        live: What only a restart helps.
-        ready: What keeps it from its work, be it something that a restart does not help.
+        live: Checks that fail when only a restart helps.
+        ready: Checks that fail while the process cannot do its work, whether or not a restart helps.
     """
 
     live: dict[str, Check] = field(default_factory=lambda: {"ping": ping})
@@ -65,7 +65,7 @@ def report(title: str, checks: Mapping[str, Check], *, verbose: bool = False) ->
 
 
 class Heartbeat:
-    """Measures how late the event loop is, by being its task.
+    """Measures how late the event loop is: a task that the loop has to run each second.
 
     Args:
         clock: The time.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: The longest that somebody who waits for a token sleeps before looking again, in seconds: the rate may have been raised.
 LOOK_AGAIN = 1.0
 
-#: And the shortest, in seconds: a wait of what is left of a token by rounding would not move the clock.
+#: And the shortest, in seconds: rounding may leave a wait so short that it does not move the clock.
 SHORTEST_WAIT = 0.001
 
 

@@ -60,7 +60,8 @@ def configure_logging(
         level: The lowest level that is logged, one of `LEVELS`. Calls below it cost little.
         stream: Where lines go, standard error if not given.
         clock: Where timestamps come from, the system's clock if not given.
-        preliminary: Whether loggers that are used from now on follow when this is called again. It costs time on each line.
+        preliminary: Whether this is going to be called again. Loggers that are in use by then follow the new configuration,
+            which costs time on each line.
 
     Raises:
         ValueError: When the level is unknown.

@@ -32,7 +32,7 @@ class Outcome:
         reason: One CamelCase word for logs and conditions; empty when done.
         message: A sentence for people; empty when done.
         delay: Seconds until the key must be looked at again, or None where an event is going to come.
-        attention: Whether it will not end by itself: somebody has to do something about it.
+        attention: Whether somebody has to do something about it, for it does not end by itself.
     """
 
     kind: Kind
@@ -52,7 +52,7 @@ def wait(reason: str, message: str, delay: float | None = None) -> Outcome:
 
 
 def blocked(reason: str, message: str, delay: float | None = None) -> Outcome:
-    """As `wait`, but for something that will not end by itself: somebody has to do something about it."""
+    """As `wait`, but somebody has to do something about it, for it does not end by itself."""
     return Outcome(Kind.WAIT, reason, message, delay, attention=True)
 
 

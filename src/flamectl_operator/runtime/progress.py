@@ -1,8 +1,8 @@
-"""What is under way, and when it last got on: so that what is stuck can be told from what takes long.
+"""What is under way, and when it last made progress: this tells work that is stuck from work that takes long.
 
-A pass over a large cluster may take minutes, and one against an API server that answers nothing longer still, for each of
-its requests has to run into its timeout first. Neither is helped by starting the process again. But whatever waits for
-something that will never come gets on with nothing at all.
+A pass over a large cluster may take minutes. One against an API server that does not answer takes longer still, for each of its
+requests has to time out first. Starting the process again helps neither. Work that is stuck makes no progress at all: it waits
+for something that never comes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ K = TypeVar("K", bound="Hashable")
 
 @dataclass(slots=True)
 class _Work:
-    """Something under way; `moved` is when it last got on, by the event loop's clock."""
+    """Something under way; `moved` is when it last made progress, by the event loop's clock."""
 
     moved: float
 
@@ -31,7 +31,7 @@ _WORK: ContextVar[_Work | None] = ContextVar("work", default=None)
 
 
 def got_on() -> None:
-    """Says that what the running task works on has got on by a bit, such as by an answer or the end of waiting for it."""
+    """Notes progress of the work that the running task belongs to, such as a request that was answered or timed out."""
     work = _WORK.get()
     if work is not None:
         work.moved = _now()
@@ -55,7 +55,7 @@ class UnderWay(Generic[K]):
             del self._works[key]
 
     def stillest(self) -> tuple[K, float] | None:
-        """What has not got on for the longest time, and since when, by the event loop's clock; None when nothing is under way."""
+        """The work whose last progress is longest ago, and when that was by the event loop's clock; None if there is no work."""
         key = min(self._works, key=lambda key: self._works[key].moved, default=None)
         return None if key is None else (key, self._works[key].moved)
 

@@ -28,8 +28,8 @@ def stop_on_signals(stop: asyncio.Event) -> None:
         stop.set()
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
-            # Not left to the event loop, which may be what does not get on, nor to the default action: a process that is the
-            # first one in its container has none.
+            # The event loop may be what is stuck, so its handler is of no use here. The default action is none for a process that
+            # is the first one in its container.
             signal.signal(number, _insist)
 
     for number in _SIGNALS:

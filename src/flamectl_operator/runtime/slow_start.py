@@ -24,8 +24,8 @@ class SlowStartResult:
     Args:
         succeeded: The number of calls that returned.
         errors: What the others raised, in the order of their indices.
-        skipped: The number of calls never made because one before them failed, or it was not to go on.
-        next_size: The size that the next batch would have had, for who goes on later.
+        skipped: The number of calls that were not made, because an earlier one failed or `go_on` said no.
+        next_size: The size that the next batch would have had, for a caller that goes on later.
     """
 
     succeeded: int
