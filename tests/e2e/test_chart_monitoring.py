@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from tests.e2e import test_chart
 from tests.e2e.test_chart import bare, kustomized, template
+from tests.e2e.test_installation import overlay
 from tools.installation import NAMESPACE, ROOT
 
 if TYPE_CHECKING:
@@ -42,6 +45,16 @@ def test_it_has_what_the_kustomization_has_when_it_is_asked_for(
 ) -> None:
     found = added(helm, tmp_path, EVERYTHING)
     assert bare(found) == kustomized(control_plane, str(ROOT / "config" / "monitoring"))
+
+
+def test_in_another_namespace_it_has_what_the_kustomization_that_is_shown_has(
+    helm: Path, control_plane: Plane, tmp_path: Path
+) -> None:
+    text = (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
+    [shown] = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    more = {key: value for key, value in yaml.safe_load(shown).items() if key not in {"namespace", "resources"}}
+    folder = overlay(tmp_path / "overlay", "monitoring", "team-a", **more)
+    assert bare(added(helm, tmp_path, EVERYTHING, "team-a")) == kustomized(control_plane, folder)
 
 
 @pytest.mark.parametrize("value", KINDS)

@@ -164,6 +164,13 @@ def test_alerts_have_names_of_their_own() -> None:
     assert len(names) == len(set(names))
 
 
+def test_the_operator_of_another_namespace_does_not_hide_that_this_one_is_down() -> None:
+    [rule] = [each for each in _rules() if each["alert"] == "FlamectlOperatorDown"]
+    [selector] = _selectors(rule["expr"])
+    asked = {matcher.name: matcher.value for matcher in selector.matchers.matchers}
+    assert asked["namespace"] == rule["labels"]["namespace"] == _yaml("rules.yaml")["metadata"]["namespace"]
+
+
 def test_panels_have_places_of_their_own() -> None:
     panels = _dashboard()["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
