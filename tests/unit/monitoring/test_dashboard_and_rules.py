@@ -171,6 +171,16 @@ def test_the_operator_of_another_namespace_does_not_hide_that_this_one_is_down()
     assert asked["namespace"] == rule["labels"]["namespace"] == _yaml("rules.yaml")["metadata"]["namespace"]
 
 
+def test_an_operator_that_has_not_come_to_its_election_has_no_leader() -> None:
+    [rule] = [each for each in _rules() if each["alert"] == "FlamectlNoLeader"]
+    first, *excuses = _selectors(rule["expr"])
+    assert first.name == "up"
+    assert {each.name for each in excuses} == {
+        "leader_election_master_status",
+        "controller_runtime_max_concurrent_reconciles",  # of one that works without an election
+    }
+
+
 def test_panels_have_places_of_their_own() -> None:
     panels = _dashboard()["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
