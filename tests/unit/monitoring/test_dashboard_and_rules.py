@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 CONFIG = Path(__file__).resolve().parents[3] / "config"
 FOLDER = CONFIG / "monitoring"
 
-#: Prometheus makes this one itself, and puts these labels on all series of a target.
+#: Prometheus makes this one itself, and puts these labels on all series of a target. One that honors no labels renames what it
+#: finds under the name of one of these.
 MADE_BY_PROMETHEUS = {"up"}
-TARGET_LABELS = {"job", "instance", "namespace", "pod", "container", "endpoint"}
+TARGET_LABELS = {"job", "instance", "namespace", "exported_namespace", "pod", "container", "endpoint"}
 
 #: What Grafana puts in the place of its variables, roughly.
 VARIABLES = {"$__rate_interval": "5m", "$job": "flamectl-operator", "$namespace": ".*", "$cluster": ".*"}
@@ -179,6 +180,17 @@ def test_an_operator_that_has_not_come_to_its_election_has_no_leader() -> None:
         "leader_election_master_status",
         "controller_runtime_max_concurrent_reconciles",  # of one that works without an election
     }
+
+
+def test_no_flame_cluster_stands_in_for_one_of_its_name_in_another_namespace_whatever_prometheus_calls_that() -> None:
+    whole = {"namespace", "exported_namespace", "cluster"}
+    [group] = [each for each in _yaml("rules.yaml")["spec"]["groups"] if each["name"] == "flameclusters"]
+    for node in (node for rule in group["rules"] for node in _nodes(promql.parse(rule["expr"]))):
+        if isinstance(node, promql.AggregateExpr):
+            assert node.modifier is not None
+            assert set(node.modifier.labels) == whole
+        if isinstance(node, promql.BinaryExpr) and node.modifier is not None and node.modifier.matching is not None:
+            assert set(node.modifier.matching.labels) == whole
 
 
 def test_panels_have_places_of_their_own() -> None:
