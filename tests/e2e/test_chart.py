@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from flamectl_operator.settings import OperatorConfig
+from flamectl_operator.settings import OperatorConfig, merge, parse
 from tests.e2e.kubelet import PodProcess
 from tests.e2e.test_installation import assert_ends_well, assert_well, overlay, pods_of, restricted
 from tests.e2e.world import World, flame_cluster
@@ -127,6 +127,15 @@ def test_settings_become_the_configmap_that_the_operator_reads(helm: Path, tmp_p
     settings = OperatorConfig.model_validate(yaml.safe_load(found["data"]["config.yaml"]), by_alias=True, by_name=False)
     assert settings.controller.workers == 3
     assert settings.flame.pod_policy.secrets == ("a", "b")
+
+
+@pytest.mark.parametrize("settings", [{"logging": {"level": "debug"}}, {}], ids=str)
+def test_settings_may_be_a_whole_file_of_them(helm: Path, tmp_path: Path, settings: Object) -> None:
+    whole = {"apiVersion": "config.flame.xflops.io/v1alpha1", "kind": "OperatorConfig", **settings}
+    found = template(helm, tmp_path, {"config": whole})[f"ConfigMap {NAMESPACE}/flamectl-operator-config"]
+    # As the operator reads it, which refuses a key that is written twice.
+    effective = merge([parse(found["data"]["config.yaml"], "the chart")])
+    assert effective.config == OperatorConfig.model_validate(settings)
 
 
 DEPLOYMENT = f"Deployment {NAMESPACE}/flamectl-operator"
