@@ -234,6 +234,34 @@ def test_the_administrator_of_a_namespace_installs_an_operator_for_it_that_can_d
                 assert not may(elsewhere, verb, resource, account, rule["apiGroups"][0]), (verb, resource)
 
 
+def test_a_namespace_that_lets_several_operators_in_takes_from_none_what_another_has(
+    control_plane: Plane, tmp_path: Path
+) -> None:
+    letters = {
+        home: overlay(
+            tmp_path / home, "served-namespace", "team-c", nameSuffix=f"-from-{home}", patches=[subject(home)]
+        )
+        for home in ("team-a", "team-b")
+    }
+    found = [each for folder in letters.values() for each in rendered(control_plane, folder)]
+    found += rendered(control_plane, overlay(tmp_path / "own", "namespaced", "team-c"))
+    roles, bindings = (
+        {each["metadata"]["name"]: each for each in found if each["kind"] == kind} for kind in ("Role", "RoleBinding")
+    )
+    assert len(roles) + len(bindings) == len([each for each in found if each["kind"] in {"Role", "RoleBinding"}])
+    assert roles.keys() == {each["roleRef"]["name"] for each in bindings.values()}
+    for home in letters:
+        binding = bindings[f"{SERVICE_ACCOUNT}-from-{home}"]
+        assert binding["roleRef"]["name"] == binding["metadata"]["name"]
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": home}]
+
+
+def subject(home: str) -> Object:
+    """A patch that says where the operator is that a namespace lets in."""
+    replaced = [{"op": "replace", "path": "/subjects/0/namespace", "value": home}]
+    return {"target": {"kind": "RoleBinding"}, "patch": yaml.safe_dump(replaced)}
+
+
 def rendered(plane: Plane, folder: str) -> list[Object]:
     return list(yaml.safe_load_all(plane.kubectl("kustomize", folder).stdout))
 
@@ -250,12 +278,12 @@ def test_an_operator_serves_other_namespaces_that_let_it(own: World, image: Imag
         own.namespace,
         patches=[{"target": {"kind": "Deployment"}, "patch": yaml.safe_dump(watch)}],
     )
-    subject = [{"op": "replace", "path": "/subjects/0/namespace", "value": own.namespace}]
     theirs = overlay(
         tmp_path / "served",
         "served-namespace",
         served.namespace,
-        patches=[{"target": {"kind": "RoleBinding"}, "patch": yaml.safe_dump(subject)}],
+        nameSuffix=f"-from-{own.namespace}",
+        patches=[subject(own.namespace)],
     )
     for each in (served, closed):
         plane.create_namespace(each.namespace)
