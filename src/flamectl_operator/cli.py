@@ -132,7 +132,7 @@ def show_config(  # noqa: PLR0913 - one for each option
 
 @app.command()
 def crd() -> None:
-    """Prints the CustomResourceDefinition: `flamectl-operator crd | kubectl apply --server-side -f -`."""
+    """Prints the CustomResourceDefinition: `flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -`."""
     sys.stdout.write(crd_module.render())
 
 

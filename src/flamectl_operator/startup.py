@@ -110,7 +110,7 @@ def what_to_do(error: Exception) -> str:
     if isinstance(error, NotFoundError):
         return (
             "the FlameCluster resource is not known to the API server; install it with"
-            " `flamectl-operator crd | kubectl apply --server-side -f -`"
+            " `flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -`"
         )
     words = f"no answer in {ATTEMPT_TIMEOUT:.0f} s" if isinstance(error, TimeoutError) else str(error)
     return f"cannot talk to the API server: {words}"

@@ -99,7 +99,7 @@ def test_a_crd_that_is_not_there_yet(world: World, tmp_path: Path) -> None:
         apply_crd(world.plane, lambda _: None)
 
     [line] = warnings(operator, "the FlameCluster resource is not known")
-    assert "flamectl-operator crd | kubectl apply --server-side -f -" in line
+    assert "flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -" in line
 
 
 def test_a_crd_that_is_deleted_while_the_operator_runs(world: World, tmp_path: Path) -> None:

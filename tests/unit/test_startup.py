@@ -86,7 +86,7 @@ def said(log: list[MutableMapping[str, Any]]) -> list[str]:
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        pytest.param(NO_CRD, "flamectl-operator crd | kubectl apply", id="no CRD"),
+        pytest.param(NO_CRD, "flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -", id="no CRD"),
         pytest.param(UnauthorizedError(401, "Unauthorized", "nope"), "does not accept the credentials: nope", id="401"),
         pytest.param(ForbiddenError(403, "Forbidden", "nope"), "config/rbac are missing: nope", id="403"),
         pytest.param(REFUSED, "cannot talk to the API server: refused", id="no connection"),

@@ -162,5 +162,5 @@ def _outdated_crd(memory: Memory) -> str:
     fields = ", ".join(sorted(memory.unknown))
     return (
         f"The installed CRD is older than the operator and does not know {fields}; nothing is done until it is updated:"
-        " `flamectl-operator crd | kubectl apply --server-side -f -`"
+        " `flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -`"
     )

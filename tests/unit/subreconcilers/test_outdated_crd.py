@@ -60,7 +60,7 @@ async def test_without_a_place_for_its_promises_the_operator_does_nothing_and_sa
     assert {verb for verb, *_ in world.writes} == {"status"}
     assert result.delay == RECHECK_CRD
     assert f"The installed CRD is older than the operator and does not know status.{field}" in stored(world)["message"]
-    assert "flamectl-operator crd | kubectl apply" in stored(world)["message"]
+    assert "flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -" in stored(world)["message"]
     assert ("Warning", "OutdatedCRD") in {(kind, reason) for kind, reason, _ in world.events.told}
 
 
