@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import logging
 import os
+import re
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,12 @@ LOAD_TIMEOUT = 60.0
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 _LOADER_LOG = "kubernetes.aio.config.kube_config"
+
+#: How the package says that something is missing. What follows is where, a path that has whole entries as its steps.
+_MISSING_KEY = re.compile(r"(Expected key \S+) in .*", re.DOTALL)
+
+#: What PyYAML quotes in its description of a problem: a password that begins with `*` or `!` counts as one of these.
+_YAML_NAME = re.compile(r"\b(alias|tag|handle) ['\"].*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -159,8 +166,8 @@ def _check_files(location: str) -> None:
             content = yaml.safe_load(file.read_text(encoding="utf-8"))
         except OSError as error:
             raise ConfigurationError(f"kubeconfig {file}: cannot be read: {error.strerror}") from error
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"kubeconfig {file}: is not YAML: {_one_line(error)}") from error
+        except (yaml.YAMLError, ValueError) as error:
+            raise ConfigurationError(f"kubeconfig {file}: is not YAML: {_yaml_problem(error)}") from None
         if not isinstance(content, dict):
             raise ConfigurationError(f"kubeconfig {file}: is not a kubeconfig, it holds no mapping")
 
@@ -186,11 +193,16 @@ def _check(configuration: Configuration, complaints: list[str]) -> None:
 
 @contextlib.contextmanager
 def _readable_errors(source: str) -> Iterator[None]:
-    """Turn whatever loading raises into one line that names the source."""
+    """Turn whatever loading raises into one line that names the source, and has nothing of what must stay secret.
+
+    What would show it to those who follow the cause is no cause.
+    """
     try:
         yield
     except ConfigException as error:
-        raise ConfigurationError(f"{source}: {_one_line(error)}") from error
+        raise ConfigurationError(f"{source}: {_without_entries(error)}") from None
+    except yaml.YAMLError as error:  # the file was replaced after it had been looked at
+        raise ConfigurationError(f"{source}: is not YAML: {_yaml_problem(error)}") from None
     except aiohttp.ClientError as error:  # some are an OSError or an SSLError besides
         what = _one_line(error) or type(error).__name__
         raise ConfigurationError(f"{source}: the identity provider cannot be asked: {what}") from error
@@ -211,7 +223,7 @@ class _Complaints(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the message."""
-        self.messages.append(record.getMessage())
+        self.messages.append(_without_entries(record.getMessage()))
 
 
 @contextlib.contextmanager
@@ -230,3 +242,18 @@ def _complaints() -> Iterator[list[str]]:
 
 def _one_line(error: Any) -> str:
     return " ".join(str(error).split())
+
+
+def _without_entries(error: Any) -> str:
+    """One line of the package, without the entries of the kubeconfig that it may quote, with the tokens in them."""
+    return _MISSING_KEY.sub(r"\1", _one_line(error))
+
+
+def _yaml_problem(error: Exception) -> str:
+    """What is wrong with a file and where, without the line itself, which PyYAML would quote."""
+    if isinstance(error, yaml.MarkedYAMLError):
+        problem, mark = _YAML_NAME.sub(r"\1", error.problem or "it cannot be parsed"), error.problem_mark
+        return problem if mark is None else f"{problem} (line {mark.line + 1}, column {mark.column + 1})"
+    if isinstance(error, yaml.reader.ReaderError | UnicodeDecodeError):
+        return _one_line(error)  # names a character and a position
+    return "a value is not what it looks like, such as a date or a number"

@@ -258,6 +258,73 @@ async def test_a_client_certificate_without_a_key(
     assert "no client key" in await refusal(write(config))
 
 
+# What is secret
+
+PASSWORD = "s3cr3t"  # what no message may contain
+
+
+@pytest.mark.parametrize(
+    ("user", "words"),
+    [
+        (
+            {"auth-provider": {"name": "oidc", "config": {"client-id": "c", "refresh-token": PASSWORD}}},
+            "Expected key client-secret",
+        ),
+        (
+            {"exec": {"apiVersion": "v1", "command": "x", "env": [{"name": "A"}]}, "password": PASSWORD},
+            "Expected key value",
+        ),
+    ],
+    ids=["an identity provider", "a plugin"],
+)
+async def test_an_entry_that_lacks_something_is_not_quoted(
+    config: Config, write: Callable[[object], Path], user: Config, words: str
+) -> None:
+    config["users"][0]["user"] = user
+    message = await refusal(write(config))
+    assert words in message
+    assert PASSWORD not in message
+
+
+async def test_an_entry_without_a_name_is_not_quoted(config: Config, write: Callable[[object], Path]) -> None:
+    config["users"] = [{"user": {"token": PASSWORD}}, {"name": "u", "user": {"token": PASSWORD}}]
+    assert PASSWORD not in await refusal(write(config))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"password: {PASSWORD}: x",
+        f'password: "{PASSWORD}',
+        f"password: *{PASSWORD}",
+        f"password: !{PASSWORD} x",
+        f"password: !{PASSWORD}!x y",
+        f"password: @{PASSWORD}",
+        f"password: 2001-99-99 # {PASSWORD}",
+    ],
+)
+async def test_a_bad_line_of_yaml_is_named_by_its_place_and_not_quoted(
+    write: Callable[[object], Path], line: str
+) -> None:
+    message = await refusal(write(f"users:\n- name: u\n  user:\n    {line}\n"))
+    assert "is not YAML: " in message
+    assert PASSWORD not in message
+    assert "(line " in message or "date" in message
+
+
+async def test_a_file_that_is_replaced_while_it_is_read_is_not_quoted(
+    config: Config, write: Callable[[object], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(config)
+
+    def replace(_: str) -> None:
+        write(f"password: *{PASSWORD}")
+
+    monkeypatch.setattr(credentials, "_check_files", replace)
+    message = await refusal(path)
+    assert "is not YAML: found undefined alias (line 1, column 11)" in message
+
+
 # Exec plugins
 
 
