@@ -178,9 +178,14 @@ def _check(configuration: Configuration, complaints: list[str]) -> None:
     Raises:
         ConfigException: With what is wrong.
     """
-    url = urlsplit(configuration.host)
-    if url.scheme not in {"http", "https"} or not url.hostname:
-        raise ConfigException(f"the cluster's server {configuration.host!r} is not an http or https address")
+    try:
+        url = urlsplit(configuration.host)
+        usable = url.scheme in {"http", "https"} and bool(url.hostname) and url.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        shown = configuration.host.rpartition("@")[2]  # without a password
+        raise ConfigException(f"the cluster's server {shown!r} is not an http or https address")
     token = configuration.api_key.get("BearerToken", "")
     if complaints:
         raise ConfigException("; ".join(complaints))
@@ -204,8 +209,9 @@ def _readable_errors(source: str) -> Iterator[None]:
     except yaml.YAMLError as error:  # the file was replaced after it had been looked at
         raise ConfigurationError(f"{source}: is not YAML: {_yaml_problem(error)}") from None
     except aiohttp.ClientError as error:  # some are an OSError or an SSLError besides
-        what = _one_line(error) or type(error).__name__
-        raise ConfigurationError(f"{source}: the identity provider cannot be asked: {what}") from error
+        raise ConfigurationError(
+            f"{source}: the identity provider cannot be asked: {_without_address(error)}"
+        ) from None
     except ssl.SSLError as error:
         raise ConfigurationError(f"{source}: a certificate or key is not usable: {_one_line(error)}") from error
     except OSError as error:
@@ -247,6 +253,15 @@ def _one_line(error: Any) -> str:
 def _without_entries(error: Any) -> str:
     """One line of the package, without the entries of the kubeconfig that it may quote, with the tokens in them."""
     return _MISSING_KEY.sub(r"\1", _one_line(error))
+
+
+def _without_address(error: aiohttp.ClientError) -> str:
+    """One line about a request, without an address in it that may be a proxy's, with its password."""
+    if isinstance(error, aiohttp.ClientResponseError):
+        return f"HTTP {error.status} {_one_line(error.message)}"
+    if isinstance(error, aiohttp.InvalidURL):
+        return "an address that is not valid"
+    return _one_line(error) or type(error).__name__
 
 
 def _yaml_problem(error: Exception) -> str:

@@ -11,6 +11,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
+from yarl import URL
+
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -26,6 +28,21 @@ def environment_proxy(host: str) -> str:
         return ""
     proxy = proxies.get(url.scheme, "")
     return proxy if not proxy or "://" in proxy else f"http://{proxy}"
+
+
+def problem_of(proxy: str) -> str | None:
+    """Why a proxy cannot be used, without its address, which may have a password in it; None when it can.
+
+    Args:
+        proxy: Its URL.
+    """
+    if not proxy.lower().startswith(("http://", "https://")):
+        return "its address does not begin with http:// or https://"
+    try:
+        url = URL(proxy)  # as aiohttp reads it
+    except ValueError:
+        return "its address is not valid"
+    return None if url.host and url.port else "its address has no host, or no port that there can be"
 
 
 def _goes_direct(name: str, port: int, exceptions: str) -> bool:

@@ -20,7 +20,7 @@ from yarl import URL
 
 from flamectl_operator import __version__
 from flamectl_operator.kube.errors import ConfigurationError, ConnectionFailedError
-from flamectl_operator.kube.proxy import environment_proxy
+from flamectl_operator.kube.proxy import environment_proxy, problem_of
 from flamectl_operator.kube.wire import JSON
 
 if TYPE_CHECKING:
@@ -42,7 +42,11 @@ RENEWAL_INTERVAL = 10.0
 
 
 class Connection:
-    """The connections made with one set of credentials; closed when retired and no longer used."""
+    """The connections made with one set of credentials; closed when retired and no longer used.
+
+    Raises:
+        ConfigurationError: The proxy cannot be used.
+    """
 
     def __init__(self, credentials: Credentials) -> None:
         self.credentials = credentials
@@ -51,6 +55,11 @@ class Connection:
         configuration = self._api_client.configuration
         configuration.client_session_kwargs = {"trust_env": False}
         self._environment_proxy = environment_proxy(configuration.host)
+        proxy, whose = configuration.proxy, f"proxy-url of the {credentials.source}"
+        if not proxy:
+            proxy, whose = self._environment_proxy, "proxy of the environment (HTTPS_PROXY, HTTP_PROXY)"
+        if proxy and (problem := problem_of(str(proxy))):
+            raise ConfigurationError(f"the {whose} cannot be used: {problem}")
         self._users = 0
         self._retired = False
 

@@ -285,6 +285,8 @@ def _reason(error: BaseException) -> str:
         return f"{error.host}:{error.port}: {error.os_error.strerror or _reason(error.os_error)}"
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"the proxy refuses to connect: HTTP {error.status} {error.message}"
+    if isinstance(error, aiohttp.InvalidURL):
+        return "an address that is not valid"  # its text is the address, which may have a password in it
     return " ".join(str(error).split()) or type(error).__name__
 
 

@@ -325,6 +325,62 @@ async def test_a_file_that_is_replaced_while_it_is_read_is_not_quoted(
     assert "is not YAML: found undefined alias (line 1, column 11)" in message
 
 
+async def test_a_server_that_is_no_address_is_named_without_its_password(
+    config: Config, write: Callable[[object], Path]
+) -> None:
+    config["clusters"][0]["cluster"]["server"] = f"https://user:{PASSWORD}@here.test:99999"
+    message = await refusal(write(config))
+    assert "'here.test:99999' is not an http or https address" in message
+    assert PASSWORD not in message
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+async def test_an_identity_provider_behind_a_bad_address(config: Config, write: Callable[[object], Path]) -> None:
+    provider = {"client-id": "c", "client-secret": "s", "refresh-token": "r"}
+    provider["idp-issuer-url"] = f"http://user:{PASSWORD}@here.test:99999"
+    config["users"][0]["user"] = {"auth-provider": {"name": "oidc", "config": provider}}
+    message = await refusal(write(config))
+    assert "cannot be asked: an address that is not valid" in message
+    assert PASSWORD not in message
+
+
+BAD_PROXIES = [
+    (f"socks5://user:{PASSWORD}@proxy.test:1080", "does not begin with http"),
+    (f"user:{PASSWORD}@proxy.test:3128", "does not begin with http"),
+    (f"http://user:{PASSWORD}@proxy.test:99999", "is not valid"),
+    (f"http://user:{PASSWORD}@", "is not valid"),
+    (f"http://user:{PASSWORD}@proxy.test:0", "no port that there can be"),
+    ("http://", "has no host"),
+]
+
+
+@pytest.mark.parametrize(("proxy", "words"), BAD_PROXIES)
+async def test_a_proxy_that_cannot_be_used(
+    config: Config, write: Callable[[object], Path], proxy: str, words: str
+) -> None:
+    config["clusters"][0]["cluster"]["proxy-url"] = proxy
+    with pytest.raises(ConfigurationError, match=f"proxy-url of the kubeconfig .* cannot be used: .*{words}") as caught:
+        await connect(write(config), environ={})
+    assert PASSWORD not in str(caught.value)
+
+
+async def test_a_proxy_of_the_environment_that_cannot_be_used(
+    config: Config, write: Callable[[object], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", f"http://user:{PASSWORD}@proxy.test:99999")
+    monkeypatch.delenv("https_proxy", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with pytest.raises(ConfigurationError, match=r"proxy of the environment .* cannot be used") as caught:
+        await connect(write(config), environ={})
+    assert PASSWORD not in str(caught.value)
+
+    # Where the kubeconfig names another, nobody goes through it.
+    config["clusters"][0]["cluster"]["proxy-url"] = "http://proxy.test:3128"
+    transport = await connect(write(config), environ={})
+    await transport.close()
+
+
 # Exec plugins
 
 

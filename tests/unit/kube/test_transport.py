@@ -628,6 +628,13 @@ async def test_proxy_and_server_name_are_handed_to_the_session(scene: Scene) -> 
     assert scene.requests[0].headers["Host"] == "api.example.test"
 
 
+async def test_an_address_that_is_not_valid_is_told_without_the_password_in_it(scene: Scene) -> None:
+    async with scene.transport() as transport:
+        scene.clients[0].configuration.proxy = "http://me:s3cr3t@proxy.test:99999"
+        with pytest.raises(ConnectionFailedError, match=r"no connection: an address that is not valid$"):
+            await transport.request("GET", "/x")
+
+
 async def test_a_proxy_that_refuses_to_connect_is_no_connection(scene: Scene) -> None:
     heads: list[bytes] = []
 
