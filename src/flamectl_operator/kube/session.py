@@ -136,6 +136,9 @@ class Connection:
 class RenewedConnection:
     """A connection that is replaced when its credentials expire or are refused.
 
+    Loading takes up to a minute when a plugin hangs. So it is one task for all who ask, which goes on when one of them is
+    cancelled; and nobody waits for it as long as the old credentials have not expired.
+
     Args:
         load: Loads credentials from where they came from.
         credentials: The first ones.
@@ -147,7 +150,7 @@ class RenewedConnection:
         self._clock = clock
         self._connection = Connection(credentials)
         self._last_load = clock.monotonic()
-        self._lock = asyncio.Lock()
+        self._renewal: asyncio.Task[Connection | None] | None = None
         self._log = structlog.get_logger(component="credentials")
 
     @property
@@ -156,37 +159,62 @@ class RenewedConnection:
         return self._connection.host
 
     async def current(self) -> Connection:
-        """The connection, with new credentials if the old ones are about to expire and new ones can be had."""
+        """The connection, with new credentials if the old ones have expired and new ones can be had.
+
+        When they are about to expire, new ones are loaded meanwhile.
+        """
         connection = self._connection
-        expires_at = connection.credentials.expires_at
-        if expires_at is not None and self._clock.now() >= expires_at - EXPIRY_MARGIN:
+        expires_at, now = connection.credentials.expires_at, self._clock.now()
+        if expires_at is None or now < expires_at - EXPIRY_MARGIN:
+            return connection
+        if now >= expires_at:
             return await self.renew(connection) or connection
+        self._begin_renewal()
         return connection
 
     async def renew(self, refused: Connection) -> Connection | None:
         """A connection with other credentials, or None when there are none, asking failed, or it is too early to ask again.
 
-        Many requests are refused at the same time: the first one loads, the others wait for it.
+        Many requests are refused at the same time: the first one begins to load, and all of them wait for it.
         """
-        async with self._lock:
-            if self._connection is not refused:
-                return self._connection
+        if self._connection is not refused:
+            return self._connection
+        renewal = self._begin_renewal()
+        if renewal is None:
+            return None
+        await asyncio.wait({renewal})  # whoever is cancelled here does not take the task along
+        return None if renewal.cancelled() else renewal.result()
+
+    def _begin_renewal(self) -> asyncio.Task[Connection | None] | None:
+        """The task that loads credentials, a new one if there is none; None when it is too early for that."""
+        if self._renewal is None or self._renewal.done():
             if self._clock.monotonic() - self._last_load < RENEWAL_INTERVAL:
                 return None
-            self._last_load = self._clock.monotonic()
-            try:
-                credentials = await self._load()
-            except ConfigurationError as error:
-                self._log.warning("credentials could not be renewed", error=str(error))
-                return None
-            if credentials.fingerprint == refused.credentials.fingerprint:
+            self._renewal = asyncio.create_task(self._load_again(), name="credentials")
+        return self._renewal
+
+    async def _load_again(self) -> Connection | None:
+        """Replace the connection by one with other credentials; None when there are none or loading failed."""
+        old = self._connection
+        try:
+            credentials = await self._load()
+            if credentials.fingerprint == old.credentials.fingerprint:
                 await credentials.api_client.close()  # type: ignore[no-untyped-call]
                 return None
             self._connection = Connection(credentials)
+        except ConfigurationError as error:
+            self._log.warning("credentials could not be renewed", error=str(error))
+            return None
+        finally:
+            # The interval begins where loading ends, which may have taken longer than that.
+            self._last_load = self._clock.monotonic()
         self._log.info("credentials renewed", source=credentials.source)
-        await refused.retire()
+        await old.retire()
         return self._connection
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, and give up loading credentials for another."""
+        if self._renewal is not None:
+            self._renewal.cancel()
+            await asyncio.wait({self._renewal})
         await self._connection.close()

@@ -73,6 +73,9 @@ class Scene:
         self.requests: list[web.Request] = []
         self.bodies: list[bytes] = []
         self.loads = 0
+        self.attempts_to_load = 0
+        self.plugin_answers = asyncio.Event()
+        self.plugin_answers.set()
         self.unchanged = False
         self.load_error: ConfigurationError | None = None
         self.expires_at: datetime | None = None
@@ -91,7 +94,9 @@ class Scene:
         return web.Response(body=b"answer")
 
     async def load(self) -> Credentials:
+        self.attempts_to_load += 1
         await asyncio.sleep(0)
+        await self.plugin_answers.wait()
         if self.load_error is not None:
             raise self.load_error
         self.loads += 1
@@ -577,8 +582,79 @@ async def test_credentials_are_renewed_before_they_expire(scene: Scene) -> None:
         await transport.request("GET", "/x")
         scene.clock.seconds += 3600 - 59
         scene.expires_at = NOW + timedelta(hours=2)
+        for _ in range(2):
+            await transport.request("GET", "/x")
+    assert scene.tokens() == ["Bearer token-1", "Bearer token-1", "Bearer token-2"]
+
+
+async def test_credentials_are_renewed_before_a_request_when_they_have_expired(scene: Scene) -> None:
+    scene.expires_at = NOW + timedelta(hours=1)
+    async with scene.transport() as transport:
+        scene.clock.seconds += 3600
+        scene.expires_at = NOW + timedelta(hours=2)
         await transport.request("GET", "/x")
-    assert scene.tokens() == ["Bearer token-1", "Bearer token-2"]
+    assert scene.tokens() == ["Bearer token-2"]
+
+
+async def test_while_a_plugin_hangs_requests_go_on_with_credentials_that_have_not_expired(scene: Scene) -> None:
+    scene.expires_at = NOW + timedelta(hours=1)
+    async with scene.transport() as transport:
+        scene.plugin_answers.clear()
+        scene.clock.seconds += 3600 - 59
+        for _ in range(3):
+            await asyncio.wait_for(transport.request("GET", "/x"), 30)
+    assert scene.tokens() == ["Bearer token-1"] * 3
+    assert scene.attempts_to_load == 2
+    assert "credentials" not in {task.get_name() for task in asyncio.all_tasks()}  # closing ends what waits for it
+
+
+async def test_whoever_gives_up_waiting_for_a_plugin_leaves_it_to_the_others(scene: Scene) -> None:
+    scene.expires_at = NOW + timedelta(hours=1)
+    async with scene.transport() as transport:
+        scene.plugin_answers.clear()
+        scene.clock.seconds += 3600
+        impatient, patient = (asyncio.create_task(transport.request("GET", "/x")) for _ in range(2))
+        await asyncio.wait({impatient, patient}, timeout=0.05)
+        impatient.cancel()
+        await asyncio.wait({impatient})
+        scene.expires_at = NOW + timedelta(hours=2)
+        scene.plugin_answers.set()
+        assert await patient == b"answer"
+    assert impatient.cancelled()
+    assert scene.tokens() == ["Bearer token-2"]
+    assert scene.attempts_to_load == 2
+
+
+async def test_a_plugin_that_has_taken_long_to_fail_is_not_asked_again_at_once(scene: Scene) -> None:
+    scene.expires_at = NOW + timedelta(hours=1)
+    with capture_logs() as log:
+        async with scene.transport() as transport:
+            scene.plugin_answers.clear()
+            scene.clock.seconds += 3600
+            waiting = [asyncio.create_task(transport.request("GET", "/x")) for _ in range(3)]
+            await asyncio.wait(waiting, timeout=0.05)
+            scene.load_error = ConfigurationError("no credentials after 60 s")
+            scene.clock.seconds += 60
+            scene.plugin_answers.set()
+            await asyncio.gather(*waiting)
+            await transport.request("GET", "/x")
+    assert scene.tokens() == ["Bearer token-1"] * 4
+    assert scene.attempts_to_load == 2
+    assert [line["error"] for line in log] == ["no credentials after 60 s"]
+
+
+async def test_new_credentials_that_cannot_be_used_leave_the_old_ones(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.only_accept("nobody")
+    with capture_logs() as log:
+        async with scene.transport() as transport:
+            scene.clock.seconds += 60
+            monkeypatch.setattr(session, "environment_proxy", lambda _: "socks5://proxy.test")
+            with pytest.raises(UnauthorizedError):
+                await transport.request("GET", "/x")
+    assert len(log) == 1
+    assert "the proxy of the environment" in log[0]["error"]
 
 
 async def test_credentials_about_to_expire_are_used_when_there_are_no_others(scene: Scene) -> None:
