@@ -463,6 +463,50 @@ async def test_a_plugin_that_hangs(
     assert "no credentials after" in await refusal(write(config))
 
 
+def running(pid: str) -> bool:
+    """Whether a process is there and has not ended; one that was killed may wait for its parent to notice."""
+    try:
+        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+async def becomes(condition: Callable[[], bool]) -> bool:
+    """Whether something becomes true within a minute."""
+    for _ in range(600):
+        if condition():
+            return True
+        await asyncio.sleep(0.1)
+    return False
+
+
+async def test_a_plugin_that_is_given_up_leaves_no_process_behind(
+    config: Config, write: Callable[[object], Path], tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+    script = 'sleep 300 & echo $$ $! > "$0.new"; mv "$0.new" "$0"; wait'
+    config["users"][0]["user"] = {"exec": {"apiVersion": "v1", "command": "sh", "args": ["-c", script, str(pids)]}}
+    loading = asyncio.create_task(load(write(config)))
+    assert await becomes(pids.exists)
+    plugin, child = pids.read_text().split()
+    assert running(plugin)
+    assert running(child)
+
+    loading.cancel()
+    await asyncio.wait({loading})
+
+    assert loading.cancelled()
+    assert await becomes(lambda: not running(plugin) and not running(child))
+
+
+async def test_a_plugin_may_say_much_before_it_answers(
+    config: Config, write: Callable[[object], Path], tmp_path: Path
+) -> None:
+    script = f"import sys; sys.stderr.write('x' * 1_000_000)\n{ANSWER}" % '{"token": "from-plugin"}'
+    config["users"][0]["user"] = plugin(tmp_path, script)
+    assert token(await load(write(config))) == "Bearer from-plugin"
+
+
 # In a cluster
 
 IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}

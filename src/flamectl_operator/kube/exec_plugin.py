@@ -1,0 +1,102 @@
+"""Credential plugins, which a kubeconfig names under `exec`, and which end when nobody waits for them any more.
+
+The `kubernetes` package leaves the process of one behind when the load that started it is cancelled. One that hangs is given
+up and started anew again and again, and the processes would pile up. So this runs it in the package's place, in the same way:
+https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+from kubernetes.aio.config import ConfigException, kube_config
+from kubernetes.aio.config.exec_provider import ExecProvider
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+    from collections.abc import Iterator
+
+#: Where the package looks up what runs a plugin; it offers no other way to put in another.
+_LOADER: Any = kube_config
+
+#: Seconds for the system to end a process that was killed.
+_END_TIMEOUT = 1.0
+
+
+@contextlib.contextmanager
+def plugins_that_end() -> Iterator[None]:
+    """Have the package run plugins by `ExecPlugin`."""
+    before = _LOADER.ExecProvider
+    _LOADER.ExecProvider = ExecPlugin
+    try:
+        yield
+    finally:
+        _LOADER.ExecProvider = before
+
+
+class ExecPlugin(ExecProvider):
+    """A plugin whose process is killed when `run` is cancelled."""
+
+    async def run(self, previous_response: object = None) -> dict[str, Any]:
+        """Ask the plugin for credentials.
+
+        Args:
+            previous_response: What the API server said, if anything.
+
+        Returns:
+            The `status` of what it answers.
+
+        Raises:
+            ConfigException: It failed, or answers something else.
+            OSError: It cannot be started.
+        """
+        interactive = sys.stdout.isatty()
+        spec = {"interactive": interactive} | ({"response": previous_response} if previous_response else {})
+        info = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": spec}
+        process = await asyncio.create_subprocess_exec(
+            *self.args,
+            env={**self.env, "KUBERNETES_EXEC_INFO": json.dumps(info)},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            # A group of its own, so that what it starts itself can be killed as well; but then it cannot ask at the terminal.
+            process_group=None if interactive else 0,
+        )
+        try:
+            output, errors = await process.communicate()
+        except asyncio.CancelledError:
+            await _kill(process, group=not interactive)
+            raise
+        if process.returncode:
+            said = errors.decode(errors="replace").strip()
+            raise ConfigException(f"exec: process returned {process.returncode}{f'. {said}' if said else ''}")
+        return self._status(output)
+
+    def _status(self, output: bytes) -> dict[str, Any]:
+        try:
+            answer = json.loads(output)
+        except ValueError as error:
+            raise ConfigException(f"exec: failed to decode process output: {error}") from error
+        for key in ("apiVersion", "kind", "status"):
+            if key not in answer:
+                raise ConfigException(f"exec: malformed response. missing key '{key}'")
+        if answer["apiVersion"] != self.api_version:
+            raise ConfigException(f"exec: plugin api version {answer['apiVersion']} does not match {self.api_version}")
+        status: dict[str, Any] = answer["status"]
+        return status
+
+
+async def _kill(process: Process, *, group: bool) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        if group:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_END_TIMEOUT):
+            await process.wait()
