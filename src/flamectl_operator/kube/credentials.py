@@ -8,6 +8,7 @@ simply left out). All of these become `ConfigurationError` here.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import hashlib
 import logging
@@ -22,7 +23,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import yaml
 from kubernetes.aio.client import ApiClient, Configuration
-from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.aio.config import ConfigException, kube_config, load_incluster_config, load_kube_config
 
 from flamectl_operator.kube.errors import ConfigurationError
 from flamectl_operator.kube.exec_plugin import plugins_that_end
@@ -113,7 +114,7 @@ async def _load_kubeconfig(location: str, context: str | None) -> Credentials:
     source = f"kubeconfig {location}"
     _check_files(location)
     configuration = _new_configuration()
-    with _readable_errors(source), plugins_that_end(), _complaints() as complaints:
+    with _readable_errors(source), _no_files_left(), plugins_that_end(), _complaints() as complaints:
         # persist_config would write to the user's file, and in this version persists nothing.
         loader = await load_kube_config(  # type: ignore[no-untyped-call]
             config_file=location, context=context, client_configuration=configuration, persist_config=False
@@ -195,6 +196,21 @@ def _check(configuration: Configuration, complaints: list[str]) -> None:
         raise ConfigException("the user has no credentials: no client certificate, and the token is empty or missing")
     if configuration.cert_file and not configuration.key_file:
         raise ConfigException("the user has a client certificate but no client key")
+
+
+@contextlib.contextmanager
+def _no_files_left() -> Iterator[None]:
+    """Remove the files that the package makes of `...-data`, private keys among them, once the TLS context has read them.
+
+    It would keep them until the process ends, and count on them when it loads the same again, also after somebody has cleaned
+    up where temporary files are.
+    """
+    cleanup = kube_config._cleanup_temp_files  # noqa: SLF001 - the package has no other way
+    try:
+        yield
+    finally:
+        cleanup()  # type: ignore[no-untyped-call]
+        atexit.unregister(cleanup)  # registered at each load that finds no files
 
 
 @contextlib.contextmanager

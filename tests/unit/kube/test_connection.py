@@ -6,6 +6,7 @@ import asyncio
 import base64
 import shutil
 import sys
+import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from flamectl_operator.kube import credentials
 from flamectl_operator.kube.connection import connect
 from flamectl_operator.kube.credentials import load_credentials, own_namespace
 from flamectl_operator.kube.errors import ConfigurationError
+from tests.unit.kube.certificates import AUTHORITY, KEY, LOCALHOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,6 +149,28 @@ async def test_connecting_sends_nothing(config: Config, write: Callable[[object]
         await transport.request("GET", "/the-first-one")
         await transport.close()
     assert arrived == ["/the-first-one"]
+
+
+async def test_certificates_and_keys_within_a_kubeconfig_leave_no_files(
+    config: Config, write: Callable[[object], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    config["clusters"][0]["cluster"]["certificate-authority-data"] = encoded(AUTHORITY)
+    config["users"][0]["user"] = {"client-certificate-data": encoded(LOCALHOST), "client-key-data": encoded(KEY)}
+    # Twice the same: nothing is left to be relied upon.
+    fingerprints = {(await load(write(config))).fingerprint for _ in range(2)}
+    assert len(fingerprints) == 1
+    assert list(temporary.iterdir()) == []
+
+    config["users"][0]["user"]["client-key-data"] = encoded("no key")
+    assert "is not usable" in await refusal(write(config))
+    assert list(temporary.iterdir()) == []
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
 
 
 # What does not
