@@ -40,6 +40,10 @@ NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 _LOADER_LOG = "kubernetes.aio.config.kube_config"
 
+#: Fields of a user by which it acts as another, usually with fewer rights:
+#: https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/#AuthInfo.
+_ACT_AS = ("as", "as-uid", "as-groups", "as-user-extra")
+
 #: How the package says that something is missing. What follows is where, a path that has whole entries as its steps.
 _MISSING_KEY = re.compile(r"(Expected key \S+) in .*", re.DOTALL)
 
@@ -120,6 +124,7 @@ async def _load_kubeconfig(location: str, context: str | None) -> Credentials:
             config_file=location, context=context, client_configuration=configuration, persist_config=False
         )
         _check(configuration, complaints)
+        _check_user(loader)
         return _credentials(configuration, source, getattr(loader, "exec_plugin_expiry", None))
 
 
@@ -196,6 +201,17 @@ def _check(configuration: Configuration, complaints: list[str]) -> None:
         raise ConfigException("the user has no credentials: no client certificate, and the token is empty or missing")
     if configuration.cert_file and not configuration.key_file:
         raise ConfigException("the user has a client certificate but no client key")
+
+
+def _check_user(loader: Any) -> None:
+    """Refuse to be more than the kubeconfig wants: the package passes over whom a user acts as.
+
+    Raises:
+        ConfigException: With the fields.
+    """
+    user = loader._user.value if loader._user else {}  # noqa: SLF001 - the package offers no other way
+    if fields := [field for field in _ACT_AS if user.get(field)]:
+        raise ConfigException(f"the user acts as another ({', '.join(fields)}), and impersonation is not supported")
 
 
 @contextlib.contextmanager

@@ -252,6 +252,26 @@ async def test_a_user_without_credentials(
     assert "the user has no credentials" in await refusal(write(config))
 
 
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"as": "viewer"}, "the user acts as another (as), and impersonation is not supported"),
+        ({"as": "viewer", "as-groups": ["viewers"]}, "(as, as-groups)"),
+        ({"as-uid": "1", "as-user-extra": {"scopes": ["x"]}}, "(as-uid, as-user-extra)"),
+    ],
+)
+async def test_a_user_who_acts_as_another(
+    config: Config, write: Callable[[object], Path], fields: Config, words: str
+) -> None:
+    config["users"][0]["user"].update(fields)
+    assert words in await refusal(write(config))
+
+
+async def test_a_user_who_acts_as_nobody_else(config: Config, write: Callable[[object], Path]) -> None:
+    config["users"][0]["user"].update({"as": "", "as-groups": []})
+    assert token(await load(write(config))) == "Bearer secret"
+
+
 async def test_a_token_file_that_is_missing(config: Config, write: Callable[[object], Path], tmp_path: Path) -> None:
     config["users"][0]["user"] = {"tokenFile": "missing"}
     assert f"{tmp_path / 'missing'}: No such file" in await refusal(write(config))
