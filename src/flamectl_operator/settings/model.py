@@ -38,6 +38,9 @@ class Section(BaseModel):
 #: Longest of all durations, a year: more is a slip of the pen, and would not fit the clock.
 LONGEST = 366 * 24 * 3600.0
 
+#: Largest `burst`, as good as none at all: far more would not fit into a float.
+MOST_AT_ONCE = 1_000_000
+
 #: How much longer than asked for the wait between two attempts at a lease may become, as in client-go.
 LEASE_JITTER = 1.2
 
@@ -93,6 +96,7 @@ class ClientConnectionSettings(Section):
     burst: int = Field(
         0,
         ge=0,
+        le=MOST_AT_ONCE,
         description="Requests that may be sent at once before `qps` holds them back; 0 means those of one second.",
     )
     max_in_flight: int = Field(64, ge=1, description="Requests under way at the same time, watches aside.")

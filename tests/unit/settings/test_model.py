@@ -92,6 +92,10 @@ def test_a_file_is_read() -> None:
         ),
         pytest.param("logging: {level: loud}", "logging.level", id="no such choice"),
         pytest.param("clientConnection: {qps: -1}", "clientConnection.qps", id="less than nothing"),
+        pytest.param(f"clientConnection: {{qps: {10**310}}}", "clientConnection.qps", id="rate beyond all numbers"),
+        pytest.param(
+            f"clientConnection: {{burst: {10**310}}}", "clientConnection.burst", id="burst beyond all numbers"
+        ),
         pytest.param("clientConnection: {maxInFlight: 0}", "clientConnection.maxInFlight", id="no request at all"),
         pytest.param("metrics: {bindAddress: '8080'}", "metrics.bindAddress", id="a port without a colon"),
         pytest.param("health: {bindAddress: ':65536'}", "health.bindAddress", id="no such port"),
