@@ -1,6 +1,6 @@
 """`python -m flamectl_operator`."""
 
-from flamectl_operator.cli import main
+from flamectl_operator.entry import main
 
 if __name__ == "__main__":
     main()

@@ -1,0 +1,112 @@
+"""Signals to a process that has only just begun."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tomllib
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: A process that begins as ours does; but to import the command line, or that itself, takes for ever.
+PROGRAM = """
+import importlib.util, runpy, sys, time
+
+def linger(where):
+    print(where, flush=True)
+    while True:
+        time.sleep(0.1)
+
+def run():
+    try:
+        linger("running")
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+
+class CommandLine:
+    def find_spec(self, name, path=None, target=None):
+        return importlib.util.spec_from_loader(name, self) if name == "flamectl_operator.cli" else None
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        if {slow}:
+            linger("importing")
+        module.main = run
+
+sys.meta_path.insert(0, CommandLine())
+{begin}
+"""
+
+
+def console_script() -> str:
+    """What the script that is installed does."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    module, _, name = project["scripts"]["flamectl-operator"].partition(":")
+    return f"from {module} import {name}; {name}()"
+
+
+BEGIN = pytest.mark.parametrize(
+    "begin",
+    [console_script(), 'runpy.run_module("flamectl_operator", run_name="__main__")'],
+    ids=["console script", "python -m"],
+)
+
+
+@contextmanager
+def process(begin: str, *, slow: bool) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", PROGRAM.format(begin=begin, slow=slow)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def line(running: subprocess.Popen[str]) -> str:
+    assert running.stdout is not None
+    return running.stdout.readline().strip()
+
+
+# A process that a signal has ended for want of a handler would have a negative code; the first one of a container would go on.
+
+
+@BEGIN
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_a_signal_ends_it_while_it_imports(begin: str, number: signal.Signals) -> None:
+    with process(begin, slow=True) as running:
+        assert line(running) == "importing"
+        running.send_signal(number)
+        assert running.wait(120) == 128 + number
+
+
+@BEGIN
+def test_it_can_be_terminated_before_the_event_loop_hears_signals(begin: str) -> None:
+    with process(begin, slow=False) as running:
+        assert line(running) == "running"
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(120) == 128 + signal.SIGTERM
+
+
+@BEGIN
+def test_a_command_that_is_interrupted_may_clean_up(begin: str) -> None:
+    with process(begin, slow=False) as running:
+        assert line(running) == "running"
+        running.send_signal(signal.SIGINT)
+        assert line(running) == "interrupted"
+        assert running.wait(120) == 0
+
+
+def test_it_runs_the_command_line() -> None:
+    command = [sys.executable, "-c", f"import sys; sys.argv = ['flamectl-operator', 'version']; {console_script()}"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
