@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -21,7 +22,7 @@ from flamectl_operator.runtime.workqueue import Priority, QueueShutDown, WorkQue
 from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS, Stores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterable, Iterator
     from random import Random
 
     from flamectl_operator.controller import Key
@@ -81,7 +82,14 @@ class Operator:
         )
         self.passes: UnderWay[Key] = UnderWay()
         self.stores = Stores.empty()
-        self.reflectors = tuple(self._reflectors())
+        self._by_namespace = {
+            namespace: tuple(self._reflectors(namespace)) for namespace in config.controller.namespaces or (None,)
+        }
+        self.reflectors = tuple(itertools.chain.from_iterable(self._by_namespace.values()))
+        #: Namespaces of which everything is known, None for all of them; and what waits for the others.
+        self._known: set[str | None] = set()
+        self._held: dict[Key, None] = {}
+        self._some_known = asyncio.Event()
         self._resync_changed = asyncio.Event()
         #: Tells people what is done.
         self.events = EventRecorder(client, MANAGED_BY, identity, clock)
@@ -114,6 +122,10 @@ class Operator:
         background: dict[str, Coroutine[Any, Any, None]] = {
             f"reflector {number}": reflector.run() for number, reflector in enumerate(self.reflectors)
         }
+        background |= {
+            f"namespace {namespace or '*'}": self._serve(namespace, reflectors)
+            for namespace, reflectors in self._by_namespace.items()
+        }
         background |= {"events": self.events.run(), "workers": self._work(), "resync": self._resync()}
         running = asyncio.create_task(run_forever(background))
         async with racing(running, asyncio.create_task(stop.wait())):
@@ -132,12 +144,33 @@ class Operator:
             self._log.warning("passes in flight did not finish in time", seconds=STOP_PATIENCE)
         await self.events.flush(FLUSH_PATIENCE)
 
-    async def _work(self) -> None:
-        """Starts the workers once everything is known: a pass over half a view would make what is there already."""
-        for reflector in self.reflectors:
+    @property
+    def some_known(self) -> bool:
+        """Whether everything is known of some namespace, so that there is work."""
+        return any(all(each.synced.is_set() for each in reflectors) for reflectors in self._by_namespace.values())
+
+    async def _serve(self, namespace: str | None, reflectors: Iterable[Reflector[Any]]) -> None:
+        """Lets passes begin once everything in a namespace is known: over half a view they would make what is there already.
+
+        A namespace that does not let the operator in, or is gone, keeps no other waiting.
+        """
+        for reflector in reflectors:
             await reflector.wait_synced()
         found = {"flame_clusters": len(self.stores.flame_clusters), "pods": len(self.stores.pods)}
-        self._log.info("caches synced", **found, lock_identity=self._lock_identity)
+        self._log.info("caches synced", watched=namespace or "*", **found, lock_identity=self._lock_identity)
+        self._known.add(namespace)
+        self._some_known.set()
+        for key in [key for key in self._held if self._is_known(key)]:
+            del self._held[key]
+            self.queue.add(key, Priority.LOW)
+        await asyncio.Event().wait()
+
+    def _is_known(self, key: Key) -> bool:
+        return key[0] in self._known or None in self._known
+
+    async def _work(self) -> None:
+        """Starts the workers once there is something that they may do."""
+        await self._some_known.wait()
         workers = self._config.controller.workers
         await run_forever({f"worker {number}": self._worker() for number in range(workers)})
 
@@ -150,8 +183,11 @@ class Operator:
                 await asyncio.Event().wait()
                 return
             try:
-                with self.passes.begin(key):
-                    await self._pass(key)
+                if self._is_known(key):
+                    with self.passes.begin(key):
+                        await self._pass(key)
+                else:
+                    self._held[key] = None
             finally:
                 self.queue.done(key)
 
@@ -202,8 +238,7 @@ class Operator:
         for cluster in self.stores.flame_clusters.all():
             self._enqueue((cluster.namespace, cluster.name), trigger, Priority.LOW)
 
-    def _reflectors(self) -> Iterator[Reflector[Any]]:
-        namespaces: tuple[str | None, ...] = self._config.controller.namespaces or (None,)
+    def _reflectors(self, namespace: str | None) -> Iterator[Reflector[Any]]:
         stores = self.stores
         watched: tuple[tuple[Resource[Any], Store[Any], str], ...] = (
             (FLAME_CLUSTERS, stores.flame_clusters, ""),
@@ -211,17 +246,16 @@ class Operator:
             (SERVICES, stores.services, CLUSTER_LABEL),
             (CONFIG_MAPS, stores.config_maps, CLUSTER_LABEL),
         )
-        for namespace in namespaces:
-            for resource, store, selector in watched:
-                yield Reflector(
-                    self._client,
-                    resource,
-                    store,
-                    namespace=namespace,
-                    label_selector=selector,
-                    clock=self._clock,
-                    random=self._random,
-                )
+        for resource, store, selector in watched:
+            yield Reflector(
+                self._client,
+                resource,
+                store,
+                namespace=namespace,
+                label_selector=selector,
+                clock=self._clock,
+                random=self._random,
+            )
 
     def _subscribe(self) -> None:
         self.stores.flame_clusters.subscribe(self._handler("FlameCluster", _own_key))

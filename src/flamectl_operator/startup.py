@@ -7,7 +7,6 @@ of that would be restarted ever more slowly by the kubelet, and its reason would
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -44,6 +43,9 @@ ATTEMPT_TIMEOUT = 15.0
 #: Seconds between attempts: soon at first, for most of what is missing is about to come.
 RETRY_BASE = 1.0
 RETRY_LIMIT = 15.0
+
+
+_WATCHED: tuple[Resource[Any], ...] = (FLAME_CLUSTERS, PODS, SERVICES, CONFIG_MAPS)
 
 
 class StartUp:
@@ -119,14 +121,26 @@ def what_to_do(error: Exception) -> str:
 def questions(client: Client, namespaces: Sequence[str]) -> list[Step]:
     """Steps that ask the smallest of questions about each resource that is going to be watched.
 
-    They find in one place, and before anything else runs, what would otherwise be caches that never fill.
+    They find in one place, and before anything else runs, what would otherwise be caches that never fill. Of several namespaces
+    one has to let the operator in; of the others `/readyz` tells.
 
     Args:
         client: The API server.
         namespaces: Which ones are watched; all if empty.
     """
-    watched: tuple[Resource[Any], ...] = (FLAME_CLUSTERS, PODS, SERVICES, CONFIG_MAPS)
-    return [
-        partial(client.list_page, resource, namespace, limit=1)
-        for namespace, resource in itertools.product(namespaces or (None,), watched)
-    ]
+    if len(namespaces) > 1:
+        return [partial(_some_namespace, client, namespaces)]
+    [namespace] = namespaces or (None,)
+    return [partial(client.list_page, resource, namespace, limit=1) for resource in _WATCHED]
+
+
+async def _some_namespace(client: Client, namespaces: Sequence[str]) -> None:
+    refused: list[ForbiddenError] = []
+    for namespace in namespaces:
+        try:
+            for resource in _WATCHED:
+                await client.list_page(resource, namespace, limit=1)
+        except ForbiddenError as error:
+            refused.append(error)
+    if len(refused) == len(namespaces):
+        raise refused[0]

@@ -11,7 +11,8 @@ import pytest
 import structlog
 
 from flamectl_operator.kube import wire
-from flamectl_operator.kube.client import EventType, WatchEvent
+from flamectl_operator.kube.client import EventType, Page, WatchEvent
+from flamectl_operator.kube.errors import ForbiddenError
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from flamectl_operator.kube.views import (
     ConfigMapView,
@@ -281,6 +282,49 @@ def test_it_starts_no_pass_before_it_knows_what_is_there() -> None:
         await _during(operator, script)
         assert seen == [0]
         assert _executors(api, "first") == 2
+
+    virtually(main())
+
+
+class _KeptOut(FakeApi):
+    """Does not let the operator into some namespaces.
+
+    Args:
+        clock: The time.
+        closed: Which ones.
+    """
+
+    def __init__(self, clock: VirtualClock, closed: set[str]) -> None:
+        super().__init__(clock)
+        self.closed = closed
+
+    async def list_page(self, resource: Resource[T], namespace: str | None = None, **options: Any) -> Page[T]:
+        if namespace in self.closed:
+            raise ForbiddenError(403, "Forbidden", f"not in {namespace}")
+        return await super().list_page(resource, namespace, **options)
+
+
+def test_a_namespace_that_does_not_let_it_in_keeps_no_other_waiting() -> None:
+    async def main() -> None:
+        api = _KeptOut(VirtualClock(), {"team-b"})
+        operator, _ = _operator({"controller": {"namespaces": ["default", "team-b"]}}, api)
+        _put_cluster(api, "first")
+        metadata = {"name": "second", "namespace": "team-b", "generation": 1}
+        api.put("flameclusters", {"metadata": metadata, "spec": raw_spec(replicas(1))})
+        # As when its owner is known of before what is there of it.
+        operator.stores.flame_clusters.apply(
+            WatchEvent(EventType.ADDED, FlameClusterView(metadata=ObjectMeta("second", "team-b", "u", "1")))
+        )
+        made: list[tuple[int, int]] = []
+
+        async def script() -> None:
+            for _ in range(2):
+                await asyncio.sleep(60)
+                made.append((_executors(api, "first"), _executors(api, "second")))
+                api.closed.clear()
+
+        await _during(operator, script)
+        assert made == [(2, 0), (2, 1)]
 
     virtually(main())
 

@@ -25,9 +25,10 @@ from flamectl_operator.kube.errors import (
 )
 from flamectl_operator.live_config import LiveConfig
 from flamectl_operator.settings import SettingsError
-from flamectl_operator.startup import RETRY_LIMIT, StartUp, questions
+from flamectl_operator.startup import RETRY_LIMIT, StartUp, Step, questions
 from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS
 from tests.unit.builders import NOW
+from tests.unit.subreconcilers.errors import broken
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
 
 if TYPE_CHECKING:
@@ -189,17 +190,36 @@ async def test_the_settings_are_waited_for(startup: StartUp) -> None:
     assert api.find("configmaps", "flamectl-operator-config", "a") is not None
 
 
-async def test_every_resource_of_every_namespace_is_asked_about() -> None:
-    api = FakeApi(ManualClock(NOW))
-    steps = questions(api, ["a", "b"])
-    assert len(steps) == 8
-
-    api.fail("list", FLAME_CLUSTERS.plural, ForbiddenError(403, "Forbidden", "not in b"), times=1)
-    refused: list[KubernetesError] = []
+async def _refusals(steps: list[Step]) -> list[str]:
+    refused = []
     for step in steps:
         try:
             await step()
         except KubernetesError as error:
-            refused.append(error)
-    assert [str(error) for error in refused] == ["not in b"]
-    assert len(questions(api, [])) == 4
+            refused.append(str(error))
+    return refused
+
+
+@pytest.mark.parametrize("namespaces", [[], ["a"]], ids=["all", "one"])
+async def test_every_resource_is_asked_about(namespaces: list[str]) -> None:
+    api = FakeApi(ManualClock(NOW))
+    steps = questions(api, namespaces)
+    assert len(steps) == 4
+
+    api.fail("list", FLAME_CLUSTERS.plural, ForbiddenError(403, "Forbidden", "not in a"), times=1)
+    assert await _refusals(steps) == ["not in a"]
+
+
+@pytest.mark.parametrize(("refusals", "words"), [(1, []), (2, ["not in there"])], ids=["one refuses", "all refuse"])
+async def test_of_several_namespaces_one_has_to_let_the_operator_in(refusals: int, words: list[str]) -> None:
+    api = FakeApi(ManualClock(NOW))
+    api.fail("list", "pods", ForbiddenError(403, "Forbidden", "not in there"), times=refusals)
+
+    assert await _refusals(questions(api, ["a", "b"])) == words
+
+
+async def test_of_several_namespaces_an_answer_is_needed_from_each() -> None:
+    api = FakeApi(ManualClock(NOW))
+    api.fail("list", "services", broken())
+
+    assert await _refusals(questions(api, ["a", "b"])) == [str(broken())]

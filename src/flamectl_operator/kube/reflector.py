@@ -128,6 +128,8 @@ class Reflector(Generic[T]):
         self.last_contact: float | None = None
         #: The clock's monotonic seconds at which it last tried to reach the server; None before it runs.
         self.last_attempt: float | None = None
+        #: The clock's monotonic seconds at which it began to run; None before.
+        self.begun: float | None = None
         #: How often listing or watching was begun again after it failed.
         self.restarts = 0
         #: What it fails with at the moment.
@@ -152,6 +154,7 @@ class Reflector(Generic[T]):
         Raises:
             SetBackError: etcd was restored from a backup.
         """
+        self.begun = self._clock.monotonic()
         while True:
             self.last_attempt = self._clock.monotonic()
             started: float | None = None

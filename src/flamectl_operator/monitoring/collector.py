@@ -109,7 +109,7 @@ class OperatorCollector(Collector):
             self._read_queue(operator, families)
             self._read_watches(operator, families)
             families["flamectl_events_dropped"].add_metric((), operator.events.dropped)
-            if all(reflector.synced.is_set() for reflector in operator.reflectors):
+            if operator.some_known:
                 _read_clusters(operator, families)
         return families.values()
 
@@ -132,9 +132,10 @@ class OperatorCollector(Collector):
         for resource, reflectors in sorted(by_resource.items()):
             restarts = sum(reflector.restarts for reflector in reflectors)
             families["flamectl_watch_restarts"].add_metric((resource,), restarts)
-            contacts = [reflector.last_contact for reflector in reflectors]
-            if (heard := [contact for contact in contacts if contact is not None]) == contacts:
-                families["flamectl_watch_last_contact_seconds"].add_metric((resource,), now - min(heard))
+            # One that has never heard anything has been waiting since it began.
+            since = [each.begun if each.last_contact is None else each.last_contact for each in reflectors]
+            if (known := [time for time in since if time is not None]) == since:
+                families["flamectl_watch_last_contact_seconds"].add_metric((resource,), now - min(known))
 
 
 def _read_clusters(operator: Operator, families: dict[str, Family]) -> None:

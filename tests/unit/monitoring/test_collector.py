@@ -127,11 +127,16 @@ async def test_watches_are_summed_up_by_resource_and_the_most_silent_one_counts(
     }
 
 
-async def test_a_watch_that_never_heard_anything_has_no_time_of_it() -> None:
+async def test_a_watch_that_never_heard_anything_has_been_silent_since_it_began() -> None:
+    """As one of a namespace that does not let the operator in."""
     scene = Scene("a", "b")
-    scene.operator.reflectors[0].last_contact = asyncio.get_running_loop().time()
+    pods = [reflector for reflector in scene.operator.reflectors if reflector.plural == "pods"]
+    now = asyncio.get_running_loop().time()
+    pods[0].last_contact = now - 10
+    assert scene.series("flamectl_watch_last_contact_seconds") == set(), "they have not begun"
 
-    assert scene.series("flamectl_watch_last_contact_seconds") == set()
+    pods[1].begun = now - 400
+    assert scene.value("flamectl_watch_last_contact_seconds", resource="pods") == 400
 
 
 # The process
