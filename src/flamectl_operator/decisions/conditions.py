@@ -204,10 +204,10 @@ def _degraded(
 
 
 def _kept_failing(observed: ObservedCluster, intent: Intent, before: FlameClusterStatus) -> str:
-    """What there is to say between the attempts at what fails again and again, when nothing is seen to fail; empty if nothing.
+    """The message to keep in `Degraded` between two attempts of a component that keeps failing; empty if nothing applies.
 
-    Be it that the kubelet has just started its container once more, or that no failed Pod is left. It is why the last one
-    failed, as long as that is known: what is there does not tell it any more.
+    At that moment nothing is seen to fail, for the container was just started once more, or the failed Pod is gone; but the
+    condition must not flap. The earlier message alone still knows the cause.
     """
     said = find(before, ConditionType.DEGRADED)
     if intent.suspended or said is None or said.status != "True":

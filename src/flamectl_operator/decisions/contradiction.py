@@ -1,9 +1,10 @@
 """When somebody else writes another status over ours: how often to say the same again.
 
 Two operators of different versions or settings may see the same FlameCluster and describe it differently for good. Each would
-write its own status over the other's as fast as the API server lets it. So what is new is said at once, but what was said
-before, and was written over by somebody else, is said again after longer and longer waits only, unless it is written over by
-something that was not heard before: that is no part of the quarrel. But who never says the same twice is not answered for ever.
+write its own status over the other's as fast as the API server lets it. So what is new is said at once; but to repeat what
+somebody else wrote over waits longer each time. The wait applies only where the other's status is one that was answered before,
+for something new is no part of the quarrel. After eight different ones in a row it applies to all, so that a writer which never
+repeats itself cannot keep this one writing.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Grip:
         lease: The Lease as this process last wrote it.
         extend_at: From then on it is extended before more is deleted.
         until: From then on nothing more is deleted.
-        informed: Whether what is decided on is no older than the first of an unbroken line of our writes of the Lease.
+        informed: Whether the FlameCluster and its Pods were read after this process took the lock. Only then may it delete.
     """
 
     lease: LeaseView
@@ -52,9 +52,10 @@ class Grip:
 
     @classmethod
     def given_back(cls, lease: LeaseView) -> Grip:
-        """The lock is given back; the Lease is remembered, for as it is it can be had again without looking at it.
+        """The lock is given back.
 
-        But not without looking at the rest: what needs no lock others go on doing, such as to call a suspension finished.
+        The Lease is remembered, so that the lock can be taken again without reading it first. The FlameCluster and its Pods have
+        to be read again all the same: what needs no lock others go on doing, such as to call a suspension finished.
         """
         return cls(lease, float("-inf"), float("-inf"), informed=False)
 

@@ -40,8 +40,8 @@ class SessionManagerPlan:
     """What to do, and why.
 
     Args:
-        action: What to do. LOOK means that there should be none, or none yet, and that none is shown: but one of ours without its
-            label would not be, and is otherwise found when its name turns out to be taken.
+        action: What to do. LOOK: none is wanted (yet), and the watch shows none. It is read by its name all the same, for the
+            watch would not show one of ours that has lost its label.
         why: For an event: why a Pod is deleted.
         hold: What is waited for. None with WAIT when somebody else's Pod has the name, with LOOK when none is wanted.
     """

@@ -35,7 +35,7 @@ from flamectl_operator.api.constants import (
     WAIT_CONTAINER,
 )
 from flamectl_operator.desired import names, revision
-from flamectl_operator.desired.quality_class import in_quality_class
+from flamectl_operator.desired.qos import keep_guaranteed
 from flamectl_operator.desired.shapes import as_object, entries, entry
 from flamectl_operator.desired.strategic_merge import strategic_merge
 
@@ -222,7 +222,7 @@ def _template(
             "annotations": dict(metadata.get("annotations") or {}),
             "ownerReferences": [owner.owner_reference()],
         },
-        "spec": in_quality_class(pod_spec, asked) if "initContainers" in defaults else pod_spec,
+        "spec": keep_guaranteed(pod_spec, asked) if "initContainers" in defaults else pod_spec,
     }
     return PodTemplate(manifest, author_revision, revision.fingerprint(manifest))
 

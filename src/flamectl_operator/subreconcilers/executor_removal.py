@@ -26,7 +26,7 @@ class Removal:
         deleted: Names of those that are on their way out by our doing.
         errors: What went wrong with others.
         left: How many it was not the turn of.
-        kept: How many were not deleted after all, for what was known when it was their turn or for what they had become.
+        kept: How many were left alone, since they, or those that were to stay, had changed by the time it was their turn.
     """
 
     deleted: set[str]

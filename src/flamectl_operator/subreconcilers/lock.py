@@ -8,8 +8,8 @@ A step that has something to delete asks for the lock (`acquire`), then looks at
 extended while Pods are being deleted, and given back when nothing is left to be (`give_back`). A cluster at rest writes
 nothing. The Lease is not watched: it is read by who wants the lock and does not know it, and by nobody else.
 
-Whoever comes by the lock anew first reads the FlameCluster and its Pods: what the one before him did a moment ago his watches
-may not have told yet.
+An operator that takes the lock anew first reads the FlameCluster and its Pods: its watches may not have told yet what the
+holder before it did a moment ago.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.views import FlameClusterView, LeaseView, PodView
     from flamectl_operator.subreconcilers.context import Context
 
-#: How often a lock that somebody else holds is looked at, in seconds: he may give it back before it expires.
+#: How often a lock that another operator holds is looked at, in seconds: it may be given back before it expires.
 LOOK_AGAIN = 5.0
 #: Reasons of outcomes that say that Pods stay since another operator may delete them, or this one may not.
 LOCK_HELD = "LockHeld"
@@ -100,9 +100,9 @@ async def _acquire(context: Context) -> Outcome | None:
         if (hold := await _take(context)) is not None:
             return hold
     elif context.clock.boottime() >= memory.grip.extend_at or memory.claimed_for != context.cluster.metadata.generation:
-        # Nobody has written the Lease since we did, or this fails: so nobody else had the lock meanwhile. But a generation in
-        # between may have had us on its deny list, so that we were not waited for, or have asked for no lock at all.
-        # A process that stood still for as long as that has views from before, and its watches have not caught up yet.
+        # If the precondition on our resourceVersion holds, nobody else had the lock meanwhile, and our view is still good, but
+        # for two cases. If the spec has changed, a generation in between may have denied us the lock or asked for none. And if
+        # this process stood still for as long as it held the lock, its watches have not caught up yet.
         same = memory.claimed_for == context.cluster.metadata.generation
         informed = memory.grip.informed and same and context.clock.boottime() < memory.grip.until
         if not await _claim(context, memory.grip.lease, informed=informed):

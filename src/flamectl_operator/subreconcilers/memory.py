@@ -49,8 +49,8 @@ class LockMemory:
         sighting: The Lease as it was when it was looked at.
         look_again: When it may be looked at again, by the clock's `boottime`.
         claimed_for: The generation of the FlameCluster for which the Lease was last written.
-        said: What the status says about the lock by our doing, with the generation; nothing when it is empty.
-        hushed: The generation in which another operator took that back.
+        said: The generation and the message about the lock that this process last put into the status; no message if none.
+        hushed: The generation in which another operator wrote over that message. It is not repeated there.
     """
 
     grip: Grip | None = None
@@ -93,8 +93,8 @@ class Memory:
         lock: The lock.
         voice: What it said in the status.
         pruned: A status that could not be stored whole, and what was stored of it.
-        unknown: Paths of fields that the installed CRD does not know, as writes have shown.
-        outdated_crd: Whether there are promises among them.
+        unknown: Fields of the status that the installed CRD dropped from what was written.
+        outdated_crd: Whether a field that must be stored before it is acted on is among them.
         next_id: The high-water mark of executor ids, should the status lose it.
         failing: Requests that fail in pass after pass.
         creates_at_once: How many executors are made at first, to see whether that works: more when it did in the pass before,

@@ -95,7 +95,7 @@ class CloseStatus:
 
 
 def _listen(context: Context) -> None:
-    """Finds out whether another operator took back what this one said about the lock: it does the work, then."""
+    """Notices that another operator wrote over what this one said about the lock: that one does the work, then."""
     lock, stored = context.memory.lock, context.cluster.status
     generation, message = lock.said
     taken_back = message not in stored.get("message", "") and context.memory.voice.overwritten(stored)
@@ -106,8 +106,8 @@ def _listen(context: Context) -> None:
 def _issues(context: Context) -> tuple[Issue, ...]:
     """What the steps reported.
 
-    That this operator has to leave Pods to another concerns nobody while the other does its work, and would be written over by
-    it each time. So it is not said again in a generation in which that has happened.
+    "Another operator holds the lock" concerns nobody while that operator works, and it would write over it in every pass. So
+    once that has happened, it is not said again in this generation.
     """
     lock, stored, generation = context.memory.lock, context.cluster.status, context.generation
     about = [issue.message for issue in context.issues if issue.reason in {LOCK_HELD, LOCK_DENIED}]

@@ -1,4 +1,4 @@
-"""The quality of service class of an executor's Pod."""
+"""The QoS class of an executor's Pod."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
 
-def in_quality_class(pod_spec: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
-    """The Pod with a waiting container that does not keep it from the class Guaranteed, and so from processors of its own.
+def keep_guaranteed(pod_spec: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+    """Keeps the QoS class Guaranteed, and so processors of its own, for a Pod whose other containers all have it.
 
     Args:
         pod_spec: The Pod, with all that is merged into it.
