@@ -228,7 +228,8 @@ def test_orphaned_children_are_foreign_to_the_next_cluster_of_the_name(world: Wo
     changed = {request.resource for request in world.operator_writes()[writes:] if request.verb != "create"}
     assert changed <= {"flameclusters/status", "events"}
 
-    world.kubectl("delete", "pods,services,configmaps", "-l", f"{CLUSTER_LABEL}=my-flame")
+    # Not waited for: the operator makes others under the same names at once.
+    world.kubectl("delete", "pods,services,configmaps", "-l", f"{CLUSTER_LABEL}=my-flame", "--wait=false")
     world.wait_running(executors=2)
 
 

@@ -16,6 +16,7 @@ from flamectl_operator.kube.errors import AlreadyExistsError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.runtime.outcome import DONE, Outcome, wait
 from flamectl_operator.subreconcilers import admission, children, lock, outcomes, reading
+from flamectl_operator.subreconcilers.refusals import QUOTA_EXCEEDED, RefusedError
 
 if TYPE_CHECKING:
     from flamectl_operator.kube.views import PodView
@@ -71,6 +72,9 @@ class AddSessionManager:
             pod = await children.create(context, PODS, context.stores.pods, manifest)
         except AlreadyExistsError:
             return await self._find(context, name)
+        except RefusedError as error:
+            context.crowded_out = error.reason == QUOTA_EXCEEDED
+            raise
         context.normal("SessionManagerCreated", f'Created session manager Pod "{name}"')
         admission.check_session_manager(context, pod, manifest)
         # A webhook may have taken the label off, and then the watch says nothing of it.

@@ -12,7 +12,6 @@ from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.observed.cluster import ObservedCluster, Views
 from flamectl_operator.runtime.moment import Moment
 from flamectl_operator.runtime.outcome import wait
-from flamectl_operator.subreconcilers.refusals import QUOTA_EXCEEDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +52,7 @@ class Context:
         intent: What is wanted right now; set by the opening UpdateStatus.
         issues: What the steps so far reported.
         interrupted: Whether a request failed, so that the steps need not have found out all that there is to report.
+        crowded_out: Whether a quota had no room for the session manager.
         lock_hold: Why the lock cannot be had in this pass, as far as is known.
         writes: How many requests that change something the pass has sent.
         conflicts: How many of them found that the object had changed since it was looked at.
@@ -73,6 +73,7 @@ class Context:
     intent: Intent | None = None
     issues: list[Issue] = field(default_factory=list)
     interrupted: bool = False
+    crowded_out: bool = False
     lock_hold: Outcome | None = None
     writes: int = 0
     conflicts: int = 0
@@ -113,11 +114,6 @@ class Context:
     def next_executor_name(self) -> str:
         """A name that no executor has had, as long as there is one, for a rehearsal."""
         return names.executor(self.owner.name, min(self.memory.next_id, names.MAX_ID))
-
-    @property
-    def crowded_out(self) -> bool:
-        """Whether there is no session manager and a quota has no room for it, as this pass has found."""
-        return self.observe().session_manager is None and any(each.reason == QUOTA_EXCEEDED for each in self.issues)
 
     @property
     def overtaken(self) -> bool:

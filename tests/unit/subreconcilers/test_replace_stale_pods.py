@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.api.constants import SESSION_MANAGER_ANNOTATION
+from flamectl_operator.decisions.health import Issue
 from flamectl_operator.kube.errors import BadRequestError
 from flamectl_operator.runtime.outcome import DONE
+from flamectl_operator.subreconcilers.refusals import QUOTA_EXCEEDED
 from flamectl_operator.subreconcilers.replace_stale_pods import ReplaceStalePods
 from tests.unit.builders import executor_template, merged, replicas, rolling
 from tests.unit.subreconcilers.errors import REFUSALS, bad_request, broken, forbidden, lost, overloaded, quota
@@ -549,6 +551,17 @@ async def test_a_session_manager_that_finds_no_node_gets_the_room_of_executors_t
     world.set_pod(SM_NAME, "starting")
     await world.converge()
     assert len(world.executor_ids) == 3
+
+
+async def test_a_session_manager_that_goes_while_a_quota_refuses_executors_is_not_one_that_was_refused() -> None:
+    world = await converged(replicas(3))
+    world.api.remove("pods", SM_NAME)
+    context = await world.opened()
+    context.issues.append(Issue(QUOTA_EXCEEDED, "an executor", degraded=True))
+
+    await ReplaceStalePods().reconcile(context)
+
+    assert world.leaving_ids == []
 
 
 async def test_a_session_manager_that_a_quota_refuses_gets_the_place_of_an_executor_that_serves_nobody() -> None:
