@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping
     from typing import Any
 
+    from flamectl_operator.kube.client import Page
+    from flamectl_operator.kube.resources import Resource
     from flamectl_operator.startup import Step
 
 NO_CRD = NotFoundError(404, "NotFound", "nope")
@@ -218,7 +220,24 @@ async def test_of_several_namespaces_one_has_to_let_the_operator_in(refusals: in
     assert await _refusals(questions(api, ["a", "b"])) == words
 
 
-async def test_of_several_namespaces_an_answer_is_needed_from_each() -> None:
+async def test_of_several_namespaces_the_first_that_lets_the_operator_in_is_enough() -> None:
+    """Each question takes a while, and all of them together have the time of one attempt."""
+    api = FakeApi(ManualClock(NOW))
+    asked: list[str | None] = []
+    original = api.list_page
+
+    async def list_page(resource: Resource[Any], namespace: str | None = None, **options: Any) -> Page[Any]:
+        asked.append(namespace)
+        return await original(resource, namespace, **options)
+
+    api.list_page = list_page  # type: ignore[method-assign]
+    api.fail("list", "services", ForbiddenError(403, "Forbidden", "not in a"))
+
+    assert await _refusals(questions(api, ["a", "b", "c"])) == []
+    assert set(asked) == {"a", "b"}
+
+
+async def test_an_error_is_no_refusal() -> None:
     api = FakeApi(ManualClock(NOW))
     api.fail("list", "services", broken())
 
