@@ -56,7 +56,7 @@ class ExecPlugin(ExecProvider):
             ConfigException: It failed, or answers something else.
             OSError: It cannot be started.
         """
-        interactive = sys.stdout.isatty()
+        interactive, at_terminal = sys.stdout.isatty(), sys.stdin is not None and sys.stdin.isatty()
         spec = {"interactive": interactive} | ({"response": previous_response} if previous_response else {})
         info = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": spec}
         process = await asyncio.create_subprocess_exec(
@@ -65,12 +65,12 @@ class ExecPlugin(ExecProvider):
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             # A group of its own, so that what it starts itself can be killed as well; but then it cannot ask at the terminal.
-            process_group=None if interactive else 0,
+            process_group=None if at_terminal else 0,
         )
         try:
             output, errors = await process.communicate()
         except asyncio.CancelledError:
-            await _kill(process, group=not interactive)
+            await _kill(process, group=not at_terminal)
             raise
         if process.returncode:
             said = errors.decode(errors="replace").strip()

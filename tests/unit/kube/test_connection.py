@@ -543,6 +543,23 @@ async def test_a_plugin_that_is_given_up_leaves_no_process_behind(
     assert await becomes(lambda: not running(plugin) and not running(child))
 
 
+@pytest.mark.parametrize("at_terminal", [True, False])
+async def test_a_plugin_can_ask_at_the_terminal_whatever_becomes_of_the_output(
+    config: Config,
+    write: Callable[[object], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    at_terminal: bool,
+) -> None:
+    """Who is not of the group of processes in the foreground is stopped when it reads from there."""
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: at_terminal, raising=False)
+    token_of = '"in the foreground" if os.getpgid(0) == os.getpgid(os.getppid()) else "in the background"'
+    config["users"][0]["user"] = plugin(tmp_path, f"import os\n{ANSWER}" % f'{{"token": {token_of}}}')
+
+    assert token(await load(write(config))) == f"Bearer in the {'foreground' if at_terminal else 'background'}"
+
+
 async def test_a_plugin_may_say_much_before_it_answers(
     config: Config, write: Callable[[object], Path], tmp_path: Path
 ) -> None:
