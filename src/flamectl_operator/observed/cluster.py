@@ -287,13 +287,14 @@ def worked_for(executor: Executor) -> timedelta | None:
     Its main container's own times say it best, for it may have waited long for a node, an image or the session manager. Where
     they are lost, as in an eviction, it counts from when it was made.
     """
-    if pods.init_container_failed(executor.pod):
-        return timedelta()
+    born, over = executor.pod.metadata.creation_timestamp, terminal_since(executor)
     status = pods.container(executor.pod, EXECUTOR_MANAGER)
     ended = status.state.terminated if status is not None else None
     if ended is not None and ended.started_at is not None and ended.finished_at is not None:
-        return ended.finished_at - ended.started_at
-    born, over = executor.pod.metadata.creation_timestamp, terminal_since(executor)
+        # One that could not be started has "started" in 1970.
+        return ended.finished_at - max(ended.started_at, born or ended.started_at)
+    if pods.init_container_failed(executor.pod):
+        return timedelta()
     return over - born if born is not None and over is not None else None
 
 

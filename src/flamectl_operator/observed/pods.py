@@ -163,15 +163,16 @@ def container(pod: PodView, name: str) -> ContainerStatus | None:
 def _phase_trouble(pod: PodView) -> Trouble:
     if pod.status.reason:
         return Trouble(pod.status.reason, pod.status.message)
-    for status in pod.status.init_container_statuses:
-        if (failure := _init_failure(status)) is not None:
-            return failure
     for status in pod.status.container_statuses:
         ended = status.state.terminated
         if ended is not None:
             return Trouble(
                 ended.reason or pod.status.phase, ended.message or f"{status.name} exited with {ended.exit_code}"
             )
+    # Last, for among them are sidecars, which are ended after the others.
+    for status in pod.status.init_container_statuses:
+        if (failure := _init_failure(status)) is not None:
+            return failure
     return Trouble(pod.status.phase, pod.status.message)
 
 

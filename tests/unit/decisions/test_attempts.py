@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,6 +28,7 @@ from tests.unit.builders import (
     observed,
     session_manager,
     terminating,
+    waiting,
 )
 
 if TYPE_CHECKING:
@@ -380,8 +381,23 @@ def test_the_time_that_an_executor_waited_is_no_time_that_it_worked(ran: int, *,
     assert _executors(Attempts(EX_REVISION), observed(gone)).failures == (1 if counts else 0)
 
 
+def test_an_executor_that_could_not_be_started_has_not_worked_since_1970() -> None:
+    main = ended("executor-manager", 128, "StartError", finished_at=NOW, started_at=datetime.fromtimestamp(0, UTC))
+    gone = executor_pod(0, "failed", created=ago(3), containers=[main])
+
+    assert _executors(Attempts(EX_REVISION), observed(gone)).failures == 1
+
+
+def test_a_sidecar_that_is_ended_with_an_executor_says_nothing_about_its_work() -> None:
+    main = ended("executor-manager", finished_at=NOW, started_at=ago(7000))
+    gone = executor_pod(0, "failed", created=ago(7200), containers=[main], init=[ended("proxy", 143)])
+
+    assert _executors(Attempts(EX_REVISION), observed(gone)).failures == 0
+
+
 def test_an_executor_whose_init_container_failed_has_never_worked() -> None:
-    gone = executor_pod(0, "failed", created=ago(7200), init=[ended("wait-for-session-manager", 137, "OOMKilled")])
+    init, main = ended("wait-for-session-manager", 137, "OOMKilled"), waiting("executor-manager")
+    gone = executor_pod(0, "failed", created=ago(7200), init=[init], containers=[main])
 
     assert _executors(Attempts(EX_REVISION), observed(gone)).failures == 1
 

@@ -97,6 +97,11 @@ FAILED: list[Any] = [
         id="phase Failed, for an init container was not to be started again",
     ),
     pytest.param(
+        {"phase": "Failed", "init": [ended("proxy", 143)], "containers": [ended(MAIN, 1, "Error", "boom")]},
+        Trouble("Error", "boom"),
+        id="phase Failed, and a sidecar was ended after that",
+    ),
+    pytest.param(
         {"phase": "Failed", "conditions": [READY], "containers": [running(MAIN)]},
         Trouble("Failed"),
         id="phase Failed, though everything else looks well",
