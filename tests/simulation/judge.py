@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from flamectl_operator.api.constants import REBOUND_ANNOTATION
 from flamectl_operator.decisions.rollout import ROOM_PATIENCE
 from flamectl_operator.desired import names
 from tests.simulation.objects import (
@@ -107,6 +108,9 @@ class Judge:
         now = self._now(client)
         self._promises.creating(client, owner, body, now)
         self._check_config_map(client, owner, name)
+        manager = (owner["metadata"]["namespace"], names.session_manager(name_of(owner)))
+        if name != manager[1] and client.knowledge.homeless_known(manager) < pass_begun():
+            self.blame(f"{client.name} creates {name}, though it knows that the session manager finds no node")
         if executor_number(name_of(owner), name) is None:
             return
         if init_image(body) not in client.possible_init_images():
@@ -368,7 +372,10 @@ class Judge:
             return
         life, started = _life(manager), has_started(pod, "executor-manager")
         lost = (annotations_of(pod).get(LIFE_ANNOTATION) != life and started) or (
-            manager is not None and "" < _started(pod, "executor-manager") < _started(manager, "session-manager")
+            manager is not None
+            and REBOUND_ANNOTATION in annotations_of(pod)
+            # Times have whole seconds: within one nobody can tell.
+            and "" < _started(pod, "executor-manager") <= _started(manager, "session-manager")
         )
         revision = annotations_of(pod).get(REVISION_ANNOTATION)
         stale = any(want.desired.executor.revision != revision for want in specs)
@@ -405,8 +412,10 @@ class Judge:
         """Whether the session manager has no room, and an executor that serves nobody goes for that."""
         key = (owner["metadata"]["namespace"], f"{name_of(owner)}-session-manager")
         since = client.knowledge.homeless(key, pass_begun())
+        if client.knowledge.over_quota.get((PODS, key), -1.0) >= pass_begun():
+            return True  # there is none, and so nobody serves
         if lost:
-            return since is not None or client.knowledge.over_quota.get((PODS, key), -1.0) >= pass_begun()
+            return since is not None
         waited = since is not None and self._now(client) >= since + ROOM_PATIENCE - ROUNDING
         return waited and not ready(pod) and bool(pod["spec"].get("nodeName"))
 

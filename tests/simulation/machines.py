@@ -311,8 +311,8 @@ class Machines:
             return
         run.alive = False
         ended = {"exitCode": code, "reason": reason, "finishedAt": self._server.now()}
-        if run.started_at:
-            ended["startedAt"] = run.started_at
+        # One that could not be started has done so in 1970, by what container runtimes say.
+        ended["startedAt"] = run.started_at or "1970-01-01T00:00:00Z"
         self._report(run, pod, "Failed", {"terminated": ended})
 
     def evict(self, run: Run) -> None:

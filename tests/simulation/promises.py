@@ -121,7 +121,7 @@ class Promises:
                 # One that was made after the last failure, and works, is enough.
                 concerned, least = [min(newer, key=_ready_since)], 1
         stable = [pod for pod in concerned if _ready_since(pod) <= now - SETTINGS.stable_after_seconds + ROUNDING]
-        if len(stable) < max(least, len(concerned)):
+        if len(stable) < max(1, least, len(concerned)):
             self._blame(f"{client.name} forgets failures of {name_of(cluster)} too early")
 
     # -- when it is stored

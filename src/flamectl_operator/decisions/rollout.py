@@ -106,6 +106,11 @@ def _without_session_manager(
     if since is None and not crowded_out:
         fresh = tuple(each for each in others if not each.started and not intent.stale(each))
         return RolloutPlan(rebind=() if starting is None else fresh, holds=holds)
+    if crowded_out:
+        # Those that wait go one by one, for a quota may be slow to count what has gone.
+        started = [executor for executor in live if executor.started]
+        in_the_way = started or deletion_order(live, intent)[:1]
+        return RolloutPlan(delete=tuple((executor, CROWDING) for executor in in_the_way), holds=holds)
     in_the_way = [executor for executor in others if executor.started]
     placed = [executor for executor in live if executor.pod.spec.node_name]
     if since is not None and placed:

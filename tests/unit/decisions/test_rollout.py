@@ -252,7 +252,7 @@ def _homeless(seconds: float, reason: str = "Unschedulable") -> PodView:
         pytest.param(_homeless(59), False, [0, 1], id="another node may be on its way"),
         pytest.param(_homeless(60), False, [0, 1, 2, 3], id="it has found none for a while"),
         pytest.param(_homeless(600, "SchedulingGated"), False, [], id="it is held back by a gate"),
-        pytest.param(None, True, [0, 1], id="a quota has no room for it"),
+        pytest.param(None, True, [0, 1], id="a quota has no room for it, and some have started"),
         pytest.param(None, False, [], id="it is on its way"),
     ],
 )
@@ -275,6 +275,23 @@ def test_executors_make_room_for_the_session_manager_without_which_none_of_them_
     assert _deleted(plan) == gone
     assert {why for _, why in plan.delete} <= {"the session manager needs their room"}
     assert [hold.reason for hold in plan.holds] == ["WaitingForSessionManager"]
+
+
+@pytest.mark.parametrize(
+    ("pods", "gone"),
+    [
+        pytest.param([executor_pod(n, "waiting", life="") for n in range(3)], [2], id="those that wait go one by one"),
+        pytest.param([executor_pod(n, life="") for n in range(3)], [0, 1, 2], id="made without a session manager"),
+        pytest.param([], [], id="none there"),
+    ],
+)
+def test_where_a_quota_refuses_the_session_manager_each_executor_may_be_in_its_way(
+    pods: list[PodView], gone: list[int]
+) -> None:
+    wanted = intent(replicas(3))
+    plan = plan_rollout(observed(*pods, wanted=wanted), wanted, MOMENT, crowded_out=True)
+
+    assert _deleted(plan) == gone
 
 
 def test_the_time_at_which_those_that_wait_have_to_make_room_is_waited_for() -> None:
