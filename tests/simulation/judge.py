@@ -108,11 +108,11 @@ class Judge:
         now = self._now(client)
         self._promises.creating(client, owner, body, now)
         self._check_config_map(client, owner, name)
-        manager = (owner["metadata"]["namespace"], names.session_manager(name_of(owner)))
-        if name != manager[1] and client.knowledge.homeless_known(manager) < pass_begun():
-            self.blame(f"{client.name} creates {name}, though it knows that the session manager finds no node")
         if executor_number(name_of(owner), name) is None:
             return
+        manager = self._parts(client, owner)[0]
+        if manager is not None and client.knowledge.homeless_known(manager) < pass_begun():
+            self.blame(f"{client.name} creates {name}, though it knows that the session manager finds no node")
         if init_image(body) not in client.possible_init_images():
             self.blame(f"{client.name} creates {name} with {init_image(body)}, by settings that are no longer in force")
         leaving, begun = client.knowledge.leaving, pass_begun()

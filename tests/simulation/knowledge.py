@@ -74,8 +74,8 @@ class Knowledge:
         self._homeless: dict[tuple[str, str], tuple[float, float]] = {}
         #: Until when the status of each FlameCluster said that a suspension had begun, by uid.
         self._suspending_until: dict[str, float] = {}
-        #: Since when it is known of a Pod that it finds no node, by namespace and name.
-        self._homeless_known: dict[tuple[str, str], float] = {}
+        #: Since when it is known of a Pod that it finds no node, by uid.
+        self._homeless_known: dict[str, float] = {}
         #: By uid of a FlameCluster.
         self.attempts: dict[str, Attempts] = {}
         #: Pods whose deletion this process has sent, by uid, whatever came of it but a refusal.
@@ -119,9 +119,9 @@ class Knowledge:
         if before is not None:
             self._note_end(before, obj, now)
         if homeless_since(obj) is None:
-            self._homeless_known.pop(key_of(obj), None)
+            self._homeless_known.pop(uid_of(obj), None)
         else:
-            self._homeless_known.setdefault(key_of(obj), now)
+            self._homeless_known.setdefault(uid_of(obj), now)
 
     def _learn_cluster(self, obj: Obj, before: Obj | None, now: float, *, own: bool) -> None:
         uid = uid_of(obj)
@@ -149,7 +149,6 @@ class Knowledge:
             before = self._objects.get(resource, {}).pop(uid, None)
             if resource == PODS and before is not None:
                 self._note_end(before, None, now)
-                self._homeless_known.pop(key_of(before), None)
             elif resource == CONFIG_MAPS and before is not None:
                 self._config_since[key_of(before)] = now
 
@@ -206,9 +205,9 @@ class Knowledge:
         begun, until = self._homeless.get(key, (0.0, -1.0))
         return begun if until >= since else None
 
-    def homeless_known(self, key: tuple[str, str]) -> float:
-        """Since when it is known that the Pod of that name finds no node."""
-        return self._homeless_known.get(key, float("inf"))
+    def homeless_known(self, pod: Obj) -> float:
+        """Since when it is known that a Pod finds no node."""
+        return self._homeless_known.get(uid_of(pod), float("inf"))
 
     def suspending_since(self, cluster: Obj, since: float) -> bool:
         """Whether a suspension was under way at any time since then: another process may call it finished too early."""
