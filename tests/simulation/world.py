@@ -112,6 +112,7 @@ class Process:
         self._stop = asyncio.Event()
         self.stopping = False
         self.dead = False
+        self._led = True  # when it was asked to stop
         context = copy_context()
         context.run(PROCESS.set, self)
         self._task = world.loop.create_task(self._run(), context=context)
@@ -126,7 +127,7 @@ class Process:
             if not self.dead:
                 self.dead = True
                 self._world.tell(self.name, "ended")
-                self._world.handed_over()
+                self._world.handed_over(led=self._led)
                 self._world.truth.left({each.name for each in self._world.running()})
                 self.client.die("ended", -1.0)
 
@@ -156,10 +157,15 @@ class Process:
         """Whether it was asked to stop, and has not ended yet."""
         return self.stopping and not self.dead
 
+    @property
+    def leads(self) -> bool:
+        """Whether it works, or takes itself for the one that does."""
+        return self._replica.operator is not None
+
     def ask_to_stop(self) -> None:
         """SIGTERM."""
         self._world.tell(self.name, "is asked to stop")
-        self.stopping = True
+        self.stopping, self._led = True, self.leads
         self._stop.set()
 
     def _died(self, _why: str, downtime: float) -> None:
@@ -266,8 +272,13 @@ class World:
         succession = 1.3 * self.scenario.lease if self.scenario.elected else 0.0
         self.disturb(seconds + succession + self.listing())
 
-    def handed_over(self) -> None:
-        """A process has ended as it was asked to. If it led, it has given that back: another one finds out when it looks."""
+    def handed_over(self, *, led: bool) -> None:
+        """A process has ended as it was asked to. If it led, it has given that back: another one finds out when it looks.
+
+        If it stood by for a lead that nobody has, its wait was for nothing, and the others may have begun theirs just now.
+        """
+        if not led and not any(each.leads for each in self.running()):
+            self.disturb_lead(0.0)
         election = self.settings().leader_election
         if election.leader_elect:
             self.disturb(election.retry_period_seconds * (1 + JITTER) + self.listing())
