@@ -179,9 +179,11 @@ class Promises:
         if number is None:
             return
         used = self._used.setdefault(owner["uid"], set())
-        if change.key[1] in used and (number, change.actor) not in self._void.get(owner["uid"], ()):
-            self._blame(f"{change.actor} used the name {change.key[1]} again")
-        used.add(change.key[1])
+        # What was made by a promise that somebody had taken out is nowhere written down once it is gone.
+        if (number, change.actor) not in self._void.get(owner["uid"], ()):
+            if change.key[1] in used:
+                self._blame(f"{change.actor} used the name {change.key[1]} again")
+            used.add(change.key[1])
         if number >= self._reserved.get(owner["uid"], 0):
             self._blame(f"{change.actor} made {change.key[1]} before the status said that its id is taken")
 
