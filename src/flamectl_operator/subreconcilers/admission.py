@@ -114,10 +114,9 @@ def check_executor(context: Context, pod: PodView, manifest: Mapping[str, Any]) 
     Raises:
         RefusedError: It lacks something that it is known by.
     """
-    labels = context.owner.selector(EXECUTOR_MANAGER)
-    annotations = (REVISION_ANNOTATION, SESSION_MANAGER_ANNOTATION)
-    lost = _lost(context, pod, manifest, labels, annotations)
-    _remember(context, context.wanted().desired.executor, "executors are", lost)
+    template = context.wanted().desired.executor
+    labels, annotations = context.owner.selector(EXECUTOR_MANAGER), (REVISION_ANNOTATION, SESSION_MANAGER_ANNOTATION)
+    _check(context, template, "executors are", pod, manifest, labels, annotations)
 
 
 def check_session_manager(context: Context, pod: PodView, manifest: Mapping[str, Any]) -> None:
@@ -131,8 +130,8 @@ def check_session_manager(context: Context, pod: PodView, manifest: Mapping[str,
     Raises:
         RefusedError: It lacks something that it is known by.
     """
-    lost = _lost(context, pod, manifest, {}, (REVISION_ANNOTATION,))
-    _remember(context, context.wanted().desired.session_manager, "the session manager is", lost)
+    template = context.wanted().desired.session_manager
+    _check(context, template, "the session manager is", pod, manifest, {}, (REVISION_ANNOTATION,))
 
 
 def _next_executor(context: Context) -> dict[str, Any]:
@@ -141,24 +140,26 @@ def _next_executor(context: Context) -> dict[str, Any]:
     return context.wanted().desired.executor.pod(context.next_executor_name, annotations)
 
 
-def _lost(
-    context: Context, pod: PodView, manifest: Mapping[str, Any], labels: Mapping[str, str], annotations: tuple[str, ...]
-) -> list[str]:
-    """What of it is not as it was sent, in words; labels first."""
-    sent = manifest["metadata"]["annotations"]
-    changed = [f"{key}={value}" for key, value in sorted(labels.items()) if pod.labels.get(key) != value]
-    lost = [f"the labels {', '.join(changed)}"] if changed else []
+def _check(
+    context: Context,
+    template: PodTemplate,
+    what: str,
+    pod: PodView,
+    manifest: Mapping[str, Any],
+    labels: Mapping[str, str],
+    annotations: tuple[str, ...],
+) -> None:
+    memory, sent = context.memory, manifest["metadata"]["annotations"]
+    relabelled = [f"{key}={value}" for key, value in sorted(labels.items()) if pod.labels.get(key) != value]
+    lost = [f"the labels {', '.join(relabelled)}"] if relabelled else []
     lost += [f"the annotation {key}={sent[key]}" for key in annotations if pod.annotations.get(key, "") != sent[key]]
-    return lost if pod.controlled_by(context.owner.uid) else [*lost, "the owner reference"]
-
-
-def _remember(context: Context, template: PodTemplate, what: str, lost: list[str]) -> None:
-    memory = context.memory
+    if not pod.controlled_by(context.owner.uid):
+        lost.append("the owner reference")
     if not lost:
         memory.altered.pop(template.rendered, None)
         return
     message = f"{what} made without {', '.join(lost)}: does a webhook change them?"
-    reason = "LabelsChanged" if lost[0].startswith("the labels") else "ChangesUndone"
+    reason = "LabelsChanged" if relabelled else "ChangesUndone"
     memory.altered[template.rendered] = Altered(reason, message, context.clock.monotonic() + TRIAL_INTERVAL)
     memory.accepted.discard(template.rendered)
     raise RefusedError(reason, message)
