@@ -24,6 +24,7 @@ from flamectl_operator.kube.retrying import RetryingTransport
 from flamectl_operator.runtime.clock import SystemClock
 from flamectl_operator.settings import FlameSettings
 from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS
+from tools.controlplane.waiting import wait_until
 from tools.installation import OperatorProcess, allow_in
 
 if TYPE_CHECKING:
@@ -104,9 +105,8 @@ def _flame_cluster(plane: Plane, log: Path, count: int) -> float:
     }
     with OperatorProcess(allow_in(plane, namespace), log, ["--namespace", namespace]):
         plane.kubectl("--namespace", namespace, "apply", "-f", "-", input=yaml.safe_dump(manifest))
-        plane.kubectl(
-            "--namespace", namespace, "wait", "--for=jsonpath={.status.state}=Running", "flc/bench", "--timeout=120s"
-        )
+        state = ("--namespace", namespace, "get", "flc/bench", "-o", "jsonpath={.status.state}")
+        wait_until(lambda: plane.kubectl(*state).stdout == "Running", "the FlameCluster to run")
         taken = asyncio.run(_scale_up(plane, namespace, count))
         plane.kubectl("delete", "namespace", namespace, "--wait=false")
     return taken

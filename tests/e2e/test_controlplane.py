@@ -51,8 +51,18 @@ def get(plane: Plane, namespace: str, kind: str, name: str) -> dict[str, Any] | 
     return found
 
 
+def wait_for(plane: Plane, namespace: str, name: str, condition: str) -> None:
+    """Unlike `kubectl wait`, which asks a cache and gives up on a Pod that is not in it yet."""
+
+    def is_true() -> bool:
+        status = (get(plane, namespace, "pod", name) or {}).get("status", {})
+        return {"True"} == {each["status"] for each in status.get("conditions", ()) if each["type"] == condition}
+
+    wait_until(is_true, f"the Pod {name} to have {condition}")
+
+
 def wait_ready(plane: Plane, namespace: str, name: str) -> None:
-    plane.kubectl("wait", "pod", name, f"--namespace={namespace}", "--for=condition=Ready", "--timeout=120s")
+    wait_for(plane, namespace, name, "Ready")
 
 
 def test_a_pod_runs_and_its_status_looks_like_that_of_a_kubelet(control_plane: Plane, namespace: str) -> None:
@@ -110,9 +120,7 @@ def test_a_held_pod_is_terminating_until_it_is_let_go(control_plane: Plane, name
 
 def test_a_pod_that_must_not_become_ready_is_scheduled_and_stays_pending(control_plane: Plane, namespace: str) -> None:
     control_plane.kubectl("create", "-f", "-", input=pod("stuck", namespace, annotations={NEVER_READY: "yes"}))
-    control_plane.kubectl(
-        "wait", "pod", "stuck", f"--namespace={namespace}", "--for=condition=PodScheduled", "--timeout=120s"
-    )
+    wait_for(control_plane, namespace, "stuck", "PodScheduled")
     control_plane.kubectl("create", "-f", "-", input=pod("later", namespace))
     wait_ready(control_plane, namespace, "later")
     found = get(control_plane, namespace, "pod", "stuck")

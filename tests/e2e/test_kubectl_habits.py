@@ -84,12 +84,12 @@ def test_applying_the_same_manifest_again_changes_nothing(world: World, operator
 
 def test_waiting_for_a_condition_waits_for_the_new_generation(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=2))
-    world.kubectl("wait", "--for=condition=Ready", "flamecluster/my-flame", "--timeout=120s")
+    world.kubectl_wait("condition=Ready")
     before = uids(world.all("pod"))
     world.change(sessionManager={"policy": "fifo"})
-    world.kubectl("wait", "--for=condition=Ready", "flamecluster/my-flame", "--timeout=120s")
+    world.kubectl_wait("condition=Ready")
     assert not set(before.values()) & set(uids(world.live_executors()).values())
-    world.kubectl("wait", "--for=jsonpath={.status.state}=Running", "flamecluster/my-flame", "--timeout=120s")
+    world.kubectl_wait("jsonpath={.status.state}=Running")
 
 
 def test_describe_tells_the_story_in_order(world: World, operator: OperatorProcess) -> None:

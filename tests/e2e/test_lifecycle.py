@@ -41,7 +41,7 @@ def test_applying_a_manifest_brings_up_a_running_cluster(world: World, operator:
     assert status["executorManager"]["replicas"] == 3
     assert status["configGeneration"] == 1
     assert condition(status, "Ready")["status"] == "True"
-    world.kubectl("wait", "--for=condition=Ready", "flamecluster/my-flame", "--timeout=120s")
+    world.kubectl_wait("condition=Ready")
 
 
 def test_scaling_up_down_to_zero_and_back_ends_exactly_there_and_then_rests(

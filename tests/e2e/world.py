@@ -202,6 +202,25 @@ class World:
         found: Object = self.wait(f"{name} to be healthy with {executors} executors", healthy, timeout)
         return found
 
+    def kubectl_wait(self, until: str, name: str = "my-flame") -> None:
+        """`kubectl wait` for a FlameCluster.
+
+        It begins with what the API server's watch cache has, and without this it gives up on an object that is not there yet,
+        and is content with the generation before.
+
+        Args:
+            until: As for `--for`.
+            name: The FlameCluster's.
+        """
+        found = self.get("flamecluster", name)
+        assert found is not None, f"there is no FlameCluster {name}"
+        version = f"resourceVersion={found['metadata']['resourceVersion']}&resourceVersionMatch=NotOlderThan"
+        path = f"{_PATHS['flamecluster'].format(self.namespace)}?{version}"
+        # Refused when the cache does not have it within seconds.
+        cached = partial(self.plane.kubectl, "get", f"--raw={path}", check=False)
+        self.wait("the watch cache to have what was written", lambda: cached().returncode == 0)
+        self.kubectl("wait", f"--for={until}", f"flamecluster/{name}", "--timeout=120s")
+
     def _healthy(self, name: str, executors: int) -> Object | None:
         found = self.get("flamecluster", name)
         if found is None:
