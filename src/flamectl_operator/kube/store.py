@@ -11,6 +11,8 @@ lists, events and bookmarks of a cluster share (they may be compared: KEP-5504):
 - The reflector's *synced version* is the resourceVersion up to which it delivered everything. An answer that is not newer than
   that, about an object which is not there, speaks of something that has been deleted since, or is not ours to watch.
 - A list shows one moment. An object that is missing from it is gone, unless we know of a state of it after that moment.
+- So does a list that a pass has asked for, of the objects of one value of the index. What was not in it and was not known is
+  gone: states of it from before that moment are ignored, which the reflector may still bring.
 - An object whose deletion left nothing behind is gone at once. Its uid is kept in a tombstone as long as the reflector may
   still bring states of it: until a list from after its end, or its DELETED event. A watch sends DELETED also each time that
   an object loses the label, and ADDED when it has the label again. So more events may come after a DELETED, and for them the
@@ -23,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from flamectl_operator.kube.client import EventType
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.client import WatchEvent
 
 T = TypeVar("T", bound=KubernetesObject)
+K = TypeVar("K")
 
 #: How many objects whose end the reflector told are remembered, by their uids.
 _ENDED = 1000
@@ -79,10 +83,14 @@ class Store(Generic[T]):
     ) -> None:
         self._selects = selects or _everything
         self._objects: dict[Key, T] = {}
-        self._by_index: Index[T] = Index(index or _no_value)
+        self._index_value = index or _no_value
+        self._by_index: Index[T] = Index(self._index_value)
         self._tombstones: dict[str, _Tombstone] = {}  # by uid
         self._ended: dict[str, None] = {}  # uids of which there was a tombstone, the oldest first
         self._out_of_sight: dict[str, _Tombstone] = {}  # by uid
+        self._listed: dict[
+            Hashable, _Tombstone
+        ] = {}  # by value of the index, what was not in our own list of its objects
         self._synced_versions: dict[str | None, int] = {}  # by the namespace of the reflector, None for all namespaces
         self._handlers: list[Handler[T]] = []  # of all subscribers
         self._answer_handlers: list[Handler[T]] = []  # of those who are told of answers too
@@ -151,6 +159,23 @@ class Store(Generic[T]):
             _notify(self._answer_handlers, [Change(current, None)])
         self._out_of_sight[obj.uid] = _Tombstone(obj.namespace, version_of(obj))
 
+    def observe_list(self, items: Iterable[T], resource_version: str, namespace: str, value: Hashable) -> None:
+        """Take in the answer to a list of all objects of a namespace for which the index function gives a value.
+
+        What is known and was not in the list stays: it may be gone, or have another value by now.
+
+        Args:
+            items: The objects of all pages.
+            resource_version: The list's.
+            namespace: The namespace.
+            value: The value.
+        """
+        for item in items:
+            self.observe(item)
+        moment = int(resource_version)
+        if moment > self.synced_version(namespace):
+            self._listed[value] = _Tombstone(namespace, moment)
+
     def observe_deletion(self, obj: T, response: T | None) -> None:
         """Take in that the API server accepted the deletion of an object.
 
@@ -216,10 +241,9 @@ class Store(Generic[T]):
         gone = [obj for obj in self._objects.values() if namespace in {None, obj.namespace}]
         for obj in gone:
             self._remove(obj)
-        for records in (self._tombstones, self._out_of_sight):
-            for uid, each in list(records.items()):
-                if namespace in {None, each.namespace}:
-                    del records[uid]
+        _forget(self._tombstones, namespace)
+        _forget(self._out_of_sight, namespace)
+        _forget(self._listed, namespace)
         self._ended.clear()
         _notify(self._handlers, [Change(obj, None) for obj in gone])
 
@@ -253,9 +277,12 @@ class Store(Generic[T]):
 
     def _is_past(self, obj: T) -> bool:
         """Whether a state is from before its object was gone or out of sight, as far as we know."""
-        hidden = self._out_of_sight.get(obj.uid)
-        gone = obj.uid in self._tombstones or obj.uid in self._ended
-        return gone or (hidden is not None and version_of(obj) <= hidden.version)
+        if obj.uid in self._tombstones or obj.uid in self._ended:
+            return True
+        current = self._objects.get(_key(obj))
+        known = current is not None and current.uid == obj.uid
+        ends = (self._out_of_sight.get(obj.uid), None if known else self._listed.get(self._index_value(obj)))
+        return any(end is not None and version_of(obj) <= end.version for end in ends)
 
     def _end(self, uid: str) -> None:
         """The reflector has told the end of an object, unless that was only one of its absences."""
@@ -267,9 +294,8 @@ class Store(Generic[T]):
     def _forget_out_of_sight(self, namespace: str | None) -> None:
         """Forget what was out of sight at a moment that the reflector has passed: what it brings from now on is newer."""
         passed = self._synced_versions[namespace]
-        for uid, each in list(self._out_of_sight.items()):
-            if namespace in {None, each.namespace} and each.version <= passed:
-                del self._out_of_sight[uid]
+        _forget(self._out_of_sight, namespace, passed)
+        _forget(self._listed, namespace, passed)
 
     def _drop_missing(self, listed: set[str], moment: int, namespace: str | None) -> list[Change[T]]:
         """Remove what a list shows to be gone, and the tombstones of which it is the end."""
@@ -295,6 +321,13 @@ class Store(Generic[T]):
         key = _key(obj)
         del self._objects[key]
         self._by_index.update(key, obj, None)
+
+
+def _forget(records: dict[K, _Tombstone], namespace: str | None, passed: float = inf) -> None:
+    """Forget what speaks of states up to a version, in one namespace or in all."""
+    for key, each in list(records.items()):
+        if namespace in {None, each.namespace} and each.version <= passed:
+            del records[key]
 
 
 def version_of(obj: KubernetesObject | None) -> int:

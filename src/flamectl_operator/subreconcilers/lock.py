@@ -203,18 +203,17 @@ async def _read_pods(context: Context) -> None:
     """Reads the FlameCluster's Pods, and what has become of those that are not there any more."""
     owner, store = context.owner, context.stores.pods
     ours = {pod.uid: pod for pod in store.by_index(owner.key) if pod.controlled_by(owner.uid)}
-    found, unreadable = await _list_pods(context)
+    found, unreadable, version = await _list_pods(context)
     for pod in (*found, *unreadable):
         ours.pop(pod.uid, None)
-    for pod in found:
-        store.observe(pod)
+    store.observe_list(found, version, owner.namespace, owner.key)
     # The others are gone, or their label says something else by now.
     context.memory.unsettled |= {pod.name for pod in ours.values()}
     await reading.settle(context)
 
 
-async def _list_pods(context: Context) -> tuple[list[PodView], list[PodView]]:
-    """All Pods with the FlameCluster's label, and of those that cannot be understood which ones they are."""
+async def _list_pods(context: Context) -> tuple[list[PodView], list[PodView], str]:
+    """All Pods with the FlameCluster's label, those that cannot be understood, and the resourceVersion of the list."""
     owner, token = context.owner, ""
     found: list[PodView] = []
     unreadable: list[PodView] = []
@@ -225,7 +224,7 @@ async def _list_pods(context: Context) -> tuple[list[PodView], list[PodView]]:
         unreadable += page.unreadable
         token = page.continue_token
         if not token:
-            return found, unreadable
+            return found, unreadable, page.resource_version
 
 
 def _overtaken(context: Context) -> Outcome | None:

@@ -398,6 +398,50 @@ def test_an_answer_about_a_new_object_replaces_the_old_one_of_its_name(store: St
     assert store.get("default", "a") == pod("a", 110, uid="new")
 
 
+# Lists of our own
+
+
+@pytest.mark.parametrize("how", ["event", "answer", "list"])
+def test_what_is_not_in_a_list_of_ours_is_not_taken_for_new(store: Store[PodView], how: str) -> None:
+    kept, gone = pod("a", 101, labels={"cluster": "one"}), pod("b", 102, labels={"cluster": "one"})
+    store.observe_list([kept], "110", "default", "one")
+    assert names(store.by_index("one")) == ["a"]
+    if how == "event":
+        store.apply(added(gone))
+    elif how == "answer":
+        store.observe(gone)
+    else:
+        store.replace([kept, gone], "103")
+    assert names(store.by_index("one")) == ["a"]
+
+
+def test_what_was_made_after_a_list_of_ours_is_new(store: Store[PodView]) -> None:
+    store.observe_list([], "110", "default", "one")
+    store.apply(added(pod("a", 111, labels={"cluster": "one"})))
+    assert names(store.by_index("one")) == ["a"]
+
+
+def test_a_list_of_ours_says_nothing_of_what_it_was_not_asked_for(store: Store[PodView]) -> None:
+    store.observe_list([], "110", "default", "one")
+    store.apply(added(pod("a", 105, labels={"cluster": "two"})))
+    assert names(store.by_index("two")) == ["a"]
+
+
+def test_what_is_known_and_not_in_a_list_of_ours_stays_and_is_kept_up_to_date(store: Store[PodView]) -> None:
+    store.apply(added(pod("a", 101, labels={"cluster": "one"})))
+    store.observe_list([], "110", "default", "one")
+    newer = pod("a", 105, labels={"cluster": "one"})
+    store.apply(modified(newer))
+    assert store.by_index("one") == (newer,)
+
+
+def test_a_list_of_ours_from_before_what_the_reflector_brought_changes_nothing(store: Store[PodView]) -> None:
+    store.apply(bookmark(120))
+    store.observe_list([], "110", "default", "one")
+    store.apply(added(pod("a", 121, labels={"cluster": "one"})))
+    assert names(store.by_index("one")) == ["a"]
+
+
 # Our own deletions
 
 

@@ -63,6 +63,21 @@ class Answer:
     deleted: PodView | None = None
 
 
+@dataclass(frozen=True)
+class OwnList:
+    """What the server answered to a list of ours, and the store was not told yet.
+
+    Args:
+        items: The objects.
+        version: The moment that they show.
+        ended: uids of all objects that were gone by then.
+    """
+
+    items: list[PodView]
+    version: int
+    ended: frozenset[str]
+
+
 class StoreMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
@@ -74,6 +89,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.snapshot: tuple[list[PodView], int, int] | None = None
         self.listed = False
         self.answers: list[Answer] = []
+        self.own_lists: list[OwnList] = []
+        self.ended: set[str] = set()  # uids that were gone by a list of ours, and that the store did not know
         self.written: dict[str, int] = {}  # the version of the last write of ours that the store was told, by uid
         self.deleted_at_once: set[str] = set()
         self.deleted_gracefully: set[str] = set()
@@ -156,6 +173,20 @@ class StoreMachine(RuleBasedStateMachine):
             self.store.observe_deletion(answer.deleted, None)
             self.deleted_at_once.add(uid)
 
+    @rule()
+    def we_list(self) -> None:
+        items = list(self.server.objects.values())
+        uids = {f"uid-{number + 1}" for number in range(self.server.uids)}
+        self.own_lists.append(OwnList(items, self.server.version, frozenset(uids - {obj.uid for obj in items})))
+
+    @precondition(lambda self: self.own_lists)
+    @rule()
+    def our_list_arrives(self) -> None:
+        answer = self.own_lists.pop(0)
+        known = {obj.uid for obj in self.store.all()}
+        self.store.observe_list(answer.items, str(answer.version), "default", None)
+        self.ended |= answer.ended - known
+
     # The reflector lists and watches.
 
     @precondition(lambda self: self.snapshot is None)
@@ -203,6 +234,10 @@ class StoreMachine(RuleBasedStateMachine):
                 assert obj.terminating
 
     @invariant()
+    def what_a_list_of_ours_showed_to_be_gone_is_not_taken_for_new(self) -> None:
+        assert not self.ended & {obj.uid for obj in self.store.all()}
+
+    @invariant()
     def indexes_agree_with_the_objects(self) -> None:
         assert len(self.store) == len(self.store.all())
 
@@ -225,7 +260,9 @@ class StoreMachine(RuleBasedStateMachine):
         while self.position < len(self.server.log):
             self.an_event_arrives()
         assert {obj.name: obj for obj in self.store.all()} == self.server.objects
+        self.store.apply(bookmark(self.server.version))
         assert not self.store._tombstones, "what is forgotten by nobody is a leak"
+        assert not self.store._listed, "what is forgotten by nobody is a leak"
 
 
 StoreMachine.TestCase.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)

@@ -962,6 +962,29 @@ async def test_one_that_was_read_to_be_somebody_elses_is_left_alone_whatever_a_l
     assert (late.name, world.deleted) == (executor_name(1), [executor_name(0)])
 
 
+async def test_what_was_gone_when_the_lock_came_is_not_taken_for_new_when_a_late_watch_tells_how_it_was_made() -> None:
+    world = await converged(replicas(0))
+    rival = world.rival("them")
+    rival.sync()
+    world.edit(replicas(2))
+    await world.converge()
+    [gone] = [pod for pod in world.stores.pods.all() if pod.name == executor_name(0)]
+    world.api.remove("pods", executor_name(0))
+    await world.converge()
+    assert world.executor_ids == [1, 2]
+    world.edit(NEW_SESSION_MANAGER)
+    rival.sync(FLAME_CLUSTERS)
+
+    await rival.run_pass(stale=True)
+    rival.stores.pods.apply(WatchEvent(EventType.ADDED, gone))
+    await rival.run_pass(stale=True)
+    await rival.run_pass(stale=True)
+
+    # Before it had the lock, it made two of which it then finds that they are too many.
+    assert world.deleted == [executor_name(4), executor_name(3), SM_NAME]
+    assert world.executor_ids == [1, 2]
+
+
 # --- What two operators say --------------------------------------------------------------------------------------------
 
 
