@@ -21,13 +21,11 @@ from tests.simulation.objects import (
     NAMESPACE,
     PODS,
     SERVICES,
-    Key,
     Obj,
     annotations_of,
     controller_uid,
     executor_number,
     key_of,
-    labels_of,
     merge_patch,
     name_of,
     terminating,
@@ -291,6 +289,16 @@ class Actors:
         if (run := self._run(name, "session-manager", pick)) is not None:
             self._world.machines.crash(run)
 
+    def session_manager_out_of_memory(self, name: str) -> None:
+        if (run := self._run(name, "session-manager", 0)) is not None:
+            self._world.machines.crash(run, "OOMKilled")
+
+    def crash_init(self, name: str, pick: int) -> None:
+        runs = [run for run in self._world.machines.initializing() if run.owner == name]
+        if runs:
+            self._world.faults.happened["crash_init"] += 1
+            self._world.machines.crash_init(runs[pick % len(runs)])
+
     def unheard_start(self, restart: float, heard: float) -> None:
         """The next executor starts on a node that falls silent just then; its session manager restarts before that is heard."""
         machines, later = self._world.machines, self._world.later
@@ -414,8 +422,3 @@ class Actors:
     @staticmethod
     def _pick(objects: list[Obj], pick: int) -> Obj | None:
         return objects[pick % len(objects)] if objects else None
-
-
-def labelled(obj: Obj, key: Key) -> bool:
-    """Whether an object carries the label of a FlameCluster."""
-    return labels_of(obj).get(CLUSTER_LABEL) == key[1]

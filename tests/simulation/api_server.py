@@ -7,8 +7,9 @@ tests that this model and a real API server both pass.
 from __future__ import annotations
 
 import bisect
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flamectl_operator.kube import errors
 from tests.simulation.admission import Admission, unknown_fields
@@ -136,6 +137,8 @@ class ApiServer:
             raise errors.BadRequestError(400, "BadRequest", "the namespace of the object does not match the request")
         if not name:
             raise errors.InvalidError(422, "Invalid", "metadata.name: Required value: name or generateName is required")
+        if wrong := malformed(resource, metadata):
+            raise errors.InvalidError(422, "Invalid", wrong)
         key = (namespace, name)
         body = self._admitted("create", resource, key, self._decoded(resource, body, strict=strict), actor)
         self._check_name(resource, key)
@@ -166,6 +169,12 @@ class ApiServer:
         if "status" in body:
             new["status"] = self._checked_status(resource, body["status"])
         return self._store(resource, key, old, new, actor)
+
+    def rehearse_status(self, resource: str, key: Key, body: Obj) -> Obj:
+        """The same with `dryRun=All`: nothing is stored."""
+        old = self.get(resource, key)
+        self._check(old, body.get("metadata", {}))
+        return {**old, "status": self._checked_status(resource, body["status"])}
 
     def patch(self, resource: str, key: Key, body: Obj, actor: str, subresource: str | None = None) -> Obj:
         """A JSON merge patch of the object, or of its status or scale subresource."""
@@ -363,6 +372,23 @@ _IMMUTABLE = (
 )
 
 
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = re.compile(rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*")
+_SERVICE_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?")
+
+
+def malformed(resource: str, metadata: Obj) -> str:
+    """What is wrong with a name or a label; empty when nothing is."""
+    name = _SERVICE_NAME if resource == SERVICES else _SUBDOMAIN
+    if name.fullmatch(metadata["name"]) is None:
+        return f"metadata.name: Invalid value: {metadata['name']!r}"
+    for label, value in (metadata.get("labels") or {}).items():
+        if _LABEL_VALUE.fullmatch(value) is None:
+            return f"metadata.labels[{label}]: Invalid value: {value!r}"
+    return ""
+
+
 def same(old: Obj, new: Obj) -> bool:
     """Whether a write changes nothing."""
     if any(old.get(name) != new.get(name) for name in (old.keys() | new.keys()) - {"metadata"}):
@@ -391,8 +417,3 @@ def matcher(namespace: str | None, selector: str) -> Callable[[Obj], bool]:
         return all(name in labels for name in present) and selects(wanted, labels)
 
     return matches
-
-
-def body_of(obj: Any) -> Obj:
-    """What a client sent, as the server keeps it."""
-    return dict(obj)

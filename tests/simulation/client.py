@@ -91,9 +91,11 @@ class Flight:
 
     def land(self) -> None:
         """Reaches the server."""
-        if self.landed:
-            return
-        self.landed = True
+        if not self.landed:
+            self.landed = True
+            self._take_effect()
+
+    def _take_effect(self) -> None:
         kind, back = self._fate.kind, self._fate.back
         refusal = _REFUSALS.get(kind)
         if refusal is not None:
@@ -105,6 +107,8 @@ class Flight:
         except errors.ApiError as error:
             if self._verb in WRITES:
                 self._client.tell(f"{self.what}: {error.reason}")
+            if self.crash is not None:
+                self._client.die(f"crash after {self.what}", self.crash.downtime)
             self._later(back, self._fail, error)
             return
         if self._verb in WRITES and kind != "ok":
@@ -134,7 +138,8 @@ class Flight:
             self.future.set_exception(error)
 
 
-_REFUSALS: dict[str, Callable[[], errors.ApiError]] = {
+_REFUSALS: dict[str, Callable[[], errors.KubernetesError]] = {
+    "refused": lambda: errors.ConnectionFailedError("connection refused"),
     "conflict": lambda: errors.ConflictError(409, "Conflict", "the object has been modified"),
     "throttled": lambda: errors.TooManyRequestsError(429, "TooManyRequests", "slow down", 1.0),
     "error-before": lambda: errors.ServerError(500, "InternalError", "no leader"),
@@ -279,7 +284,9 @@ class ModelClient:
         return msgspec.convert(found, resource.view)
 
     async def rehearse_status(self, resource: Resource[T], namespace: str, name: str, body: Mapping[str, Any]) -> T:
-        raise NotImplementedError("only a CRD that is older than the operator makes it ask, and here there is none")
+        plural, key, sent = resource.plural, (namespace, name), dict(body)
+        found = await self._request("get", resource, name, lambda: self.server.rehearse_status(plural, key, sent))
+        return msgspec.convert(found, resource.view)
 
     async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: Mapping[str, Any]) -> T:
         plural, key, sent = resource.plural, (namespace, name), dict(body)
@@ -432,7 +439,7 @@ class ModelClient:
         for each in (self.guard, guard):
             if each is not None:
                 each()
-        self._judge.sending(self, f"{verb} {plural} {name}")
+        self._judge.sending(self, verb, plural, name)
 
     async def _request(self, verb: str, resource: Resource[Any], name: str, apply: Callable[[], Any]) -> Any:
         if self._dead:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 #: Kinds of mishaps of a request. `late`: the client gives up, and the request is applied all the same some seconds later.
 REQUEST_FAULTS = (
+    "refused",
     "conflict",
     "throttled",
     "forbidden",
@@ -29,7 +31,7 @@ class Fate:
     """What becomes of one request.
 
     Args:
-        kind: `ok`, or one of the kinds above, or `crash-before` or `crash-after`.
+        kind: `ok`, or one of the kinds above.
         there: Seconds until it reaches the server.
         back: Seconds until the answer reaches the client.
     """
@@ -62,7 +64,7 @@ class Crash:
 
     Args:
         when: `before` it is applied, or `after`.
-        verb: Which kind of request; empty for any write.
+        verb: Which kind of request, as "create" or "create pods"; empty for any write to what is reconciled.
         skip: How many fitting requests go through first.
         downtime: Seconds until another process starts.
     """
@@ -106,28 +108,29 @@ class Faults:
     lags: list[tuple[str, float, float]] = field(default_factory=list)
     #: Until when requests are on their way whose senders have given them up.
     late_until: float = 0.0
+    #: What has gone wrong so far, and how often.
+    happened: Counter[str] = field(default_factory=Counter)
 
     def fate(self, verb: str, resource: str, now: float) -> Fate:
         """Draws what becomes of a request."""
         there, back = self.random.random() * self.latency, self.random.random() * self.latency
         for storm in self.storms:
             if now < storm.until and storm.resource in {"", resource} and self.random.random() < storm.share:
-                if (storm.kind == "conflict" and verb not in {"status", "patch"}) or (
-                    storm.kind in {"late", "lost-after", "error-after"} and verb not in WRITES
-                ):
+                if storm.kind in {"conflict", "late", "lost-after", "error-after"} and verb not in WRITES:
                     continue
+                self.happened[storm.kind] += 1
                 return Fate(storm.kind, there, back)
         return Fate("ok", there, back)
 
     def crash(self, verb: str, resource: str) -> Crash | None:
         """The crash that hits this request, if one does."""
-        if verb not in WRITES or resource == LEASES:
-            return None
         for crash in self.crashes:
-            if crash.verb in {"", verb, f"{verb} {resource}"}:
+            any_write = not crash.verb and verb in WRITES and resource != LEASES
+            if any_write or crash.verb in {verb, f"{verb} {resource}"}:
                 crash.skip -= 1
                 if crash.skip < 0:
                     self.crashes.remove(crash)
+                    self.happened[f"crash {crash.when} {crash.verb or 'any write'}"] += 1
                     return crash
         return None
 
@@ -136,6 +139,7 @@ class Faults:
         for standstill in self.standstills:
             if standstill.request == f"{verb} {resource}":
                 self.standstills.remove(standstill)
+                self.happened[f"standstill at {standstill.request}"] += 1
                 return standstill.seconds
         return 0.0
 

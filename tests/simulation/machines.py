@@ -19,6 +19,7 @@ from tests.simulation.objects import (
     Obj,
     condition,
     controller_of,
+    init_image,
     key_of,
     labels_of,
     phase,
@@ -76,6 +77,8 @@ class Run:
         node: Where it runs.
         main: Name of its main container.
         owner: Name of its FlameCluster.
+        image: Of its main container.
+        in_place: Whether its main container is started again when it ends: its restartPolicy.
     """
 
     uid: str
@@ -84,12 +87,14 @@ class Run:
     main: str
     owner: str
     image: str
+    in_place: bool = True
     alive: bool = False
     stopping: bool = False
     restarts: int = 0
     init_done: bool = False
     bound_to: str = ""
     started_at: str = ""
+    ended_as: Obj | None = None
     forced_by: str = ""
     forced_unheard: bool = False
 
@@ -178,7 +183,9 @@ class Machines:
         del self._unscheduled[uid]
         container = pod["spec"]["containers"][0]
         owner = controller_of(pod)
-        run = Run(uid, key, node, container["name"], owner["name"] if owner else "", container.get("image", ""))
+        name = owner["name"] if owner else ""
+        in_place = pod["spec"].get("restartPolicy", "Always") == "Always"
+        run = Run(uid, key, node, container["name"], name, container.get("image", ""), in_place)
         self.runs[uid] = run
         bound = {**pod, "spec": {**pod["spec"], "nodeName": node.name}}
         conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": self._server.now()}]
@@ -199,16 +206,19 @@ class Machines:
     def _pull(self, run: Run) -> None:
         if (pod := self._present(run)) is None:
             return
-        if "bad" in run.image or self.registry_down:
-            waiting = {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{run.image}"'}
-            if run.session_manager or self.registry_down:
-                self._report(run, pod, "Pending", {"waiting": waiting})
-                self._on_node(run.node, 15.0, 25.0, lambda: self._pull(run))
-                return
-        if run.session_manager or not pod["spec"].get("initContainers"):
+        waits = bool(pod["spec"].get("initContainers"))
+        if self.registry_down or (not waits and "bad" in run.image):
+            # Images are pulled one by one, that of the init container first.
+            if waits:
+                self._report(run, pod, "Pending", _INITIALIZING, init=_back_off(init_image(pod)))
+            else:
+                self._report(run, pod, "Pending", _back_off(run.image))
+            self._on_node(run.node, 15.0, 25.0, lambda: self._pull(run))
+            return
+        if not waits:
             self._start_main(run)
             return
-        self._report(run, pod, "Pending", {"waiting": {"reason": "PodInitializing"}}, init={"running": {}})
+        self._report(run, pod, "Pending", _INITIALIZING, init={"running": {}})
         self._waiting[run.uid] = None
         self._look_for_session_managers()
 
@@ -249,8 +259,7 @@ class Machines:
             return
         if not run.session_manager:
             if "bad" in run.image:
-                waiting = {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{run.image}"'}
-                self._on_node(run.node, 0.1, 0.5, lambda: self._report_if_present(run, "Pending", {"waiting": waiting}))
+                self._on_node(run.node, 0.1, 0.5, lambda: self._report_if_present(run, "Pending", _back_off(run.image)))
                 return
             manager = self.session_manager_found(run)
             if manager is None:
@@ -282,18 +291,39 @@ class Machines:
     # -- ends
 
     def crash(self, run: Run, reason: str = "Error") -> None:
-        """A main container ends by itself: session managers are restarted in place, executors are over."""
+        """A main container ends by itself; by the Pod's restartPolicy it is restarted in place, or the Pod is over."""
         if not run.alive or run.stopping:
             return
         run.alive = False
         if run.session_manager:
             self._judge.session_manager_ends(run)
+        code = 137 if reason == "OOMKilled" else 1
+        if run.in_place:
+            ended = {"exitCode": code, "reason": reason, "startedAt": run.started_at, "finishedAt": self._server.now()}
+            run.ended_as = {"terminated": ended}
             # The first restart comes at once.
             delay = min(CRASH_LOOP_BASE * 2 ** (run.restarts - 1), CRASH_LOOP_LIMIT) if run.restarts else 0.5
             self._on_node(run.node, 0.05, 0.2, lambda: self._report_crash(run))
             self._later(delay, delay + 1, lambda: self._restart(run))
         else:
-            self._on_node(run.node, 0.05, 0.2, lambda: self._fail(run, reason, 137 if reason == "OOMKilled" else 1))
+            self._on_node(run.node, 0.05, 0.2, lambda: self._fail(run, reason, code))
+
+    def crash_init(self, run: Run) -> None:
+        """An init container ends with an error, and so does its Pod: nothing restarts it."""
+        if run.uid not in self._waiting or run.stopping:
+            return
+        del self._waiting[run.uid]
+        ended = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": self._server.now()}}
+
+        def report() -> None:
+            if (pod := self._present(run)) is not None and phase(pod) != "Failed":
+                self._report(run, pod, "Failed", _INITIALIZING, init=ended)
+
+        self._on_node(run.node, 0.05, 0.2, report)
+
+    def initializing(self) -> list[Run]:
+        """Those whose init container runs."""
+        return [self.runs[uid] for uid in self._waiting if uid in self.runs]
 
     def _report_crash(self, run: Run) -> None:
         if (pod := self._present(run)) is not None and not run.alive and phase(pod) != "Failed":
@@ -451,16 +481,17 @@ class Machines:
     ) -> None:
         before = pod["status"]
         others = [each for each in before.get("conditions", ()) if each["type"] != "Ready"]
+        main = {"name": run.main, "ready": serving, "restartCount": run.restarts, "image": run.image, "state": state}
+        if run.ended_as is not None:
+            main["lastState"] = run.ended_as
         status: Obj = {
             "phase": stage,
             "conditions": [*others, self._condition(pod, "Ready", holds=serving)],
-            "containerStatuses": [
-                {"name": run.main, "ready": serving, "restartCount": run.restarts, "image": run.image, "state": state}
-            ],
+            "containerStatuses": [main],
         }
-        if not run.session_manager and pod["spec"].get("initContainers"):
+        if pod["spec"].get("initContainers"):
             done = {"terminated": {"exitCode": 0, "reason": "Completed"}}
-            told = init if init is not None else done if run.init_done else {"waiting": {"reason": "PodInitializing"}}
+            told = init if init is not None else done if run.init_done else _INITIALIZING
             status["initContainerStatuses"] = [
                 {"name": INIT, "ready": run.init_done, "restartCount": 0, "image": "busybox", "state": told}
             ]
@@ -493,6 +524,14 @@ class Machines:
             node.held_back.append(action)
         else:
             action()
+
+
+_INITIALIZING: Obj = {"waiting": {"reason": "PodInitializing"}}
+
+
+def _back_off(image: str) -> Obj:
+    """The state of a container whose image cannot be pulled."""
+    return {"waiting": {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{image}"'}}
 
 
 def without_finalizer(obj: Obj, finalizer: str) -> Obj:

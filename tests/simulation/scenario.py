@@ -13,6 +13,23 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks at everything when there are to be none: nothing may depend on them.
 NEVER = 1e6
+#: More seconds than any world lasts.
+FOR_EVER = 1e6
+#: Requests at which processes end: any write to what is reconciled, and some kinds of them.
+CRASHED_AT = ("", "create", "create pods", "status", "delete", "delete pods", "patch", "create configmaps")
+#: Requests at which they end less often.
+RARELY_CRASHED_AT = (
+    "patch leases",
+    "create leases",
+    "create event",
+    "get flameclusters",
+    "get pods",
+    "list pods",
+    "list flameclusters",
+    "watch pods",
+)
+#: Requests at which processes stand still.
+STANDSTILLS = ("create leases", "patch leases", "delete pods", "create pods", "status flameclusters")
 #: One is the beginning of the other's children's names: a trap for whoever looks at prefixes only.
 NAMES = ("flame", "flame-executor-manager", "f")
 
@@ -95,6 +112,10 @@ class Scenario:
             draw.unheard_starts(child_random(seed, "unheard starts"))
         if "vandals" in moods:
             draw.hidden(child_random(seed, "hidden"))
+        if "failures" in moods:
+            draw.rare_failures(child_random(seed, "rare failures"))
+        if "crashes" in moods:
+            draw.rare_crashes(child_random(seed, "rare crashes"))
         draw.batches(child_random(seed, "batches"))
         if elected:
             draw.standstills(child_random(seed, "standstills"), (8.0, 16.0, 20.0, 40.0))
@@ -248,6 +269,18 @@ class _Draw:
             self._add(at, "registry", True)  # noqa: FBT003
             self._add(at + random.choice((5.0, 40.0)), "registry", False)  # noqa: FBT003
 
+    def rare_failures(self, random: Random) -> None:
+        """Init containers that fail, and session managers that take too much memory."""
+        for _ in range(random.choice((0, 0, 1, 2))):
+            at, name = 1.0 + random.random() * self._length, random.choice(self.names)
+            if random.random() < 0.6:
+                # Some of them while the session manager is made anew, for then init containers have to wait.
+                self._add(at, "delete_session_manager", name, 0)
+                self._add(at + 0.1, "delete_pod", name, random.randrange(100))
+                self._add(at + random.uniform(1.0, 16.0), "crash_init", name, random.randrange(100))
+            else:
+                self._add(at, "session_manager_out_of_memory", name)
+
     def nodes(self) -> None:
         """Nodes that go silent and come back, or never do."""
         random = self._random
@@ -271,20 +304,7 @@ class _Draw:
         random = self._random
         for _ in range(random.choice((1, 2, 5, 10))):
             downtime = random.choice((0.1, 1.0, 10.0))
-            verb = random.choice(
-                (
-                    "",
-                    "",
-                    "create",
-                    "create pods",
-                    "status",
-                    "delete",
-                    "delete pods",
-                    "patch",
-                    "create event",
-                    "create configmaps",
-                )
-            )
+            verb = random.choice(("", *CRASHED_AT))
             kind = random.choice(("crash", "crash", "crash", "kill", "restart"))
             if kind == "crash":
                 when = random.choice(("before", "after", "after"))
@@ -292,12 +312,20 @@ class _Draw:
             else:
                 self._add(self._time(), kind, downtime)
 
+    def rare_crashes(self, random: Random) -> None:
+        """The same at requests of which there are few, or many that change nothing."""
+        for _ in range(random.choice((0, 1, 2))):
+            verb = random.choice(RARELY_CRASHED_AT)
+            at, when = 1.0 + random.random() * self._length, random.choice(("before", "after"))
+            self._add(at, "crash", when, verb, random.choice((0, 0, 1)), random.choice((0.1, 1.0, 10.0)))
+
     def requests(self) -> None:
         """Times in which requests fail."""
         random = self._random
         for _ in range(random.choice((1, 2, 4))):
             kind = random.choice(
                 (
+                    "refused",
                     "conflict",
                     "throttled",
                     "forbidden",
@@ -359,7 +387,9 @@ class _Draw:
         """
         if random.random() < 0.5:
             return
-        self._add(random.uniform(0.5, 5.0), "second", self._length, random.choice(("old", "new")))
+        # Some stay side by side for good.
+        length = random.choice((self._length, self._length, FOR_EVER))
+        self._add(random.uniform(0.5, 5.0), "second", length, random.choice(("old", "new")))
         for _ in range(random.choice((0, 1, 2))):
             name, at = random.choice(self.names), 1.0 + random.random() * self._length
             options = random.choice(
@@ -379,17 +409,9 @@ class _Draw:
 
     def standstills(self, random: Random, lengths: tuple[float, ...]) -> None:
         """Processes that stand still in the midst of something: a request of theirs has been applied, and they do not know."""
-        requests = (
-            "create leases",
-            "patch leases",
-            "patch leases",
-            "delete pods",
-            "create pods",
-            "status flameclusters",
-        )
         for _ in range(random.choice((0, 1, 2))):
             at = 1.0 + random.random() * self._length
-            self._add(at, "standstill", random.choice(requests), random.choice(lengths))
+            self._add(at, "standstill", random.choice(("patch leases", *STANDSTILLS)), random.choice(lengths))
 
     def batches(self, random: Random) -> None:
         """A process that stands still while it deletes one executor after the other; some of the rest fail or change hands."""

@@ -9,7 +9,7 @@ import pytest
 
 from flamectl_operator.kube import errors
 from flamectl_operator.kube.client import EventType
-from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES
+from flamectl_operator.kube.resources import CONFIG_MAPS, LEASES, PODS, SERVICES
 from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS
 from tests.simulation.contract.bench import HOLD, LABEL, Bench, owned_by
 
@@ -451,6 +451,76 @@ async def what_is_over_does_not_count_in_a_quota(bench: Bench) -> None:
     await bench.eventually("the quota to be free again", admitted)
 
 
+async def a_lease_is_taken_by_whoever_saw_it_last(bench: Bench) -> None:
+    renewed = "2030-01-01T00:00:00.250000Z"
+    body = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "one", "namespace": bench.namespace},
+        "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": renewed},
+    }
+    made = await bench.client.create(LEASES, bench.namespace, body)
+    assert made.spec.renew_time == renewed
+    with pytest.raises(errors.AlreadyExistsError):
+        await bench.client.create(LEASES, bench.namespace, body)
+    claim = {"metadata": {"resourceVersion": made.metadata.resource_version}, "spec": {"holderIdentity": "b"}}
+    taken = await bench.client.merge_patch(LEASES, bench.namespace, "one", claim)
+    assert (taken.spec.holder_identity, taken.spec.renew_time) == ("b", renewed)
+    with pytest.raises(errors.ConflictError):
+        await bench.client.merge_patch(LEASES, bench.namespace, "one", claim)
+
+
+async def a_pod_that_is_over_goes_at_once(bench: Bench) -> None:
+    made = await bench.new_pod("one")
+
+    async def scheduled() -> bool:
+        return bool((await bench.client.get(PODS, bench.namespace, "one")).spec.node_name)
+
+    await bench.eventually("the Pod to be scheduled", scheduled)
+    await bench.others.patch(PODS, "one", "status", {"status": {"phase": "Failed"}})
+    assert await bench.client.delete(PODS, bench.namespace, "one", uid=made.uid) is not None
+    assert await bench.find(PODS, "one") is None
+
+
+async def unknown_fields_of_a_status_are_left_out(bench: Bench) -> None:
+    made = await bench.new_flame_cluster()
+    body = bench.status(made, status={"state": "Pending", "colour": "red"})
+    told = await bench.client.replace_status(FLAME_CLUSTERS, bench.namespace, "flame", body)
+    assert told.status == {"state": "Pending"}
+
+
+async def a_rehearsal_of_a_status_stores_nothing(bench: Bench) -> None:
+    made = await bench.new_flame_cluster()
+    body = bench.status(made, status={"state": "Pending", "colour": "red"})
+    answer = await bench.client.rehearse_status(FLAME_CLUSTERS, bench.namespace, "flame", body)
+    assert answer.status == {"state": "Pending"}
+    found = await bench.client.get(FLAME_CLUSTERS, bench.namespace, "flame")
+    assert not found.status
+    assert found.metadata.resource_version == made.metadata.resource_version
+    await bench.client.replace_status(FLAME_CLUSTERS, bench.namespace, "flame", bench.status(made))
+    with pytest.raises(errors.ConflictError):
+        await bench.client.rehearse_status(FLAME_CLUSTERS, bench.namespace, "flame", body)
+
+
+async def names_and_labels_have_a_form(bench: Bench) -> None:
+    for name in ("One", "one_two", "one-", "o" * 254):
+        with pytest.raises(errors.InvalidError):
+            await bench.new_config_map(name)
+    for value in ("a b", "-a", "a" * 64):
+        with pytest.raises(errors.InvalidError):
+            await bench.new_config_map("one", labels={"a": value})
+    for name in ("1st", "o" * 64, "one.two"):
+        body = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": name, "namespace": bench.namespace},
+            "spec": {"ports": [{"name": "http", "port": 8080}]},
+        }
+        with pytest.raises(errors.InvalidError):
+            await bench.client.create(SERVICES, bench.namespace, body)
+    await bench.new_config_map(f"{'o' * 63}.{'o' * 63}.1", labels={"a": "A" * 63, "b": ""})
+
+
 RULES: tuple[Rule, ...] = (
     a_name_is_taken_once,
     a_rehearsal_stores_nothing,
@@ -490,4 +560,9 @@ RULES: tuple[Rule, ...] = (
     an_unknown_field_of_a_pod_is_refused_only_when_asked,
     a_quota_refuses_before_the_name_is_looked_at,
     what_is_over_does_not_count_in_a_quota,
+    a_lease_is_taken_by_whoever_saw_it_last,
+    a_pod_that_is_over_goes_at_once,
+    unknown_fields_of_a_status_are_left_out,
+    a_rehearsal_of_a_status_stores_nothing,
+    names_and_labels_have_a_form,
 )
