@@ -70,12 +70,14 @@ class Judge:
         #: Number of writes of operators, Events included, and of all others, by name of the FlameCluster that they are about.
         self.writes: Counter[str] = Counter()
         self.others: Counter[str] = Counter()
+        #: Number of writes that operators have sent, whatever became of them; those of the election aside.
+        self.sent = 0
         #: How far each process' wall clock is off, in seconds.
         self.offsets: dict[str, float] = {}
         #: The last generation of a FlameCluster, by uid, whose deny list had the name of an operator.
         self._denied: dict[tuple[str, str], int] = {}
-        #: Whose name stands in the Lease of the election, or stood in it last; None when there never was one.
-        self._lease: str | None = None
+        #: Whose name stands in the Lease of the election, or stood in it last; empty when there never was one.
+        self._lease = ""
         #: When each Pod was on its way out for the first time, by uid.
         self._departed: dict[str, float] = {}
         server.listeners.append(self._observe)
@@ -91,12 +93,13 @@ class Judge:
 
     # -- when a write is sent
 
-    def sending(self, client: ModelClient, what: str) -> None:
+    def sending(self, client: ModelClient, verb: str, resource: str, name: str) -> None:
         """Called before each write, those of the election aside."""
+        self.sent += 1
         if client.guard is None:
             return  # there is no election
-        if self._lease is not None and not self._lease.startswith(f"{client.name}_"):
-            self.blame(f"{client.name}: {what}, though the lead is with {self._lease or 'nobody'}")
+        if not self._lease.startswith(f"{client.name}_"):
+            self.blame(f"{client.name}: {verb} {resource} {name}, though the lead is with {self._lease or 'nobody'}")
 
     def creating(self, client: ModelClient, resource: str, body: Obj) -> None:
         name = name_of(body)
@@ -242,14 +245,14 @@ class Judge:
                 self._promises.tampered(change)
             return
         self.writes[_about(change)] += 1
+        if change.old is not None and change.new is not None and (lost := _trespasses(change, change.old, change.new)):
+            self.blame(f"{change.actor} changes {lost} of {change.resource} {change.key[1]}, which is not its own")
         if change.resource == FLAME_CLUSTERS and change.new is not None:
             self._promises.stored(change)
         if change.resource == PODS and change.old is None:
             owner = controller_of(change.last)
-            if owner is None:
-                self.blame(f"{change.actor} made Pod {change.key[1]} without an owner")
-            else:
-                self._promises.made(change, owner)
+            assert owner is not None, "without one it was not to be sent"
+            self._promises.made(change, owner)
 
     # -- containers
 
@@ -257,7 +260,8 @@ class Judge:
         """Called just before, with all that runs."""
         self.tell(f"kubelet {run.node.name}", f"session manager {run.key[1]} ({run.uid}.{run.restarts}) starts")
         for other in runs:
-            if other is run or not other.alive or not other.session_manager or other.key != run.key:
+            same = (other.key[0], other.owner) == (run.key[0], run.owner)
+            if other is run or not other.alive or not other.session_manager or not same:
                 continue
             excused = other.forced_by and (other.forced_unheard or not other.forced_by.startswith("operator"))
             if not excused:
@@ -439,6 +443,33 @@ class Judge:
             # A lost one is of no use, should the session manager have to stay.
             if not lost and all(want.desired.session_manager.revision != revision for want in specs):
                 self.blame(f"{what} before the session manager is current")
+
+
+_THEIRS = ("labels", "annotations")
+
+
+def _trespasses(change: Change, old: Obj, new: Obj) -> str:
+    """What an operator's write to an object that is there changes and must not; empty if nothing."""
+    before, after = old["metadata"], new["metadata"]
+    if before.get("finalizers") != after.get("finalizers"):
+        return "finalizers"
+    if change.resource == FLAME_CLUSTERS and any(before.get(field) != after.get(field) for field in _THEIRS):
+        return "labels or annotations"
+    for field in _THEIRS:
+        theirs, kept = (_foreign(metadata.get(field) or {}) for metadata in (before, after))
+        if theirs != kept:
+            return field
+    if change.resource in {PODS, FLAME_CLUSTERS} and old.get("spec") != new.get("spec"):
+        return "the spec"
+    if change.resource == PODS and old.get("status") != new.get("status"):
+        return "the status"
+    return ""
+
+
+def _foreign(entries: dict[str, str]) -> dict[str, str]:
+    """Labels or annotations that are somebody else's."""
+    ours = ("flame.xflops.io/", "app.kubernetes.io/")
+    return {name: value for name, value in entries.items() if name != "app" and not name.startswith(ours)}
 
 
 def _about(change: Change) -> str:

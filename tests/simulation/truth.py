@@ -76,7 +76,7 @@ class Truth:
         server: The API server.
         loop: Gives the time.
         blame: Called when a status has been wrong for too long.
-        patience: Seconds that it may be wrong while the operator is not disturbed.
+        patience: Gives the seconds that it may be wrong while the operator is not disturbed.
         disturbed_until: Gives the end of the last disturbance, in seconds of the world.
     """
 
@@ -85,7 +85,7 @@ class Truth:
         server: ApiServer,
         loop: VirtualLoop,
         blame: Callable[[str], None],
-        patience: float,
+        patience: Callable[[], float],
         disturbed_until: Callable[[], float],
     ) -> None:
         self._server = server
@@ -100,8 +100,6 @@ class Truth:
         self._last: dict[str, str] = {}
         #: Until when those that are left may keep silent, by uid of the FlameCluster.
         self._silent_until: dict[str, float] = {}
-        #: The longest time that one was wrong undisturbed.
-        self.longest = 0.0
         server.listeners.append(self._observe)
 
     def _observe(self, change: Change) -> None:
@@ -151,21 +149,19 @@ class Truth:
 
     def _look(self, cluster: Obj | None, uid: str) -> None:
         lie = "" if cluster is None or terminating(cluster) else next(self._lies(cluster), "")
-        since, before = self._wrong.get(uid, (0.0, ""))
-        if before:
-            self.longest = max(self.longest, self._loop.now - max(since, self._excused_until(uid)))
+        _, before = self._wrong.get(uid, (0.0, ""))
         if not lie:
             self._wrong.pop(uid, None)
         elif cluster is not None and lie != before:
             self._wrong[uid] = (self._loop.now, lie)
-            self._loop.call_later(self._patience, self._check, uid, key_of(cluster), self._loop.now)
+            self._loop.call_later(self._patience(), self._check, uid, key_of(cluster), self._loop.now)
 
     def _check(self, uid: str, key: tuple[str, str], since: float) -> None:
         """Looks whether a status is still wrong in the same way."""
         found = self._wrong.get(uid)
         if found is None or found[0] != since:
             return
-        due = max(since, self._excused_until(uid)) + self._patience
+        due = max(since, self._excused_until(uid)) + self._patience()
         if due > self._loop.now:
             self._loop.call_at(due, self._check, uid, key, since)
         else:

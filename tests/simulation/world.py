@@ -7,6 +7,7 @@ import hashlib
 import traceback
 from contextvars import copy_context
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -16,8 +17,10 @@ from flamectl_operator.replica import Replica
 from flamectl_operator.settings import OperatorConfig
 from tests.simulation.actors import LONGEST_RETRY, Actors
 from tests.simulation.api_server import ApiServer, Change
+from tests.simulation.budgets import Budgets
 from tests.simulation.client import ModelClient, ViewCache
 from tests.simulation.expectation import shortcomings
+from tests.simulation.fault_free import differences, untroubled
 from tests.simulation.faults import Faults
 from tests.simulation.garbage import GarbageCollector
 from tests.simulation.judge import Judge
@@ -29,7 +32,7 @@ from tests.simulation.scenario import NEVER
 from tests.simulation.truth import Truth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, MutableMapping
+    from collections.abc import Callable, Coroutine, MutableMapping
 
     from structlog.typing import WrappedLogger
 
@@ -112,6 +115,7 @@ class Process:
         self._stop = asyncio.Event()
         self.stopping = False
         self.dead = False
+        self.ended_at = inf
         self._led = True  # when it was asked to stop
         context = copy_context()
         context.run(PROCESS.set, self)
@@ -125,7 +129,7 @@ class Process:
                 self._world.judge.blame(f"{self.name} ended: {traceback.format_exc(limit=-4)}")
         finally:
             if not self.dead:
-                self.dead = True
+                self.dead, self.ended_at = True, self._world.loop.now
                 self._world.tell(self.name, "ended")
                 self._world.handed_over(led=self._led)
                 self._world.truth.left({each.name for each in self._world.running()})
@@ -170,13 +174,15 @@ class Process:
 
     def _died(self, _why: str, downtime: float) -> None:
         if not self.dead:
-            self.dead = True
+            self.dead, self.ended_at = True, self._world.loop.now
             self._world.forget(self.client)
             self._world.disturb_lead(0.0)
             self._world.truth.left({each.name for each in self._world.running()})
             self._task.cancel()
             self.go_on()
-            if downtime >= 0 and not [each for each in self._world.running() if each is not self]:
+            # A Deployment has two replicas where a leader is elected.
+            wanted = 2 if self._world.scenario.elected else 1
+            if downtime >= 0 and len(self._world.running()) < wanted:
                 self._world.later(downtime, self._world.start)
 
     async def end(self) -> None:
@@ -224,8 +230,15 @@ class World:
         self._clients: list[ModelClient] = []
         self._actors = Actors(self)
         self.server.listeners.append(self._feed_watches)
-        patience = PATIENCE + 20 * scenario.latency + 3 * scenario.lag
-        self.truth = Truth(self.server, self.loop, self.judge.blame, patience, self._disturbed_until)
+        self.truth = Truth(self.server, self.loop, self.judge.blame, self._patience, self._disturbed_until)
+        self._budgets = Budgets(
+            self.server,
+            self.loop,
+            self.judge.blame,
+            self._patience,
+            lambda: max(self._disturbed_until(), self.faults.late_until),
+            self._alone_since,
+        )
         self._disturbed = 0.0
         self.server.enforces = scenario.enforces
 
@@ -263,6 +276,14 @@ class World:
         """The processes that are alive and were not asked to stop, the oldest first."""
         return [process for process in self.processes if not process.dead and not process.stopping]
 
+    def _patience(self) -> float:
+        """Seconds that an undisturbed operator may be behind: two passes, and each may list the Pods when it gets a lock."""
+        return PATIENCE + 20 * self.scenario.latency + 3 * self.scenario.lag + 2 * self.listing()
+
+    def _alone_since(self, since: float) -> bool:
+        """Whether one deployment of the operator has been at work since a time."""
+        return len({each.client.lock_identity for each in self.processes if each.ended_at > since}) <= 1
+
     def disturb(self, seconds: float) -> None:
         """The operator may not get to know something, or get something done, for so long."""
         self._disturbed = max(self._disturbed, self.loop.now + seconds)
@@ -293,13 +314,22 @@ class World:
         return self._disturbed
 
     def run(self) -> Result:
-        """Lets all of it happen."""
+        """Lets all of it happen, and then compares what it has come to with a world without trouble."""
+        self._run_loop(self._run())
+        if not self.judge.violations:
+            ideal = World(untroubled(self.scenario, self.server))
+            ideal._run_loop(ideal._settle())
+            for what in (*ideal.judge.violations, *differences(self.scenario, self.server, ideal.server)):
+                self.judge.blame(what)
+        return Result(self.scenario, self.judge.violations, self.loop.now, self.judge.story)
+
+    def _run_loop(self, main: Coroutine[Any, Any, None]) -> None:
         previous = _SINK.world
         _SINK.world = self
         self.loop.set_exception_handler(self._unhandled)
         try:
             with passes_noted():
-                self.loop.run_until_complete(self._run())
+                self.loop.run_until_complete(main)
         except LivelockError:
             self.judge.blame("livelock: the operator is busy without end")
             self.loop.forgive()
@@ -307,16 +337,30 @@ class World:
             _SINK.world = previous
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             self.loop.close()
-        return Result(self.scenario, self.judge.violations, self.loop.now, self.judge.story)
+
+    async def _settle(self) -> None:
+        """A short life, to the point where all is as it should be."""
+        await self._happen()
+        await self._converge()
+        await self._end()
 
     async def _run(self) -> None:
+        await self._happen()
+        await self._converge()
+        if not self.judge.violations:
+            await self._rest()
+        await self._end()
+
+    async def _happen(self) -> None:
+        """All that the scenario has."""
         for _ in range(2 if self.scenario.elected else 1):
             self.later(0.0, self.start)
         for action in self.scenario.actions:
             self.loop.call_at(action.at, self._act, action.kind, action.args)
         await asyncio.sleep(self.scenario.calm_at)
         self._calm()
-        await self._converge()
+
+    async def _end(self) -> None:
         for process in self.processes:
             await process.end()
 
@@ -340,14 +384,13 @@ class World:
             nodes[0].removed = nodes[0].silent = False
         self._actors.release_pods()
         self._actors.remove_foreign()
-        for process in self.running()[1:]:
-            process.client.die("killed", -1.0)
         for process in self.running():
             process.go_on()
         if not self.running():
             self.start()
 
     async def _converge(self) -> None:
+        """Waits until all is as it should be."""
         if self.judge.violations:
             return
         begun, looked_at, missing = self.loop.now, -1, [""]
@@ -363,18 +406,24 @@ class World:
                 looked_at = self.server.revision
                 missing = shortcomings(self)
         self.tell("world", "converged")
+
+    async def _rest(self) -> None:
+        """Looks that nothing more happens, and that nothing gets worse."""
         paused = {name_of(cluster) for cluster in self.flame_clusters() if cluster["spec"].get("paused")}
         # What is paused has no timer of its own: it is the resync that finds that time has passed.
         await asyncio.sleep(
             FORGIVENESS + (RESYNC if paused and self.settings().controller.resync_seconds < NEVER else 0.0)
         )
         self.tell("world", "from here on silence is expected")
-        before, others = self.judge.writes.copy(), self.judge.others.copy()
+        before, sent, others = self.judge.writes.copy(), self.judge.sent, self.judge.others.copy()
         await asyncio.sleep(SILENCE)
         for name, count in (self.judge.writes - before).items():
             # Of a paused FlameCluster Pods may go on failing, and its status goes on saying so.
             if not (name in paused and self.judge.others[name] != others[name]):
                 self.judge.blame(f"{count} writes for {name or 'nobody'} although all is as it should be")
+        # Those that are refused, or change nothing, count as well.
+        if self.judge.sent != sent and self.judge.writes == before:
+            self.judge.blame(f"{self.judge.sent - sent} writes are sent in vain although all is as it should be")
         if missing := shortcomings(self):
             self.judge.blame(f"no longer converged: {'; '.join(missing)}")
 

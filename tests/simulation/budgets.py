@@ -1,0 +1,171 @@
+"""How many executors there are and serve, by the truth: whatever processes know of each other, and whenever a request lands.
+
+The judge looks at what the sender of a write could know. That a sender knew too little is no excuse here, but for as long as
+watches take, and while something disturbs them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.constants import REBOUND_ANNOTATION
+from tests.simulation.objects import (
+    FLAME_CLUSTERS,
+    LIFE_ANNOTATION,
+    PODS,
+    Obj,
+    annotations_of,
+    container_status,
+    controller_of,
+    controller_uid,
+    executor_number,
+    labels_of,
+    live,
+    name_of,
+    ready,
+    selects,
+    terminating,
+    uid_of,
+)
+from tests.simulation.promises import suspending
+from tests.simulation.specs import Wanted, wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.simulation.api_server import ApiServer, Change
+    from tests.simulation.loop import VirtualLoop
+
+
+@dataclass
+class _Past:
+    """What has happened to one FlameCluster lately, each with its time.
+
+    Args:
+        specs: What was wanted from then on.
+        losses: When an executor stopped serving by nobody's will, or by somebody else's.
+        upheaval: When its session manager last became another one, or stopped serving.
+    """
+
+    specs: list[tuple[float, Wanted]] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    upheaval: float = 0.0
+
+    def wanted_since(self, since: float) -> list[Wanted]:
+        """All that was wanted at that time or later."""
+        first = max((index for index, (start, _) in enumerate(self.specs) if start <= since), default=0)
+        return [want for _, want in self.specs[first:]]
+
+
+class Budgets:
+    """Looks at each executor that operators make or delete, when that happens.
+
+    Args:
+        server: The API server.
+        loop: Gives the time.
+        blame: Called when there are too many executors, or too few that serve.
+        patience: Gives the seconds that an undisturbed operator may be behind.
+        disturbed_until: Gives the end of the last disturbance, in seconds of the world.
+        alone: Whether one deployment of the operator has been at work since a time. Two make executors side by side, each with
+            ids of its own, and the one that has the lock deletes what is too much.
+    """
+
+    def __init__(
+        self,
+        server: ApiServer,
+        loop: VirtualLoop,
+        blame: Callable[[str], None],
+        patience: Callable[[], float],
+        disturbed_until: Callable[[], float],
+        alone: Callable[[float], bool],
+    ) -> None:
+        self._server = server
+        self._loop = loop
+        self._blame = blame
+        self._patience = patience
+        self._disturbed_until = disturbed_until
+        self._alone = alone
+        self._pasts: dict[str, _Past] = {}
+        server.listeners.append(self._observe)
+
+    def _observe(self, change: Change) -> None:
+        if change.resource == FLAME_CLUSTERS and change.new is not None:
+            if change.old is None or change.old.get("spec") != change.new.get("spec"):
+                self._past(change.new).specs.append((self._loop.now, wanted(change.new)))
+        elif change.resource == PODS:
+            owner = controller_of(change.old if change.old is not None else change.last)
+            cluster = self._server.find(FLAME_CLUSTERS, (change.key[0], owner["name"])) if owner is not None else None
+            if cluster is not None and owner is not None and uid_of(cluster) == owner["uid"]:
+                self._pod_changed(change, cluster)
+
+    def _pod_changed(self, change: Change, cluster: Obj) -> None:
+        past = self._past(cluster)
+        if change.key[1] == _manager_name(cluster):
+            if _life(change.old) != _life(change.new):
+                past.upheaval = self._loop.now
+            return
+        by_operator = change.actor.startswith("operator")
+        if change.old is None:
+            if by_operator and _counts(cluster, change.last):
+                self._made(cluster, past, name_of(change.last))
+        elif _serves(cluster, change.old) and not (change.new is not None and _serves(cluster, change.new)):
+            if by_operator:
+                self._deleted(cluster, past, change.old)
+            else:
+                past.losses.append(self._loop.now)
+
+    def _made(self, cluster: Obj, past: _Past, name: str) -> None:
+        since = self._loop.now - self._patience()
+        if self._disturbed_until() > since or not self._alone(since):
+            return
+        most = max(want.replicas + want.surge for want in past.wanted_since(since))
+        count = sum(1 for pod in self._pods(cluster) if _counts(cluster, pod))
+        if count > most:
+            self._blame(f"{name} is made, and there are {count} executors; {most} are allowed")
+
+    def _deleted(self, cluster: Obj, past: _Past, pod: Obj) -> None:
+        since = self._loop.now - self._patience()
+        if self._disturbed_until() > since or past.upheaval > since or terminating(cluster) or suspending(cluster):
+            return
+        wants = past.wanted_since(since)
+        if any(want.spec is None or want.suspend or want.strategy == "Recreate" for want in wants):
+            return
+        manager = self._server.find(PODS, (cluster["metadata"]["namespace"], _manager_name(cluster)))
+        notes = annotations_of(pod)
+        if manager is None or notes.get(LIFE_ANNOTATION) != _life(manager) or REBOUND_ANNOTATION in notes:
+            return  # it serves a session manager that is no more, or may do so
+        floor = min(want.floor for want in wants)
+        left = sum(1 for each in self._pods(cluster) if _serves(cluster, each))
+        losses = sum(1 for when in past.losses if when > since)
+        if left + losses < floor:
+            self._blame(f"{name_of(pod)} is deleted, which leaves {left} executors that serve; {floor} must stay")
+
+    def _past(self, cluster: Obj) -> _Past:
+        return self._pasts.setdefault(uid_of(cluster), _Past())
+
+    def _pods(self, cluster: Obj) -> list[Obj]:
+        uid = uid_of(cluster)
+        return [pod for pod in self._server.tables[PODS].values() if controller_uid(pod) == uid]
+
+
+def _manager_name(cluster: Obj) -> str:
+    return f"{name_of(cluster)}-session-manager"
+
+
+def _life(manager: Obj | None) -> str:
+    """Which life of which session manager serves; empty if none does."""
+    if manager is None or not ready(manager):
+        return ""
+    return f"{uid_of(manager)}.{container_status(manager, 'session-manager').get('restartCount', 0)}"
+
+
+def _counts(cluster: Obj, pod: Obj) -> bool:
+    """Whether a Pod of a FlameCluster is one of its executors, and neither over nor on its way out."""
+    labels = {"app": "flame-executor-manager", "flame.xflops.io/cluster": name_of(cluster)}
+    mine = executor_number(name_of(cluster), name_of(pod)) is not None and selects(labels, labels_of(pod))
+    return mine and live(pod)
+
+
+def _serves(cluster: Obj, pod: Obj) -> bool:
+    return _counts(cluster, pod) and ready(pod) and controller_uid(pod) == uid_of(cluster)

@@ -1,0 +1,121 @@
+"""What the same FlameClusters come to in a world without trouble, for comparison with what a world has come to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.objects import (
+    CLUSTER_LABEL,
+    CONFIG_MAPS,
+    FLAME_CLUSTERS,
+    PODS,
+    REVISION_ANNOTATION,
+    SERVICES,
+    Obj,
+    annotations_of,
+    controller_uid,
+    executor_number,
+    labels_of,
+    name_of,
+    ready,
+    terminating,
+    uid_of,
+)
+from tests.simulation.scenario import NEVER, Action, Scenario
+from tests.simulation.specs import wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.simulation.api_server import ApiServer
+
+#: Fields of a status that tell of the past, and of the component statuses in it.
+_HISTORY = frozenset({"observedGeneration", "generations", "configGeneration"})
+_COMPONENT_HISTORY = frozenset({"nextId", "attemptId", "failures", "nextAttempt", "lastFailure", "outdated"})
+
+
+def untroubled(scenario: Scenario, server: ApiServer) -> Scenario:
+    """A scenario in which nothing happens but that FlameClusters are created, as they are in the end of another.
+
+    Args:
+        scenario: The other.
+        server: What it has come to.
+    """
+    creations = [Action(0.0, "create", (name_of(each), each["spec"])) for each in _comparable(server)]
+    settings = [each for each in scenario.actions if each.kind == "settings"]
+    at_once = [Action(0.0, each.kind, each.args) for each in settings]
+    return Scenario(scenario.seed, (*at_once, *creations), calm_at=1.0, latency=0.005, lag=0.005, resync=NEVER)
+
+
+def differences(scenario: Scenario, server: ApiServer, ideal: ApiServer) -> Iterator[str]:
+    """What a world came to that it should not have.
+
+    Args:
+        scenario: What happened in it.
+        server: What it came to.
+        ideal: What the same FlameClusters have come to without trouble.
+    """
+    # Pods keep the settings that they were made with.
+    same_settings = not any(each.kind == "settings" and each.args[0] == "flame" for each in scenario.actions)
+    for cluster in _comparable(server):
+        other = ideal.find(FLAME_CLUSTERS, (cluster["metadata"]["namespace"], name_of(cluster)))
+        assert other is not None, "it was created"
+        here, there = (_portrait(*each, same_settings=same_settings) for each in ((server, cluster), (ideal, other)))
+        for part in here.keys() | there.keys():
+            if here.get(part) != there.get(part):
+                yield f"{name_of(cluster)}: {part} {here.get(part)}, without any trouble {there.get(part)}"
+
+
+def _comparable(server: ApiServer) -> list[Obj]:
+    """FlameClusters that end in a way that does not depend on how they got there."""
+    return [cluster for cluster in server.all(FLAME_CLUSTERS) if _is_comparable(server, cluster)]
+
+
+def _is_comparable(server: ApiServer, cluster: Obj) -> bool:
+    want = wanted(cluster)
+    if want.spec is None or want.paused or terminating(cluster) or "bad" in want.spec.executor_manager.image:
+        return False
+    pods = _owned(server, PODS, cluster)
+    revision = want.desired.executor.revision
+    # Under OnDelete stale executors stay, and on nodes that never come back Pods that are on their way out.
+    return all(
+        ready(pod)
+        and (
+            executor_number(name_of(cluster), name_of(pod)) is None
+            or annotations_of(pod).get(REVISION_ANNOTATION) == revision
+        )
+        for pod in pods
+    )
+
+
+def _owned(server: ApiServer, resource: str, cluster: Obj) -> list[Obj]:
+    return [each for each in server.all(resource) if controller_uid(each) == uid_of(cluster)]
+
+
+def _portrait(server: ApiServer, cluster: Obj, *, same_settings: bool) -> dict[str, Any]:
+    """All that is there of a FlameCluster, without what tells of how it came about."""
+    portrait: dict[str, Any] = {}
+    for config_map in _owned(server, CONFIG_MAPS, cluster):
+        portrait[f"ConfigMap {name_of(config_map)}"] = (config_map["data"], labels_of(config_map))
+    for service in _owned(server, SERVICES, cluster):
+        # False and not there are the same.
+        spec = {name: value for name, value in service["spec"].items() if name != "clusterIP" and value is not False}
+        portrait[f"Service {name_of(service)}"] = (spec, labels_of(service))
+    pods = []
+    for pod in _owned(server, PODS, cluster):
+        number = executor_number(name_of(cluster), name_of(pod))
+        if number is not None and not {"app", CLUSTER_LABEL} <= labels_of(pod).keys():
+            continue  # somebody took it out of the cluster
+        name = name_of(pod) if number is None else "an executor"
+        spec = {field: value for field, value in pod["spec"].items() if field != "nodeName" and same_settings}
+        pods.append((name, annotations_of(pod)[REVISION_ANNOTATION], labels_of(pod), spec))
+    portrait["Pods"] = sorted(pods, key=repr)
+    status = {name: value for name, value in cluster["status"].items() if name not in _HISTORY}
+    for component in ("sessionManager", "executorManager"):
+        told = status.get(component, {})
+        status[component] = {name: value for name, value in told.items() if name not in _COMPONENT_HISTORY}
+    status["conditions"] = sorted(
+        (each["type"], each["status"], each["reason"], each.get("message")) for each in status.get("conditions", ())
+    )
+    portrait |= {f"status.{name}": value for name, value in status.items()}
+    return portrait
