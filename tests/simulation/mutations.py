@@ -43,6 +43,7 @@ from flamectl_operator.subreconcilers import (
     update_config_map,
     update_status,
 )
+from tests.simulation.judge import Judge
 from tests.simulation.runner import FIXED, prepare, run_seed
 
 if TYPE_CHECKING:
@@ -95,6 +96,12 @@ def _wrap_client(**methods: Callable[..., Any]) -> None:
         original(self, Proxy(client), *args, **options)
 
     _set(operator.Operator, "__init__", initialise)
+
+
+def _judge_no_sender() -> None:
+    """Leaves alone what looks at writes as they come to be, and not at what their sender could know."""
+    for method in ("creating", "patching", "deleting"):
+        _set(Judge, method, _nothing)
 
 
 # -- promises and identity
@@ -254,6 +261,12 @@ def the_budget_is_ignored() -> None:
 
 
 @_mutation
+def the_budget_is_ignored_and_no_sender_is_judged() -> None:
+    the_budget_is_ignored()
+    _judge_no_sender()
+
+
+@_mutation
 def the_budget_is_one_too_large() -> None:
     original = budget.Budget.of.__func__  # type: ignore[attr-defined]
 
@@ -268,6 +281,12 @@ def the_budget_is_one_too_large() -> None:
 def too_many_executors_by_surge() -> None:
     original = budget.wanted_now
     _set(scale, "wanted_now", lambda seen, intent: original(seen, intent) + (1 if intent.replicas else 0))
+
+
+@_mutation
+def too_many_executors_by_surge_and_no_sender_is_judged() -> None:
+    too_many_executors_by_surge()
+    _judge_no_sender()
 
 
 @_mutation
@@ -336,6 +355,12 @@ def a_stale_session_manager_stays() -> None:
 @_mutation
 def force_is_used_at_once() -> None:
     _set(session_manager, "given_up_at", lambda _seen, _pod, _intent, now: now.wall)
+
+
+@_mutation
+def force_is_used_at_once_and_no_sender_is_judged() -> None:
+    force_is_used_at_once()
+    _judge_no_sender()
 
 
 @_mutation
@@ -494,6 +519,17 @@ def pods_do_not_wait_for_the_config_map() -> None:
 
 
 @_mutation
+def annotations_of_others_are_taken_off() -> None:
+    async def merge_patch(client: Any, resource: Any, namespace: str, name: str, body: Any) -> Any:
+        metadata = body.get("metadata", {})
+        annotations = {**(metadata.get("annotations") or {}), "example.com/note": None}
+        changes = {**body, "metadata": {**metadata, "annotations": annotations}}
+        return await client.merge_patch(resource, namespace, name, changes)
+
+    _wrap_client(merge_patch=merge_patch)
+
+
+@_mutation
 def config_map_edits_are_not_seen() -> None:
     _set(update_config_map, "config_map_patch", _nothing)
 
@@ -517,19 +553,46 @@ def the_number_of_the_configuration_goes_up_with_each_repair() -> None:
 @_mutation
 def a_status_is_compared_with_what_was_written_last() -> None:
     original = status_store.write
-    written: dict[str, Any] = {}
+    # Each memory is kept, so that no other one gets its id.
+    written: dict[int, tuple[Any, Any]] = {}
 
     async def write(context: Any, status: Any) -> Any:
-        wire = status.to_wire()
-        if written.get(context.owner.uid) == wire:
+        wire, memory = status.to_wire(), context.memory
+        if written.get(id(memory)) == (memory, wire):
             return None
         put_off = await original(context, status)
         if put_off is None:
-            written[context.owner.uid] = wire
+            written[id(memory)] = (memory, wire)
         return put_off
 
     _set(update_status, "write", write)
     _set(status_store, "write", write)
+
+
+@_mutation
+def a_status_is_written_whether_or_not_it_changes() -> None:
+    original = status_store.write
+
+    async def write(context: Any, status: Any) -> Any:
+        put_off = await original(context, status)
+        if put_off is None:
+            await status_store._store(context, context.cluster.status, promised=True)
+        return put_off
+
+    _set(update_status, "write", write)
+    _set(status_store, "write", write)
+
+
+@_mutation
+def who_was_unhealthy_stays_so_in_the_status() -> None:
+    original = vars(update_status)["compute_status"]
+
+    def compute_status(situation: Any, now: Any) -> Any:
+        status = original(situation, now)
+        unhealthy = status.unhealthy_pods or situation.before.unhealthy_pods
+        return status.model_copy(update={"unhealthy_pods": unhealthy})
+
+    _set(update_status, "compute_status", compute_status)
 
 
 @_mutation

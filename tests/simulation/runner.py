@@ -10,6 +10,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from tests.simulation.scenario import Scenario
+from tests.simulation.shrink import summary
 from tests.simulation.world import World, listen_to_logs
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def prepare() -> None:
 
 
 def run_many(seeds: Sequence[int], jobs: int, stop_after: int = 20) -> int:
-    """Runs worlds and prints what went wrong.
+    """Runs worlds and prints what went wrong, for the first one with a shorter scenario that fails in the same way.
 
     Args:
         seeds: Which ones.
@@ -51,20 +52,23 @@ def run_many(seeds: Sequence[int], jobs: int, stop_after: int = 20) -> int:
     Returns:
         1 when one failed, else 0.
     """
-    begun, failed, done, seconds = time.monotonic(), 0, 0, 0.0
+    begun, failed, done, seconds = time.monotonic(), set[int](), 0, 0.0
     with multiprocessing.get_context("fork").Pool(jobs, prepare) as pool:
         for seed, violations, lasted in pool.imap_unordered(run_seed, seeds, chunksize=_CHUNK):
             done += 1
             seconds += lasted
             if violations:
-                failed += 1
+                failed.add(seed)
                 print(f"seed {seed}: {violations[0][:600]}", flush=True)  # noqa: T201 - a command
-                if failed == stop_after:
+                if len(failed) == stop_after:
                     pool.terminate()
                     break
     took = time.monotonic() - begun
     print(  # noqa: T201
-        f"{done} worlds, {failed} failed, {seconds / 3600:.1f} h of their time in {took:.1f} s: "
+        f"{done} worlds, {len(failed)} failed, {seconds / 3600:.1f} h of their time in {took:.1f} s: "
         f"{done / took:.1f} worlds/s, {seconds / 600 / took:.1f} times ten minutes/s"
     )
-    return int(failed > 0)
+    if failed:
+        prepare()
+        print(summary(min(failed)))  # noqa: T201
+    return int(bool(failed))

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from tests.simulation.scenario import Scenario
 from tests.simulation.world import World
-
-if TYPE_CHECKING:
-    from tests.simulation.scenario import Scenario
 
 
 def shrink(scenario: Scenario) -> Scenario:
@@ -37,6 +34,16 @@ def shrink(scenario: Scenario) -> Scenario:
         if not dropped or size > 1:
             size //= 2
     return scenario
+
+
+def summary(seed: int) -> str:
+    """What it takes for a world to fail as it does, for people, and how to read all of it."""
+    scenario = Scenario.of(seed)
+    shorter = shrink(scenario)
+    lines = [f"seed {seed} fails as well with {len(shorter.actions)} of its {len(scenario.actions)} actions:"]
+    lines += map(str, shorter.actions)
+    lines.append(f"the whole story: python -m tests.simulation --seed {seed} --shrink --story")
+    return "\n".join(lines)
 
 
 def _needed(scenario: Scenario, index: int) -> bool:

@@ -6,13 +6,21 @@ import logging
 import os
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
+from flamectl_operator import controller
+from flamectl_operator.api.validation import parse_spec
+from tests.simulation.faults import REQUEST_FAULTS
 from tests.simulation.runner import FIXED, run_seed
-from tests.simulation.scenario import Scenario
+from tests.simulation.scenario import CRASHED_AT, RARELY_CRASHED_AT, STANDSTILLS, Action, Scenario
+from tests.simulation.shrink import failure, shrink, summary
 from tests.simulation.story import tell
 from tests.simulation.world import World, listen_to_logs
+
+if TYPE_CHECKING:
+    from flamectl_operator.api.flamecluster import FlameClusterSpec
 
 #: Worlds of each test item. Several items, so that they spread over processes.
 WORLDS = 50
@@ -21,12 +29,50 @@ WORLDS = 50
 @pytest.mark.parametrize("first", range(0, len(FIXED), WORLDS))
 def test_worlds_come_out_well(first: int) -> None:
     listen_to_logs(logging.ERROR)
-    failed = []
-    for seed in FIXED[first : first + WORLDS]:
-        _, violations, _ = run_seed(seed)
-        if violations:
-            failed.append(f"seed {seed}: {violations[0]}")
-    assert not failed, "\n".join(failed)
+    failed = {seed: run_seed(seed)[1] for seed in FIXED[first : first + WORLDS]}
+    wrong = {seed: violations[0] for seed, violations in failed.items() if violations}
+    assert not wrong, f"{wrong}\n{summary(min(wrong))}"
+
+
+def test_a_world_that_fails_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    listen_to_logs(logging.ERROR)
+
+    def ignore_pausing(raw: object, name: str) -> FlameClusterSpec:
+        return parse_spec(raw, name).model_copy(update={"paused": False})
+
+    monkeypatch.setattr(controller, "parse_spec", ignore_pausing)
+    scenario = next(each for each in map(Scenario.of, FIXED) if failure(each))
+    shorter = shrink(scenario)
+    assert failure(shorter) == failure(scenario)
+    # One creates the FlameCluster, one pauses it, one settles it.
+    assert len(shorter.actions) <= 5
+    assert len(shorter.actions) < len(scenario.actions)
+
+
+def test_each_kind_of_fault_occurs() -> None:
+    listen_to_logs(logging.ERROR)
+    crashes = (*CRASHED_AT, *RARELY_CRASHED_AT)
+    missing = {"crash_init", *REQUEST_FAULTS, *(f"standstill at {request}" for request in STANDSTILLS)}
+    missing |= {f"crash {when} {verb or 'any write'}" for when in ("before", "after") for verb in crashes}
+    for seed in FIXED:
+        scenario = Scenario.of(seed)
+        if missing & set(map(_fault, scenario.actions)):
+            world = World(scenario)
+            world.run()
+            missing -= world.faults.happened.keys()
+    assert not missing
+
+
+def _fault(action: Action) -> str:
+    """What goes wrong if an action takes effect, as it is counted."""
+    match action.kind:
+        case "crash":
+            return f"crash {action.args[0]} {action.args[1] or 'any write'}"
+        case "storm":
+            return str(action.args[0])
+        case "standstill":
+            return f"standstill at {action.args[0]}"
+    return action.kind
 
 
 @pytest.mark.parametrize("seed", [3, 7, 12])
