@@ -212,6 +212,7 @@ async def test_a_quota_that_refuses_for_hours_neither_uses_up_ids_nor_tells_it_t
 
     for _ in range(20):
         await world.run_pass()
+        world.clock.elapsed += 600
 
     assert world.status.executor_manager.next_id == 4
     assert world.events.reasons == ["QuotaExceeded"]
@@ -690,21 +691,23 @@ async def _fail_all(world: World) -> None:
 
 async def test_replacements_that_keep_failing_are_put_off_also_across_restarts() -> None:
     world = await converged(replicas(2))
-    waits = []
-    for _ in range(5):
+    waits, made = [], []
+    for failures in range(1, 6):
         await _fail_all(world)
         await world.run_pass()
-        world.restart()
-        result = await world.run_pass()
-        current = world.status.executor_manager.current
-        waits.append(0.0 if current else min(result.delay or 0, 300))
+        assert world.status.executor_manager.failures == failures
         next_attempt = world.status.executor_manager.next_attempt
-        if next_attempt is not None:
-            world.clock.elapsed += (next_attempt - world.clock.now()).total_seconds()
+        wait = 0.0 if next_attempt is None else (next_attempt - world.clock.now()).total_seconds()
+        waits.append(wait)
+        assert (f"executors failed {failures} times in a row" in (world.status.message or "")) == (wait > 0)
+        for seconds in (0, wait - 1, 1) if wait else (0,):
+            world.clock.elapsed += seconds
+            world.restart()
+            await world.run_pass()
+            made.append(world.status.executor_manager.current)
 
-    assert waits[0] == 0
-    assert world.status.executor_manager.failures == 5
-    assert "failed" in (world.status.message or "")
+    assert waits == [0, 10, 20, 40, 80]
+    assert made == [2, *[0, 0, 2] * 4]
 
 
 async def test_failures_of_replacements_that_use_returned_ids_are_counted_too() -> None:
