@@ -249,6 +249,13 @@ class World:
         return found
 
     @property
+    def serving(self) -> int:
+        """How many executors are ready and not on their way out."""
+        pods = [self.api.find("pods", executor_name(executor_id)) for executor_id in self.executor_ids]
+        conditions = [condition for pod in pods if pod is not None for condition in pod["status"].get("conditions", [])]
+        return sum(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+    @property
     def session_manager(self) -> dict[str, Any] | None:
         return self.api.find("pods", SM_NAME)
 
