@@ -57,11 +57,11 @@ def test_the_controllers_that_the_operator_relies_on_run() -> None:
 
 
 def test_the_settings_that_are_named_are_there() -> None:
-    for command in COMMANDS.values():
-        for argument in command:
-            path = argument.partition("=")[2]
-            if path.startswith(str(SETTINGS)):
-                assert Path(path).is_file()
+    values = [argument.partition("=")[2] for command in COMMANDS.values() for argument in command]
+    named = [Path(value) for value in values if value.startswith(str(SETTINGS))]
+
+    assert len(named) == 2
+    assert set(named) == set(SETTINGS.glob("*.yaml"))
 
 
 def test_kwok_gets_pod_stages_and_no_node_stages() -> None:

@@ -146,7 +146,8 @@ def test_components_get_nothing_of_the_callers_environment(files: StateFiles, mo
 
 
 def test_a_command_dies_with_the_process_that_started_it() -> None:
-    command = bound_to_this_process(["/bin/sleep", "60"])
+    # Longer than anybody waits for its end.
+    command = bound_to_this_process(["/bin/sleep", "3600"])
     # The pid of the starter is that of the process in between.
     position = command.index(str(os.getpid()))
     script = (
@@ -160,9 +161,16 @@ def test_a_command_dies_with_the_process_that_started_it() -> None:
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as starter:
         assert starter.stdout is not None
         child = int(starter.stdout.readline())
-        wait_until(lambda: "sleep" in Path(f"/proc/{child}/cmdline").read_text(encoding="utf-8"), "the command")
-        starter.send_signal(signal.SIGKILL)
-    wait_until(lambda: state_of(child) in {"", "Z"}, "the command to be gone")
+        try:
+            # Not its command line: that of the process in between ends with the same words.
+            wait_until(lambda: Path(f"/proc/{child}/comm").read_text(encoding="utf-8") == "sleep\n", "the command")
+        finally:
+            starter.send_signal(signal.SIGKILL)
+    try:
+        wait_until(lambda: state_of(child) in {"", "Z"}, "the command to be gone")
+    except WaitTimeoutError:
+        os.kill(child, signal.SIGKILL)
+        raise
 
 
 def test_a_command_is_not_run_when_its_starter_is_gone_already() -> None:
