@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flamectl_operator.settings import FlameSettings
-from tests.unit.builders import desired, executor_template, session_template
+from tests.unit.builders import desired, executor_template, merged, session_template
 
 BASE = desired()
 
@@ -161,3 +161,58 @@ def test_patience_is_in_no_hash() -> None:
 
 def test_the_same_spec_always_gives_the_same_pods() -> None:
     assert desired() == BASE
+
+
+#: Specs as people write them, with the revisions of the session manager and of executors, and the hash of the file they read.
+PINNED = [
+    pytest.param({}, ("864672c7355089ad", "c5d8f3c6cfe29c5d", "ef8e055a64caa9e6"), id="the minimum"),
+    pytest.param(
+        {"flameVersion": "0.5"}, ("fba3179e384489b7", "57f3a973643b6902", "38d35ecf87f5b425"), id="flameVersion"
+    ),
+    pytest.param(
+        {"configOverrides": {"cluster": {"tls": {"ca_file": "/ca"}, "resreq": None}, "extra": [1, 1.5, True, "é"]}},
+        ("02cb5a8b2e1c250e", "f1c0ebc0c9ebfa9e", "4da9fc18c154b2b7"),
+        id="configOverrides",
+    ),
+    pytest.param(_limits("1500m"), ("60fb454a9c0cff4b", "6ff9ab974bb8c926", "ef8e055a64caa9e6"), id="resources"),
+    pytest.param(
+        {
+            "sessionManager": {
+                "imagePullPolicy": "Always",
+                "slot": "cpu=2,mem=4g,gpu=1",
+                "policy": "drf",
+                "storage": "none",
+                "env": [{"name": "A", "value": "b"}, {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}],
+            },
+            "executorManager": {"shim": "wasm", "maxExecutors": 3, "env": [{"name": "A"}], "replicas": 7},
+            "objectCache": {"networkInterface": "ens.*", "storage": "/data/cache"},
+        },
+        ("fdfc9a90425d7fb3", "79b77a6f2eda7574", "efe6952d0cfc940d"),
+        id="each component's own",
+    ),
+    pytest.param(
+        merged(
+            session_template({"nodeSelector": {"b": "2", "a": "1"}, "priorityClassName": None}, labels={"team": "ml"}),
+            executor_template(
+                {
+                    "tolerations": [{"key": "gpu", "operator": "Exists"}],
+                    "containers": [{"name": "executor-manager", "securityContext": {"runAsUser": 1000}}],
+                },
+                annotations={"flame.xflops.io/restarted-at": "2026-01-31T12:00:00Z"},
+            ),
+        ),
+        ("5039910c64dcbe93", "4ffe33e54b337464", "ef8e055a64caa9e6"),
+        id="podTemplates",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "pinned"), PINNED)
+def test_an_upgrade_of_the_operator_restarts_no_pod(changes: dict[str, Any], pinned: tuple[str, str, str]) -> None:
+    """No part of a spec may be hashed in another way than it was by the version before, see docs/upgrades.md."""
+    found = desired(changes)
+
+    assert (found.session_manager.revision, found.executor.revision, found.config_hash) == pinned, (
+        "Another revision replaces the Pods of every FlameCluster like this one when the operator is upgraded, another hash"
+        " rewrites its ConfigMap. Adapt these values only if that is meant, and docs/upgrades.md and the changelog with them."
+    )
