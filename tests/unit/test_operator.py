@@ -31,7 +31,7 @@ from flamectl_operator.settings import OperatorConfig
 from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS
 from tests.unit.builders import controller_reference, raw_spec, replicas
 from tests.unit.notes import Notes
-from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
+from tests.unit.runtime.virtual_time import VirtualClock, virtually
 from tests.unit.subreconcilers.errors import broken, quota
 from tests.unit.subreconcilers.fake_api import FakeApi
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.resources import Resource
     from flamectl_operator.runtime.observer import Observer
 
-R = TypeVar("R")
 T = TypeVar("T", bound=KubernetesObject)
 LABEL = "flame.xflops.io/cluster"
 
@@ -52,12 +51,6 @@ def _quiet() -> Iterator[None]:
     """Tracebacks in colours take seconds."""
     with structlog.testing.capture_logs():
         yield
-
-
-def virtually(coroutine: Coroutine[Any, Any, R]) -> R:
-    """Runs in virtual time: what waits for a timer waits for nothing."""
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(coroutine)
 
 
 def _operator(

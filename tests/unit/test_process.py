@@ -6,13 +6,21 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from flamectl_operator import process
+from flamectl_operator.kube.resources import LEASES, PODS
+from flamectl_operator.live_config import RELOAD_INTERVAL
 from flamectl_operator.options import LogLevel, places
 from flamectl_operator.settings import OperatorConfig
+from tests.unit.runtime.virtual_time import VirtualClock, virtually
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Coroutine, Mapping
+    from pathlib import Path
+
+    from flamectl_operator.kube.client import Client
+    from flamectl_operator.kube.transport import Guard
 
 
 def _first(environ: Mapping[str, str], **given: Any) -> OperatorConfig:
@@ -58,3 +66,108 @@ async def test_work_that_fails_says_so_even_when_asked_to_stop() -> None:
 
     with pytest.raises(ValueError, match="broken"):
         await process._unless_stopped(work(), stop)
+
+
+# --- What the parts are given ------------------------------------------------------------------------------------------
+
+
+class Silent:
+    """A transport whose requests are never answered."""
+
+    host = "10.0.0.1:443"
+
+    def __init__(self) -> None:
+        self.timeouts: list[float] = []
+
+    async def request(self, *_arguments: object, timeout: float, **_options: object) -> bytes:  # noqa: ASYNC109 - see the protocol
+        self.timeouts.append(timeout)
+        await asyncio.Event().wait()
+        raise AssertionError("nothing is answered")
+
+    async def close(self) -> None:
+        """Nothing to do."""
+
+
+class Parts:
+    """The process with a replica that does as the test says: of the rest, only the API server is not there.
+
+    Args:
+        settings: Where its settings are.
+        monkeypatch: Puts them into their place.
+    """
+
+    def __init__(self, settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._settings = settings
+        self.lifeline, self.transport = Silent(), Silent()
+        connections = iter((self.lifeline, self.transport))
+
+        async def connect(*_arguments: object, **_options: object) -> Silent:
+            return next(connections)
+
+        monkeypatch.setattr(process, "connect", connect)
+        monkeypatch.setattr(process, "SystemClock", VirtualClock)
+        monkeypatch.setattr(process, "configure_logging", lambda *_arguments, **_options: None)
+        monkeypatch.setattr(process, "set_level", lambda _level: None)
+        monkeypatch.setattr(process, "questions", lambda *_arguments: ())
+        monkeypatch.setattr(process, "Replica", self._replica)
+
+    def _replica(
+        self, client: Callable[[Guard | None], Client], lease_client: Client, config: OperatorConfig, *_more: object
+    ) -> Parts:
+        self.client, self.lease_client, self.configs = client(None), lease_client, [config]
+        return self
+
+    def write(self, **settings: Any) -> None:
+        """Somebody edits the settings."""
+        nowhere = {"health": {"bindAddress": "0"}, "metrics": {"bindAddress": "0"}}
+        self._settings.write_text(yaml.safe_dump(nowhere | settings), encoding="utf-8")
+
+    def serve(self, script: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """The process runs for as long as the replica does, which is the script."""
+        self._script = script
+        where = places({}, kubeconfig=None, context=None, config=self._settings, config_map=None)
+        virtually(process._serve(where, asyncio.Event()))
+
+    # --- The replica
+
+    async def run(self, _stop: asyncio.Event) -> None:
+        await self._script()
+
+    def reconfigure(self, config: OperatorConfig) -> None:
+        self.configs.append(config)
+
+    def tell(self, *_event: object) -> None:
+        """There are none for a file."""
+
+
+@pytest.fixture
+def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parts:
+    return Parts(tmp_path / "settings.yaml", monkeypatch)
+
+
+def test_bounds_on_requests_hold_from_the_start_and_change_with_the_settings(parts: Parts) -> None:
+    async def script() -> None:
+        requests = [asyncio.create_task(parts.client.get(PODS, "default", str(number))) for number in range(5)]
+        await asyncio.sleep(1)
+        assert len(parts.transport.timeouts) == 2
+
+        parts.write(clientConnection={"maxInFlight": 4})
+        await asyncio.sleep(RELOAD_INTERVAL)
+        assert len(parts.transport.timeouts) == 4
+        assert [config.client_connection.max_in_flight for config in parts.configs] == [2, 4]
+        for request in requests:
+            request.cancel()
+
+    parts.write(clientConnection={"maxInFlight": 2})
+    parts.serve(script)
+
+
+def test_requests_for_the_lease_have_half_of_the_renew_deadline_and_a_connection_of_their_own(parts: Parts) -> None:
+    async def script() -> None:
+        request = asyncio.create_task(parts.lease_client.get(LEASES, "default", "x"))
+        await asyncio.sleep(1)
+        assert (parts.lifeline.timeouts, parts.transport.timeouts) == ([6], [])
+        request.cancel()
+
+    parts.write(leaderElection={"leaseDurationSeconds": 20, "renewDeadlineSeconds": 12, "retryPeriodSeconds": 2})
+    parts.serve(script)
