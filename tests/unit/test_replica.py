@@ -9,7 +9,7 @@ import pytest
 
 from flamectl_operator import replica as replica_module
 from flamectl_operator.kube.events import ObjectReference
-from flamectl_operator.replica import Replica
+from flamectl_operator.replica import Replica, lock_identity
 from flamectl_operator.settings import OperatorConfig
 from tests.unit.builders import NOW
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
@@ -86,3 +86,36 @@ async def test_events_are_told_by_the_one_that_works(terms: list[Term]) -> None:
     replica.tell(CONFIG_MAP, "Normal", "TooLate", "")
 
     assert [term.events.reasons for term in terms] == [["InTime"]]
+
+
+@pytest.mark.parametrize(
+    ("controller", "election", "namespace", "identity"),
+    [
+        pytest.param({}, {}, "flamectl-system", "flamectl-system/flamectl-operator", id="in a cluster"),
+        pytest.param({}, {"resourceName": "blue"}, "flamectl-system", "flamectl-system/blue", id="another Lease"),
+        pytest.param(
+            {},
+            {"resourceNamespace": "leases"},
+            "flamectl-system",
+            "leases/flamectl-operator",
+            id="the Lease is elsewhere",
+        ),
+        pytest.param(
+            {},
+            {"resourceNamespace": "leases"},
+            None,
+            "leases/flamectl-operator",
+            id="outside, the Lease's namespace is set",
+        ),
+        pytest.param({}, {}, None, "host", id="outside"),
+        pytest.param({}, {"resourceName": "blue"}, None, "host", id="outside, a Lease without a namespace is none"),
+        pytest.param({"lockIdentity": "mine"}, {}, "flamectl-system", "mine", id="set, in a cluster"),
+        pytest.param({"lockIdentity": "mine"}, {"resourceNamespace": "leases"}, None, "mine", id="set, outside"),
+    ],
+)
+def test_who_a_deployment_is_in_leases_of_flame_clusters(
+    controller: dict[str, str], election: dict[str, str], namespace: str | None, identity: str
+) -> None:
+    config = OperatorConfig.model_validate({"controller": controller, "leaderElection": election})
+
+    assert lock_identity(config, "host", namespace) == identity
