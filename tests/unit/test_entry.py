@@ -6,14 +6,11 @@ import signal
 import subprocess
 import sys
 import tomllib
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.unit.support import line, python
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -63,28 +60,13 @@ BEGIN = pytest.mark.parametrize(
 )
 
 
-@contextmanager
-def process(begin: str, *, slow: bool) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-c", PROGRAM.format(begin=begin, slow=slow)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
-        try:
-            yield running
-        finally:
-            running.kill()
-
-
-def line(running: subprocess.Popen[str]) -> str:
-    assert running.stdout is not None
-    return running.stdout.readline().strip()
-
-
 # A process that a signal has ended for want of a handler would have a negative code; the first one of a container would go on.
 
 
 @BEGIN
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 def test_a_signal_ends_it_while_it_imports(begin: str, number: signal.Signals) -> None:
-    with process(begin, slow=True) as running:
+    with python(PROGRAM.format(begin=begin, slow=True)) as running:
         assert line(running) == "importing"
         running.send_signal(number)
         assert running.wait(120) == 128 + number
@@ -92,7 +74,7 @@ def test_a_signal_ends_it_while_it_imports(begin: str, number: signal.Signals) -
 
 @BEGIN
 def test_it_can_be_terminated_before_the_event_loop_hears_signals(begin: str) -> None:
-    with process(begin, slow=False) as running:
+    with python(PROGRAM.format(begin=begin, slow=False)) as running:
         assert line(running) == "running"
         running.send_signal(signal.SIGTERM)
         assert running.wait(120) == 128 + signal.SIGTERM
@@ -100,7 +82,7 @@ def test_it_can_be_terminated_before_the_event_loop_hears_signals(begin: str) ->
 
 @BEGIN
 def test_a_command_that_is_interrupted_may_clean_up(begin: str) -> None:
-    with process(begin, slow=False) as running:
+    with python(PROGRAM.format(begin=begin, slow=False)) as running:
         assert line(running) == "running"
         running.send_signal(signal.SIGINT)
         assert line(running) == "interrupted"

@@ -9,6 +9,7 @@ import pytest
 from flamectl_operator.decisions.drift import config_map_patch, metadata_patch, service_patch
 from flamectl_operator.kube.views import ConfigMapView, ServiceView
 from tests.unit.builders import desired, intent, merged, session_manager, view
+from tests.unit.support import rfc_7386
 
 CONFIG_MAP = intent().config_map
 SERVICE = desired().services[0]
@@ -16,18 +17,6 @@ OURS = CONFIG_MAP["metadata"]["ownerReferences"][0]
 CLUSTER_IP = {"type": "ClusterIP", "loadBalancerSourceRanges": None}
 RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
 THEIRS = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "node-uid"}
-
-
-def _rfc_7386(target: Any, patch: Any) -> Any:
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = _rfc_7386(result.get(name), value)
-    return result
 
 
 def _config_map(changes: dict[str, Any]) -> dict[str, Any] | None:
@@ -178,7 +167,7 @@ def test_a_service_is_brought_back(changes: dict[str, Any], patch: dict[str, Any
 def test_after_the_patch_nothing_is_left_to_write_and_nothing_of_others_is_lost(changes: dict[str, Any]) -> None:
     edited = merged(CONFIG_MAP, changes)
     patch = config_map_patch(view(ConfigMapView, edited), CONFIG_MAP)
-    repaired = _rfc_7386(edited, patch)
+    repaired = rfc_7386(edited, patch)
 
     assert config_map_patch(view(ConfigMapView, repaired), CONFIG_MAP) is None
     for part in ("labels", "annotations"):

@@ -16,6 +16,7 @@ from flamectl_operator.desired import flame_config as module
 from flamectl_operator.desired.config_map import config_map
 from flamectl_operator.desired.flame_config import content_hash, flame_config, merge, render
 from tests.unit.builders import OWNER, desired, spec
+from tests.unit.support import rfc_7386
 
 #: The documentation's example, word for word.
 HLD = """
@@ -154,22 +155,9 @@ json_values = st.recursive(
 json_objects = st.dictionaries(st.sampled_from("abcd"), json_values, max_size=4)
 
 
-def _rfc_7386(target: Any, patch: Any) -> Any:
-    """The algorithm of the RFC, as it is printed there."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = _rfc_7386(result.get(name), value)
-    return result
-
-
 @given(json_objects, json_objects)
 def test_overrides_merge_as_rfc_7386_says(base: dict[str, Any], overrides: dict[str, Any]) -> None:
-    assert merge(base, overrides) == _rfc_7386(base, overrides)
+    assert merge(base, overrides) == rfc_7386(base, overrides)
 
 
 @given(json_objects, json_objects)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.unit.support import line, python
 
 SIGNALS = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 
@@ -31,25 +27,9 @@ asyncio.run(main())
 """
 
 
-@contextmanager
-def process(then: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that does something when it is asked to stop."""
-    command = [sys.executable, "-c", PROGRAM.format(then=then)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        try:
-            yield running
-        finally:
-            running.kill()
-
-
-def line(running: subprocess.Popen[str]) -> str:
-    assert running.stdout is not None
-    return running.stdout.readline().strip()
-
-
 @SIGNALS
 def test_the_first_signal_asks(number: signal.Signals) -> None:
-    with process(then="pass") as running:
+    with python(PROGRAM.format(then="pass")) as running:
         assert line(running) == "ready"
         running.send_signal(number)
         assert line(running) == "asked"
@@ -63,7 +43,7 @@ STUCK = "while True: time.sleep(0.1)"
 @pytest.mark.parametrize("then", ["await asyncio.sleep(300)", STUCK], ids=["waiting", "stuck"])
 @SIGNALS
 def test_the_second_signal_insists(number: signal.Signals, then: str) -> None:
-    with process(then=then) as running:
+    with python(PROGRAM.format(then=then), stderr=subprocess.PIPE) as running:
         assert line(running) == "ready"
         running.send_signal(signal.SIGTERM)
         assert line(running) == "asked"

@@ -15,6 +15,7 @@ from flamectl_operator.kube import wire
 from flamectl_operator.kube.client import EventType, Page, WatchEvent
 from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, KubernetesError, NotFoundError
 from flamectl_operator.kube.views import KubernetesObject
+from tests.unit.support import rfc_7386
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
@@ -181,7 +182,7 @@ class FakeApi:
             current = self._found(resource, namespace, name)
             self._check(resource, current, body.get("metadata", {}))
             kept = {key: current["metadata"][key] for key in ("uid", "resourceVersion")}
-            merged: Manifest = _merge(current, body)
+            merged: Manifest = rfc_7386(current, body)
             merged["metadata"] |= kept
             self.webhook(resource.plural, merged)
             return self._update(resource, current, merged)
@@ -335,19 +336,6 @@ class FakeApi:
 
     def _view(self, resource: Resource[T], manifest: Manifest) -> T:
         return wire.decode(resource.view, json.dumps(manifest).encode())
-
-
-def _merge(target: Any, patch: Any) -> Any:
-    """RFC 7386."""
-    if not isinstance(patch, dict):
-        return deepcopy(patch)
-    merged = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = _merge(merged.get(key), value)
-    return merged
 
 
 def _selected(manifest: Manifest, selector: str) -> bool:

@@ -1,0 +1,46 @@
+"""What tests of several rooms need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def rfc_7386(target: Any, patch: Any) -> Any:
+    """A JSON merge patch applied, by the algorithm that is printed in the RFC; neither argument is changed."""
+    if not isinstance(patch, dict):
+        return deepcopy(patch)
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = rfc_7386(result.get(name), value)
+    return result
+
+
+@contextmanager
+def python(program: str, stderr: int | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A Python process, which ends with the block at the latest.
+
+    Args:
+        program: What it runs.
+        stderr: Where its stderr goes, as for `subprocess`; that of the test if not given.
+    """
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=stderr, text=True) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def line(running: subprocess.Popen[str]) -> str:
+    """The next line that a process writes."""
+    assert running.stdout is not None
+    return running.stdout.readline().strip()
