@@ -38,11 +38,14 @@ def _get(world: World, kind: str, name: str) -> Object:
 
 
 def _without_server_side_changes(found: Object) -> Object:
-    """The object but for what the kubelet and the scheduler write."""
+    """The object but for its version, its status, and the node that the scheduler finds for a Pod."""
     metadata = {
         key: value for key, value in found["metadata"].items() if key not in {"managedFields", "resourceVersion"}
     }
-    return {key: value for key, value in found.items() if key not in {"status", "spec"}} | {"metadata": metadata}
+    rest = {key: value for key, value in found.items() if key != "status"} | {"metadata": metadata}
+    if found["kind"] == "Pod":
+        rest["spec"] = {key: value for key, value in found["spec"].items() if key != "nodeName"}
+    return rest
 
 
 def _degraded(world: World) -> Object:
