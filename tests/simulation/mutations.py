@@ -11,7 +11,7 @@ import multiprocessing
 import sys
 import time
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +48,6 @@ from tests.simulation.runner import FIXED, prepare, run_seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
     Mutation = Callable[[], None]
 
@@ -449,6 +448,11 @@ def failures_are_forgotten_where_nothing_is_left() -> None:
         return counted if seen.executors else replace(counted, failures=0, next_attempt=None)
 
     _set(attempts, "count_executors", count)
+
+
+@_mutation
+def failures_are_forgotten_before_a_replacement_has_a_node() -> None:
+    _set(attempts, "_waited_at", lambda *_args: datetime.min.replace(tzinfo=UTC))
 
 
 @_mutation

@@ -101,7 +101,7 @@ class Promises:
             self._blame(f"{client.name} takes note of a failure of {name_of(cluster)} and does not count it")
         if not same or after.get("failures", 0) >= before.get("failures", 0):
             return
-        replicas = wanted(cluster).replicas
+        replicas, long_ago = wanted(cluster).replicas, now - SETTINGS.stable_after_seconds + ROUNDING
         if component == "sessionManager":
             concerned, least = [pod for pod in pods if _number(cluster, pod) is None], 1
         elif suspending(body) or not replicas:
@@ -113,14 +113,16 @@ class Promises:
             since = before.get("attemptId", 0)
             newer = [
                 pod
-                for pod in concerned
+                for pod in executors
                 if (_number(cluster, pod) or 0) >= since
                 and annotations_of(pod).get(REVISION_ANNOTATION) == before.get("revision")
             ]
-            if newer:
+            if tried := [pod for pod in newer if pod in concerned]:
                 # One that was made after the last failure, and works, is enough.
-                concerned, least = [min(newer, key=_ready_since)], 1
-        stable = [pod for pod in concerned if _ready_since(pod) <= now - SETTINGS.stable_after_seconds + ROUNDING]
+                concerned, least = [min(tried, key=_ready_since)], 1
+            elif newer and min(moment(pod["metadata"]["creationTimestamp"]) for pod in newer) > long_ago:
+                self._blame(f"{client.name} forgets failures of {name_of(cluster)} before they can have come again")
+        stable = [pod for pod in concerned if _ready_since(pod) <= long_ago]
         if len(stable) < max(1, least, len(concerned)):
             self._blame(f"{client.name} forgets failures of {name_of(cluster)} too early")
 

@@ -427,16 +427,9 @@ def test_what_a_quota_refuses_is_retried_with_backoff_up_to_a_minute() -> None:
     assert passes[-1] - passes[-2] <= 75
 
 
-def _placed(plural: str, manifest: dict[str, Any]) -> None:
-    """A scheduler that is at once: each Pod has a node from the moment it is made."""
-    if plural == "pods":
-        manifest["spec"]["nodeName"] = "n"
-
-
 def test_while_a_replacement_is_put_off_there_is_no_busy_loop() -> None:
     notes = Notes()
     operator, api = _operator(observer=notes)
-    api.webhook = _placed
     passes = _passes(operator)
     series: list[list[float]] = []
 

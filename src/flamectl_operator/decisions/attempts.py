@@ -16,6 +16,8 @@ from flamectl_operator.observed.cluster import worked_for
 from flamectl_operator.observed.pods import ready_since
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from flamectl_operator.api.status import FlameClusterStatus
     from flamectl_operator.observed.cluster import Component, Executor, ObservedCluster
     from flamectl_operator.settings import FlameSettings
@@ -174,7 +176,8 @@ def executors_forgiven_at(
     """When the failures of executors will be forgotten if nothing happens; None when there is nothing to forget yet.
 
     One that was made after the last failure and has been ready for a while shows that those that are made now work. Where none
-    was, for enough were there without, all have to have been ready for as long. Those that find no node prove nothing.
+    has been, for enough were there without, or has a node so far, all others have to have been ready for as long; and nothing
+    may have failed for as long as that: the oldest one that waits for its node was made after the last failure.
 
     Args:
         attempts: The failures.
@@ -185,17 +188,28 @@ def executors_forgiven_at(
     """
     if attempts.failures == 0:
         return None
-    placed = [executor for executor in observed.live_executors if executor.pod.spec.node_name]
-    made_since = [
-        each for each in placed if each.revision == attempts.revision and each.executor_id >= attempts.attempt_id
-    ]
-    if made_since:
-        return min((time for each in made_since if (time := _stable_at(each, settings)) is not None), default=None)
-    if not placed or not _all_there(observed, attempts.revision, replicas, surge):
+    made_since = [executor for executor in observed.live_executors if _made_since(executor, attempts)]
+    if tried := [executor for executor in made_since if executor.pod.spec.node_name]:
+        return min((time for each in tried if (time := _stable_at(each, settings)) is not None), default=None)
+    others = [executor for executor in observed.live_executors if executor.pod.spec.node_name]
+    if not others or not _all_there(observed, attempts.revision, replicas, surge):
         return None
-    times = [_stable_at(each, settings) for each in placed]
+    times = [_stable_at(each, settings) for each in others]
+    if made_since:
+        times.append(_waited_at(made_since, settings))
     known = [time for time in times if time is not None]
     return max(known) if len(known) == len(times) else None
+
+
+def _made_since(executor: Executor, attempts: Attempts) -> bool:
+    """Whether an executor was made after the last failure, and is of the revision that failed."""
+    return executor.revision == attempts.revision and executor.executor_id >= attempts.attempt_id
+
+
+def _waited_at(executors: Iterable[Executor], settings: FlameSettings) -> datetime | None:
+    """When the oldest one will have been there for a while."""
+    born = [time for each in executors if (time := each.pod.metadata.creation_timestamp) is not None]
+    return min(born) + timedelta(seconds=settings.stable_after_seconds) if born else None
 
 
 def _stable_at(component: Component, settings: FlameSettings) -> datetime | None:

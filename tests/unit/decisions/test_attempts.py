@@ -344,6 +344,18 @@ def _without_a_node(number: int) -> PodView:
             None,
             id="none was needed, one is not ready",
         ),
+        pytest.param(
+            2,
+            [executor_pod(0, since=ago(9000)), executor_pod(5, "unscheduled", created=ago(5))],
+            later(595),
+            id="the one that was made has no node yet",
+        ),
+        pytest.param(
+            2,
+            [executor_pod(0, "starting"), executor_pod(5, "unschedulable", created=ago(9000))],
+            None,
+            id="the one that was made has no node, and the old one does not work",
+        ),
         pytest.param(2, [executor_pod(0, since=ago(9000))], None, id="one is missing: it was put off"),
         pytest.param(
             2, [executor_pod(5, since=ago(900), created=ago(5))], later(595), id="a node whose clock is behind"

@@ -710,6 +710,31 @@ async def test_replacements_that_keep_failing_are_put_off_also_across_restarts()
     assert made == [2, *[0, 0, 2] * 4]
 
 
+@pytest.mark.parametrize("at_first", ["ready", "unscheduled", "unschedulable"])
+async def test_one_whose_replacements_fail_is_put_off_though_the_others_have_worked_for_long(
+    at_first: PodState,
+) -> None:
+    """Between its making and its failure, a pass sees it as the scheduler has not, or could not."""
+    world = await converged(replicas(3))
+    world.clock.elapsed += 3600
+    failures = []
+    for _ in range(4):
+        newest = max(world.executor_ids)
+        world.set_executor(newest, "failed")
+        await world.run_pass()
+        failures.append(world.status.executor_manager.failures)
+        next_attempt = world.status.executor_manager.next_attempt
+        if next_attempt is not None:
+            world.clock.elapsed += (next_attempt - world.clock.now()).total_seconds()
+            await world.run_pass()
+        assert max(world.executor_ids) == newest + 1
+        world.set_executor(newest + 1, at_first)
+        await world.run_pass()
+
+    # The first one had worked for long.
+    assert failures == [0, 1, 2, 3]
+
+
 async def test_failures_of_replacements_that_use_returned_ids_are_counted_too() -> None:
     """A quota sent ids back; then the executors made under them fail, and each failure must count."""
     world = await converged(replicas(1))
