@@ -281,6 +281,12 @@ class Actors:
         if (run := self._run(name, "executor-manager", pick)) is not None:
             self._world.machines.crash(run)
 
+    def crash_newest_executor(self, name: str) -> None:
+        runs = [each for each in self._world.machines.runs.values() if each.owner == name and each.alive]
+        executors = [each for each in runs if executor_number(name, each.key[1]) is not None]
+        if executors:
+            self._world.machines.crash(max(executors, key=lambda each: executor_number(name, each.key[1]) or 0))
+
     def out_of_memory(self, name: str, pick: int) -> None:
         if (run := self._run(name, "executor-manager", pick)) is not None:
             self._world.machines.crash(run, "OOMKilled")

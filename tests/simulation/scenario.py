@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 NEVER = 1e6
 #: More seconds than any world lasts.
 FOR_EVER = 1e6
+#: Seconds after which executors have worked for so long that earlier failures are forgotten.
+LONG = 660.0
 #: Requests at which processes end: any write to what is reconciled, and some kinds of them.
 CRASHED_AT = ("", "create", "create pods", "status", "delete", "delete pods", "patch", "create configmaps")
 #: Requests at which they end less often.
@@ -116,6 +118,7 @@ class Scenario:
             draw.rare_failures(child_random(seed, "rare failures"))
         if "crashes" in moods:
             draw.rare_crashes(child_random(seed, "rare crashes"))
+        draw.late_failures(child_random(seed, "late failures"))
         draw.batches(child_random(seed, "batches"))
         if elected:
             draw.standstills(child_random(seed, "standstills"), (8.0, 16.0, 20.0, 40.0))
@@ -280,6 +283,15 @@ class _Draw:
                 self._add(at + random.uniform(1.0, 16.0), "crash_init", name, random.randrange(100))
             else:
                 self._add(at, "session_manager_out_of_memory", name)
+
+    def late_failures(self, random: Random) -> None:
+        """An executor fails when all have worked for long, and so do those that take its place."""
+        if random.random() < 0.85:
+            return
+        at, name = self._settled + LONG, random.choice(self.names)
+        for _ in range(random.choice((2, 3, 4))):
+            self._add(at, "crash_newest_executor", name)
+            at += random.choice((2.0, 4.0, 12.0))
 
     def nodes(self) -> None:
         """Nodes that go silent and come back, or never do."""
