@@ -126,7 +126,7 @@ class Generations(Model):
     needs_pod_replacement: Int64 = Field(0, description="Generation that has Pods of an older revision.")
     has_unhealthy_pods: Int64 = Field(0, description="Generation that has Pods which fail.")
     has_pending_removal: Int64 = Field(
-        0, description="Generation that has Pods about to go; the only need that does not hold back reconciled."
+        0, description="Generation that has Pods about to go; does not hold back reconciled."
     )
 
     def to_wire(self) -> dict[str, Any]:

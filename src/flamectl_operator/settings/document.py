@@ -31,8 +31,8 @@ _PREAMBLE = """\
 # The settings of flamectl-operator. Each is shown with its default, which holds for as long as the line is a
 # comment: to change one, take the "# " away before it and before its section. A change takes effect within
 # seconds, unless it says that it takes a restart. If something is wrong with it, an event of this object and the
-# operator's log say so, and the settings before it stay in force. `flamectl-operator config` shows what is in
-# force and where it comes from.
+# operator's log say so, and the settings before it stay in force. `flamectl-operator config` shows what an
+# operator would use that is started now, and where it comes from.
 """
 
 
