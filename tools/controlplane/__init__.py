@@ -16,6 +16,7 @@ from tools.controlplane.errors import (
     NotRunningError,
     StartError,
     ToolchainError,
+    UnavailableError,
     WaitTimeoutError,
 )
 from tools.controlplane.plane import Plane
@@ -31,5 +32,6 @@ __all__ = [
     "Plane",
     "StartError",
     "ToolchainError",
+    "UnavailableError",
     "WaitTimeoutError",
 ]

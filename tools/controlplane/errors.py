@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,13 @@ if TYPE_CHECKING:
 
 
 class ControlPlaneError(Exception):
-    """Base of all errors of the local control plane."""
+    """Base of all errors of the local control plane.
+
+    Attributes:
+        passing: Whether it may be over in a moment: a wait goes on.
+    """
+
+    passing: bool = False
 
 
 class BinariesError(ControlPlaneError):
@@ -64,11 +71,25 @@ class StartError(ControlPlaneError):
         return "address already in use" in self.log_tail
 
 
+class UnavailableError(ControlPlaneError):
+    """The API server can't be reached, or answers that it can't answer now: ask again."""
+
+    passing = True
+
+
+#: What kubectl says when it could not reach the API server, or was told to ask again.
+_UNAVAILABLE = re.compile(
+    r"connection refused|connection reset|server \S+ was refused|\bEOF\b|TLS handshake timeout|i/o timeout|etcdserver: |"
+    r"\((TooManyRequests|InternalError|ServiceUnavailable|ServerTimeout|Timeout)\)"
+)
+
+
 class KubectlError(ControlPlaneError):
     """A kubectl command failed.
 
     Attributes:
         result: The finished command with its exit code and output.
+        passing: Whether it failed because the API server could not answer.
     """
 
     def __init__(self, result: subprocess.CompletedProcess[str]) -> None:
@@ -80,6 +101,7 @@ class KubectlError(ControlPlaneError):
         self.result = result
         command = shlex.join(["kubectl", *result.args[1:]])
         output = result.stderr.strip() or result.stdout.strip()
+        self.passing = _UNAVAILABLE.search(output) is not None
         super().__init__(f"`{command}` exited with {result.returncode}: {output}")
 
 

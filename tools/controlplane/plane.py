@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from tools.controlplane import components, http_api
-from tools.controlplane.errors import ControlPlaneError, KubectlError, NotRunningError, StartError
+from tools.controlplane.errors import ControlPlaneError, KubectlError, NotRunningError, StartError, UnavailableError
 from tools.controlplane.ports import LOOPBACK, Ports
 from tools.controlplane.state import StateFiles, write_kubeconfig
 from tools.controlplane.supervisor import Address, Orders
@@ -339,7 +339,7 @@ class Plane:
         try:
             return http_api.request(method, path, port=port, ca=self._files.ca, token=connection.token, body=body)
         except (OSError, HTTPException) as error:
-            raise ControlPlaneError(f"{method} {path}: the API server can't be reached: {error}") from error
+            raise UnavailableError(f"{method} {path}: the API server can't be reached: {error}") from error
 
     def _get(self, path: str) -> dict[str, Any] | None:
         response = self._request("GET", path)
@@ -354,7 +354,10 @@ class Plane:
     def _checked(response: http_api.Response, what: str) -> dict[str, Any]:
         if response.status >= HTTPStatus.BAD_REQUEST or not isinstance(response.body, dict):
             message = response.body.get("message") if isinstance(response.body, dict) else response.body
-            raise ControlPlaneError(f"{what}: the API server answers {response.status}: {message}")
+            busy = response.status == HTTPStatus.TOO_MANY_REQUESTS
+            passing = busy or response.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+            kind = UnavailableError if passing else ControlPlaneError
+            raise kind(f"{what}: the API server answers {response.status}: {message}")
         return response.body
 
     def _release_node_leases(self) -> None:

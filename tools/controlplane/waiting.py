@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from tools.controlplane.errors import WaitTimeoutError
+from tools.controlplane.errors import ControlPlaneError, WaitTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,8 @@ def wait_until(condition: Callable[[], T], what: str, *, timeout: float = PATIEN
     """Ask until the answer is truthy, and return it.
 
     Args:
-        condition: Asked at once and then after every interval. What it raises ends the wait.
+        condition: Asked at once and then after every interval. What it raises ends the wait, unless it may be over in a
+            moment: an API server that has too much to do is asked again.
         what: What is waited for; completes "timed out after 30 s waiting for ...".
         timeout: Seconds.
         interval: Seconds.
@@ -30,9 +31,15 @@ def wait_until(condition: Callable[[], T], what: str, *, timeout: float = PATIEN
     """
     deadline = time.monotonic() + timeout
     while True:
-        answer = condition()
-        if answer:
-            return answer
+        trouble: ControlPlaneError | None = None
+        try:
+            if answer := condition():
+                return answer
+        except ControlPlaneError as error:
+            if not error.passing:
+                raise
+            trouble = error
         if time.monotonic() >= deadline:
-            raise WaitTimeoutError(f"timed out after {timeout:.0f} s waiting for {what}")
+            reason = f"; the last time: {trouble}" if trouble else ""
+            raise WaitTimeoutError(f"timed out after {timeout:.0f} s waiting for {what}{reason}") from trouble
         time.sleep(interval)

@@ -1,0 +1,63 @@
+"""Waiting goes on when the API server could not answer for a moment, and ends with what is really wrong."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tools.controlplane.errors import ControlPlaneError, KubectlError, UnavailableError, WaitTimeoutError
+from tools.controlplane.waiting import wait_until
+
+
+def kubectl_error(said: str) -> KubectlError:
+    return KubectlError(subprocess.CompletedProcess(["kubectl", "get", "pods"], 1, stdout="", stderr=said))
+
+
+PASSING = [
+    UnavailableError("GET /api: the API server answers 500: oops"),
+    kubectl_error("The connection to the server 127.0.0.1:6443 was refused - did you specify the right host or port?"),
+    kubectl_error("Unable to connect to the server: read tcp 127.0.0.1:1->127.0.0.1:2: read: connection reset by peer"),
+    kubectl_error("Error from server (TooManyRequests): the server has received too many requests"),
+    kubectl_error("Error from server: etcdserver: request timed out"),
+]
+LASTING = [
+    ControlPlaneError("GET /api: the API server answers 403: no"),
+    kubectl_error('Error from server (NotFound): pods "EOFS" not found'),
+    kubectl_error('Error from server (Forbidden): pods "a" is forbidden: violates PodSecurity "restricted:latest"'),
+]
+
+
+@pytest.mark.parametrize("error", PASSING, ids=str)
+def test_a_server_that_cannot_answer_for_a_moment_is_asked_again(error: Exception) -> None:
+    answers = iter([error, error, "yes"])
+
+    def condition() -> str:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert wait_until(condition, "an answer", interval=0) == "yes"
+
+
+@pytest.mark.parametrize("error", PASSING, ids=str)
+def test_what_a_server_said_last_is_in_the_message_when_time_is_up(error: Exception) -> None:
+    def condition() -> bool:
+        raise error
+
+    with pytest.raises(WaitTimeoutError) as raised:
+        wait_until(condition, "an answer", timeout=0, interval=0)
+    assert str(raised.value) == f"timed out after 0 s waiting for an answer; the last time: {error}"
+
+
+@pytest.mark.parametrize("error", [*LASTING, ValueError("a bug")], ids=str)
+def test_what_no_waiting_heals_ends_it(error: Exception) -> None:
+    answers = iter([error])
+
+    def condition() -> bool:
+        raise next(answers)
+
+    with pytest.raises(type(error)) as raised:
+        wait_until(condition, "an answer")
+    assert raised.value is error
