@@ -45,7 +45,7 @@ def install(plane: Plane) -> None:
     Args:
         plane: Where to.
     """
-    new = plane.kubectl("get", "crd", CRD_NAME, check=False).returncode != 0
+    new = not plane.kubectl("get", "crd", CRD_NAME, "--ignore-not-found").stdout
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     for arguments in (["-f", "-"], ["-f", str(CRD)], ["-f", str(RBAC)]):
         text = yaml.safe_dump(namespace) if arguments[-1] == "-" else None

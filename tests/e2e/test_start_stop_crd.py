@@ -35,12 +35,13 @@ def plane() -> Iterator[Plane]:
 
 
 @pytest.fixture
-def world(plane: Plane, request: pytest.FixtureRequest) -> Iterator[World]:
+def world(plane: Plane) -> Iterator[World]:
     """A namespace of the test's own; in the end the CRD is that of this version again."""
-    namespace = f"crd-{abs(hash(request.node.name)) % 10**8}"
+    namespace = f"crd-{uuid.uuid4().hex[:10]}"
     plane.create_namespace(namespace)
     yield World(plane, namespace)
     apply_crd(plane, lambda _: None)
+    plane.kubectl("delete", "namespace", namespace, "--wait=false")
 
 
 def apply_crd(plane: Plane, edit: Callable[[Schema], object]) -> None:
@@ -64,7 +65,7 @@ def apply_crd(plane: Plane, edit: Callable[[Schema], object]) -> None:
 
 
 def is_installed(plane: Plane) -> bool:
-    return plane.kubectl("get", "crd", CRD_NAME, check=False).returncode == 0
+    return bool(plane.kubectl("get", "crd", CRD_NAME, "--ignore-not-found").stdout)
 
 
 def delete_crd(plane: Plane) -> None:
