@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tests.image.sandbox import Container, Mount, Running, lay_out
 from tools.controlplane.ports import LOOPBACK
-from tools.controlplane.waiting import wait_until
+from tools.controlplane.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,9 +31,6 @@ Object = dict[str, Any]
 
 #: Where Pods find the API server: the Service `kubernetes`.
 API_SERVER = ("10.0.0.1", 443)
-
-#: Seconds that a probe may have to wait for a process that is about to start.
-_PATIENCE = 120.0
 
 
 class PodProcess:
@@ -123,16 +120,16 @@ class PodProcess:
 
     def wait_for(self, probe: str) -> None:
         """Waits until a probe succeeds."""
-        wait_until(lambda: self._alive() and self.passes(probe), f"the {probe} of {self.name}", timeout=_PATIENCE)
+        wait_until(lambda: self._alive() and self.passes(probe), f"the {probe} of {self.name}")
 
     def terminate(self) -> int:
-        """Ends it as the kubelet does, within the Pod's grace period.
+        """Ends it as the kubelet does, and waits until it has ended.
 
         Returns:
             Its exit code.
         """
         self.running.signal(Signals.SIGTERM)
-        return self.running.process.wait(self._pod["spec"]["terminationGracePeriodSeconds"])
+        return self.running.process.wait(PATIENCE)
 
     def _alive(self) -> bool:
         if self.running.process.poll() is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from tests.e2e.early import early, wait_for_word, warnings
 from tests.e2e.proxy import Proxy, in_files, kubeconfig_through, put_in_place
 from tests.e2e.scraping import scrape, value
-from tests.e2e.world import annotated, executor_id, flame_cluster, operator_with, uids
+from tests.e2e.world import annotated, flame_cluster, operator_with, uids
 from tools.controlplane.waiting import PATIENCE
 from tools.installation import SERVICE_ACCOUNT, allow_in
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.e2e.world import Object, World
+    from tests.e2e.world import World
     from tools.installation import OperatorProcess
 
 #: Seconds that the kubelet gives a Pod to end.
@@ -105,12 +107,19 @@ def operator(world: World, proxy: Proxy, tmp_path: Path, *, elected: bool) -> It
         yield process
 
 
-def end(operator: OperatorProcess, *numbers: signal.Signals) -> int:
-    """Sends signals to an operator, and waits as long as the kubelet would."""
-    process = operator.process
-    for number in numbers:
-        process.send_signal(number)
-    return process.wait(GRACE)
+def end(operator: OperatorProcess) -> int:
+    """Tells an operator to stop, and waits until it has."""
+    operator.process.terminate()
+    return operator.process.wait(PATIENCE)
+
+
+def end_in_time(operator: OperatorProcess) -> None:
+    """It ends cleanly, and by its own log before the kubelet would kill it."""
+    told = datetime.now(UTC)
+    assert end(operator) == 0
+    last = json.loads(logged(operator).splitlines()[-1])
+    assert last["event"] == "stopped"
+    assert (datetime.fromisoformat(last["timestamp"]) - told).total_seconds() < GRACE
 
 
 @contextmanager
@@ -136,30 +145,35 @@ def half_way(world: World, operator: OperatorProcess) -> Iterator[None]:
 def test_stopped_in_the_middle_of_a_rollout(world: World, operator: OperatorProcess) -> None:
     with half_way(world, operator):
         world.let_start()
-        assert end(operator, signal.SIGTERM) == 0
+        end_in_time(operator)
 
 
 #: What an operator logs when a leader could not renew its Lease for too long, and when a pass took too long to end.
 LOST, UNFINISHED = "leadership lost", "passes in flight did not finish in time"
 
 
-def hang(world: World, proxy: Proxy, operator: OperatorProcess) -> None:
+def hang(world: World, proxy: Proxy, operator: OperatorProcess) -> int:
     """From now on no request is answered, and a pass has made one.
 
     A leader may have ended its term over it by then, for its Lease cannot be renewed either.
+
+    Returns:
+        Where the log was before.
     """
+    before = len(logged(operator))
 
     def hanging() -> bool:
         # Who waits in a pass waits for an answer.
-        return value(scrape(operator), "controller_runtime_active_workers") > 0 or LOST in logged(operator)
+        return value(scrape(operator), "controller_runtime_active_workers") > 0 or LOST in logged(operator, before)
 
     proxy.hold_requests()
     world.let_start()  # that brings about a pass
     world.wait("a request of a pass to be under way", hanging)
+    return before
 
 
-def logged(operator: OperatorProcess) -> str:
-    return operator.log.read_text(encoding="utf-8")
+def logged(operator: OperatorProcess, since: int = 0) -> str:
+    return operator.log.read_text(encoding="utf-8")[since:]
 
 
 @pytest.mark.parametrize("elected", [False, True], ids=["alone", "as the leader"])
@@ -167,41 +181,40 @@ def test_stopped_while_no_request_is_answered(
     world: World, proxy: Proxy, operator: OperatorProcess, *, elected: bool
 ) -> None:
     with half_way(world, operator):
-        hang(world, proxy, operator)
-        assert end(operator, signal.SIGTERM) == 0
+        before = hang(world, proxy, operator)
+        end_in_time(operator)
         # A leader that cannot renew its Lease has to end sooner.
-        assert (LOST if elected else UNFINISHED) in logged(operator)
+        assert (LOST if elected else UNFINISHED) in logged(operator, before)
         proxy.thaw()  # what was under way arrives after all
 
 
 def test_stopped_twice_while_no_request_is_answered(world: World, proxy: Proxy, operator: OperatorProcess) -> None:
     with half_way(world, operator):
-        hang(world, proxy, operator)
+        before = hang(world, proxy, operator)
         process = operator.process
         process.terminate()
-        world.wait("it to be told", lambda: '"stopping"' in logged(operator))
+        world.wait("it to be told", lambda: '"stopping"' in logged(operator, before))
         assert process.poll() is None
-        assert end(operator, signal.SIGTERM) == 128 + signal.SIGTERM
+        assert end(operator) == 128 + signal.SIGTERM
         proxy.thaw()
 
 
-def is_ours(config_map: Object) -> bool:
-    return str(config_map["metadata"]["name"]).startswith("one-of-many")
-
-
 def test_stopped_with_a_full_queue(world: World, proxy: Proxy, operator: OperatorProcess) -> None:
-    # So slow that the work lasts for half a minute, and a pass a few seconds.
-    proxy.delay(0.5)
     names = [f"one-of-many-{number}" for number in range(25)]
+    workers = value(scrape(operator), "controller_runtime_max_concurrent_reconciles")
+    proxy.hold_requests()
     world.apply(*(flame_cluster(name, replicas=2) for name in names))
-    world.wait("work to be under way", lambda: [each for each in world.all("configmap") if is_ours(each)])
-    assert end(operator, signal.SIGTERM) == 0
-    unfinished = [name for name in names if not world.status(name).get("generations", {}).get("reconciled")]
+    waiting = len(names) - workers
+    world.wait("a full queue", lambda: value(scrape(operator), "workqueue_depth") >= waiting > 0)
+    operator.process.terminate()
+    world.wait("it to be told", lambda: '"stopping"' in logged(operator))
+    proxy.thaw()
+    assert operator.process.wait(PATIENCE) == 0
+    # What had not begun did not begin any more.
+    assert len([name for name in names if not world.status(name)]) >= waiting
 
-    proxy.delay(0)
     operator.start()
 
     for name in names:
         world.wait_running(name, executors=2, timeout=2 * PATIENCE)
-        assert [executor_id(pod) for pod in world.live_executors(name)]
-    assert unfinished
+        assert world.has_executors(2, name)
