@@ -25,15 +25,15 @@ def refused(world: World, *command: str) -> str:
     return ""
 
 
-def make(world: World, role: str) -> None:
-    """Makes alice what she is to be, and waits until the API server knows."""
+def make(world: World, role: str, verb: str, resource: str) -> None:
+    """Makes alice what she is to be, and waits until she may do what config/rbac has added to the role."""
     world.kubectl("create", "rolebinding", "alice", f"--clusterrole={role}", "--user=alice")
-    world.wait("alice's rights", lambda: not refused(world, "get", "flameclusters"))
+    world.wait("alice's rights", lambda: world.may(verb, resource, "alice"))
 
 
 def test_whoever_may_view_sees_all_of_a_flame_cluster_and_changes_nothing(world: World) -> None:
     world.apply(flame_cluster(replicas=2))
-    make(world, "view")
+    make(world, "view", "get", "flameclusters/scale")
 
     assert "my-flame" in world.kubectl("get", "flc", ALICE)
     assert "my-flame" in world.kubectl("get", "flc/my-flame", "--subresource=status", "-o", "name", ALICE)
@@ -47,7 +47,7 @@ def test_whoever_may_view_sees_all_of_a_flame_cluster_and_changes_nothing(world:
 
 
 def test_whoever_may_edit_works_with_flame_clusters_and_does_not_write_their_status(world: World) -> None:
-    make(world, "edit")
+    make(world, "edit", "update", "flameclusters/scale")
     manifest = yaml.safe_dump(flame_cluster(replicas=2))
 
     world.kubectl("apply", "-f", "-", ALICE, stdin=manifest)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
+from tools.controlplane.errors import KubectlError
 from tools.controlplane.ports import LOOPBACK
 from tools.controlplane.waiting import PATIENCE, wait_until
 from tools.installation import SERVICE_ACCOUNT, WITH_FREE_PORTS, OperatorProcess, allow_in
@@ -375,13 +376,26 @@ class World:
                 times.append(entry["requestReceivedTimestamp"])
         return times
 
-    def wait_forbidden(self, verb: str, resource: str, account: str = SERVICE_ACCOUNT) -> None:
+    def may(self, verb: str, resource: str, user: str) -> bool:
+        """Whether somebody may do something in the namespace.
+
+        Args:
+            verb: What.
+            resource: To what, as `flameclusters.flame.xflops.io/status`; the group may be left out where there is but one.
+            user: Who.
+        """
+        name, _, part = resource.partition("/")
+        ask = ("auth", "can-i", verb, name, f"--subresource={part}", f"--as={user}")
+        result = self.plane.kubectl("--namespace", self.namespace, *ask, check=False)
+        answer = result.stdout.strip()
+        if answer not in {"yes", "no"}:
+            raise KubectlError(result)
+        return answer == "yes"
+
+    def wait_forbidden(self, verb: str, resource: str) -> None:
         """Waits until the operator's ServiceAccount may not do something any more: rights take a moment to be withdrawn."""
-        who = f"--as=system:serviceaccount:{self.namespace}:{account}"
-        ask = ("--namespace", self.namespace, "auth", "can-i", verb, resource, who)
-        self.wait(
-            f"{verb} {resource} to be forbidden", lambda: self.plane.kubectl(*ask, check=False).stdout.strip() == "no"
-        )
+        user = f"system:serviceaccount:{self.namespace}:{SERVICE_ACCOUNT}"
+        self.wait(f"{verb} {resource} to be forbidden", lambda: not self.may(verb, resource, user))
 
     def describe(self) -> str:
         """What somebody would look at first."""
