@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.e2e.world import World, flame_cluster
-from tools.controlplane.waiting import PATIENCE
-from tools.installation import WITHOUT_PORTS
+from tests.e2e.world import World, flame_cluster, supervised
+from tools.controlplane.waiting import PATIENCE, wait_until
+from tools.installation import WITHOUT_PORTS, OperatorProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from tools.controlplane import Plane
-    from tools.installation import OperatorProcess
 
 
 def _run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -113,16 +112,13 @@ def test_a_signal_ends_it_cleanly_while_the_api_server_does_not_answer(
     installed: Plane, tmp_path: Path, number: signal.Signals
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(PATIENCE)
         address = f"https://127.0.0.1:{silent.getsockname()[1]}"
         kubeconfig = _edited(installed, tmp_path, lambda it: _cluster(it).update(server=address))
-        command = [sys.executable, "-m", "flamectl_operator", "run", *WITHOUT_PORTS, "--kubeconfig", str(kubeconfig)]
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:
-            connection, _ = silent.accept()
-            process.send_signal(number)
-            code = process.wait(PATIENCE)
-            connection.close()
-
-    assert code == 0
+        process = OperatorProcess(kubeconfig, tmp_path / "operator.log")
+        with supervised(process, wait=False) as operator, silent.accept()[0]:
+            operator.process.send_signal(number)
+            assert operator.process.wait(PATIENCE) == 0
 
 
 def test_an_api_server_that_has_the_settings_is_waited_for_until_a_signal_comes(
@@ -132,17 +128,10 @@ def test_an_api_server_that_has_the_settings_is_waited_for_until_a_signal_comes(
         unused.bind(("127.0.0.1", 0))  # bound but not listening
         address = f"https://127.0.0.1:{unused.getsockname()[1]}"
         kubeconfig = _edited(installed, tmp_path, lambda it: _cluster(it).update(server=address))
-        options = ["--kubeconfig", str(kubeconfig), "--config-map", "default/flamectl-operator-config"]
-        command = [sys.executable, "-m", "flamectl_operator", "run", *WITHOUT_PORTS, *options]
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-            assert process.stderr is not None
-            for line in process.stderr:
-                if "cannot talk to the API server" in line:
-                    break
-            process.send_signal(signal.SIGTERM)
-            code = process.wait(PATIENCE)
-
-    assert code == 0
+        options = ["--config-map", "default/flamectl-operator-config"]
+        log = tmp_path / "operator.log"
+        with supervised(OperatorProcess(kubeconfig, log, options), wait=False):
+            wait_until(lambda: "cannot talk to the API server" in log.read_text(encoding="utf-8"), "it to complain")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)

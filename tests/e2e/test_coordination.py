@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,13 +14,13 @@ import pytest
 import yaml
 
 from tests.e2e.world import (
-    MISHAPS,
     annotated,
     condition,
     count_ready,
     flame_cluster,
-    passes,
+    provoke_a_pass,
     revision_of,
+    supervised,
     uids,
 )
 from tools.installation import OperatorProcess, allow_in
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
     from tests.e2e.world import Recording, Request, World
 
 LOCK = "my-flame-lock"
-#: Of the lock, in seconds: shorter than the default, for it is waited for.
-DURATION = 4
+#: Of the lock, in seconds: shorter than the default, for it is waited for, or longer than any test waits.
+SOON, NEVER = 4, 600
 ROUNDS = 4
 #: One executor may be missing.
 ONE_BY_ONE = {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1}}}
@@ -70,33 +69,33 @@ class Deployment:
 
 
 @contextmanager
-def _two(world: World, folder: Path, *, same_settings: bool) -> Iterator[tuple[Deployment, Deployment]]:
+def _two(
+    world: World, folder: Path, *, expires_in: int = SOON, same_settings: bool = True
+) -> Iterator[tuple[Deployment, Deployment]]:
     """Two that see the same namespace; both must stop cleanly."""
     pair = []
     for identity, account in (("blue", "flamectl-operator"), ("green", "flamectl-operator-b")):
-        controller = {"lockIdentity": identity, "lockDurationSeconds": DURATION}
+        controller = {"lockIdentity": identity, "lockDurationSeconds": expires_in}
         flame = {} if same_settings else {"initImage": f"{identity}:1"}
         file = folder / f"{identity}.yaml"
         file.write_text(yaml.safe_dump({"controller": controller, "flame": flame}), encoding="utf-8")
         arguments = ["--namespace", world.namespace, "--log-level", "debug", "--config", str(file)]
         process = OperatorProcess(allow_in(world.plane, world.namespace, account), folder / identity, arguments)
         pair.append(Deployment(identity, account, process, world))
-    for each in pair:
-        each.operator.start()
-    yield pair[0], pair[1]
-    codes = [each.operator.stop() for each in pair]
-    logs = [each.operator.log.read_text(encoding="utf-8") for each in pair]
-    for log in logs:
-        print(*log.splitlines()[-100:], sep="\n")  # noqa: T201 - pytest shows it when the test fails
-    assert codes == [0, 0]
-    for mishap in MISHAPS:
-        assert not [log for log in logs if mishap in log]
+    with supervised(pair[0].operator), supervised(pair[1].operator):
+        yield pair[0], pair[1]
 
 
 @pytest.fixture
-def deployments(world: World, tmp_path: Path) -> Iterator[tuple[Deployment, Deployment]]:
+def expires_in() -> int:
+    """How long the lock holds unless it is extended, in seconds."""
+    return SOON
+
+
+@pytest.fixture
+def deployments(world: World, tmp_path: Path, expires_in: int) -> Iterator[tuple[Deployment, Deployment]]:
     """Two with the same settings."""
-    with _two(world, tmp_path, same_settings=True) as pair:
+    with _two(world, tmp_path, expires_in=expires_in) as pair:
         yield pair
 
 
@@ -110,17 +109,10 @@ def _held_back_anew(world: World, before: set[str]) -> set[str]:
     return world.held_back() - before
 
 
-def _all_look(world: World, deployments: tuple[Deployment, Deployment], touched: str) -> None:
+def _all_look(world: World, deployments: tuple[Deployment, Deployment]) -> None:
     """Touches the FlameCluster and a Pod of it, and waits until each operator has looked at both."""
     for kind, name in (("flamecluster", "my-flame"), ("pod", "my-flame-session-manager")):
-        before = [passes(each.operator) for each in deployments]
-        world.annotate(kind, name, f"example.com/touched={touched}")
-        for each, number in zip(deployments, before, strict=True):
-            world.wait(f"{each.identity} to look", partial(_looked, each, number))
-
-
-def _looked(deployment: Deployment, before: int) -> bool:
-    return passes(deployment.operator) > before
+        provoke_a_pass(world, *(each.operator for each in deployments), kind=kind, name=name)
 
 
 def _holders(leases: Recording) -> dict[int, str]:
@@ -141,17 +133,22 @@ def _deletions(pods: Recording) -> dict[str, int]:
     return found
 
 
-def assert_only_holders_deleted(deployments: tuple[Deployment, Deployment], pods: Recording, leases: Recording) -> None:
-    """Each Pod was deleted once, by the one who held the lock at that time."""
+def assert_only_holders_deleted(
+    deployments: tuple[Deployment, Deployment], count: int, pods: Recording, leases: Recording
+) -> None:
+    """So many Pods were deleted at least, each once, by the one who held the lock at that time.
+
+    More of them when both operators made what was missing, and the surplus had to go.
+    """
     holders, began = _holders(leases), _deletions(pods)
     by_whom = {name: each.identity for each in deployments for name in each.deleted}
     assert [
         name for name, times in Counter(name for each in deployments for name in each.deleted).items() if times > 1
     ] == []
-    for name, whom in by_whom.items():
-        if name not in began:
-            continue  # before the recording
-        taken = max(revision for revision in holders if revision < began[name])
+    assert len(began) >= count
+    assert began.keys() <= by_whom.keys()
+    for name in began:
+        whom, taken = by_whom[name], max(revision for revision in holders if revision < began[name])
         assert holders[taken] == whom, f"{whom} deleted {name} while {holders[taken] or 'nobody'} held the lock"
 
 
@@ -172,7 +169,7 @@ def test_a_rollout_under_two_operators_keeps_to_its_budget_and_deletes_each_pod_
         world.wait("the old ones to be gone", partial(world.has_executors, 6))
         world.wait("the lock to be given back", lambda: _holder(world) == "")
         assert min(count_ready(state) for state in pods.states()) >= 5
-        assert_only_holders_deleted(deployments, pods, leases)
+        assert_only_holders_deleted(deployments, 2 * 6, pods, leases)
 
     assert not set(before.values()) & set(uids(world.executors()).values())
     lease = world.get("lease", LOCK)
@@ -186,17 +183,18 @@ def test_at_rest_no_lease_is_written_or_read(world: World, deployments: tuple[De
     world.kubectl("scale", "flamecluster/my-flame", "--replicas=1")
     world.wait_running(executors=1)
     world.wait("the lock to be given back", lambda: _holder(world) == "")
-    _all_look(world, deployments, "once")  # whoever was late is no more
+    _all_look(world, deployments)  # whoever was late is no more
     world.wait_at_rest()
     before = [len(each.requests("leases", "get", "create", "patch")) for each in deployments]
     assert sum(before) > 0
 
-    _all_look(world, deployments, "twice")
-    world.wait_at_rest(2 * DURATION)
+    _all_look(world, deployments)
+    world.wait_at_rest(2 * SOON)
 
     assert [len(each.requests("leases", "get", "create", "patch")) for each in deployments] == before
 
 
+@pytest.mark.parametrize("expires_in", [NEVER], ids=[""])
 def test_the_deny_list_is_honoured_at_once(world: World, deployments: tuple[Deployment, Deployment]) -> None:
     blue, green = deployments
     world.apply(flame_cluster(replicas=6))
@@ -258,10 +256,11 @@ def test_a_holder_that_stands_still_loses_the_lock_and_deletes_nothing_when_it_g
             world.wait("the lock to be given back", lambda: _holder(world) == "")
         world.wait_at_rest()
         assert min(count_ready(state) for state in pods.states()) >= 5
-        assert_only_holders_deleted(deployments, pods, leases)
+        assert_only_holders_deleted(deployments, ROUNDS * 6, pods, leases)
         assert {"blue", "green"} <= set(_holders(leases).values())
 
 
+@pytest.mark.parametrize("expires_in", [NEVER], ids=[""])
 def test_an_operator_that_was_killed_goes_on_with_its_own_lock_at_once(
     world: World, deployments: tuple[Deployment, Deployment]
 ) -> None:
@@ -289,14 +288,7 @@ def test_operators_with_other_settings_come_to_rest(world: World, tmp_path: Path
         world.wait_running(executors=4)
         # What is new each says at once, and as long as Pods start there is something new.
         before = [len(each.requests("flameclusters/status", "update")) for each in pair]
-        world.wait("a status that is left alone for a while", partial(_left_alone, world, 8.0), timeout=240)
+        world.wait_at_rest(8)
         written = [len(each.requests("flameclusters/status", "update")) for each in pair]
 
     assert sum(written) - sum(before) < 60
-
-
-def _left_alone(world: World, seconds: float) -> bool:
-    """Whether the FlameCluster is not written for so long. That can only be seen by waiting."""
-    before = world.resource_versions()
-    time.sleep(seconds)
-    return world.resource_versions() == before

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from tests.e2e.test_refusals import limit_pods, quota_is_enforced
-from tests.e2e.world import MISHAPS, flame_cluster
+from tests.e2e.world import flame_cluster, supervised
 from tools.installation import OperatorProcess, allow_in
 
 if TYPE_CHECKING:
@@ -78,16 +77,8 @@ def replicas(world: World, tmp_path: Path) -> Iterator[tuple[Replica, Replica]]:
         Replica(name, OperatorProcess(allow_in(world.plane, world.namespace, name), tmp_path / name, arguments), world)
         for name in ("flamectl-operator", "flamectl-operator-b")
     ]
-    for replica in pair:
-        replica.operator.start()
-    yield pair[0], pair[1]
-    codes = [replica.operator.stop() for replica in pair]
-    logs = [replica.operator.log.read_text(encoding="utf-8") for replica in pair]
-    for log in logs:
-        print(*log.splitlines()[-100:], sep="\n")  # noqa: T201 - pytest shows it when the test fails
-    assert codes == [0, 0]
-    for mishap in MISHAPS:
-        assert not [log for log in logs if mishap in log]
+    with supervised(pair[0].operator), supervised(pair[1].operator):
+        yield pair[0], pair[1]
 
 
 def _by_role(world: World, replicas: tuple[Replica, Replica]) -> tuple[Replica, Replica]:
@@ -105,8 +96,7 @@ def test_when_the_leader_is_killed_while_it_makes_200_executors_the_other_ends_w
     world: World, replicas: tuple[Replica, Replica]
 ) -> None:
     # However late the leader is killed, it cannot have finished.
-    limit_pods(world, 120)
-    world.wait("the quota to be enforced", partial(quota_is_enforced, world))
+    world.limit_pods(120)
     leader, other = _by_role(world, replicas)
     world.apply(flame_cluster(replicas=200))
     world.wait("some executors", lambda: len(world.all("pod")) > 20)

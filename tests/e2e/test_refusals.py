@@ -32,31 +32,6 @@ def degraded(world: World, reason: str, *words: str) -> Object | None:
     return status if as_expected and all(word in found["message"] for word in words) else None
 
 
-def enforce(world: World, level: str) -> None:
-    """Makes the namespace admit only Pods of a Pod Security level, and waits until the API server heeds it."""
-    label = f"pod-security.kubernetes.io/enforce={level}"
-    world.plane.kubectl("label", "--overwrite", "namespace", world.namespace, label)
-    container = {"name": "main", "image": "any", "securityContext": {"privileged": True}}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"}, "spec": {"containers": [container]}}
-    create = ("--namespace", world.namespace, "create", "--dry-run=server", "-f", "-")
-
-    def heeded() -> bool:
-        refused = world.plane.kubectl(*create, input=yaml.safe_dump(pod), check=False).stderr
-        return f'violates PodSecurity "{level}:' in refused
-
-    world.wait(f"the level {level} to be enforced", heeded)
-
-
-def limit_pods(world: World, pods: int) -> None:
-    world.apply(
-        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "tight"}, "spec": {"hard": {"pods": pods}}}
-    )
-
-
-def quota_is_enforced(world: World) -> bool:
-    return '"pods"' in world.kubectl("get", "resourcequota/tight", "-o", "jsonpath={.status.used}")
-
-
 def allow_everything_but(world: World, resource: str, verb: str) -> None:
     """Takes one permission from the operator of this namespace."""
     role: Object = yaml.safe_load(world.plane.kubectl("get", "clusterrole", ROLE, "-o", "yaml").stdout)
@@ -94,8 +69,7 @@ def seconds_between(times: list[str]) -> list[float]:
 def test_a_quota_shows_in_its_own_words_once_is_retried_slowly_and_heals_when_it_is_raised(
     world: World, operator: OperatorProcess
 ) -> None:
-    limit_pods(world, 3)
-    world.wait("the quota to be enforced", partial(quota_is_enforced, world))
+    world.limit_pods(3)
     world.apply(flame_cluster(replicas=5))
 
     words = ("exceeded quota: tight", "limited: pods=3")
@@ -112,7 +86,7 @@ def test_a_quota_shows_in_its_own_words_once_is_retried_slowly_and_heals_when_it
     assert len(world.refusals("pods", "create")) < 25
     assert sum(event["count"] for event in world.events("QuotaExceeded")) <= 3
 
-    limit_pods(world, 10)
+    world.limit_pods(10)
     world.wait_running(executors=5, timeout=240)
     assert condition(world.status(), "Degraded")["status"] == "False"
     assert uids(world.executors()).keys() == {f"my-flame-executor-manager-{number}" for number in range(5)}
@@ -202,7 +176,7 @@ def test_a_pod_that_may_not_be_deleted_does_not_keep_others_from_being_replaced(
 def test_a_restricted_namespace_says_what_it_misses_and_takes_pods_that_do_not_run_as_root(
     world: World, operator: OperatorProcess
 ) -> None:
-    enforce(world, "restricted")
+    world.enforce("restricted")
     world.apply(flame_cluster(replicas=2))
     words = ('violates PodSecurity "restricted:latest"', "runAsNonRoot != true")
     status = world.wait("the status to say so", partial(degraded, world, "Forbidden", *words))
@@ -215,7 +189,7 @@ def test_a_restricted_namespace_says_what_it_misses_and_takes_pods_that_do_not_r
 
 
 def test_a_baseline_namespace_takes_all_pods_as_they_are(world: World, operator: OperatorProcess) -> None:
-    enforce(world, "baseline")
+    world.enforce("baseline")
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)
 

@@ -12,7 +12,8 @@ from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
+from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Self
@@ -300,7 +301,7 @@ class World:
         """All that the operator of this namespace has asked of the API server so far, from the audit log."""
         user = f"system:serviceaccount:{self.namespace}:{account}"
         found = []
-        for entry in self._audited(user):
+        for entry in self._audited():
             if entry["user"]["username"] != user or "objectRef" not in entry:
                 continue
             about = entry["objectRef"]
@@ -312,26 +313,20 @@ class World:
             found.append(Request(entry["verb"], about.get("apiGroup", ""), resource, name, code, at, namespace))
         return found
 
-    def _audited(self, *words: str) -> Iterator[Object]:
-        """The entries of the audit log that hold some words.
+    def _audited(self) -> list[Object]:
+        """The entries of the audit log that name the namespace.
 
         The API server writes the line of a request when it has answered it, or a moment later. So a request of our own is
         made first, and its line waited for.
         """
         mark = f"mark-{uuid.uuid4().hex}"
-        end = self.plane.audit_log.stat().st_size
         self.get("configmap", mark)
-        wait_until(partial(self._marked, mark.encode(), end), "the audit log to be written")
-        with self.plane.audit_log.open("rb") as log:
-            log.seek(self.audited_from)
-            for line in log:
-                if line.endswith(b"\n") and all(word.encode() in line for word in words):
-                    yield json.loads(line)
+        wait_until(partial(self._audit_log.has, mark), "the audit log to be written")
+        return self._audit_log.read()
 
-    def _marked(self, mark: bytes, offset: int) -> bool:
-        with self.plane.audit_log.open("rb") as log:
-            log.seek(offset)
-            return mark in log.read()
+    @cached_property
+    def _audit_log(self) -> AuditLog:
+        return AuditLog(self.plane.audit_log, self.namespace, self.audited_from)
 
     def operator_writes(self, account: str = SERVICE_ACCOUNT) -> list[Request]:
         """The requests of the operator of this namespace that change something, or would."""
@@ -370,9 +365,10 @@ class World:
     def refusals(self, resource: str, verb: str) -> list[str]:
         """When the API server refused requests in this namespace with 403, after its audit log."""
         times = []
-        for entry in self._audited(self.namespace, '"code":403'):
+        for entry in self._audited():
             what = entry.get("objectRef", {})
-            if (what.get("namespace"), what.get("resource"), entry["verb"]) == (self.namespace, resource, verb):
+            about = (what.get("namespace"), what.get("resource"), entry["verb"], entry["responseStatus"]["code"])
+            if about == (self.namespace, resource, verb, HTTPStatus.FORBIDDEN):
                 times.append(entry["requestReceivedTimestamp"])
         return times
 
@@ -396,6 +392,27 @@ class World:
         """Waits until the operator's ServiceAccount may not do something any more: rights take a moment to be withdrawn."""
         user = f"system:serviceaccount:{self.namespace}:{SERVICE_ACCOUNT}"
         self.wait(f"{verb} {resource} to be forbidden", lambda: not self.may(verb, resource, user))
+
+    def enforce(self, level: str) -> None:
+        """Makes the namespace admit only Pods of a Pod Security level, and waits until the API server heeds it."""
+        label = f"pod-security.kubernetes.io/enforce={level}"
+        self.plane.kubectl("label", "--overwrite", "namespace", self.namespace, label)
+        container = {"name": "main", "image": "any", "securityContext": {"privileged": True}}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"}, "spec": {"containers": [container]}}
+        create = ("--namespace", self.namespace, "create", "--dry-run=server", "-f", "-")
+
+        def heeded() -> bool:
+            refused = self.plane.kubectl(*create, input=yaml.safe_dump(pod), check=False).stderr
+            return f'violates PodSecurity "{level}:' in refused
+
+        self.wait(f"the level {level} to be enforced", heeded)
+
+    def limit_pods(self, pods: int) -> None:
+        """Sets a quota of Pods, and waits until the API server heeds it."""
+        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "tight"}}
+        self.apply(quota | {"spec": {"hard": {"pods": pods}}})
+        used = ("get", "resourcequota/tight", "-o", "jsonpath={.status.used}")
+        self.wait("the quota to be enforced", lambda: '"pods"' in self.kubectl(*used))
 
     def describe(self) -> str:
         """What somebody would look at first."""
@@ -459,6 +476,38 @@ class Change:
 
     type: str
     object: Object
+
+
+class AuditLog:
+    """The entries of the API server's audit log that name a namespace. It is long and shared, so each line is read once.
+
+    Args:
+        file: The log.
+        namespace: The namespace.
+        offset: Where to begin.
+    """
+
+    def __init__(self, file: Path, namespace: str, offset: int) -> None:
+        self._file = file
+        self._namespace = namespace.encode()
+        self._offset = offset
+        self._entries: list[Object] = []
+
+    def read(self) -> list[Object]:
+        """All entries that have been written."""
+        with self._file.open("rb") as log:
+            log.seek(self._offset)
+            for line in log:
+                if not line.endswith(b"\n"):
+                    break  # it is being written
+                self._offset += len(line)
+                if self._namespace in line:
+                    self._entries.append(json.loads(line))
+        return list(self._entries)
+
+    def has(self, words: str) -> bool:
+        """Whether a request had these words in its path."""
+        return any(words in entry["requestURI"] for entry in reversed(self.read()))
 
 
 class Recording:
@@ -653,25 +702,28 @@ def passes(operator: OperatorProcess) -> int:
     return operator.log.read_text(encoding="utf-8").count('"subreconciler": "ReplaceStalePods"')
 
 
-def provoke_a_pass(world: World, operator: OperatorProcess) -> None:
-    """Makes the operator look at my-flame once more, and waits until it has: what it would do it has done then.
+def provoke_a_pass(
+    world: World, *operators: OperatorProcess, kind: str = "flamecluster", name: str = "my-flame"
+) -> None:
+    """Touches my-flame, or something of it, and waits until each operator has looked: what it would do it has done then.
 
     A pass that was under way already does not count, nor one that has not come to its end.
     """
-    before = _status_steps(operator)
-    world.annotate("flamecluster", "my-flame", f"example.com/touched={sum(before.values())}")
-    world.wait("another pass", partial(_passed, operator, before))
+    before = [_status_steps(each) for each in operators]
+    world.annotate(kind, name, f"example.com/touched={uuid.uuid4().hex}")
+    for operator, steps in zip(operators, before, strict=True):
+        world.wait("another pass", partial(_passed, operator, steps))
 
 
-def assert_idle(operator: OperatorProcess, seconds: float = 4.0, limit: int = 8) -> None:
-    """The operator comes to make hardly any passes for a while, for nothing happens. That can only be seen by waiting."""
+def assert_idle(operator: OperatorProcess, seconds: float = 4.0) -> None:
+    """The operator comes to make no passes for a while, or one that was due. That can only be seen by waiting."""
 
     def idle() -> bool:
         before = passes(operator)
         time.sleep(seconds)
-        return passes(operator) - before <= limit
+        return passes(operator) - before <= 1
 
-    wait_until(idle, f"at most {limit} passes in {seconds:.0f} s")
+    wait_until(idle, f"at most one pass in {seconds:.0f} s")
 
 
 def _status_steps(operator: OperatorProcess) -> Counter[str]:
