@@ -271,7 +271,7 @@ def test_a_release_for_a_namespace_is_installed_changed_and_uninstalled(
     helm: Path, world: World, image: Image, tmp_path: Path
 ) -> None:
     plane = world.plane
-    plane.kubectl("label", "namespace", world.namespace, "pod-security.kubernetes.io/enforce=restricted")
+    world.enforce("restricted")
     values = ["--set-json", f'watchNamespaces=["{world.namespace}"]', "--set", "crds.install=false"]
     release = [RELEASE, str(CHART), "--namespace", world.namespace, "--wait", "--timeout", "300s", *values]
     notes = run(helm, "install", *release, home=tmp_path, plane=plane)

@@ -163,7 +163,7 @@ def own(world: World, tmp_path: Path) -> World:
     """A namespace whose administrator is alice, who has installed an operator for it."""
     plane = world.plane
     plane.kubectl("apply", "--server-side", "-k", str(ROOT / "config" / "cluster"))
-    plane.kubectl("label", "namespace", world.namespace, "pod-security.kubernetes.io/enforce=restricted")
+    world.enforce("restricted")
     world.kubectl("create", "rolebinding", "alice", "--clusterrole=admin", "--user=alice")
     world.wait("alice's rights", lambda: world.may("update", "flameclusters/status", "alice"))
     return world
