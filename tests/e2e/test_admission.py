@@ -57,6 +57,7 @@ def test_the_api_server_finds_no_fault_with_the_expressions(admission: Plane) ->
         for each in yaml.safe_load_all(file.read_text(encoding="utf-8"))
         if each["kind"] == "ValidatingAdmissionPolicy"
     }
+    assert names
     World(admission, "default").wait("the expressions to be checked", partial(all_are_checked, admission, names))
     for name in names:
         assert checked(admission, name) == {}
@@ -119,6 +120,10 @@ def test_an_owner_that_goes_does_not_take_a_protected_cluster_along(world: World
         world.apply(manifest)
     world.kubectl("delete", "configmap", "owner")
     world.wait("the other one to be collected", lambda: world.get("flamecluster", "another") is None)
+    # The audit log leaves the garbage collector out.
+    log = world.plane.log_file("kube-controller-manager")
+    refused = f"FlameCluster {world.namespace}/my-flame is protected"
+    world.wait("the garbage collector to be refused", lambda: refused in log.read_text(encoding="utf-8"))
     assert world.get("flamecluster", "my-flame") is not None
 
 

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.e2e.world import HOLD, NEVER_READY
 from tools.controlplane import ComponentError, ControlPlane, KubectlError, NotRunningError, Plane
 from tools.controlplane.components import NAMES
 from tools.controlplane.waiting import PATIENCE, wait_until
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
     from tools.controlplane.ports import Ports
 
-HOLD = "flamectl.test/hold"
-NEVER_READY = "flamectl.test/never-ready"
 READY_AFTER = "flamectl.test/ready-after"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from tests.e2e.world import Object, World, condition, executor_id, flame_cluster
+from tests.e2e.world import Object, World, condition, executor_id, flame_cluster, provoke_a_pass
 
 if TYPE_CHECKING:
     from tools.installation import OperatorProcess
@@ -16,12 +16,6 @@ SERVICE = "my-flame-session-manager"
 CONFIG = "my-flame-config"
 MANAGER = "my-flame-session-manager"
 CLUSTER_LABEL = "flame.xflops.io/cluster"
-
-
-def _get(world: World, kind: str, name: str) -> Object:
-    found = world.get(kind, name)
-    assert found is not None, f"{kind} {name} is gone"
-    return found
 
 
 def _uids(world: World) -> dict[str, str]:
@@ -41,8 +35,9 @@ def _deploy(world: World, *, replicas: int = 2) -> dict[str, str]:
     return _uids(world)
 
 
-def _assert_well(world: World, *, executors: int = 2) -> None:
-    """All is as it should be, and the configuration still counts as the first."""
+def _assert_well(world: World, operator: OperatorProcess, *, executors: int = 2) -> None:
+    """All is as it should be, nothing more is done about it, and the configuration still counts as the first."""
+    provoke_a_pass(world, operator)
     status = world.wait_running(executors=executors)
     assert status["configGeneration"] == 1
     assert condition(status, "Degraded")["status"] == "False"
@@ -52,7 +47,7 @@ def test_an_edited_service_is_brought_back_without_losing_what_others_own_in_it(
     world: World, operator: OperatorProcess
 ) -> None:
     before = _deploy(world)
-    spec = _get(world, "service", SERVICE)["spec"]
+    spec = world.existing("service", SERVICE)["spec"]
 
     world.kubectl("annotate", "service", SERVICE, "example.com/owner=team-a")
     world.kubectl("label", "service", SERVICE, "example.com/team=a")
@@ -63,12 +58,12 @@ def test_an_edited_service_is_brought_back_without_losing_what_others_own_in_it(
     }
     world.patch("service", SERVICE, {"spec": edited})
 
-    world.wait("the Service to be as it was", lambda: _get(world, "service", SERVICE)["spec"] == spec)
-    found = _get(world, "service", SERVICE)
+    world.wait("the Service to be as it was", lambda: world.existing("service", SERVICE)["spec"] == spec)
+    found = world.existing("service", SERVICE)
     assert found["metadata"]["annotations"]["example.com/owner"] == "team-a"
     assert found["metadata"]["labels"]["example.com/team"] == "a"
     assert found["spec"]["clusterIP"] == spec["clusterIP"]
-    _assert_well(world)
+    _assert_well(world, operator)
     assert _uids(world) == before
 
 
@@ -77,7 +72,7 @@ def test_whichever_field_of_a_service_is_edited_is_brought_back(world: World, op
     owned = ("type", "selector", "ports", "publishNotReadyAddresses", "loadBalancerSourceRanges")
 
     def service() -> Object:
-        spec = _get(world, "service", SERVICE)["spec"]
+        spec = world.existing("service", SERVICE)["spec"]
         return {field: spec.get(field) for field in owned}
 
     wanted = service()
@@ -91,13 +86,13 @@ def test_whichever_field_of_a_service_is_edited_is_brought_back(world: World, op
         {"type": "ExternalName", "externalName": "example.com", "clusterIP": "", "clusterIPs": None},
     ]
     for change in changes:
-        edited = _get(world, "service", SERVICE)["metadata"]["resourceVersion"]
+        edited = world.existing("service", SERVICE)["metadata"]["resourceVersion"]
         world.patch("service", SERVICE, {"spec": change})
-        assert _get(world, "service", SERVICE)["metadata"]["resourceVersion"] != edited
+        assert world.existing("service", SERVICE)["metadata"]["resourceVersion"] != edited
         world.wait(f"the Service to be as it was after {change}", lambda: service() == wanted)
 
-    assert _get(world, "service", SERVICE)["spec"]["clusterIP"]
-    _assert_well(world, executors=1)
+    assert world.existing("service", SERVICE)["spec"]["clusterIP"]
+    _assert_well(world, operator, executors=1)
     assert _uids(world) == before
 
 
@@ -105,14 +100,14 @@ def test_whichever_field_of_a_service_is_edited_is_brought_back(world: World, op
 def test_what_was_deleted_is_made_again(world: World, operator: OperatorProcess, kind: str) -> None:
     name = SERVICE if kind == "service" else CONFIG
     before = _deploy(world)
-    content = _get(world, kind, name).get("data")
+    content = world.existing(kind, name).get("data")
 
     world.kubectl("delete", kind, name)
 
     made = world.wait("it to be there again", lambda: world.get(kind, name))
     assert made["metadata"]["uid"] != before[f"{kind}/{name}"]
     assert made.get("data") == content
-    _assert_well(world)
+    _assert_well(world, operator)
     assert _uids(world) == before | {f"{kind}/{name}": made["metadata"]["uid"]}, "nothing else is replaced for it"
 
 
@@ -120,15 +115,15 @@ def test_an_edited_config_map_is_brought_back_and_counts_as_no_change_of_the_con
     world: World, operator: OperatorProcess
 ) -> None:
     before = _deploy(world)
-    found = _get(world, "configmap", CONFIG)
+    found = world.existing("configmap", CONFIG)
 
     world.kubectl("annotate", "configmap", CONFIG, "example.com/owner=team-a")
     world.patch("configmap", CONFIG, {"data": {"flame-cluster.yaml": "cluster: {}", "more": "x"}})
 
-    world.wait("the content to be back", lambda: _get(world, "configmap", CONFIG)["data"] == found["data"])
-    annotations = _get(world, "configmap", CONFIG)["metadata"]["annotations"]
+    world.wait("the content to be back", lambda: world.existing("configmap", CONFIG)["data"] == found["data"])
+    annotations = world.existing("configmap", CONFIG)["metadata"]["annotations"]
     assert annotations == found["metadata"]["annotations"] | {"example.com/owner": "team-a"}
-    _assert_well(world)
+    _assert_well(world, operator)
     assert _uids(world) == before
 
 
@@ -136,17 +131,17 @@ def test_a_configuration_that_was_moved_to_the_binary_data_is_brought_back(
     world: World, operator: OperatorProcess
 ) -> None:
     _deploy(world, replicas=1)
-    data = _get(world, "configmap", CONFIG)["data"]
+    data = world.existing("configmap", CONFIG)["data"]
     moved = {"data": {"flame-cluster.yaml": None}, "binaryData": {"flame-cluster.yaml": "AAAA"}}
     world.patch("configmap", CONFIG, moved)
 
-    world.wait("the content to be back", lambda: _get(world, "configmap", CONFIG).get("data") == data)
-    assert not _get(world, "configmap", CONFIG).get("binaryData")
+    world.wait("the content to be back", lambda: world.existing("configmap", CONFIG).get("data") == data)
+    assert not world.existing("configmap", CONFIG).get("binaryData")
 
 
 def test_a_config_map_made_immutable_with_another_content_is_replaced(world: World, operator: OperatorProcess) -> None:
     before = _deploy(world)
-    data = _get(world, "configmap", CONFIG)["data"]
+    data = world.existing("configmap", CONFIG)["data"]
 
     world.patch("configmap", CONFIG, {"immutable": True, "data": {"flame-cluster.yaml": "cluster: {}"}})
 
@@ -155,7 +150,7 @@ def test_a_config_map_made_immutable_with_another_content_is_replaced(world: Wor
         return found is not None and found["data"] == data and not found.get("immutable")
 
     world.wait("a ConfigMap with the right content", replaced)
-    _assert_well(world)
+    _assert_well(world, operator)
     after = _uids(world)
     assert after.pop(f"configmap/{CONFIG}") != before.pop(f"configmap/{CONFIG}")
     assert after == before
@@ -170,7 +165,7 @@ def test_a_config_map_made_immutable_with_its_own_content_is_replaced_when_the_c
 
     status = world.wait_running(executors=2)
 
-    found = _get(world, "configmap", CONFIG)
+    found = world.existing("configmap", CONFIG)
     config = yaml.safe_load(found["data"]["flame-cluster.yaml"])
     assert config["executors"]["limits"]["max_executors"] == 7
     assert found["metadata"]["uid"] != before[f"configmap/{CONFIG}"]
@@ -182,14 +177,16 @@ def test_a_label_that_was_taken_off_or_changed_is_restored_on_the_same_object(
     world: World, operator: OperatorProcess, kind: str, name: str
 ) -> None:
     before = _deploy(world)
-    labels = _get(world, kind, name)["metadata"]["labels"]
+    labels = world.existing(kind, name)["metadata"]["labels"]
     # Without the first one the operator's watches do not show the object any more.
     for label in (CLUSTER_LABEL, "app.kubernetes.io/managed-by"):
         for other in (None, "somebody-elses"):
             world.patch(kind, name, {"metadata": {"labels": {label: other}}})
-            world.wait(f"the label {label} to be back", lambda: _get(world, kind, name)["metadata"]["labels"] == labels)
+            world.wait(
+                f"the label {label} to be back", lambda: world.existing(kind, name)["metadata"]["labels"] == labels
+            )
 
-    _assert_well(world)
+    _assert_well(world, operator)
     assert _uids(world) == before, "nothing is replaced for a label, executors least of all"
 
 
@@ -198,7 +195,7 @@ def test_a_deleted_executor_is_replaced_under_a_new_id(world: World, operator: O
     world.kubectl("delete", "pod", "my-flame-executor-manager-1")
 
     world.wait("a replacement", lambda: world.get("pod", "my-flame-executor-manager-3"))
-    _assert_well(world, executors=3)
+    _assert_well(world, operator, executors=3)
     assert [executor_id(pod) for pod in world.executors()] == [0, 2, 3]
     kept = _uids(world)
     del before["pod/my-flame-executor-manager-1"], kept["pod/my-flame-executor-manager-3"]
@@ -213,9 +210,9 @@ def test_an_executor_whose_label_was_taken_off_leaves_the_cluster_and_goes_with_
     world.patch("pod", left, {"metadata": {"labels": {CLUSTER_LABEL: None}}})
 
     world.wait("a replacement", lambda: world.get("pod", "my-flame-executor-manager-2"))
-    _assert_well(world)
+    _assert_well(world, operator)
     assert _uids(world)[f"pod/{left}"] == before[f"pod/{left}"], "whoever took it out wants to look at it"
-    assert CLUSTER_LABEL not in _get(world, "pod", left)["metadata"]["labels"]
+    assert CLUSTER_LABEL not in world.existing("pod", left)["metadata"]["labels"]
 
     world.kubectl("delete", "flamecluster/my-flame")
     world.wait("it to go with the cluster", lambda: world.get("pod", left) is None)
@@ -237,8 +234,8 @@ def test_when_the_session_manager_is_deleted_the_executors_that_were_bound_to_it
         )
 
     world.wait("a new session manager and new executors", all_new)
-    _assert_well(world, executors=3)
-    manager = _get(world, "pod", MANAGER)
+    _assert_well(world, operator, executors=3)
+    manager = world.existing("pod", MANAGER)
     lives = {pod["metadata"]["annotations"]["flame.xflops.io/session-manager"] for pod in world.live_executors()}
     assert lives == {f"{manager['metadata']['uid']}.0"}
 
@@ -248,14 +245,14 @@ def test_a_child_whose_owner_references_were_edited_is_still_ours_and_they_are_l
     world: World, operator: OperatorProcess, kind: str, name: str
 ) -> None:
     before = _deploy(world, replicas=1)
-    root = _get(world, "configmap", "kube-root-ca.crt")["metadata"]
-    own = _get(world, kind, name)["metadata"]["ownerReferences"][0]
+    root = world.existing("configmap", "kube-root-ca.crt")["metadata"]
+    own = world.existing(kind, name)["metadata"]["ownerReferences"][0]
     other = {"apiVersion": "v1", "kind": "ConfigMap", "name": root["name"], "uid": root["uid"]}
     changed = [other, own | {"blockOwnerDeletion": False}]
     label = "app.kubernetes.io/name"
     world.patch(kind, name, {"metadata": {"ownerReferences": changed, "labels": {label: None}}})
 
-    world.wait("the label to be back", lambda: _get(world, kind, name)["metadata"]["labels"].get(label) == "flame")
-    assert _get(world, kind, name)["metadata"]["ownerReferences"] == changed
-    _assert_well(world, executors=1)
+    world.wait("the label to be back", lambda: world.existing(kind, name)["metadata"]["labels"].get(label) == "flame")
+    assert world.existing(kind, name)["metadata"]["ownerReferences"] == changed
+    _assert_well(world, operator, executors=1)
     assert _uids(world) == before

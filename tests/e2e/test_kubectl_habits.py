@@ -75,6 +75,7 @@ def test_applying_the_same_manifest_again_changes_nothing(world: World, operator
     world.wait_running(executors=2)
     before = world.wait_at_rest()
     world.apply(flame_cluster(replicas=2))
+    assert world.resource_versions() == before
     provoke_a_pass(world, operator)
     after = world.resource_versions()
     # To provoke the pass it was annotated.

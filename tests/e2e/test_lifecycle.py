@@ -25,10 +25,6 @@ def assert_quiet(world: World, before: dict[str, str], seconds: float = QUIET) -
         time.sleep(1)
 
 
-def _has_executors(world: World, count: int) -> bool:
-    return len(world.executors()) == count
-
-
 def test_applying_a_manifest_brings_up_a_running_cluster(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=3))
     status = world.wait_running(executors=3)
@@ -52,7 +48,7 @@ def test_scaling_up_down_to_zero_and_back_ends_exactly_there_and_then_rests(
     for replicas in (10, 2, 0, 3):
         world.kubectl("scale", "flamecluster/my-flame", f"--replicas={replicas}")
         world.wait_running(executors=replicas)
-        world.wait("surplus Pods to be gone", partial(_has_executors, world, replicas))
+        world.wait("surplus Pods to be gone", partial(world.has_executors, replicas))
 
     used = [executor_id(pod) for pod in world.executors()]
     assert used == [10, 11, 12], "ids are never used again"

@@ -67,12 +67,6 @@ def _children(world: World) -> list[Object]:
     return [child for child in found if child["metadata"]["name"] != "kube-root-ca.crt"]
 
 
-def _get(world: World, kind: str, name: str) -> Object:
-    found = world.get(kind, name)
-    assert found is not None
-    return found
-
-
 def _container(pod: Object, name: str) -> Object:
     found = {each["name"]: each for each in (*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"])}
     container: Object = found[name]
@@ -96,7 +90,7 @@ def test_the_children_are_those_of_the_design_and_no_others(deployed: World) -> 
 
 
 def test_each_child_is_controlled_by_the_cluster_and_keeps_it_until_it_is_gone(deployed: World) -> None:
-    uid = _get(deployed, "flamecluster", "my-flame")["metadata"]["uid"]
+    uid = deployed.existing("flamecluster", "my-flame")["metadata"]["uid"]
     for child in _children(deployed):
         assert child["metadata"]["ownerReferences"] == [
             {
@@ -129,7 +123,7 @@ def test_each_child_is_labelled_with_cluster_and_component(deployed: World) -> N
 
 
 def test_the_config_map_holds_the_configuration_of_the_design(deployed: World) -> None:
-    data = _get(deployed, "configmap", "my-flame-config")["data"]
+    data = deployed.existing("configmap", "my-flame-config")["data"]
     assert data.keys() == {"flame-cluster.yaml"}
     assert yaml.safe_load(data["flame-cluster.yaml"]) == yaml.safe_load(HLD_CONFIG)
 
@@ -139,7 +133,7 @@ def test_the_services_select_their_pods_and_open_the_ports_of_flame(deployed: Wo
         ("my-flame-session-manager", "flame-session-manager", {"http": 8080, "backend": 8081}),
         ("my-flame-object-cache", "flame-executor-manager", {"grpc": 9090}),
     ):
-        spec = _get(deployed, "service", name)["spec"]
+        spec = deployed.existing("service", name)["spec"]
         assert spec["type"] == "ClusterIP"
         assert spec["selector"] == {"app": selected, "flame.xflops.io/cluster": "my-flame"}
         assert {port["name"]: port["port"] for port in spec["ports"]} == ports
@@ -166,7 +160,7 @@ def test_the_services_lead_to_the_pods_that_are_ready(deployed: World) -> None:
 
 
 def test_the_session_manager_is_probed_where_it_listens_and_restarted_in_place(deployed: World) -> None:
-    pod = _get(deployed, "pod", "my-flame-session-manager")
+    pod = deployed.existing("pod", "my-flame-session-manager")
     container = _container(pod, "session-manager")
 
     assert pod["spec"]["restartPolicy"] == "Always"
@@ -206,7 +200,7 @@ def test_executors_that_ask_for_their_limits_are_of_the_class_that_may_have_proc
     deployed: World,
 ) -> None:
     for number in range(3):
-        pod = _get(deployed, "pod", f"my-flame-executor-manager-{number}")
+        pod = deployed.existing("pod", f"my-flame-executor-manager-{number}")
         assert pod["status"]["qosClass"] == "Guaranteed"
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.world import Object, World, condition, executor_id, flame_cluster
+from tests.e2e.world import HOLD, Object, World, condition, executor_id, flame_cluster
 
 if TYPE_CHECKING:
     from tools.installation import OperatorProcess
@@ -15,8 +15,6 @@ CONFIG = "my-flame-config"
 MANAGER = "my-flame-session-manager"
 CACHE = "my-flame-object-cache"
 CLUSTER_LABEL = "flame.xflops.io/cluster"
-#: On a Pod: it stays terminating as long as this is there.
-HOLD = "flamectl.test/hold"
 #: On anything: it stays terminating as long as this is there.
 FINALIZER = "flamectl.test/hold"
 
@@ -29,12 +27,6 @@ def _foreign(kind: str, name: str, **metadata: object) -> Object:
     if kind == "Service":
         return manifest | {"spec": {"selector": {"app": "theirs"}, "ports": [{"port": 80}]}}
     return manifest | {"spec": {"containers": [{"name": "theirs", "image": "example.com/theirs:1"}]}}
-
-
-def _get(world: World, kind: str, name: str) -> Object:
-    found = world.get(kind, name)
-    assert found is not None, f"{kind} {name} is gone"
-    return found
 
 
 def _without_server_side_changes(found: Object) -> Object:
@@ -80,7 +72,7 @@ def test_a_foreign_object_is_left_alone_and_reported_until_it_goes(
     world: World, operator: OperatorProcess, kind: str, name: str, labels: dict[str, str]
 ) -> None:
     world.apply(_foreign(kind, name, labels=labels))
-    theirs = _without_server_side_changes(_get(world, kind.lower(), name))
+    theirs = _without_server_side_changes(world.existing(kind.lower(), name))
     world.apply(flame_cluster(replicas=2))
 
     degraded = _degraded(world)
@@ -94,15 +86,15 @@ def test_a_foreign_object_is_left_alone_and_reported_until_it_goes(
     # The rest carries on as far as it can.
     services = {MANAGER, CACHE} - ({name} if kind == "Service" else set())
     world.wait("the other Services", lambda: services <= {each["metadata"]["name"] for each in world.all("service")})
-    if kind == "ConfigMap":
-        assert world.all("pod") == [], "no Pod may read a configuration that is not ours"
-    else:
+    if kind != "ConfigMap":
         world.wait("the executors", lambda: len(world.live_executors()) == 2)
         state = "Pending" if kind == "Pod" else "Running"
         world.wait(f"state {state}", lambda: world.status().get("state") == state)
 
     world.wait_at_rest()
-    assert _without_server_side_changes(_get(world, kind.lower(), name)) == theirs
+    if kind == "ConfigMap":
+        assert world.all("pod") == [], "no Pod may read a configuration that is not ours"
+    assert _without_server_side_changes(world.existing(kind.lower(), name)) == theirs
     assert _touched(world, kind, name) == []
     assert len(world.events("NameConflict")) == 1
 
@@ -171,7 +163,7 @@ def test_what_an_earlier_cluster_left_behind_is_waited_for(
 def test_what_another_cluster_owns_is_a_conflict(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster("other", replicas=0))
     world.wait_running("other", executors=0)
-    owner = _get(world, "service", "other-session-manager")["metadata"]["ownerReferences"][0]
+    owner = world.existing("service", "other-session-manager")["metadata"]["ownerReferences"][0]
     world.apply(_foreign("Pod", MANAGER, labels={CLUSTER_LABEL: "my-flame"}, ownerReferences=[owner]))
     world.apply(flame_cluster(replicas=1))
 
@@ -192,14 +184,14 @@ def test_a_cluster_made_again_at_once_starts_as_its_names_come_free(world: World
 
     words = f'Pod "{MANAGER}" of an earlier FlameCluster of this name is not gone yet'
     world.wait("the new one to say what it waits for", lambda: words in world.status().get("message", ""))
-    assert _get(world, "pod", MANAGER)["metadata"]["uid"] == before[MANAGER]
+    assert world.existing("pod", MANAGER)["metadata"]["uid"] == before[MANAGER]
 
     world.kubectl("annotate", "pod", "--all", f"{HOLD}-")
     world.wait_running(executors=2)
     after = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in world.all("pod")}
     assert not set(after.values()) & set(before.values())
-    uid = _get(world, "flamecluster", "my-flame")["metadata"]["uid"]
-    children = [*world.all("pod"), *world.all("service"), _get(world, "configmap", CONFIG)]
+    uid = world.existing("flamecluster", "my-flame")["metadata"]["uid"]
+    children = [*world.all("pod"), *world.all("service"), world.existing("configmap", CONFIG)]
     assert {child["metadata"]["ownerReferences"][0]["uid"] for child in children} == {uid}
     assert [_touched(world, "Pod", name) for name in before] == [[]] * len(before), "the garbage collector's work"
 
@@ -210,7 +202,7 @@ def test_orphaned_children_are_foreign_to_the_next_cluster_of_the_name(world: Wo
     world.wait_at_rest()
     world.kubectl("delete", "flamecluster/my-flame", "--cascade=orphan")
     orphans = {
-        f"{kind}/{name}": _get(world, kind, name)["metadata"]["resourceVersion"]
+        f"{kind}/{name}": world.existing(kind, name)["metadata"]["resourceVersion"]
         for kind, name in (
             ("configmap", CONFIG),
             ("service", MANAGER),
@@ -227,7 +219,7 @@ def test_orphaned_children_are_foreign_to_the_next_cluster_of_the_name(world: Wo
     assert f'ConfigMap "{CONFIG}"' in degraded["message"]
     world.wait_at_rest()
     for key, version in orphans.items():
-        assert _get(world, *key.split("/"))["metadata"]["resourceVersion"] == version, key
+        assert world.existing(*key.split("/"))["metadata"]["resourceVersion"] == version, key
     changed = {request.resource for request in world.operator_writes()[writes:] if request.verb != "create"}
     assert changed <= {"flameclusters/status", "events"}
 
@@ -246,7 +238,7 @@ def test_a_cluster_that_is_being_deleted_gets_no_more_writes(world: World, opera
 
     world.kubectl("delete", "flamecluster/my-flame", "--cascade=foreground", "--wait=false")
     world.wait("all but one Pod to be gone", lambda: [pod["metadata"]["name"] for pod in world.all("pod")] == [MANAGER])
-    assert "deletionTimestamp" in _get(world, "flamecluster", "my-flame")["metadata"]
+    assert "deletionTimestamp" in world.existing("flamecluster", "my-flame")["metadata"]
     operator.kill()
     operator.start()
     world.kubectl("annotate", "pod", MANAGER, f"{HOLD}-")

@@ -157,6 +157,12 @@ class World:
         """An object, or None when it is not there."""
         return self.plane._get(f"{_PATHS[kind].format(self.namespace)}/{name}")
 
+    def existing(self, kind: str, name: str) -> Object:
+        """An object, which must be there."""
+        found = self.get(kind, name)
+        assert found is not None, f"{kind} {name} is gone"
+        return found
+
     def status(self, name: str = "my-flame") -> Object:
         """The status of a FlameCluster; empty when there is none yet."""
         found = self.get("flamecluster", name)
@@ -214,8 +220,7 @@ class World:
             until: As for `--for`.
             name: The FlameCluster's.
         """
-        found = self.get("flamecluster", name)
-        assert found is not None, f"there is no FlameCluster {name}"
+        found = self.existing("flamecluster", name)
         version = f"resourceVersion={found['metadata']['resourceVersion']}&resourceVersionMatch=NotOlderThan"
         path = f"{_PATHS['flamecluster'].format(self.namespace)}?{version}"
         # Refused when the cache does not have it within seconds.
@@ -350,9 +355,7 @@ class World:
 
     def session_manager(self, name: str = "my-flame") -> Object:
         """The Pod of the session manager, which must be there."""
-        pod = self.get("pod", f"{name}-session-manager")
-        assert pod is not None, self.describe()
-        return pod
+        return self.existing("pod", f"{name}-session-manager")
 
     def record(self, kind: str) -> Recording:
         """Begins to record all that happens to a kind of objects; for a `with` statement."""
@@ -411,8 +414,8 @@ class World:
         """Sets a quota of Pods, and waits until the API server heeds it."""
         quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "tight"}}
         self.apply(quota | {"spec": {"hard": {"pods": pods}}})
-        used = ("get", "resourcequota/tight", "-o", "jsonpath={.status.used}")
-        self.wait("the quota to be enforced", lambda: '"pods"' in self.kubectl(*used))
+        counted = ("get", "resourcequota/tight", "-o", "jsonpath={.status.hard.pods} {.status.used.pods}")
+        self.wait("the quota to be enforced", lambda: re.fullmatch(rf"{pods} \d+", self.kubectl(*counted)))
 
     def describe(self) -> str:
         """What somebody would look at first."""
