@@ -29,11 +29,14 @@ def so_many(recording: Recording, count: int) -> bool:
 def test_killed_three_times_while_it_makes_150_executors_the_operator_ends_with_exactly_150(
     world: World, operator: OperatorProcess
 ) -> None:
+    # However late it is killed, it cannot have finished.
+    world.limit_pods(50)
     with world.record("pod") as recording:
         world.apply(flame_cluster(replicas=150))
-        for count in (10, 60, 110):
+        for count, limit in ((10, 100), (60, 150), (110, 500)):
             world.wait(f"{count} Pods", partial(so_many, recording, count))
             operator.kill()
+            world.limit_pods(limit)
             operator.start()
         world.wait_running(executors=150, timeout=180)
         world.wait("surplus Pods, if any, to be gone", lambda: world.has_executors(150))
