@@ -187,7 +187,7 @@ def test_a_server_that_turns_most_requests_away(world: World, proxy: Proxy, oper
         world.wait_running(executors=40, timeout=LONG)
         assert not recording.deleted()
 
-    assert sum(each.code == 429 for each in world.operator_writes()) > 10
+    assert sum(each.code == 429 for each in world.operator_writes()) > 0
     # Of a request that was turned away it is certain that nothing was done: its name is used all the same.
     assert [executor_id(pod) for pod in world.executors()] == list(range(40))
 
@@ -221,6 +221,11 @@ def one_at_a_time(world: World) -> Iterator[None]:
     try:
         metric = f'apiserver_flowcontrol_nominal_limit_seats{{priority_level="{world.namespace}"}} 0'
         world.wait("the limit to be in force", lambda: metric in world.kubectl("get", "--raw=/metrics"))
+        # Each answer names what it was judged by; at this level kubectl shows that.
+        uid = world.kubectl("get", "flowschema", world.namespace, "-o", "jsonpath={.metadata.uid}")
+        user = f"--as=system:serviceaccount:{world.namespace}:{SERVICE_ACCOUNT}"
+        ask = partial(world.plane.kubectl, "get", "pods", "-n", world.namespace, user, "-v=8", check=False)
+        world.wait("the operator to be subject to it", lambda: uid in ask().stderr)
         yield
     finally:
         world.kubectl("delete", "flowschema,prioritylevelconfiguration", world.namespace)
