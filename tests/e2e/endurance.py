@@ -35,13 +35,15 @@ if TYPE_CHECKING:
 NAMESPACE = "endurance"
 EXECUTORS = 12
 #: Seconds that a rollout may take after all that happened to it: several pauses of a minute.
-PATIENCE = 300.0
+LONG = 300.0
 #: What happens to connections in turn, and how often they freeze for longer than a request may take (35 s) in between.
 KINDS = ("reset", "close", "freeze for a while", "freeze and cut")
 LONG_FREEZE_EVERY = 25
 LONG_FREEZE = 40.0
 #: MiB that the process may grow between the beginning, when all its code is loaded, and the end.
 GROWTH = 6.0
+#: With fewer samples chance decides which third is the higher one.
+SAMPLES = 9
 
 
 @dataclass(frozen=True)
@@ -95,9 +97,15 @@ class Account:
 
     @property
     def growth(self) -> float:
-        """MiB that the process has grown from the first third of the time to the last one."""
-        third = max(1, len(self.memory) // 3)
-        return max(self.memory[-third:]) - max(self.memory[:third])
+        """MiB that the process has grown from the first third of the rollouts to the last one; 0 if they are too few to tell.
+
+        The first sample is from before any rollout, when not all code is loaded.
+        """
+        samples = self.memory[1:]
+        if len(samples) < SAMPLES:
+            return 0.0
+        third = len(samples) // 3
+        return max(samples[-third:]) - max(samples[:third])
 
     def complaints(self) -> list[str]:
         """What must not be."""
@@ -167,8 +175,8 @@ class Ordeal:
 
     def _finish(self) -> None:
         """Waits for the rollout to be over, and takes stock."""
-        self._world.wait_running(executors=EXECUTORS, timeout=PATIENCE)
-        self._world.wait("the old ones to be gone", lambda: self._world.has_executors(EXECUTORS), PATIENCE)
+        self._world.wait_running(executors=EXECUTORS, timeout=LONG)
+        self._world.wait("the old ones to be gone", lambda: self._world.has_executors(EXECUTORS), LONG)
         self.account.due |= self._current
         self._current = set(uids(self._world.executors()))
         self.account.rollouts += bool(self._asked)
@@ -190,7 +198,7 @@ class Ordeal:
         if event == "restart":
             self._world.plane.restart("kube-apiserver")
             return
-        wait_until(lambda: self._proxy.live, "a connection to disturb", timeout=PATIENCE)
+        wait_until(lambda: self._proxy.live, "a connection to disturb", timeout=LONG)
         if event in {"reset", "close"}:
             count = self._random.choice((1, 2, None))
             self.account.connections += self._proxy.cut(count, reset=event == "reset", random=self._random)
