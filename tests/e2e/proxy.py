@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import yaml
 
 from tools.controlplane.ports import LOOPBACK
+from tools.controlplane.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _CHUNK = 2**16
-#: Seconds that a command to a proxy may take; it waits for nobody.
-_PATIENCE = 60.0
 #: SO_LINGER, on and for zero seconds: closing sends RST in place of FIN.
 _ABORTIVE = struct.pack("ii", 1, 0)
 
@@ -98,7 +97,7 @@ class LoopThread:
         self._loop.close()
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_PATIENCE)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
 
     async def _open(self) -> None:
         raise NotImplementedError

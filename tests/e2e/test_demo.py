@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(1200)
 
 #: Seconds that the whole of it may take on a loaded machine; it takes fifteen.
-PATIENCE = 600.0
+WHOLE_STORY = 600.0
 
 
 def processes_of(folder: Path) -> list[str]:
@@ -64,8 +64,8 @@ def assert_nothing_is_left(folder: Path) -> None:
 
 def test_the_demo_plays_all_chapters_in_order_and_leaves_nothing(tmp_path: Path) -> None:
     with demo(tmp_path) as process:
-        wait_until(lambda: processes_of(tmp_path), "the control plane to start", timeout=PATIENCE)
-        output, _ = process.communicate(timeout=PATIENCE)
+        wait_until(lambda: processes_of(tmp_path), "the control plane to start", timeout=WHOLE_STORY)
+        output, _ = process.communicate(timeout=WHOLE_STORY)
     assert process.returncode == 0, output
     assert re.findall(r"^ *\d+\.\ds  Chapter \d of \d: (.*)$", output, re.MULTILINE) == [
         chapter.title for chapter in chapters()
@@ -82,7 +82,7 @@ def test_a_demo_that_is_interrupted_leaves_nothing_either(tmp_path: Path) -> Non
             if "Chapter 2" in line:
                 break
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=PATIENCE)
+        output, _ = process.communicate(timeout=WHOLE_STORY)
     assert process.returncode == 128 + signal.SIGINT, output
     assert "Traceback" not in output
     assert_nothing_is_left(tmp_path)

@@ -7,6 +7,8 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tools.controlplane.waiting import PATIENCE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -16,9 +18,6 @@ NAMESPACE = "demo"
 NAME = "my-flame"
 #: Relative to the root of the repository, where the demo runs.
 SAMPLE = "config/samples/flamecluster.yaml"
-
-#: Seconds that a chapter may take. Each takes about one; a loaded machine takes longer.
-PATIENCE = 120.0
 
 
 @dataclass(frozen=True, slots=True)
