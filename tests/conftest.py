@@ -23,6 +23,13 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any machine")
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Removes the image: it is large, and says nothing about what failed."""
+    if not hasattr(session.config, "workerinput"):  # other workers may still need it
+        scratch: pytest.TempPathFactory = session.config._tmp_path_factory  # type: ignore[attr-defined]
+        shutil.rmtree(scratch.getbasetemp() / "image", ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
     """The image, built once in a test run, by whichever worker needs it first."""
