@@ -12,6 +12,8 @@ import pytest
 from tests.e2e.admission import put_in_force
 from tests.e2e.world import World, operator_with
 from tools.controlplane import ControlPlane, Plane
+from tools.controlplane.errors import ToolchainError
+from tools.helm import ensure_helm
 from tools.installation import install
 
 if TYPE_CHECKING:
@@ -48,6 +50,15 @@ def admission(installed: Plane) -> Plane:
         fcntl.flock(lock, fcntl.LOCK_EX)
         put_in_force(installed)
     return installed
+
+
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    """Helm, built if need be."""
+    try:
+        return ensure_helm()
+    except ToolchainError as error:
+        pytest.skip(f"no Helm: {error}")
 
 
 @pytest.fixture

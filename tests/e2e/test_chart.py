@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from flamectl_operator.settings import OperatorConfig, merge, parse
+from tests.e2e.charts import RELEASE, bare, kustomized, run, template
+from tests.e2e.installed import assert_ends_well, assert_well, overlay, pods_of, restricted
 from tests.e2e.kubelet import PodProcess
-from tests.e2e.test_installation import assert_ends_well, assert_well, overlay, pods_of, restricted
 from tests.e2e.world import World, flame_cluster
 from tools.chart import CHART
 from tools.controlplane import ControlPlane
-from tools.controlplane.errors import ToolchainError
 from tools.controlplane.waiting import wait_until
-from tools.helm import ensure_helm
 from tools.installation import CRD_NAME, NAMESPACE, ROOT, wait_for_crd
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from tests.image.replay import Image
@@ -32,67 +28,6 @@ Object = dict[str, Any]
 
 # The first time Helm is built.
 pytestmark = pytest.mark.timeout(1800)
-
-RELEASE = "flamectl-operator"
-#: Labels and annotations that Helm asks for, and that config/ does without.
-LABELS = {f"app.kubernetes.io/{name}" for name in ("name", "instance", "version", "managed-by")} | {"helm.sh/chart"}
-ANNOTATIONS = {"helm.sh/resource-policy"}
-
-
-@pytest.fixture(scope="session")
-def helm() -> Path:
-    """Helm, built if need be."""
-    try:
-        return ensure_helm()
-    except ToolchainError as error:
-        pytest.skip(f"no Helm: {error}")
-
-
-def run(helm: Path, *arguments: str, home: Path, plane: Plane | None = None) -> str:
-    """What Helm prints; it has a home of its own, and a control plane or none."""
-    environment = {"HOME": str(home), "PATH": os.environ.get("PATH", os.defpath)}
-    if plane is not None:
-        environment["KUBECONFIG"] = str(plane.kubeconfig)
-    result = subprocess.run(
-        [str(helm), *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
-
-
-def template(
-    helm: Path, home: Path, values: Mapping[str, Any], namespace: str = NAMESPACE, release: str = RELEASE
-) -> dict[str, Object]:
-    """The objects of the chart, by kind, namespace and name."""
-    file = home / "values.yaml"
-    file.write_text(yaml.safe_dump(dict(values)), encoding="utf-8")
-    text = run(helm, "template", release, str(CHART), "--namespace", namespace, "--values", str(file), home=home)
-    return by_name(yaml.safe_load_all(text))
-
-
-def by_name(objects: Any) -> dict[str, Object]:
-    found = {}
-    for each in objects:
-        if each is None:
-            continue
-        metadata = each["metadata"]
-        found[f"{each['kind']} {metadata.get('namespace', '')}/{metadata['name']}"] = each
-    return found
-
-
-def bare(objects: Mapping[str, Object]) -> dict[str, Object]:
-    """Without the labels and annotations that are Helm's business."""
-    for each in objects.values():
-        metadata = each["metadata"]
-        for key, ours in (("labels", LABELS), ("annotations", ANNOTATIONS)):
-            rest = {name: value for name, value in metadata.pop(key, {}).items() if name not in ours}
-            metadata |= {key: rest} if rest else {}
-    return dict(objects)
-
-
-def kustomized(plane: Plane, folder: str) -> dict[str, Object]:
-    return bare(by_name(yaml.safe_load_all(plane.kubectl("kustomize", folder).stdout)))
-
 
 # --- rendered -------------------------------------------------------------------------------------------------------------
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.e2e import test_chart
-from tests.e2e.test_chart import bare, kustomized, template
-from tests.e2e.test_installation import overlay
+from tests.e2e.charts import bare, kustomized, template
+from tests.e2e.installed import overlay
 from tools.installation import NAMESPACE, ROOT
 
 if TYPE_CHECKING:
@@ -20,10 +19,7 @@ if TYPE_CHECKING:
     from tools.controlplane import Plane
 
 # The first time Helm is built.
-pytestmark = pytest.mark.timeout(900)
-
-#: The fixture.
-helm = test_chart.helm
+pytestmark = pytest.mark.timeout(1800)
 
 KINDS = {"podMonitor": "PodMonitor", "rules": "PrometheusRule", "dashboard": "ConfigMap"}
 #: What asks for all of it.

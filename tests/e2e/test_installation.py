@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import ExitStack
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from tests.e2e.installed import assert_ends_well, assert_well, overlay, pods_of, restricted
 from tests.e2e.kubelet import PodProcess
-from tests.e2e.world import MISHAPS, World, flame_cluster
+from tests.e2e.world import World, flame_cluster
 from tools.controlplane import ControlPlane
 from tools.controlplane.waiting import wait_until
 from tools.installation import NAMESPACE, ROOT, SERVICE_ACCOUNT, wait_for_crd
@@ -28,41 +28,8 @@ Object = dict[str, Any]
 # Whoever comes first builds the image.
 pytestmark = pytest.mark.timeout(1200)
 
-DEPLOYMENT = "deployment/flamectl-operator"
-PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 #: A user who is no administrator.
 ALICE = "--as=alice"
-
-
-def pods_of(plane: Plane, namespace: str) -> list[Object]:
-    """The Pods of the operator that the API server has taken and the scheduler has placed."""
-    plane.kubectl("rollout", "status", DEPLOYMENT, f"--namespace={namespace}", "--timeout=240s")
-    found = plane._get(f"/api/v1/namespaces/{namespace}/pods")
-    assert found is not None
-    pods: list[Object] = found["items"]
-    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
-
-
-def overlay(folder: Path, base: str, namespace: str, **more: Any) -> str:
-    """A kustomization over one of ours, as a user keeps it, for another namespace; its folder."""
-    folder.mkdir()
-    resource = os.path.relpath(ROOT / "config" / base, folder)
-    text = yaml.safe_dump({"namespace": namespace, "resources": [resource], **more})
-    (folder / "kustomization.yaml").write_text(text, encoding="utf-8")
-    return str(folder)
-
-
-def assert_well(process: PodProcess) -> None:
-    for probe in PROBES:
-        process.wait_for(probe)
-    status, metrics = process.get("metrics", "/metrics")
-    assert status == 200
-    assert "# TYPE workqueue_depth gauge" in metrics
-
-
-def assert_ends_well(process: PodProcess) -> None:
-    assert process.terminate() == 0
-    assert not [mishap for mishap in MISHAPS if mishap in process.text()]
 
 
 def leader(plane: Plane, namespace: str, processes: list[PodProcess]) -> PodProcess:
@@ -167,12 +134,6 @@ def own(world: World, tmp_path: Path) -> World:
     world.kubectl("create", "rolebinding", "alice", "--clusterrole=admin", "--user=alice")
     world.wait("alice's rights", lambda: world.may("update", "flameclusters/status", "alice"))
     return world
-
-
-def restricted(name: str = "my-flame", *, replicas: int = 1) -> Object:
-    template = {"spec": {"securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000}}}
-    both = {"podTemplate": template}
-    return flame_cluster(name, replicas=replicas, sessionManager={**both, "storage": "none"}, executorManager=both)
 
 
 @pytest.mark.parametrize(
