@@ -1,0 +1,67 @@
+"""Which namespaces an operator serves: those that it is told, or all of them."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.world import World, flame_cluster, supervised
+from tools.controlplane import ControlPlane
+from tools.installation import NAMESPACE, SERVICE_ACCOUNT, OperatorProcess, allow_in, install
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tools.controlplane import Plane
+
+
+@pytest.fixture
+def other_worlds(installed: Plane) -> Iterator[list[World]]:
+    worlds = [World(installed, f"scope-{uuid.uuid4().hex[:10]}") for _ in range(2)]
+    for each in worlds:
+        installed.create_namespace(each.namespace)
+    yield worlds
+    for each in worlds:
+        installed.kubectl("delete", "namespace", each.namespace, "--wait=false")
+
+
+def test_an_operator_serves_the_namespaces_that_it_is_told_and_no_other(
+    world: World, other_worlds: list[World], tmp_path: Path
+) -> None:
+    other, closed = other_worlds
+    kubeconfig = allow_in(world.plane, world.namespace)
+    # It could do more than it is told.
+    for each in other_worlds:
+        allow_in(world.plane, each.namespace, home=world.namespace)
+    arguments = ["--namespace", world.namespace, "--namespace", other.namespace]
+    closed.apply(flame_cluster(replicas=1))
+    with supervised(OperatorProcess(kubeconfig, tmp_path / "operator.log", arguments)):
+        for each in (world, other):
+            each.apply(flame_cluster(replicas=1))
+            each.wait_running(executors=1)
+            each.kubectl("scale", "flamecluster/my-flame", "--replicas=2")
+            each.wait_running(executors=2)
+
+    assert closed.status() == {}
+    asked = {request.namespace for request in world.operator_requests()}
+    assert asked - {""} == {world.namespace, other.namespace}
+
+
+def test_an_operator_that_is_told_none_serves_all_also_those_that_come_later(tmp_path: Path) -> None:
+    with ControlPlane(nodes=2) as plane:
+        install(plane)
+        there = World(plane, "default")
+        there.apply(flame_cluster(replicas=1))
+        kubeconfig = plane.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT)
+        with supervised(OperatorProcess(kubeconfig, tmp_path / "operator.log")):
+            there.wait_running(executors=1)
+            later = World(plane, "later")
+            plane.create_namespace(later.namespace)
+            later.apply(flame_cluster(replicas=1))
+            later.wait_running(executors=1)
+            there.kubectl("delete", "flamecluster/my-flame")
+            later.kubectl("scale", "flamecluster/my-flame", "--replicas=2")
+            later.wait_running(executors=2)
