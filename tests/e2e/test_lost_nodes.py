@@ -1,0 +1,87 @@
+"""Nodes that are gone for good: what ran on them is made again at once."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.world import World, flame_cluster, operator_with, uids
+from tools.controlplane import ControlPlane
+from tools.controlplane.waiting import PATIENCE
+from tools.installation import install
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.e2e.world import Object, Recording
+    from tools.controlplane import Plane
+
+MANAGER = "my-flame-session-manager"
+#: Seconds. Pods of a Node that is gone are collected after about a minute.
+LONG = 2 * PATIENCE
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    """One whose Nodes no other test needs."""
+    with ControlPlane(nodes=8) as plane:
+        install(plane)
+        yield plane
+
+
+@pytest.fixture
+def world(plane: Plane) -> World:
+    """A namespace of the test's own; it goes with the control plane."""
+    namespace = f"lost-{uuid.uuid4().hex[:10]}"
+    plane.create_namespace(namespace)
+    return World(plane, namespace)
+
+
+def lose(world: World, node: str) -> set[str]:
+    """Deletes a Node, and waits until its Pods are collected; returns their uids."""
+    lost = {pod["metadata"]["uid"] for pod in world.all("pod") if pod["spec"]["nodeName"] == node}
+    world.plane.kubectl("delete", "node", node)
+    world.wait("its Pods to be gone", lambda: not lost & set(uids(world.all("pod")).values()), LONG)
+    return lost
+
+
+def delays(clusters: Recording) -> list[Object]:
+    """The states of FlameClusters in which something was put off."""
+    return [
+        change.object
+        for change in clusters.changes()
+        for component in ("sessionManager", "executorManager")
+        if change.object.get("status", {}).get(component, {}).get("nextAttempt")
+    ]
+
+
+def test_executors_of_a_lost_node_are_replaced_at_once(world: World, tmp_path: Path) -> None:
+    with operator_with(world, tmp_path), world.record("flamecluster") as clusters:
+        world.apply(flame_cluster(replicas=3))
+        world.wait_running(executors=3)
+        before = uids(world.all("pod"))
+        nodes = {pod["spec"]["nodeName"] for pod in world.executors()} - {world.session_manager()["spec"]["nodeName"]}
+
+        lost = lose(world, min(nodes))
+
+        world.wait_running(executors=3)
+        assert set(before.values()) - set(uids(world.all("pod")).values()) == lost, "the others were left alone"
+        assert delays(clusters) == []
+
+
+def test_the_session_manager_of_a_lost_node_is_made_again_at_once(world: World, tmp_path: Path) -> None:
+    with operator_with(world, tmp_path), world.record("flamecluster") as clusters:
+        world.apply(flame_cluster(replicas=2))
+        world.wait_running(executors=2)
+
+        lose(world, world.session_manager()["spec"]["nodeName"])
+
+        world.wait("another one", lambda: world.get("pod", MANAGER))
+        world.wait_running(executors=2)
+        life = f"{world.session_manager()['metadata']['uid']}.0"
+        lives = [pod["metadata"]["annotations"]["flame.xflops.io/session-manager"] for pod in world.live_executors()]
+        assert lives == [life, life]
+        assert delays(clusters) == []
