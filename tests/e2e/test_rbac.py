@@ -133,8 +133,12 @@ def test_a_cluster_wide_installation_has_the_permissions_in_every_namespace(worl
     }
 
     for each in sorted(wanted - _granted(world)):  # the role may have been bound a moment ago
-        world.wait(f"{each} to be granted", lambda each=each: each in _granted(world))
+        world.wait(f"{each} to be granted", partial(_is_granted, world, each))
     assert _granted(world) - asking == wanted
+
+
+def _is_granted(world: World, permission: Permission) -> bool:
+    return permission in _granted(world)
 
 
 def _granted(world: World) -> set[Permission]:
