@@ -15,10 +15,10 @@ class ControlPlaneError(Exception):
     """Base of all errors of the local control plane.
 
     Attributes:
-        passing: Whether it may be over in a moment: a wait goes on.
+        transient: Whether it may be over in a moment: a wait goes on.
     """
 
-    passing: bool = False
+    transient: bool = False
 
 
 class BinariesError(ControlPlaneError):
@@ -74,7 +74,7 @@ class StartError(ControlPlaneError):
 class UnavailableError(ControlPlaneError):
     """The API server can't be reached, or answers that it can't answer now: ask again."""
 
-    passing = True
+    transient = True
 
 
 #: What kubectl says when it could not reach the API server, or was told to ask again.
@@ -89,7 +89,7 @@ class KubectlError(ControlPlaneError):
 
     Attributes:
         result: The finished command with its exit code and output.
-        passing: Whether it failed because the API server could not answer.
+        transient: Whether it failed because the API server could not answer.
     """
 
     def __init__(self, result: subprocess.CompletedProcess[str]) -> None:
@@ -101,7 +101,7 @@ class KubectlError(ControlPlaneError):
         self.result = result
         command = shlex.join(["kubectl", *result.args[1:]])
         output = result.stderr.strip() or result.stdout.strip()
-        self.passing = _UNAVAILABLE.search(output) is not None
+        self.transient = _UNAVAILABLE.search(output) is not None
         super().__init__(f"`{command}` exited with {result.returncode}: {output}")
 
 

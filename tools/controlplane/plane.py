@@ -355,8 +355,8 @@ class Plane:
         if response.status >= HTTPStatus.BAD_REQUEST or not isinstance(response.body, dict):
             message = response.body.get("message") if isinstance(response.body, dict) else response.body
             busy = response.status == HTTPStatus.TOO_MANY_REQUESTS
-            passing = busy or response.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-            kind = UnavailableError if passing else ControlPlaneError
+            transient = busy or response.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+            kind = UnavailableError if transient else ControlPlaneError
             raise kind(f"{what}: the API server answers {response.status}: {message}")
         return response.body
 

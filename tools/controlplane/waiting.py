@@ -36,7 +36,7 @@ def wait_until(condition: Callable[[], T], what: str, *, timeout: float = PATIEN
             if answer := condition():
                 return answer
         except ControlPlaneError as error:
-            if not error.passing:
+            if not error.transient:
                 raise
             trouble = error
         if time.monotonic() >= deadline:

@@ -14,7 +14,7 @@ def kubectl_error(said: str) -> KubectlError:
     return KubectlError(subprocess.CompletedProcess(["kubectl", "get", "pods"], 1, stdout="", stderr=said))
 
 
-PASSING = [
+TRANSIENT = [
     UnavailableError("GET /api: the API server answers 500: oops"),
     kubectl_error("The connection to the server 127.0.0.1:6443 was refused - did you specify the right host or port?"),
     kubectl_error("Unable to connect to the server: read tcp 127.0.0.1:1->127.0.0.1:2: read: connection reset by peer"),
@@ -28,7 +28,7 @@ LASTING = [
 ]
 
 
-@pytest.mark.parametrize("error", PASSING, ids=str)
+@pytest.mark.parametrize("error", TRANSIENT, ids=str)
 def test_a_server_that_cannot_answer_for_a_moment_is_asked_again(error: Exception) -> None:
     asked = 0
 
@@ -43,7 +43,7 @@ def test_a_server_that_cannot_answer_for_a_moment_is_asked_again(error: Exceptio
     assert asked == 3
 
 
-@pytest.mark.parametrize("error", PASSING, ids=str)
+@pytest.mark.parametrize("error", TRANSIENT, ids=str)
 def test_what_a_server_said_last_is_in_the_message_when_time_is_up(error: Exception) -> None:
     def condition() -> bool:
         raise error
