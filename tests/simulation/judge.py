@@ -35,6 +35,7 @@ from tests.simulation.objects import (
     name_of,
     phase,
     ready,
+    taken_away,
     terminal,
     terminating,
     uid_of,
@@ -335,8 +336,12 @@ class Judge:
                 return
         if phase(pod) not in {"Failed", "Succeeded"}:
             self.blame(f"{client.name} deletes the session manager {name_of(pod)} for no reason")
-        elif uid_of(pod) not in client.knowledge.counted and all(
-            annotations_of(pod).get(REVISION_ANNOTATION) == want.desired.session_manager.revision for want in specs
+        elif (
+            uid_of(pod) not in client.knowledge.counted
+            and not taken_away(pod)
+            and all(
+                annotations_of(pod).get(REVISION_ANNOTATION) == want.desired.session_manager.revision for want in specs
+            )
         ):
             self.blame(f"{client.name} deletes {name_of(pod)}, which has failed, before that is counted")
 
@@ -346,6 +351,7 @@ class Judge:
         return (
             terminal(pod)
             and not terminating(pod)
+            and not taken_away(pod)
             and number is not None
             and number >= client.knowledge.attempt_ids.get(uid, 0)
             and client.knowledge.surely_counted(uid_of(pod), pass_begun())

@@ -8,6 +8,7 @@ that has started belongs to the life of the session manager that it found.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -378,13 +379,11 @@ class Machines:
             return
         if condition(pod, "Ready").get("status") == "True":
             self._report(run, pod, phase(pod), {"terminated": {"exitCode": 137, "finishedAt": self._server.now()}})
-        self._delete(run, pod)
+        self._delete(run, f"kubelet {run.node.name}")
 
-    def _delete(self, run: Run, pod: Obj) -> None:
-        try:
-            self._server.delete(PODS, run.key, f"kubelet {run.node.name}", uid=uid_of(pod), grace=0)
-        except errors.NotFoundError:
-            return
+    def _delete(self, run: Run, actor: str) -> None:
+        with suppress(errors.NotFoundError, errors.ConflictError):
+            self._server.delete(PODS, run.key, actor, uid=run.uid, grace=0)
 
     def _end_process(self, run: Run) -> None:
         if run.alive and run.session_manager:
@@ -456,8 +455,16 @@ class Machines:
             self._loop.call_later(20.0 + 20.0 * self._random.random(), self._collect, run)
 
     def _collect(self, run: Run) -> None:
-        if (pod := self._present(run)) is not None:
-            self._server.delete(PODS, run.key, "pod-gc", uid=uid_of(pod), grace=0)
+        """The Pod garbage collector says what becomes of a Pod before it deletes it."""
+        pod = self._present(run)
+        if pod is None:
+            return
+        if phase(pod) not in {"Failed", "Succeeded"}:
+            gone = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}
+            gone["lastTransitionTime"] = self._server.now()
+            conditions = [*pod["status"].get("conditions", ()), gone]
+            self._write(run.key, {**pod["status"], "phase": "Failed", "conditions": conditions}, "pod-gc")
+        self._later(0.01, 0.5, lambda: self._delete(run, "pod-gc"))
 
     def _on(self, node: Node) -> list[Run]:
         return [run for run in self.runs.values() if run.node is node]

@@ -144,6 +144,12 @@ def terminal(pod: Obj) -> bool:
     return "terminated" in container_status(pod, "executor-manager").get("state", {})
 
 
+def taken_away(pod: Obj) -> bool:
+    """Whether a Pod was ended by Kubernetes, for a reason that is not its own."""
+    disruption = condition(pod, "DisruptionTarget")
+    return disruption.get("status") == "True" and disruption.get("reason") != "TerminationByKubelet"
+
+
 def live(pod: Obj) -> bool:
     return not terminating(pod) and not terminal(pod)
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from flamectl_operator.observed.cluster import worked_for
-from flamectl_operator.observed.pods import ready_since
+from flamectl_operator.observed.pods import ready_since, taken_away
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -92,9 +92,12 @@ def count_session_manager(
 
 
 def session_manager_uncounted(manager: Component, attempts: Attempts) -> bool:
-    """Whether the session manager has ended, and that is a failure which is not counted yet."""
+    """Whether the session manager has ended, and that is a failure which is not counted yet.
+
+    It is none when Kubernetes took it away.
+    """
     fresh = manager.revision == attempts.revision and manager.pod.uid != attempts.last_failure
-    return fresh and manager.terminal and not manager.terminating
+    return fresh and manager.terminal and not manager.terminating and not taken_away(manager.pod)
 
 
 def count_executors(
@@ -146,9 +149,11 @@ def _all_there(observed: ObservedCluster, revision: str, replicas: int, surge: i
 def executor_uncounted(executor: Executor, attempts: Attempts, settings: FlameSettings) -> bool:
     """Whether the end of an executor is a failure that is not counted yet.
 
-    It is none when the executor had worked for a while: in a large cluster some end now and then, which says nothing about those
-    that take their place.
+    It is none when Kubernetes took the executor away, or when it had worked for a while: in a large cluster some end now and
+    then, which says nothing about those that take their place.
     """
+    if taken_away(executor.pod):
+        return False
     if executor.revision != attempts.revision or executor.executor_id < attempts.attempt_id:
         return False
     worked = worked_for(executor)

@@ -124,6 +124,16 @@ def trouble(pod: PodView) -> Trouble | None:
     return None
 
 
+def taken_away(pod: PodView) -> bool:
+    """Whether a Pod was ended by Kubernetes, for a reason that is not its own: its Node is gone, or it had to make room.
+
+    Before such a Pod is deleted, its phase is set to Failed. An eviction by the kubelet is not meant: that comes of what the Pod
+    itself may have used up.
+    """
+    disruption = condition(pod, "DisruptionTarget")
+    return disruption is not None and disruption.status == "True" and disruption.reason != "TerminationByKubelet"
+
+
 def init_container_failed(pod: PodView) -> bool:
     """Whether an init container ended with an error, so that the others never ran."""
     return any(_init_failure(status) is not None for status in pod.status.init_container_statuses)

@@ -21,6 +21,7 @@ from tests.unit.builders import (
     NOW,
     SETTINGS,
     ago,
+    condition,
     desired,
     ended,
     executor_pod,
@@ -244,6 +245,22 @@ def test_an_executor_that_worked_for_a_while_is_no_replacement_that_failed(lived
     after = _executors(Attempts(EX_REVISION), observed(gone, executor_pod(1), executor_pod(2)))
 
     assert after.failures == (1 if counts else 0)
+
+
+@pytest.mark.parametrize(
+    ("reason", "counts"),
+    [
+        pytest.param("DeletionByPodGC", False, id="its Node is gone"),
+        pytest.param("PreemptionByScheduler", False, id="it was preempted"),
+        pytest.param("TerminationByKubelet", True, id="its kubelet evicted it"),
+    ],
+)
+def test_what_kubernetes_takes_away_has_not_failed(reason: str, *, counts: bool) -> None:
+    conditions = [condition("DisruptionTarget", "True", reason)]
+    executors = _executors(Attempts(EX_REVISION), observed(executor_pod(0, "failed", conditions=conditions)))
+    manager = _session_manager(Attempts(SM_REVISION), session_manager("failed", conditions=conditions))
+
+    assert (executors.failures, manager.failures) == ((1, 1) if counts else (0, 0))
 
 
 def test_spot_nodes_that_come_and_go_put_nothing_off() -> None:
