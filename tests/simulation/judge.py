@@ -33,9 +33,9 @@ from tests.simulation.objects import (
     live,
     moment,
     name_of,
+    orphaned,
     phase,
     ready,
-    taken_away,
     terminal,
     terminating,
     uid_of,
@@ -338,7 +338,7 @@ class Judge:
             self.blame(f"{client.name} deletes the session manager {name_of(pod)} for no reason")
         elif (
             uid_of(pod) not in client.knowledge.counted
-            and not taken_away(pod)
+            and not orphaned(pod)
             and all(
                 annotations_of(pod).get(REVISION_ANNOTATION) == want.desired.session_manager.revision for want in specs
             )
@@ -351,7 +351,7 @@ class Judge:
         return (
             terminal(pod)
             and not terminating(pod)
-            and not taken_away(pod)
+            and not orphaned(pod)
             and number is not None
             and number >= client.knowledge.attempt_ids.get(uid, 0)
             and client.knowledge.surely_counted(uid_of(pod), pass_begun())

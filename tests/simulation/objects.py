@@ -144,10 +144,10 @@ def terminal(pod: Obj) -> bool:
     return "terminated" in container_status(pod, "executor-manager").get("state", {})
 
 
-def taken_away(pod: Obj) -> bool:
-    """Whether a Pod was ended by Kubernetes, for a reason that is not its own."""
+def orphaned(pod: Obj) -> bool:
+    """Whether a Pod was ended since its Node is gone."""
     disruption = condition(pod, "DisruptionTarget")
-    return disruption.get("status") == "True" and disruption.get("reason") != "TerminationByKubelet"
+    return disruption.get("status") == "True" and disruption.get("reason") == "DeletionByPodGC"
 
 
 def live(pod: Obj) -> bool:

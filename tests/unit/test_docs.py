@@ -353,6 +353,7 @@ _REASONED = {
 _PASSED_ON = {
     "condition.reason",
     "condition.type",
+    "collection.reason",
     "ended.reason",
     "error.reason",
     "health.reason",

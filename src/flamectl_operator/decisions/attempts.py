@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from flamectl_operator.observed.cluster import worked_for
-from flamectl_operator.observed.pods import ready_since, taken_away
+from flamectl_operator.observed.pods import orphaned, ready_since
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,10 +94,10 @@ def count_session_manager(
 def session_manager_uncounted(manager: Component, attempts: Attempts) -> bool:
     """Whether the session manager has ended, and that is a failure which is not counted yet.
 
-    It is none when Kubernetes took it away.
+    It is none when its Node is gone.
     """
     fresh = manager.revision == attempts.revision and manager.pod.uid != attempts.last_failure
-    return fresh and manager.terminal and not manager.terminating and not taken_away(manager.pod)
+    return fresh and manager.terminal and not manager.terminating and not orphaned(manager.pod)
 
 
 def count_executors(
@@ -134,7 +134,13 @@ def count_executors(
     elif any(executor_uncounted(executor, attempts, settings) for executor in observed.terminal_executors):
         return replace(_failed(attempts, now, settings), attempt_id=next_id)
     elif _over(executors_forgiven_at(attempts, observed, replicas, surge, settings), now):
-        attempts = replace(attempts, failures=0, next_attempt=None)
+        # Those that have not worked for a while so far are yet to show what they are worth.
+        unproven = [
+            executor.executor_id
+            for executor in observed.live_executors
+            if _made_since(executor, attempts) and not _over(_stable_at(executor, settings), now)
+        ]
+        return replace(attempts, failures=0, next_attempt=None, attempt_id=min(unproven, default=next_id))
     # A clean slate: what failed before it is not counted after it.
     cleared = attempts.failures == 0 and (before.failures > 0 or before.revision not in {"", revision})
     return replace(attempts, attempt_id=next_id) if cleared else attempts
@@ -149,10 +155,10 @@ def _all_there(observed: ObservedCluster, revision: str, replicas: int, surge: i
 def executor_uncounted(executor: Executor, attempts: Attempts, settings: FlameSettings) -> bool:
     """Whether the end of an executor is a failure that is not counted yet.
 
-    It is none when Kubernetes took the executor away, or when it had worked for a while: in a large cluster some end now and
-    then, which says nothing about those that take their place.
+    It is none when its Node is gone, or when the executor had worked for a while: in a large cluster some end now and then,
+    which says nothing about those that take their place.
     """
-    if taken_away(executor.pod):
+    if orphaned(executor.pod):
         return False
     if executor.revision != attempts.revision or executor.executor_id < attempts.attempt_id:
         return False

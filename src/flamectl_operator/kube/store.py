@@ -23,7 +23,7 @@ lists, events and bookmarks of a cluster share (they may be compared: KEP-5504):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -159,7 +159,9 @@ class Store(Generic[T]):
             _notify(self._answer_handlers, [Change(current, None)])
         self._out_of_sight[obj.uid] = _Tombstone(obj.namespace, version_of(obj))
 
-    def observe_list(self, items: Iterable[T], resource_version: str, namespace: str, value: Hashable) -> None:
+    def observe_list(
+        self, items: Iterable[T], resource_version: str, namespace: str, value: Hashable, unreadable: Collection[T] = ()
+    ) -> None:
         """Take in the answer to a list of all objects of a namespace for which the index function gives a value.
 
         What is known and was not in the list stays: it may be gone, or have another value by now.
@@ -169,11 +171,13 @@ class Store(Generic[T]):
             resource_version: The list's.
             namespace: The namespace.
             value: The value.
+            unreadable: Objects that are there but cannot be understood. Where there are such, all states are believed that the
+                reflector may still bring, for among them are the last ones of these that could be.
         """
         for item in items:
             self.observe(item)
         moment = int(resource_version)
-        if moment > self.synced_version(namespace):
+        if moment > self.synced_version(namespace) and not unreadable:
             self._listed[value] = _Tombstone(namespace, moment)
 
     def observe_deletion(self, obj: T, response: T | None) -> None:
@@ -203,6 +207,7 @@ class Store(Generic[T]):
         passed = self._synced_versions.get(namespace, 0)
         self._synced_versions[namespace] = max(passed, version)
         if event.type in {EventType.BOOKMARK, EventType.UNREADABLE}:
+            self._forget_out_of_sight(namespace)
             return  # of what cannot be understood, the last state that could be stays
         if event.type is EventType.DELETED:
             changes = self._take_deletion(event.object, news=version > passed)

@@ -124,14 +124,16 @@ def trouble(pod: PodView) -> Trouble | None:
     return None
 
 
-def taken_away(pod: PodView) -> bool:
-    """Whether a Pod was ended by Kubernetes, for a reason that is not its own: its Node is gone, or it had to make room.
+def orphaned(pod: PodView) -> bool:
+    """Whether a Pod was ended since its Node is gone: it is called failed for a moment, before it is deleted."""
+    return _collection(pod) is not None
 
-    Before such a Pod is deleted, its phase is set to Failed. An eviction by the kubelet is not meant: that comes of what the Pod
-    itself may have used up.
-    """
+
+def _collection(pod: PodView) -> PodCondition | None:
+    """What the Pod garbage collector says of a Pod that it is about to delete."""
     disruption = condition(pod, "DisruptionTarget")
-    return disruption is not None and disruption.status == "True" and disruption.reason != "TerminationByKubelet"
+    collected = disruption is not None and disruption.status == "True" and disruption.reason == "DeletionByPodGC"
+    return disruption if collected else None
 
 
 def init_container_failed(pod: PodView) -> bool:
@@ -183,6 +185,8 @@ def _phase_trouble(pod: PodView) -> Trouble:
     for status in pod.status.init_container_statuses:
         if (failure := _init_failure(status)) is not None:
             return failure
+    if (collection := _collection(pod)) is not None:
+        return Trouble(collection.reason, collection.message)
     return Trouble(pod.status.phase, pod.status.message)
 
 

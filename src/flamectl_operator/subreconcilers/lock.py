@@ -206,7 +206,7 @@ async def _read_pods(context: Context) -> None:
     found, unreadable, version = await _list_pods(context)
     for pod in (*found, *unreadable):
         ours.pop(pod.uid, None)
-    store.observe_list(found, version, owner.namespace, owner.key)
+    store.observe_list(found, version, owner.namespace, owner.key, unreadable)
     # The others are gone, or their label says something else by now.
     context.memory.unsettled |= {pod.name for pod in ours.values()}
     await reading.settle(context)

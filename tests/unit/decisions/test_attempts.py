@@ -208,6 +208,18 @@ def test_failures_of_executors_are_forgotten_when_all_have_been_ready_for_ten_mi
     assert after == Attempts(EX_REVISION, attempt_id=6), "what ends now is no failure of those made to replace it"
 
 
+def test_those_that_have_no_node_when_failures_are_forgotten_can_still_fail() -> None:
+    before = Attempts(EX_REVISION, failures=2, attempt_id=3)
+    waited = [executor_pod(number, "unschedulable", created=ago(600)) for number in (4, 5)]
+    after = _executors(before, observed(executor_pod(0), *waited), next_id=6)
+    failed = [executor_pod(number, "failed") for number in (4, 5)]
+
+    assert after == Attempts(EX_REVISION, attempt_id=4)
+    assert _executors(after, observed(executor_pod(0), *failed), next_id=6) == Attempts(
+        EX_REVISION, failures=1, attempt_id=6
+    )
+
+
 @pytest.mark.parametrize(("surge", "failures"), [(0, 0), (1, 3), (9, 3)])
 def test_stale_ones_that_serve_do_not_make_the_failures_of_a_surge_forgotten(surge: int, failures: int) -> None:
     """They are as many as wanted, and ready for hours; it is the surge that fails."""
@@ -251,11 +263,11 @@ def test_an_executor_that_worked_for_a_while_is_no_replacement_that_failed(lived
     ("reason", "counts"),
     [
         pytest.param("DeletionByPodGC", False, id="its Node is gone"),
-        pytest.param("PreemptionByScheduler", False, id="it was preempted"),
+        pytest.param("EvictionByEvictionAPI", True, id="it was to be evicted, and failed before"),
         pytest.param("TerminationByKubelet", True, id="its kubelet evicted it"),
     ],
 )
-def test_what_kubernetes_takes_away_has_not_failed(reason: str, *, counts: bool) -> None:
+def test_what_has_lost_its_node_has_not_failed(reason: str, *, counts: bool) -> None:
     conditions = [condition("DisruptionTarget", "True", reason)]
     executors = _executors(Attempts(EX_REVISION), observed(executor_pod(0, "failed", conditions=conditions)))
     manager = _session_manager(Attempts(SM_REVISION), session_manager("failed", conditions=conditions))

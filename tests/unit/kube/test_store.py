@@ -435,6 +435,13 @@ def test_what_is_known_and_not_in_a_list_of_ours_stays_and_is_kept_up_to_date(st
     assert store.by_index("one") == (newer,)
 
 
+def test_with_what_cannot_be_understood_a_list_of_ours_says_nothing_of_what_is_not_in_it(store: Store[PodView]) -> None:
+    store.observe_list([], "110", "default", "one", [pod("a", 109)])
+    last = pod("a", 105, labels={"cluster": "one"})
+    store.apply(added(last))
+    assert store.by_index("one") == (last,)
+
+
 def test_a_list_of_ours_from_before_what_the_reflector_brought_changes_nothing(store: Store[PodView]) -> None:
     store.apply(bookmark(120))
     store.observe_list([], "110", "default", "one")

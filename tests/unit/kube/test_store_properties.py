@@ -129,6 +129,11 @@ class StoreMachine(RuleBasedStateMachine):
         if name in self.server.objects:
             self.server.remove(name)
 
+    @rule()
+    def something_else_changes(self) -> None:
+        """An object of another resource: only bookmarks and lists tell of the resourceVersion."""
+        self.server.version += 1
+
     # We change things; the answers are on their way.
 
     @rule(name=NAMES)
