@@ -281,11 +281,15 @@ class Actors:
         if (run := self._run(name, "executor-manager", pick)) is not None:
             self._world.machines.crash(run)
 
-    def crash_newest_executor(self, name: str) -> None:
-        runs = [each for each in self._world.machines.runs.values() if each.owner == name and each.alive]
-        executors = [each for each in runs if executor_number(name, each.key[1]) is not None]
-        if executors:
-            self._world.machines.crash(max(executors, key=lambda each: executor_number(name, each.key[1]) or 0))
+    def crash_newest_executor(self, name: str, patience: int = 20) -> None:
+        """As soon as it runs, which is waited for, for so many seconds."""
+        newest = max(self._executors(name), key=lambda pod: executor_number(name, name_of(pod)) or 0, default=None)
+        run = self._world.machines.runs.get(uid_of(newest)) if newest is not None else None
+        if run is not None and run.alive and not run.stopping:
+            self._world.faults.happened["crash_newest_executor"] += 1
+            self._world.machines.crash(run)
+        elif patience:
+            self._world.later(1.0, partial(self.crash_newest_executor, name, patience - 1))
 
     def out_of_memory(self, name: str, pick: int) -> None:
         if (run := self._run(name, "executor-manager", pick)) is not None:
@@ -297,6 +301,7 @@ class Actors:
 
     def session_manager_out_of_memory(self, name: str) -> None:
         if (run := self._run(name, "session-manager", 0)) is not None:
+            self._world.faults.happened["session_manager_out_of_memory"] += 1
             self._world.machines.crash(run, "OOMKilled")
 
     def crash_init(self, name: str, pick: int) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.resources import Resource
     from flamectl_operator.kube.transport import Guard
     from tests.simulation.api_server import ApiServer
-    from tests.simulation.faults import Crash, Faults
+    from tests.simulation.faults import Crash, Faults, Standstill
     from tests.simulation.judge import Judge
     from tests.simulation.loop import VirtualLoop
 
@@ -73,7 +73,7 @@ class Flight:
         self.future: asyncio.Future[Any] = client.loop.create_future()
         self.landed = False
         self.crash: Crash | None = None
-        self.standstill = 0.0
+        self.standstill: Standstill | None = None
 
     def depart(self) -> None:
         """Sends it on its way."""
@@ -113,7 +113,7 @@ class Flight:
             return
         if self._verb in WRITES and kind != "ok":
             self._client.tell(f"{self.what}: applied, but {kind}")
-        if self.standstill:
+        if self.standstill is not None:
             self._client.stand_still(self.standstill)
         if self.crash is not None:
             self._client.die(f"crash after {self.what}", self.crash.downtime)
@@ -147,7 +147,7 @@ _REFUSALS: dict[str, Callable[[], errors.KubernetesError]] = {
 }
 
 
-def _never(_seconds: float) -> None:
+def _never(_standstill: Standstill) -> None:
     raise NotImplementedError
 
 
@@ -186,8 +186,8 @@ class ModelClient:
         self.lock_identity = ""
         #: The init images that its settings have named, each with the time since when.
         self.init_images: list[tuple[float, str]] = []
-        #: Makes the process stand still for so many seconds.
-        self.stand_still: Callable[[float], None] = _never
+        #: Makes the process stand still.
+        self.stand_still: Callable[[Standstill], None] = _never
         self.streams: list[Stream] = []
         self._faults = faults
         self._random = random

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 #: Fields of a status that tell of the past, and of the component statuses in it.
 _HISTORY = frozenset({"observedGeneration", "generations", "configGeneration"})
-_COMPONENT_HISTORY = frozenset({"nextId", "attemptId", "failures", "nextAttempt", "lastFailure", "outdated"})
+_COMPONENT_HISTORY = frozenset({"nextId", "attemptId", "lastFailure", "outdated"})
 
 
 def untroubled(scenario: Scenario, server: ApiServer) -> Scenario:
@@ -61,7 +61,7 @@ def differences(scenario: Scenario, server: ApiServer, ideal: ApiServer) -> Iter
         other = ideal.find(FLAME_CLUSTERS, (cluster["metadata"]["namespace"], name_of(cluster)))
         assert other is not None, "it was created"
         here, there = (_portrait(*each, same_settings=same_settings) for each in ((server, cluster), (ideal, other)))
-        for part in here.keys() | there.keys():
+        for part in sorted(here.keys() | there.keys()):
             if here.get(part) != there.get(part):
                 yield f"{name_of(cluster)}: {part} {here.get(part)}, without any trouble {there.get(part)}"
 
@@ -93,7 +93,7 @@ def _owned(server: ApiServer, resource: str, cluster: Obj) -> list[Obj]:
 
 
 def _portrait(server: ApiServer, cluster: Obj, *, same_settings: bool) -> dict[str, Any]:
-    """All that is there of a FlameCluster, without what tells of how it came about."""
+    """What there is of a FlameCluster, without what tells of how it came about, and without annotations."""
     portrait: dict[str, Any] = {}
     for config_map in _owned(server, CONFIG_MAPS, cluster):
         portrait[f"ConfigMap {name_of(config_map)}"] = (config_map["data"], labels_of(config_map))
@@ -113,7 +113,9 @@ def _portrait(server: ApiServer, cluster: Obj, *, same_settings: bool) -> dict[s
     status = {name: value for name, value in cluster["status"].items() if name not in _HISTORY}
     for component in ("sessionManager", "executorManager"):
         told = status.get(component, {})
-        status[component] = {name: value for name, value in told.items() if name not in _COMPONENT_HISTORY}
+        # A suspended session manager cannot show that it works.
+        past = _COMPONENT_HISTORY | ({"failures", "nextAttempt"} if cluster["spec"].get("suspend") else set())
+        status[component] = {name: value for name, value in told.items() if name not in past}
     status["conditions"] = sorted(
         (each["type"], each["status"], each["reason"], each.get("message")) for each in status.get("conditions", ())
     )

@@ -126,7 +126,8 @@ class Faults:
         """The crash that hits this request, if one does."""
         for crash in self.crashes:
             any_write = not crash.verb and verb in WRITES and resource != LEASES
-            if any_write or crash.verb in {verb, f"{verb} {resource}"}:
+            that_kind = crash.verb == verb and resource != LEASES
+            if any_write or that_kind or crash.verb == f"{verb} {resource}":
                 crash.skip -= 1
                 if crash.skip < 0:
                     self.crashes.remove(crash)
@@ -134,14 +135,13 @@ class Faults:
                     return crash
         return None
 
-    def standstill(self, verb: str, resource: str) -> float:
-        """For how many seconds the process stands still when this request is applied; 0 for not at all."""
+    def standstill(self, verb: str, resource: str) -> Standstill | None:
+        """The one that begins when this request is applied, if one does."""
         for standstill in self.standstills:
             if standstill.request == f"{verb} {resource}":
                 self.standstills.remove(standstill)
-                self.happened[f"standstill at {standstill.request}"] += 1
-                return standstill.seconds
-        return 0.0
+                return standstill
+        return None
 
     def watch_lag(self, resource: str, now: float) -> float:
         """Seconds that the next line of a watch takes."""

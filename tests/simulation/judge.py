@@ -71,8 +71,8 @@ class Judge:
         #: Number of writes of operators, Events included, and of all others, by name of the FlameCluster that they are about.
         self.writes: Counter[str] = Counter()
         self.others: Counter[str] = Counter()
-        #: Number of writes that operators have sent, whatever became of them; those of the election aside.
-        self.sent = 0
+        #: Number of writes that operators have sent, whatever became of them, by name of the object; those of the election aside.
+        self.sent: Counter[str] = Counter()
         #: How far each process' wall clock is off, in seconds.
         self.offsets: dict[str, float] = {}
         #: The last generation of a FlameCluster, by uid, whose deny list had the name of an operator.
@@ -96,7 +96,7 @@ class Judge:
 
     def sending(self, client: ModelClient, verb: str, resource: str, name: str) -> None:
         """Called before each write, those of the election aside."""
-        self.sent += 1
+        self.sent[name] += 1
         if client.guard is None:
             return  # there is no election
         if not self._lease.startswith(f"{client.name}_"):
@@ -246,14 +246,17 @@ class Judge:
                 self._promises.tampered(change)
             return
         self.writes[_about(change)] += 1
+        self._operator_wrote(change)
+
+    def _operator_wrote(self, change: Change) -> None:
         if change.old is not None and change.new is not None and (lost := _trespasses(change, change.old, change.new)):
             self.blame(f"{change.actor} changes {lost} of {change.resource} {change.key[1]}, which is not its own")
         if change.resource == FLAME_CLUSTERS and change.new is not None:
             self._promises.stored(change)
         if change.resource == PODS and change.old is None:
             owner = controller_of(change.last)
-            assert owner is not None, "without one it was not to be sent"
-            self._promises.made(change, owner)
+            if owner is not None:  # else it has been told of when it was sent
+                self._promises.made(change, owner)
 
     # -- containers
 
@@ -457,8 +460,9 @@ _THEIRS = ("labels", "annotations")
 def _trespasses(change: Change, old: Obj, new: Obj) -> str:
     """What an operator's write to an object that is there changes and must not; empty if nothing."""
     before, after = old["metadata"], new["metadata"]
-    if before.get("finalizers") != after.get("finalizers"):
-        return "finalizers"
+    for field in ("finalizers", "ownerReferences"):
+        if before.get(field) != after.get(field):
+            return field
     if change.resource == FLAME_CLUSTERS and any(before.get(field) != after.get(field) for field in _THEIRS):
         return "labels or annotations"
     for field in _THEIRS:

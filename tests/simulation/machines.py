@@ -356,7 +356,11 @@ class Machines:
         run.alive = False
         run.stopping = True
         self._waiting.pop(run.uid, None)
-        self._report(run, pod, "Failed", {"waiting": {"reason": "ContainerCreating"}}, reason="Evicted")
+        disruption = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
+        disruption["lastTransitionTime"] = self._server.now()
+        status = {**pod["status"], "conditions": [*pod["status"].get("conditions", ()), disruption]}
+        state = {"waiting": {"reason": "ContainerCreating"}}
+        self._report(run, {**pod, "status": status}, "Failed", state, reason="Evicted")
 
     def _stop_pod(self, uid: str, pod: Obj) -> None:
         run = self.runs.get(uid)

@@ -456,6 +456,16 @@ def failures_are_forgotten_before_a_replacement_has_a_node() -> None:
 
 
 @_mutation
+def failures_are_never_forgotten() -> None:
+    _set(attempts, "_over", lambda *_args: False)
+
+
+@_mutation
+def that_a_node_is_gone_is_a_failure() -> None:
+    _set(attempts, "orphaned", lambda _pod: False)
+
+
+@_mutation
 def replacements_are_not_rehearsed() -> None:
     _set(admission, "rehearse_session_manager", _nothing_async)
     _set(admission, "rehearse_executor", _nothing_async)

@@ -14,6 +14,7 @@ from tests.simulation.objects import (
     live,
     moment,
     name_of,
+    orphaned,
     ready,
     terminal,
     terminating,
@@ -78,6 +79,10 @@ class Promises:
                 )
         for component in ("sessionManager", "executorManager"):
             self._counts(client, cluster, body, component, pods, now)
+            its = [pod for pod in pods if (_number(cluster, pod) is None) == (component == "sessionManager")]
+            over = [pod for pod in its if terminal(pod)]
+            if _failures(body, component) > _failures(cluster, component) and over and all(map(orphaned, over)):
+                self._blame(f"{client.name} counts as a failure of {name_of(cluster)} that a Node is gone")
         if suspending(body):
             client.knowledge.suspending.add(uid_of(cluster))
         else:
@@ -247,6 +252,11 @@ def suspending(cluster: Obj) -> bool:
 
 def _ready_since(pod: Obj) -> float:
     return moment(condition(pod, "Ready")["lastTransitionTime"]) if ready(pod) else float("inf")
+
+
+def _failures(cluster: Obj, component: str) -> int:
+    """How many failures of a component a status tells of."""
+    return int(cluster.get("status", {}).get(component, {}).get("failures", 0))
 
 
 def _number(cluster: Obj, pod: Obj) -> int | None:

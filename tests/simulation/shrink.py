@@ -39,9 +39,11 @@ def shrink(scenario: Scenario) -> Scenario:
 def summary(seed: int) -> str:
     """What it takes for a world to fail as it does, for people, and how to read all of it."""
     scenario = Scenario.of(seed)
+    if not failure(scenario):
+        return f"seed {seed} does not fail again"
     shorter = shrink(scenario)
     lines = [f"seed {seed} fails as well with {len(shorter.actions)} of its {len(scenario.actions)} actions:"]
-    lines += map(str, shorter.actions)
+    lines += [*map(str, shorter.actions), f"in {replace(shorter, actions=())}"]
     lines.append(f"the whole story: python -m tests.simulation --seed {seed} --shrink --story")
     return "\n".join(lines)
 
@@ -56,7 +58,10 @@ def _needed(scenario: Scenario, index: int) -> bool:
 
 def failure(scenario: Scenario) -> str:
     """In which way a scenario fails, names and numbers aside; empty when it does not."""
-    violations = World(scenario).run().violations
+    try:
+        violations = World(scenario).run().violations
+    except Exception as error:  # noqa: BLE001 - the world itself broke
+        return f"the simulation failed: {type(error).__name__}"
     if not violations:
         return ""
     text = violations[0].partition("s ")[2]
