@@ -75,6 +75,7 @@ class Scenario:
         lease: Seconds that a Lease lasts.
         enforces: Whether the installed CRD has all the rules; an older one may let anything through.
         resync: Seconds between the operator's looks at everything.
+        crowded: Whether all processes that are alive in the end live on.
     """
 
     seed: int
@@ -92,6 +93,7 @@ class Scenario:
     lease: int = 15
     enforces: bool = True
     resync: float = 600.0
+    crowded: bool = False
 
     def without(self, dropped: set[int]) -> Scenario:
         """The same with some actions left out, by index."""
@@ -130,7 +132,7 @@ class Scenario:
             tuple(actions),
             elected=elected,
             # Renewals of a long one are fewer, and most of what such worlds cost.
-            lease=child_random(seed, "election", "lease").choice((15, 60)),
+            lease=child_random(seed, "election", "lease").choice((15, 60, 60)),
             calm_at=max(length + 30.0, *(action.at + 65.0 for action in actions)),
             latency=random.choice((0.005, 0.02, 0.02, 0.2, 1.0)),
             lag=random.choice((0.005, 0.02, 0.1, 0.5, 3.0)),
@@ -142,6 +144,7 @@ class Scenario:
             abandoned=random.random() < 0.3,
             enforces=random.random() < 0.7,
             resync=random.choice((600.0, NEVER)),
+            crowded=child_random(seed, "crowded").random() < 0.3,
         )
 
 
@@ -286,7 +289,7 @@ class _Draw:
 
     def late_failures(self, random: Random) -> None:
         """An executor fails when all have worked for long, and so do those that take its place."""
-        if random.random() < 0.85:
+        if random.random() < 0.9:
             return
         at, name = self._settled + LONG, random.choice(self.names)
         for _ in range(random.choice((2, 3, 4))):

@@ -390,6 +390,8 @@ class World:
             nodes[0].removed = nodes[0].silent = False
         self._actors.release_pods()
         self._actors.remove_foreign()
+        for process in () if self.scenario.crowded else self.running()[1:]:
+            process.client.die("killed", -1.0)
         for process in self.running():
             process.go_on()
         if not self.running():
