@@ -77,10 +77,12 @@ class UnavailableError(ControlPlaneError):
     transient = True
 
 
-#: What kubectl says when it could not reach the API server, or was told to ask again.
+#: What kubectl says when it could not reach the API server, or was told to ask again. Not what a webhook did not answer, nor
+#: a kubelet, for those that tests name are not there at all.
 _UNAVAILABLE = re.compile(
-    r"connection refused|connection reset|server \S+ was refused|\bEOF\b|TLS handshake timeout|i/o timeout|etcdserver: |"
-    r"\((TooManyRequests|InternalError|ServiceUnavailable|ServerTimeout|Timeout)\)"
+    r"(Unable to connect to the server|The connection to the server \S+ was refused)"
+    r"|Error from server(: etcdserver: | \((TooManyRequests|ServiceUnavailable|ServerTimeout|Timeout)\))"
+    r"|Error from server \(InternalError\)(?!.*failed calling webhook)"
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 import subprocess
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -338,6 +339,8 @@ class Plane:
         port = connection.ports.apiserver
         try:
             return http_api.request(method, path, port=port, ca=self._files.ca, token=connection.token, body=body)
+        except (ssl.SSLCertVerificationError, FileNotFoundError) as error:
+            raise ControlPlaneError(f"{method} {path}: the API server can't be trusted: {error}") from error
         except (OSError, HTTPException) as error:
             raise UnavailableError(f"{method} {path}: the API server can't be reached: {error}") from error
 

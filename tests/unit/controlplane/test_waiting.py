@@ -20,10 +20,16 @@ TRANSIENT = [
     kubectl_error("Unable to connect to the server: read tcp 127.0.0.1:1->127.0.0.1:2: read: connection reset by peer"),
     kubectl_error("Error from server (TooManyRequests): the server has received too many requests"),
     kubectl_error("Error from server: etcdserver: request timed out"),
+    kubectl_error(
+        "Error from server (InternalError): an error on the server has prevented the request from succeeding"
+    ),
 ]
 LASTING = [
     ControlPlaneError("GET /api: the API server answers 403: no"),
     kubectl_error('Error from server (NotFound): pods "EOFS" not found'),
+    kubectl_error("error: error parsing STDIN: unexpected EOF"),
+    kubectl_error('Error from server (InternalError): Internal error occurred: failed calling webhook "a": refused'),
+    kubectl_error("Error from server: Get https://10.128.0.1:10250/logs: dial tcp: connect: connection refused"),
     kubectl_error('Error from server (Forbidden): pods "a" is forbidden: violates PodSecurity "restricted:latest"'),
 ]
 
