@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.world import World, flame_cluster, operator_with, uids
+from tests.e2e.world import World, flame_cluster, is_ready, operator_with, uids
 from tools.controlplane import ControlPlane
 from tools.controlplane.waiting import PATIENCE
 from tools.installation import install
@@ -58,30 +58,30 @@ def failures(clusters: Recording) -> list[Object]:
     ]
 
 
-def test_executors_of_a_lost_node_are_replaced_at_once(world: World, tmp_path: Path) -> None:
+def followers(world: World) -> list[str]:
+    """Which life of which session manager the executors belong to, and are ready."""
+    return [
+        pod["metadata"]["annotations"]["flame.xflops.io/session-manager"]
+        for pod in world.live_executors()
+        if is_ready(pod)
+    ]
+
+
+def test_what_ran_on_lost_nodes_is_made_again_at_once(world: World, tmp_path: Path) -> None:
+    """First the Node of an executor, then that of the session manager, whom all executors have to follow."""
     with operator_with(world, tmp_path), world.record("flamecluster") as clusters:
         world.apply(flame_cluster(replicas=3))
         world.wait_running(executors=3)
-        before = uids(world.all("pod"))
-        nodes = {pod["spec"]["nodeName"] for pod in world.executors()} - {world.session_manager()["spec"]["nodeName"]}
+        before, manager = uids(world.all("pod")), world.session_manager()
+        nodes = {pod["spec"]["nodeName"] for pod in world.executors()} - {manager["spec"]["nodeName"]}
 
         lost = lose(world, min(nodes))
-
-        world.wait_running(executors=3)
+        world.wait("the others to be as many as before", lambda: len(followers(world)) == 3)
         assert set(before.values()) - set(uids(world.all("pod")).values()) == lost, "the others were left alone"
-        assert failures(clusters) == []
 
-
-def test_the_session_manager_of_a_lost_node_is_made_again_at_once(world: World, tmp_path: Path) -> None:
-    with operator_with(world, tmp_path), world.record("flamecluster") as clusters:
-        world.apply(flame_cluster(replicas=2))
-        world.wait_running(executors=2)
-
-        lose(world, world.session_manager()["spec"]["nodeName"])
-
-        world.wait("another one", lambda: world.get("pod", MANAGER))
-        world.wait_running(executors=2)
+        lose(world, manager["spec"]["nodeName"])
+        world.wait("another session manager", lambda: world.get("pod", MANAGER))
         life = f"{world.session_manager()['metadata']['uid']}.0"
-        lives = [pod["metadata"]["annotations"]["flame.xflops.io/session-manager"] for pod in world.live_executors()]
-        assert lives == [life, life]
+        world.wait("executors that follow it", lambda: followers(world) == [life] * 3)
+        world.wait_running(executors=3)
         assert failures(clusters) == []
