@@ -16,12 +16,14 @@ from tests.simulation.objects import (
     PODS,
     Obj,
     annotations_of,
+    condition,
     container_status,
     controller_of,
     controller_uid,
     executor_number,
     labels_of,
     live,
+    moment,
     name_of,
     ready,
     selects,
@@ -135,6 +137,8 @@ class Budgets:
         notes = annotations_of(pod)
         if manager is None or notes.get(LIFE_ANNOTATION) != _life(manager) or REBOUND_ANNOTATION in notes:
             return  # it serves a session manager that is no more, or may do so
+        if moment(condition(pod, "Ready")["lastTransitionTime"]) + 1 > since:
+            return  # nobody need have known that it serves
         floor = min(want.floor for want in wants)
         left = sum(1 for each in self._pods(cluster) if _serves(cluster, each))
         losses = sum(1 for when in past.losses if when > since)
