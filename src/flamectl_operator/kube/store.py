@@ -88,9 +88,7 @@ class Store(Generic[T]):
         self._tombstones: dict[str, _Tombstone] = {}  # by uid
         self._ended: dict[str, None] = {}  # uids of which there was a tombstone, the oldest first
         self._out_of_sight: dict[str, _Tombstone] = {}  # by uid
-        self._listed: dict[
-            Hashable, _Tombstone
-        ] = {}  # by value of the index, what was not in our own list of its objects
+        self._listed: dict[Hashable, _Tombstone] = {}  # by value of the index, what was not in a list of ours
         self._synced_versions: dict[str | None, int] = {}  # by the namespace of the reflector, None for all namespaces
         self._handlers: list[Handler[T]] = []  # of all subscribers
         self._answer_handlers: list[Handler[T]] = []  # of those who are told of answers too

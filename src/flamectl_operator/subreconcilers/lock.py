@@ -21,6 +21,7 @@ from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.decisions.lock import Foreign, Grip, Held, disruption_ahead, judge_lock, sight
 from flamectl_operator.desired import lock as desired
 from flamectl_operator.desired import names
+from flamectl_operator.kube.client import Page
 from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from flamectl_operator.kube.resources import LEASES, PODS
 from flamectl_operator.runtime.outcome import DONE, Outcome, blocked, wait
@@ -203,17 +204,17 @@ async def _read_pods(context: Context) -> None:
     """Reads the FlameCluster's Pods, and what has become of those that are not there any more."""
     owner, store = context.owner, context.stores.pods
     ours = {pod.uid: pod for pod in store.by_index(owner.key) if pod.controlled_by(owner.uid)}
-    found, unreadable, version = await _list_pods(context)
-    for pod in (*found, *unreadable):
+    listed = await _list_pods(context)
+    for pod in (*listed.items, *listed.unreadable):
         ours.pop(pod.uid, None)
-    store.observe_list(found, version, owner.namespace, owner.key, unreadable)
+    store.observe_list(listed.items, listed.resource_version, owner.namespace, owner.key, listed.unreadable)
     # The others are gone, or their label says something else by now.
     context.memory.unsettled |= {pod.name for pod in ours.values()}
     await reading.settle(context)
 
 
-async def _list_pods(context: Context) -> tuple[list[PodView], list[PodView], str]:
-    """All Pods with the FlameCluster's label, those that cannot be understood, and the resourceVersion of the list."""
+async def _list_pods(context: Context) -> Page[PodView]:
+    """All Pods with the FlameCluster's label, as if they were on one page."""
     owner, token = context.owner, ""
     found: list[PodView] = []
     unreadable: list[PodView] = []
@@ -224,7 +225,7 @@ async def _list_pods(context: Context) -> tuple[list[PodView], list[PodView], st
         unreadable += page.unreadable
         token = page.continue_token
         if not token:
-            return found, unreadable, page.resource_version
+            return Page(found, page.resource_version, unreadable=unreadable)
 
 
 def _overtaken(context: Context) -> Outcome | None:
