@@ -17,16 +17,14 @@ from tests.simulation.objects import (
     Obj,
     annotations_of,
     condition,
-    container_status,
     controller_of,
     controller_uid,
-    executor_number,
-    labels_of,
+    is_executor,
+    life_of,
     live,
     moment,
     name_of,
     ready,
-    selects,
     terminating,
     uid_of,
 )
@@ -159,16 +157,12 @@ def _manager_name(cluster: Obj) -> str:
 
 def _life(manager: Obj | None) -> str:
     """Which life of which session manager serves; empty if none does."""
-    if manager is None or not ready(manager):
-        return ""
-    return f"{uid_of(manager)}.{container_status(manager, 'session-manager').get('restartCount', 0)}"
+    return life_of(manager) if manager is not None and ready(manager) else ""
 
 
 def _counts(cluster: Obj, pod: Obj) -> bool:
     """Whether a Pod of a FlameCluster is one of its executors, and neither over nor on its way out."""
-    labels = {"app": "flame-executor-manager", "flame.xflops.io/cluster": name_of(cluster)}
-    mine = executor_number(name_of(cluster), name_of(pod)) is not None and selects(labels, labels_of(pod))
-    return mine and live(pod)
+    return is_executor(cluster, pod) and live(pod)
 
 
 def _serves(cluster: Obj, pod: Obj) -> bool:

@@ -16,9 +16,9 @@ from tests.simulation.objects import (
     annotations_of,
     condition,
     controller_uid,
-    executor_number,
     has_started,
     init_image,
+    is_executor,
     labels_of,
     live,
     name_of,
@@ -114,12 +114,7 @@ def _owned_pods(world: World, cluster: Obj) -> list[Obj]:
 
 def _executors(world: World, cluster: Obj) -> list[Obj]:
     """Those that count: with all labels, for one whose label was taken off has left the cluster."""
-    labels = {"app": "flame-executor-manager", "flame.xflops.io/cluster": name_of(cluster)}
-    return [
-        pod
-        for pod in _owned_pods(world, cluster)
-        if executor_number(name_of(cluster), name_of(pod)) is not None and selects(labels, labels_of(pod))
-    ]
+    return [pod for pod in _owned_pods(world, cluster) if is_executor(cluster, pod)]
 
 
 def _unheard(world: World, pod: Obj) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.objects import (
-    CLUSTER_LABEL,
     CONFIG_MAPS,
     FLAME_CLUSTERS,
     PODS,
@@ -15,6 +14,7 @@ from tests.simulation.objects import (
     annotations_of,
     controller_uid,
     executor_number,
+    is_executor,
     labels_of,
     name_of,
     ready,
@@ -104,7 +104,7 @@ def _portrait(server: ApiServer, cluster: Obj, *, same_settings: bool) -> dict[s
     pods = []
     for pod in _owned(server, PODS, cluster):
         number = executor_number(name_of(cluster), name_of(pod))
-        if number is not None and not {"app", CLUSTER_LABEL} <= labels_of(pod).keys():
+        if number is not None and not is_executor(cluster, pod):
             continue  # somebody took it out of the cluster
         name = name_of(pod) if number is None else "an executor"
         spec = {field: value for field, value in pod["spec"].items() if field != "nodeName" and same_settings}

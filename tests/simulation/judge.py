@@ -29,7 +29,9 @@ from tests.simulation.objects import (
     failing,
     has_started,
     init_image,
+    is_executor,
     key_of,
+    life_of,
     live,
     moment,
     name_of,
@@ -303,16 +305,8 @@ class Judge:
     def _parts(self, client: ModelClient, cluster: Obj) -> tuple[Obj | None, list[Obj]]:
         """The session manager and the executors of a FlameCluster as far as is known; no executor without its labels."""
         pods = client.knowledge.owned(PODS, uid_of(cluster))
-        name = name_of(cluster)
-        manager = next((pod for pod in pods if name_of(pod) == f"{name}-session-manager"), None)
-        labels = {"app": "flame-executor-manager", "flame.xflops.io/cluster": name}
-        executors = [
-            pod
-            for pod in pods
-            if executor_number(name, name_of(pod)) is not None
-            and labels.items() <= (pod["metadata"].get("labels") or {}).items()
-        ]
-        return manager, executors
+        manager = next((pod for pod in pods if name_of(pod) == f"{name_of(cluster)}-session-manager"), None)
+        return manager, [pod for pod in pods if is_executor(cluster, pod)]
 
     def _forced(self, client: ModelClient, pod: Obj, number: int | None) -> None:
         if number is not None:
@@ -383,7 +377,8 @@ class Judge:
         specs = client.knowledge.specs(owner, pass_begun())
         if any(want.spec is None or want.suspend for want in specs):
             return
-        life, started = _life(manager), has_started(pod, "executor-manager")
+        life = life_of(manager) if manager is not None and live(manager) else ""
+        started = has_started(pod, "executor-manager")
         lost = (annotations_of(pod).get(LIFE_ANNOTATION) != life and started) or (
             manager is not None
             and REBOUND_ANNOTATION in annotations_of(pod)
@@ -488,12 +483,6 @@ def _about(change: Change) -> str:
         return change.key[1]
     owner = controller_of(change.last)
     return str(owner["name"]) if owner is not None else ""
-
-
-def _life(manager: Obj | None) -> str:
-    if manager is None or not live(manager):
-        return ""
-    return f"{uid_of(manager)}.{container_status(manager, 'session-manager').get('restartCount', 0)}"
 
 
 def _started(pod: Obj, container: str) -> str:

@@ -179,6 +179,17 @@ def init_image(executor: Obj) -> str:
     return str(executor["spec"]["initContainers"][0]["image"])
 
 
+def is_executor(cluster: Obj, pod: Obj) -> bool:
+    """Whether a Pod is one of a FlameCluster's executors by its name and labels. Without these it has left, whoever owns it."""
+    labels = {"app": "flame-executor-manager", CLUSTER_LABEL: name_of(cluster)}
+    return executor_number(name_of(cluster), name_of(pod)) is not None and selects(labels, labels_of(pod))
+
+
+def life_of(manager: Obj) -> str:
+    """Which life of which session manager a Pod is in: it goes on with another one when its container is restarted."""
+    return f"{uid_of(manager)}.{container_status(manager, 'session-manager').get('restartCount', 0)}"
+
+
 def has_started(pod: Obj, container: str) -> bool:
     status = container_status(pod, container)
     state = status.get("state", {})

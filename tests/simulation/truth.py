@@ -20,14 +20,13 @@ from tests.simulation.objects import (
     condition,
     controller_of,
     controller_uid,
-    executor_number,
     failing,
+    is_executor,
     key_of,
     labels_of,
     live,
     name_of,
     ready,
-    selects,
     terminating,
     uid_of,
 )
@@ -193,15 +192,8 @@ class Truth:
         manager = self._server.find(PODS, (cluster["metadata"]["namespace"], f"{name}-session-manager"))
         if manager is not None and controller_uid(manager) != uid:
             manager = None
-        labels = {"app": "flame-executor-manager", "flame.xflops.io/cluster": name}
-        executors = [
-            pod
-            for pod in self._server.tables[PODS].values()
-            if controller_uid(pod) == uid
-            and executor_number(name, name_of(pod)) is not None
-            and selects(labels, labels_of(pod))
-        ]
-        return manager, executors
+        pods = self._server.tables[PODS].values()
+        return manager, [pod for pod in pods if controller_uid(pod) == uid and is_executor(cluster, pod)]
 
 
 def _hidden(manager: Obj | None) -> bool:
