@@ -132,8 +132,8 @@ class Budgets:
         if any(want.spec is None or want.suspend or want.strategy == "Recreate" for want in wants):
             return
         manager = self._server.find(PODS, (cluster["metadata"]["namespace"], _manager_name(cluster)))
-        notes = annotations_of(pod)
-        if manager is None or notes.get(LIFE_ANNOTATION) != _life(manager) or REBOUND_ANNOTATION in notes:
+        life, notes = _life(manager), annotations_of(pod)
+        if not life or notes.get(LIFE_ANNOTATION) != life or REBOUND_ANNOTATION in notes:
             return  # it serves a session manager that is no more, or may do so
         if moment(condition(pod, "Ready")["lastTransitionTime"]) + 1 > since:
             return  # nobody need have known that it serves

@@ -75,6 +75,9 @@ def _is_comparable(server: ApiServer, cluster: Obj) -> bool:
     want = wanted(cluster)
     if want.spec is None or want.paused or terminating(cluster) or "bad" in want.spec.executor_manager.image:
         return False
+    manager = server.find(PODS, (cluster["metadata"]["namespace"], f"{name_of(cluster)}-session-manager"))
+    if manager is not None and controller_uid(manager) != uid_of(cluster):
+        return False  # an earlier namesake's, on a node that never comes back
     pods = _owned(server, PODS, cluster)
     revision = want.desired.executor.revision
     # Under OnDelete stale executors stay, and on nodes that never come back Pods that are on their way out.

@@ -417,7 +417,7 @@ class Judge:
             )
 
     def _makes_room(self, client: ModelClient, owner: Obj, pod: Obj, *, lost: bool) -> bool:
-        """Whether the session manager has no room, and an executor that serves nobody goes for that."""
+        """Whether the session manager has no room, for which executors go: without it, even a ready one serves nobody."""
         key = (owner["metadata"]["namespace"], f"{name_of(owner)}-session-manager")
         since = client.knowledge.homeless(key, pass_begun())
         if client.knowledge.over_quota.get((PODS, key), -1.0) >= pass_begun():
@@ -425,7 +425,7 @@ class Judge:
         if lost:
             return since is not None
         waited = since is not None and self._now(client) >= since + ROOM_PATIENCE - ROUNDING
-        return waited and not ready(pod) and bool(pod["spec"].get("nodeName"))
+        return waited and bool(pod["spec"].get("nodeName"))
 
     def _replaced(
         self, client: ModelClient, owner: Obj, pod: Obj, specs: list[Wanted], *, lost: bool, stale: bool
