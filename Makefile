@@ -6,7 +6,7 @@ INSTALLED := .venv/.installed
 # What `make test` runs, for example: make test TESTS=tests/unit/decisions
 TESTS ?= tests
 # End-to-end tests mostly wait, so there are more of them at a time than there are cores.
-WORKERS ?= 4
+WORKERS ?= 6
 
 .PHONY: setup check test demo generate
 

@@ -1,10 +1,11 @@
-"""What tests of several layers share: the image that the Dockerfile describes."""
+"""What tests of several layers share: the order they run in, and the image that the Dockerfile describes."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import shutil
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ from hypothesis import HealthCheck, settings
 from tests.image import dockerfile, replay, sandbox
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.image.replay import Image
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,6 +24,23 @@ ROOT = Path(__file__).resolve().parent.parent
 # On a loaded machine an example takes as long as it takes, and so does finding one.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+
+@pytest.hookimpl(trylast=True)  # after all has been shuffled
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Lets each worker begin with a long test, so that none of them is left when everything else is done."""
+    items[:] = _in_order(items, getattr(config, "workerinput", {}).get("workercount", 1))
+
+
+def _in_order(items: list[pytest.Item], workers: int) -> Iterator[pytest.Item]:
+    """Deals the long tests out; the workers get equal shares, one after the other, and steal when theirs are done."""
+    long = [item for item in items if item.get_closest_marker("long")]
+    others = (item for item in items if not item.get_closest_marker("long"))
+    for worker in range(workers):
+        first = long[worker::workers]
+        yield from first
+        yield from islice(others, max(0, (len(items) + worker) // workers - len(first)))
+    yield from others
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

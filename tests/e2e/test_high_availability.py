@@ -113,6 +113,7 @@ def test_when_the_leader_is_killed_while_it_makes_200_executors_the_other_ends_w
     assert deleted == []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_a_leader_that_was_frozen_changes_nothing_once_another_has_begun(
     world: World, replicas: tuple[Replica, Replica]

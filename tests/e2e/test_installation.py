@@ -49,6 +49,7 @@ def leader(plane: Plane, namespace: str, processes: list[PodProcess]) -> PodProc
 # --- the whole cluster ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_command_of_the_readme_installs_two_replicas_that_work(image: Image, tmp_path: Path) -> None:
     command = ("apply", "--server-side", "-k", str(ROOT / "config" / "default"))
     with ControlPlane(nodes=4) as plane, ExitStack() as running:

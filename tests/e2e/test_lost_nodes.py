@@ -67,6 +67,7 @@ def followers(world: World) -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_what_ran_on_lost_nodes_is_made_again_at_once(world: World, tmp_path: Path) -> None:
     """First the Node of an executor, then that of the session manager, whom all executors have to follow."""
     with operator_with(world, tmp_path), world.record("flamecluster") as clusters:

@@ -108,6 +108,7 @@ def test_connections_that_are_cut_again_and_again_during_a_rollout(
             replacing.wait_replaced(count)
 
 
+@pytest.mark.long
 def test_half_open_connections_are_found_by_their_silence(
     world: World, proxy: Proxy, operator: OperatorProcess
 ) -> None:

@@ -139,6 +139,7 @@ def webhook_that_does_not_answer(world: World) -> Iterator[None]:
         world.plane.kubectl("delete", kind, world.namespace)
 
 
+@pytest.mark.long
 def test_a_webhook_that_does_not_answer_is_told_after_a_while_and_forgotten_when_it_is_gone(
     world: World, operator: OperatorProcess
 ) -> None:

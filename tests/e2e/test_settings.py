@@ -68,6 +68,7 @@ def _init_images(world: World) -> dict[int, str]:
     return {executor_id(pod): pod["spec"]["initContainers"][0]["image"] for pod in world.executors()}
 
 
+@pytest.mark.long
 def test_an_edit_takes_effect_while_it_runs_and_a_bad_one_harms_nobody(
     world: World, home: World, operator: OperatorProcess
 ) -> None:
