@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.simulation.objects import (
+    CLUSTER_LABEL,
     CONFIG_MAPS,
     FLAME_CLUSTERS,
     LEASES,
@@ -51,6 +52,13 @@ def shortcomings(world: World) -> list[str]:
             if owner is not None and not any(uid_of(each) == owner for each in world.server.all(FLAME_CLUSTERS)):
                 found.append(f"{resource} {name_of(obj)} is left over from a FlameCluster that is gone")
     return found
+
+
+def names_asked_for(world: World) -> set[str]:
+    """Names of Pods that never go and are out of sight: only who asks for such a name learns whether it is free."""
+    return {
+        name_of(pod) for pod in world.server.all(PODS) if _unheard(world, pod) and CLUSTER_LABEL not in labels_of(pod)
+    }
 
 
 def _of(world: World, cluster: Obj) -> Iterator[str]:

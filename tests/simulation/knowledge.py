@@ -61,6 +61,10 @@ class Knowledge:
     def __init__(self) -> None:
         self._objects: dict[str, dict[str, Obj]] = {}
         self._seen: dict[str, int] = {}  # newest revision by uid, of those that are gone as well
+        #: The lists that were read, by kind of object: the revision of each, and what it selected.
+        self._lists: dict[str, list[tuple[int, Callable[[Obj], bool]]]] = {}
+        #: uids of objects whose newest known state came late: a list of a later revision had lacked them.
+        self._late: set[str] = set()
         #: Pods whose deletion is under way, by uid: sent, and what became of it not known.
         self.leaving: set[str] = set()
         #: When each object was seen first, by uid, and which ones this process made itself.
@@ -104,6 +108,8 @@ class Knowledge:
         if resource != FLAME_CLUSTERS and CLUSTER_LABEL not in labels_of(obj):
             self.lose(resource, uid, revision, now)
             return
+        late = any(revision <= until and selects(obj) for until, selects in self._lists.get(resource, ()))
+        (self._late.add if late else self._late.discard)(uid)
         self._seen[uid] = revision
         self.first_seen.setdefault(uid, now)
         known = self._objects.setdefault(resource, {})
@@ -175,6 +181,7 @@ class Knowledge:
         for uid in [uid for uid, obj in known.items() if uid not in listed and selects(obj)]:
             if self._seen[uid] <= revision:
                 self.lose(resource, uid, revision, now)
+        self._lists.setdefault(resource, []).append((revision, selects))
 
     def find(self, resource: str, uid: str) -> Obj | None:
         return self._objects.get(resource, {}).get(uid)
@@ -185,8 +192,8 @@ class Knowledge:
         return [*past, wanted(cluster)]
 
     def surely_counted(self, uid: str, before: float) -> bool:
-        """Whether a pass that began then must have counted an object: it made it itself, or knew it."""
-        return uid in self.made or self.first_seen.get(uid, before) < before
+        """Whether a pass that began then must have counted an object: it made it itself, or knew it, and of no later list."""
+        return uid in self.made or (self.first_seen.get(uid, before) < before and uid not in self._late)
 
     def left(self, owner: str, since: float) -> set[str]:
         """uids of Pods of a FlameCluster that have ended or left it since then, and not because this process deleted them."""

@@ -19,7 +19,7 @@ from tests.simulation.actors import LONGEST_RETRY, Actors
 from tests.simulation.api_server import ApiServer, Change
 from tests.simulation.budgets import Budgets
 from tests.simulation.client import ModelClient, ViewCache
-from tests.simulation.expectation import shortcomings
+from tests.simulation.expectation import names_asked_for, shortcomings
 from tests.simulation.fault_free import differences, untroubled
 from tests.simulation.faults import Faults
 from tests.simulation.garbage import GarbageCollector
@@ -432,7 +432,7 @@ class World:
         # Those that are refused, or change nothing, count as well.
         theirs = tuple(f"{name}{end}" for name in paused for end in ("-", "."))
         for name, count in (self.judge.sent - sent).items():
-            if name not in paused and not name.startswith(theirs):
+            if name not in paused | names_asked_for(self) and not name.startswith(theirs):
                 self.judge.blame(f"{count} writes of {name} are sent although all is as it should be")
         if missing := shortcomings(self):
             self.judge.blame(f"no longer converged: {'; '.join(missing)}")
