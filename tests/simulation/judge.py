@@ -220,7 +220,9 @@ class Judge:
         # Paused comes before suspended: a suspension that has not begun is not yet wanted then.
         if state == "Failed" and not (want.paused and want.suspend):
             standing = [pod for pod in executors if not terminating(pod)]
-            all_failing = want.replicas > 0 and standing and all(failing(pod) for pod in standing)
+            all_failing = (
+                want.replicas > 0 and standing and all(failing(pod) or client.knowledge.late(pod) for pod in standing)
+            )
             if not all_failing and (manager is None or terminating(manager) or not failing(manager)):
                 self.blame(f"{client.name} calls {key[1]} Failed, which it is not as far as it can know")
 

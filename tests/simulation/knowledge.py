@@ -195,6 +195,10 @@ class Knowledge:
         """Whether a pass that began then must have counted an object: it made it itself, or knew it, and of no later list."""
         return uid in self.made or (self.first_seen.get(uid, before) < before and uid not in self._late)
 
+    def late(self, pod: Obj) -> bool:
+        """Whether a Pod was told of too late: a list of a later revision had lacked it, so that nobody need believe in it."""
+        return uid_of(pod) in self._late
+
     def left(self, owner: str, since: float) -> set[str]:
         """uids of Pods of a FlameCluster that have ended or left it since then, and not because this process deleted them."""
         return {uid for at, whose, uid in self._left if at >= since and whose == owner} - self.deleted

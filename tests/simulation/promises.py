@@ -72,7 +72,11 @@ class Promises:
         for problem in status_problems(body["status"]):
             self._blame(f"{client.name} writes a status that the CRD does not allow: {problem}")
         if suspending(cluster) and not suspending(body) and condition(body, "Suspended").get("status") != "True":
-            left = [name_of(pod) for pod in pods if not (terminating(pod) and _number(cluster, pod) is not None)]
+            left = [
+                name_of(pod)
+                for pod in pods
+                if not (terminating(pod) and _number(cluster, pod) is not None) and not client.knowledge.late(pod)
+            ]
             if left:
                 self._blame(
                     f"{client.name} forgets that {name_of(cluster)} is being suspended; {', '.join(left)} are left"
