@@ -59,7 +59,8 @@ class Stream:
         self._next_bookmark = loop.now + BOOKMARK_INTERVAL
         self._waiter: asyncio.Future[None] | None = None
         self._end: BaseException | None = None
-        self._stalled = False
+        #: Whether nothing comes any more, and nobody is told.
+        self.stalled = False
         self._last_bookmark_sent = False
         for change in server.log_after(resource, revision):
             self.offer(change)
@@ -81,7 +82,7 @@ class Stream:
 
     def stall(self) -> None:
         """From now on nothing comes any more, and nobody is told: a half-open connection."""
-        self._stalled = True
+        self.stalled = True
         self._wake()
 
     async def next(self, deadline: float, silence: float) -> Line | None:  # noqa: C901 - each case is a line or two
@@ -103,7 +104,7 @@ class Stream:
                 raise self._end
             if now >= give_up:
                 raise errors.ConnectionLostError(f"nothing was heard for {silence:.0f} s")
-            if not self._stalled:
+            if not self.stalled:
                 if self._lines and self._lines[0][0] <= now:
                     line = self._lines.popleft()[1]
                     self._delivered = line[2]

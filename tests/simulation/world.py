@@ -15,7 +15,7 @@ import structlog
 from flamectl_operator.kube.leader_election import JITTER
 from flamectl_operator.replica import Replica
 from flamectl_operator.settings import OperatorConfig
-from tests.simulation.actors import LONGEST_RETRY, Actors
+from tests.simulation.actors import LONGEST_RETRY, UNHEARD, Actors
 from tests.simulation.api_server import ApiServer, Change
 from tests.simulation.budgets import Budgets
 from tests.simulation.client import ModelClient, ViewCache
@@ -150,6 +150,8 @@ class Process:
     def go_on(self) -> None:
         """SIGCONT."""
         self._world.loop.continue_process(self)
+        if any(stream.stalled for stream in self.client.streams):
+            self._world.disturb(UNHEARD + self._world.listing())  # it begins to notice only now
 
     def reconfigure(self, settings: OperatorConfig) -> None:
         """Its settings are others from now on."""
