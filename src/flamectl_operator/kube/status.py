@@ -59,8 +59,9 @@ def error_from_status(status: Status, code: int = 0, retry_after: float | None =
     if retry_after is None and status.details is not None and status.details.retry_after_seconds > 0:
         retry_after = float(status.details.retry_after_seconds)
     error = _BY_CODE.get(code, errors.ServerError if code >= _FIRST_SERVER_ERROR else errors.ApiError)
-    if error is errors.ConflictError and status.reason == "AlreadyExists":
-        error = errors.AlreadyExistsError
+    if error is errors.ConflictError and status.reason != "Conflict":
+        # Any other is no race, such as that of a webhook that denies a request with this code.
+        error = errors.AlreadyExistsError if status.reason == "AlreadyExists" else errors.ApiError
     # Validation messages have line breaks; an error is one line in logs, status and events.
     return error(code, status.reason, " ".join(status.message.split()), retry_after)
 

@@ -26,6 +26,8 @@ def body(reason: str = "", message: str = "", **more: object) -> bytes:
         (405, "MethodNotAllowed", errors.ApiError),
         (409, "Conflict", errors.ConflictError),
         (409, "AlreadyExists", errors.AlreadyExistsError),
+        (409, "", errors.ApiError),  # a webhook's denial, of which any code may be
+        (409, "Protected", errors.ApiError),
         (410, "Expired", errors.GoneError),
         (422, "Invalid", errors.InvalidError),
         (429, "TooManyRequests", errors.TooManyRequestsError),
