@@ -21,6 +21,7 @@ from flamectl_operator.kube.errors import (
     KubernetesError,
     NotFoundError,
     ServerError,
+    TooManyRequestsError,
     UnauthorizedError,
 )
 from flamectl_operator.kube.views import KubernetesObject
@@ -289,8 +290,10 @@ class Reflector(Generic[T]):
         had_worked = lasted >= STEADY and not isinstance(error, ConnectionFailedError)
         self._failures = 1 if had_worked else self._failures + 1
         self.restarts += 1
-        refused = isinstance(error, ApiError) and self._failures % MAX_RESUME_FAILURES == 0
-        if refused or isinstance(error, (GoneError, NotFoundError)):
+        # Who is asked to send less does not read everything anew.
+        refused = isinstance(error, ApiError) and not isinstance(error, TooManyRequestsError)
+        given_up = refused and self._failures % MAX_RESUME_FAILURES == 0
+        if given_up or isinstance(error, (GoneError, NotFoundError)):
             self._resource_version = ""
         # A 410 is the usual case after too long without a connection, and a list heals it.
         healed_by_list = isinstance(error, GoneError) and not isinstance(before, GoneError)

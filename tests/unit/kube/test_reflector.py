@@ -378,6 +378,15 @@ async def test_a_server_that_keeps_refusing_to_go_on_is_asked_for_a_list(scene: 
     assert len(scene.client.list_calls) == 2
 
 
+async def test_a_server_that_asks_to_send_less_is_not_asked_for_a_list(scene: Scene) -> None:
+    too_many = TooManyRequestsError(429, "TooManyRequests", "please try again later")
+    scene.client.watches = [[too_many] for _ in range(5)]
+    async with scene.running():
+        await asyncio.sleep(120)
+    assert len(scene.client.list_calls) == 1
+    assert scene.client.watched_from == ["100"] * 6
+
+
 # Silence
 
 
