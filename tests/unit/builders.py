@@ -389,11 +389,11 @@ def observed(
     wanted: Intent | None = None,
     config_map: ConfigMapView | None = _AS_WANTED,
     services: Iterable[ServiceView] = _AS_WANTED,
-    seen_going_for: float = 0.0,
+    first_seen_ago: float = 0.0,
 ) -> ObservedCluster:
     """A snapshot in which ConfigMap and Services are as wanted unless said otherwise, and the Pods are those given.
 
-    Those on their way out were first seen so `seen_going_for` seconds ago.
+    Those on their way out, and a session manager without a node, were first seen so `first_seen_ago` seconds ago.
     """
     if config_map is _AS_WANTED:
         wanted = wanted or intent()
@@ -401,7 +401,7 @@ def observed(
     return ObservedCluster.of(
         OWNER,
         Views(config_map, _services_as_wanted() if services is _AS_WANTED else tuple(services), pods),
-        BOOTTIME - seen_going_for,
+        BOOTTIME - first_seen_ago,
     )
 
 

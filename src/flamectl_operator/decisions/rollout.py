@@ -13,6 +13,7 @@ from flamectl_operator.observed import pods
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from flamectl_operator.decisions.intent import Intent
     from flamectl_operator.observed.cluster import Component, Executor, ObservedCluster
@@ -68,12 +69,11 @@ def plan_rollout(
     """
     if not observed.session_manager_ready:
         return _without_session_manager(observed, intent, now, crowded_out=crowded_out)
-    outdated = [executor for executor in observed.live_executors if intent.stale(executor)]
     others = [executor for executor in observed.live_executors if not observed.follows(executor)]
     current = intent.session_manager_current(observed)
     lost = [executor for executor in others if executor.started]
     gone = {executor.name for executor in lost}
-    stale = [executor for executor in outdated if executor.name not in gone]
+    stale = [each for each in observed.live_executors if intent.stale(each) and each.name not in gone]
     serving = [each for each in observed.ready_executors if each.name not in gone]
     chosen = _stale_to_delete(intent, stale, serving) if current and not keep_stale else []
     leaving = gone | {executor.name for executor in chosen}
@@ -101,25 +101,36 @@ def _without_session_manager(
     live = observed.live_executors
     others = [executor for executor in live if not observed.follows(executor)]
     holds = (_WAITING,) if others or any(map(intent.stale, live)) else ()
-    starting = _starting(observed)
-    since = pods.unschedulable_since(starting.pod) if starting is not None else None
-    if since is None and not crowded_out:
-        fresh = tuple(each for each in others if not each.started and not intent.stale(each))
-        return RolloutPlan(rebind=() if starting is None else fresh, holds=holds)
     if crowded_out:
         # Those that wait go one by one, for a quota may be slow to count what has gone.
         started = [executor for executor in live if executor.started]
-        in_the_way = started or deletion_order(live, intent)[:1]
-        return RolloutPlan(delete=tuple((executor, CROWDING) for executor in in_the_way), holds=holds)
-    in_the_way = [executor for executor in others if executor.started]
-    placed = [executor for executor in live if executor.pod.spec.node_name]
-    if since is not None and placed:
+        return _make_room(started or deletion_order(live, intent)[:1], holds)
+    starting = _starting(observed)
+    since = _homeless_since(observed, starting, now) if starting is not None else None
+    if since is None:
+        fresh = tuple(each for each in others if not each.started and not intent.stale(each))
+        return RolloutPlan(rebind=() if starting is None else fresh, holds=holds)
+    if placed := [executor for executor in live if executor.pod.spec.node_name]:
         until = since + timedelta(seconds=ROOM_PATIENCE)
         if until <= now.wall:
-            in_the_way = placed
-        else:
-            holds = (Hold("WaitingForSessionManager", until=until),)
-    return RolloutPlan(delete=tuple((executor, CROWDING) for executor in in_the_way), holds=holds)
+            return _make_room(placed, holds)
+        holds = (Hold("WaitingForSessionManager", until=until),)
+    return _make_room([executor for executor in others if executor.started], holds)
+
+
+def _make_room(executors: Sequence[Executor], holds: tuple[Hold, ...]) -> RolloutPlan:
+    return RolloutPlan(delete=tuple((executor, CROWDING) for executor in executors), holds=holds)
+
+
+def _homeless_since(observed: ObservedCluster, manager: Component, now: Moment) -> datetime | None:
+    """Since when the scheduler has found no node for the session manager.
+
+    Its condition may be older than that: while a gate held the Pod back, it had the same one for another reason.
+    """
+    since = pods.unschedulable_since(manager.pod)
+    if since is None or observed.homeless is None:
+        return None
+    return max(since, now.wall - timedelta(seconds=now.boottime - observed.homeless))
 
 
 def _starting(observed: ObservedCluster) -> Component | None:

@@ -147,6 +147,7 @@ class ObservedCluster:
         executors: The executors that are ours, by id.
         highest_executor_id: The highest id in any Pod's name, whoever's it is; -1 when there is none.
         departures: When this process first saw each Pod that is on its way out as such, by uid, by the clock's `boottime`.
+        homeless: When it first saw that the scheduler finds no node for the session manager, likewise; None if it has one.
     """
 
     owner: Identity
@@ -156,6 +157,7 @@ class ObservedCluster:
     executors: tuple[Executor, ...]
     highest_executor_id: int
     departures: Mapping[str, float]
+    homeless: float | None
 
     @classmethod
     def of(
@@ -195,7 +197,8 @@ class ObservedCluster:
         executors.sort(key=lambda executor: executor.executor_id)
         services = {each.name: each for each in views.services}
         departures = _departures(views.labelled_pods, boottime, {} if earlier is None else earlier.departures)
-        return cls(owner, views, services, manager, tuple(executors), highest, departures)
+        homeless = _homeless(manager, boottime, earlier)
+        return cls(owner, views, services, manager, tuple(executors), highest, departures, homeless)
 
     @property
     def config_map(self) -> ConfigMapView | None:
@@ -226,8 +229,8 @@ class ObservedCluster:
 
         One that was rebound seemed not to have started; a kubelet that could not be heard may have told so too late. Then the
         times tell that it started before this session manager did, or in the same second. (Times of two nodes are compared for
-        these alone: an executor made in place of one that was judged wrongly is not rebound, so clocks that disagree cost one
-        Pod and no more.)
+        these alone: an executor made in place of one that was judged wrongly is not rebound, so a node's clock that is behind
+        costs one Pod and no more. One that is ahead hides that an executor started too early.)
         """
         if executor.session_manager_life != self.session_manager_life:
             return False
@@ -279,6 +282,14 @@ class ObservedCluster:
 
 def _departures(labelled: Iterable[PodView], boottime: float, known: Mapping[str, float]) -> Mapping[str, float]:
     return {pod.uid: known.get(pod.uid, boottime) for pod in labelled if pod.terminating}
+
+
+def _homeless(manager: PodView | None, boottime: float, earlier: ObservedCluster | None) -> float | None:
+    if manager is None or pods.unschedulable_since(manager) is None:
+        return None
+    if earlier is None or earlier.homeless is None or earlier.session_manager_pod is None:
+        return boottime
+    return earlier.homeless if earlier.session_manager_pod.uid == manager.uid else boottime
 
 
 def worked_for(executor: Executor) -> timedelta | None:

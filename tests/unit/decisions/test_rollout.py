@@ -269,7 +269,7 @@ def test_executors_make_room_for_the_session_manager_without_which_none_of_them_
         terminating(executor_pod(5, life="earlier")),
     ]
     wanted = intent(changes)
-    seen = observed(*([manager] if manager is not None else []), *found, wanted=wanted)
+    seen = observed(*([manager] if manager is not None else []), *found, wanted=wanted, first_seen_ago=600)
     plan = plan_rollout(seen, wanted, MOMENT, crowded_out=crowded_out)
 
     assert _deleted(plan) == gone
@@ -294,9 +294,21 @@ def test_where_a_quota_refuses_the_session_manager_each_executor_may_be_in_its_w
     assert _deleted(plan) == gone
 
 
-def test_the_time_at_which_those_that_wait_have_to_make_room_is_waited_for() -> None:
-    plan = _rollout(intent(replicas(1)), executor_pod(0, "waiting"), manager=_homeless(20))
+@pytest.mark.parametrize(
+    ("manager", "first_seen_ago"),
+    [
+        pytest.param(_homeless(20), 600, id="of the condition"),
+        pytest.param(_homeless(600), 20, id="since it was seen: before, a gate held it back"),
+    ],
+)
+def test_the_time_at_which_those_that_wait_have_to_make_room_is_waited_for(
+    manager: PodView, first_seen_ago: float
+) -> None:
+    wanted = intent(replicas(1))
+    seen = observed(manager, executor_pod(0, "waiting"), wanted=wanted, first_seen_ago=first_seen_ago)
+    plan = plan_rollout(seen, wanted, MOMENT)
 
+    assert plan.delete == ()
     assert [hold.until for hold in plan.holds] == [later(40)]
 
 

@@ -409,7 +409,7 @@ def test_recreate_waits_until_the_old_ones_are_gone() -> None:
 def test_recreate_does_not_wait_for_ever_for_a_lost_node() -> None:
     wanted = intent(RECREATE)
     found = observed(
-        session_manager(), terminating(executor_pod(0, revision="old")), wanted=wanted, seen_going_for=GRACE + 60
+        session_manager(), terminating(executor_pod(0, revision="old")), wanted=wanted, first_seen_ago=GRACE + 60
     )
 
     assert plan_scale(found, wanted, MOMENT, LIMIT).create == 3

@@ -153,7 +153,7 @@ def test_an_earlier_flame_clusters_pod_is_left_to_the_garbage_collector(pod: Pod
 
 
 @pytest.mark.parametrize(
-    ("seen_going_for", "action", "until"),
+    ("first_seen_ago", "action", "until"),
     [
         pytest.param(0, Action.WAIT, later(GRACE + 60), id="first seen now"),
         pytest.param(GRACE - 10, Action.WAIT, later(70), id="within its grace period"),
@@ -165,11 +165,11 @@ def test_an_earlier_flame_clusters_pod_is_left_to_the_garbage_collector(pod: Pod
 @pytest.mark.parametrize("suspended", [False, True])
 @pytest.mark.parametrize("deleted", [ago(9999), later(9999)], ids=["clock behind", "clock ahead"])
 def test_patience_with_a_terminating_one_has_an_end(
-    seen_going_for: float, action: Action, until: datetime | None, deleted: datetime, *, suspended: bool
+    first_seen_ago: float, action: Action, until: datetime | None, deleted: datetime, *, suspended: bool
 ) -> None:
     """Whatever the API server's clock says."""
     pod = terminating(session_manager(), deleted)
-    plan = _plan(pod, wanted=intent(suspended=suspended), seen_going_for=seen_going_for)
+    plan = _plan(pod, wanted=intent(suspended=suspended), first_seen_ago=first_seen_ago)
 
     assert plan.action is action
     assert (plan.hold.until if plan.hold is not None else None) == until
@@ -178,7 +178,7 @@ def test_patience_with_a_terminating_one_has_an_end(
 def test_patience_is_a_setting() -> None:
     wanted = intent(settings=FlameSettings(force_delete_after_seconds=0))
 
-    plan = _plan(terminating(session_manager()), wanted=wanted, seen_going_for=GRACE)
+    plan = _plan(terminating(session_manager()), wanted=wanted, first_seen_ago=GRACE)
     assert plan.action is Action.FORCE_DELETE
 
 

@@ -15,6 +15,7 @@ from tests.unit.builders import (
     LIFE,
     OWNER,
     ago,
+    condition,
     config_map_view,
     controller_reference,
     ended,
@@ -250,6 +251,21 @@ def test_since_when_a_pod_goes_is_kept_until_it_is_gone() -> None:
     assert first.departures == {leaving.uid: BOOTTIME}
     assert second.departures == {leaving.uid: BOOTTIME, manager.uid: BOOTTIME + 5}
     assert third.departures == {manager.uid: BOOTTIME + 5}
+
+
+def test_since_when_the_session_manager_finds_no_node_is_kept_until_it_has_one() -> None:
+    held_back = session_manager("unschedulable", conditions=[condition("PodScheduled", "False", "SchedulingGated")])
+    homeless = session_manager("unschedulable")
+    again = session_manager("unschedulable", annotations={"seen": "again"})
+    another = session_manager("unschedulable", uid="another")
+    found: ObservedCluster | None = None
+    since = []
+    for at, manager in enumerate([held_back, homeless, again, another, session_manager(), another]):
+        views = Views(None, (), (manager,))
+        found = ObservedCluster.of(OWNER, views, BOOTTIME + at, found)
+        since.append(found.homeless)
+
+    assert since == [None, BOOTTIME + 1, BOOTTIME + 1, BOOTTIME + 3, None, BOOTTIME + 5]
 
 
 def test_an_executor_under_the_name_of_an_earlier_one_is_another() -> None:
