@@ -476,7 +476,7 @@ def executors_of_a_new_session_manager_are_not_rehearsed() -> None:
     original = admission.rehearse_executor
 
     async def rehearse(context: Any) -> None:
-        if not context.wanted().session_manager_outdated(context.observe()):
+        if not context.wanted().session_manager_to_replace(context.observe()):
             await original(context)
 
     _set(admission, "rehearse_executor", rehearse)
@@ -590,7 +590,7 @@ def a_status_is_written_whether_or_not_it_changes() -> None:
     async def write(context: Any, status: Any) -> Any:
         put_off = await original(context, status)
         if put_off is None:
-            await status_store._store(context, context.cluster.status, promised=True)
+            await status_store._store(context, context.cluster.status, new_promises=False)
         return put_off
 
     _set(update_status, "write", write)

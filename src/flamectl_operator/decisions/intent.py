@@ -83,7 +83,7 @@ class Intent:
         """Whether the session manager is no longer what its author asks for."""
         return manager.revision != self.desired.session_manager.revision
 
-    def session_manager_outdated(self, observed: ObservedCluster) -> bool:
+    def session_manager_to_replace(self, observed: ObservedCluster) -> bool:
         """Whether the session manager is there, stays, and is no longer what its author asks for."""
         manager = observed.session_manager
         return manager is not None and manager.live and self.session_manager_stale(manager)

@@ -164,7 +164,7 @@ def disruption_ahead(observed: ObservedCluster, intent: Intent) -> bool:
     """
     if intent.suspended:
         return any(not component.terminating for component in observed.components)
-    if intent.session_manager_outdated(observed):
+    if intent.session_manager_to_replace(observed):
         return True
     executors = observed.live_executors
     if len(executors) > intent.replicas:

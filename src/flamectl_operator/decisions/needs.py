@@ -63,7 +63,7 @@ def needs(observed: ObservedCluster, intent: Intent) -> Needs:
         shrink=live > wanted_now(observed, intent),
         pod_replacement=not intent.suspended
         and (
-            intent.session_manager_outdated(observed)
+            intent.session_manager_to_replace(observed)
             or any(intent.stale(executor) for executor in observed.live_executors)
             or (observed.session_manager_ready and not all(map(observed.follows, observed.live_executors)))
         ),

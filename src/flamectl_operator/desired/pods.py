@@ -210,9 +210,9 @@ def _template(
     if pod_spec.get("terminationGracePeriodSeconds") == 0:
         pod_spec["terminationGracePeriodSeconds"] = 1
     # A list without a merge key would be replaced: a toleration for a GPU node must not lose ours for lost nodes.
-    own = asked.get("tolerations")
-    if "tolerations" in defaults and isinstance(own, list) and all(isinstance(entry, dict) for entry in own):
-        pod_spec["tolerations"] = _joined_tolerations(own, defaults["tolerations"])
+    authored = asked.get("tolerations")
+    if "tolerations" in defaults and isinstance(authored, list) and all(isinstance(each, dict) for each in authored):
+        pod_spec["tolerations"] = _joined_tolerations(authored, defaults["tolerations"])
     manifest = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -238,9 +238,9 @@ def _yielding(
     Those are directories at or below one that the author mounts, which they would hide; a variable that the author sets, whose
     place decides what it may refer to; and what cannot go with `privileged`.
     """
-    own = entry(asked, "containers", component)
+    authored = entry(asked, "containers", component)
     # As the kubelet reads them, to which `data//x`, `/data/x/.` and `/data/x` are the same.
-    mounted = [str(mount.get("mountPath", "")).lstrip("/") for mount in entries(own, "volumeMounts")]
+    mounted = [str(mount.get("mountPath", "")).lstrip("/") for mount in entries(authored, "volumeMounts")]
     paths = [posixpath.normpath(f"/{path}").rstrip("/") for path in mounted]
     variables = {variable.name for variable in spec.env}
     [container] = defaults["containers"]
@@ -252,17 +252,16 @@ def _yielding(
             if not any(path and f"{mount['mountPath']}/".startswith(f"{path}/") for path in paths)
         ],
     }
-    yielding = defaults | {"containers": [_privileged_or_not(container, own)]}
+    yielding = defaults | {"containers": [_privileged_or_not(container, authored)]}
     if "initContainers" in defaults:
         [wait] = defaults["initContainers"]
-        own = entry(asked, "initContainers", WAIT_CONTAINER)
-        yielding["initContainers"] = [_privileged_or_not(wait, own)]
+        yielding["initContainers"] = [_privileged_or_not(wait, entry(asked, "initContainers", WAIT_CONTAINER))]
     return yielding
 
 
-def _privileged_or_not(container: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+def _privileged_or_not(container: dict[str, Any], authored: dict[str, Any]) -> dict[str, Any]:
     """A container's defaults without `allowPrivilegeEscalation: false` where the author's entry makes it privileged."""
-    if as_object(own.get("securityContext")).get("privileged") is not True:
+    if as_object(authored.get("securityContext")).get("privileged") is not True:
         return container
     security = {key: value for key, value in container["securityContext"].items() if key != "allowPrivilegeEscalation"}
     return container | {"securityContext": security}

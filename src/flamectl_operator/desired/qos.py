@@ -21,8 +21,8 @@ def keep_guaranteed(pod_spec: dict[str, Any], asked: dict[str, Any]) -> dict[str
     """
     inits = entries(pod_spec, "initContainers")
     others = [*entries(pod_spec, "containers"), *(each for each in inits if each.get("name") != WAIT_CONTAINER)]
-    own = entry(asked, "initContainers", WAIT_CONTAINER)
-    if "requests" in as_object(own.get("resources")) or not all(map(_guaranteed, others)):
+    authored = entry(asked, "initContainers", WAIT_CONTAINER)
+    if "requests" in as_object(authored.get("resources")) or not all(map(_guaranteed, others)):
         return pod_spec
     fitted = [
         each | {"resources": each["resources"] | {"requests": each["resources"]["limits"]}}

@@ -37,8 +37,8 @@ class AddSessionManager:
         """Does what the plan says."""
         observed, plan = self._plan(context)
         if plan.action in {Action.DELETE, Action.FORCE_DELETE}:
-            if (hold := await lock.acquire(context)) is not None:
-                return hold
+            if (put_off := await lock.acquire(context)) is not None:
+                return put_off
             observed, plan = self._plan(context)  # that took a while
         match plan.action:
             case Action.NOTHING:

@@ -74,7 +74,7 @@ class Context:
     issues: list[Issue] = field(default_factory=list)
     interrupted: bool = False
     crowded_out: bool = False
-    lock_hold: Outcome | None = None
+    lock_put_off: Outcome | None = None
     writes: int = 0
     conflicts: int = 0
 
@@ -136,6 +136,11 @@ class Context:
         """What the spec says about the lock."""
         return self.wanted().desired.spec.lock_options
 
+    @property
+    def lock_denied(self) -> bool:
+        """Whether the spec keeps the lock from this operator."""
+        return self.lock_identity in self.lock_options.deny_list
+
     def check_lock(self) -> None:
         """Be the guard of a request that deletes a Pod: it is called right before that is sent.
 
@@ -144,8 +149,8 @@ class Context:
         """
         if self.lock_options.disabled:
             return
-        grip, denied = self.memory.lock.grip, self.lock_identity in self.lock_options.deny_list
-        if grip is None or denied or not grip.informed or self.clock.boottime() >= grip.until:
+        grip = self.memory.lock.grip
+        if grip is None or self.lock_denied or not grip.informed or self.clock.boottime() >= grip.until:
             raise LockLostError("not sent: the lock on this FlameCluster's Pods is not held (any more)")
 
     def waiting(self, hold: Hold) -> Outcome:

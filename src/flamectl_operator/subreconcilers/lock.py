@@ -58,16 +58,16 @@ async def acquire(context: Context) -> Outcome | None:
     """
     if context.lock_options.disabled:
         context.memory.lock = LockMemory()
-    elif context.lock_hold is None:
-        context.lock_hold = await _acquire(context)
-    if context.lock_hold is not None:
-        return context.lock_hold
+    elif context.lock_put_off is None:
+        context.lock_put_off = await _acquire(context)
+    if context.lock_put_off is not None:
+        return context.lock_put_off
     # What an earlier step asked for may have taken Pods away of which nobody knows.
     await reading.settle(context)
     if context.wanted().suspended:
         # To call a suspension finished needs no lock, and what another operator made after it must not be taken for its rest.
         await _read_cluster(context)
-    return _overtaken(context)
+    return _put_off_if_changed(context)
 
 
 async def give_back(context: Context) -> Outcome:
@@ -84,8 +84,7 @@ async def give_back(context: Context) -> Outcome:
     grip = memory.grip
     if grip is None or not grip.held:
         return DONE
-    denied = context.lock_identity in options.deny_list
-    if not denied and disruption_ahead(context.observe(), context.wanted()):
+    if not context.lock_denied and disruption_ahead(context.observe(), context.wanted()):
         return DONE
     lease = await _write(context, grip.lease, desired.given_back(grip.lease, context.clock.now()))
     if lease is not None:
@@ -95,27 +94,27 @@ async def give_back(context: Context) -> Outcome:
 
 async def _acquire(context: Context) -> Outcome | None:
     memory = context.memory.lock
-    if context.lock_identity in context.lock_options.deny_list:
+    if context.lock_denied:
         return _denied()
     if memory.grip is None:
-        if (hold := await _take(context)) is not None:
-            return hold
-    elif context.clock.boottime() >= memory.grip.extend_at or memory.claimed_for != context.cluster.metadata.generation:
+        if (put_off := await _take(context)) is not None:
+            return put_off
+    elif context.clock.boottime() >= memory.grip.extend_at or memory.claimed_for != context.generation:
         # If the precondition on our resourceVersion holds, nobody else had the lock meanwhile, and our view is still good, but
         # for two cases. If the spec has changed, a generation in between may have denied us the lock or asked for none. And if
         # this process stood still for as long as it held the lock, its watches have not caught up yet.
-        same = memory.claimed_for == context.cluster.metadata.generation
+        same = memory.claimed_for == context.generation
         informed = memory.grip.informed and same and context.clock.boottime() < memory.grip.until
         if not await _claim(context, memory.grip.lease, informed=informed):
             return outcomes.changed()
     if memory.grip is None or memory.grip.informed:
         return None
-    hold = await _inform(context, memory.grip)
+    put_off = await _inform(context, memory.grip)
     late = memory.grip.informed and context.clock.boottime() >= memory.grip.extend_at
     # Where reading takes so long, the rest of the time might not do for a deletion, and all would have to be read again.
     if late and not await _claim(context, memory.grip.lease, informed=True):
         return outcomes.changed()
-    return hold
+    return put_off
 
 
 async def _take(context: Context) -> Outcome | None:
@@ -136,7 +135,7 @@ async def _take(context: Context) -> Outcome | None:
     if lease is not None and lease.terminating:
         return wait("Terminating", f'waiting for Lease "{lease.name}" to terminate', outcomes.RECHECK_TAKEN_NAME)
     taken_over = lease is not None and lease.spec.holder_identity not in {None, "", context.lock_identity}
-    if taken_over and await _outdated(context):
+    if taken_over and await _asks_for_something_else(context):
         return outcomes.changed()  # its holder may have been taken off the deny list
     return None if await _claim(context, lease, informed=False) else outcomes.changed()
 
@@ -156,7 +155,7 @@ async def _claim(context: Context, lease: LeaseView | None, *, informed: bool) -
         written = await _write(context, lease, desired.claim(lease, me, duration, now))
     if written is not None:
         context.memory.lock.grip = Grip.taken(written, sent, duration, informed=informed)
-        context.memory.lock.claimed_for = context.cluster.metadata.generation
+        context.memory.lock.claimed_for = context.generation
     return written is not None
 
 
@@ -188,10 +187,10 @@ async def _inform(context: Context, grip: Grip) -> Outcome | None:
     return None if stores.pods.by_index(owner.key) is known else outcomes.changed(None)
 
 
-async def _outdated(context: Context) -> bool:
+async def _asks_for_something_else(context: Context) -> bool:
     """Whether the FlameCluster asks for something else by now than this pass goes by."""
     cluster = await _read_cluster(context)
-    return cluster is None or cluster.metadata.generation != context.cluster.metadata.generation
+    return cluster is None or cluster.metadata.generation != context.generation
 
 
 async def _read_cluster(context: Context) -> FlameClusterView | None:
@@ -228,8 +227,8 @@ async def _list_pods(context: Context) -> Page[PodView]:
             return Page(found, page.resource_version, unreadable=unreadable)
 
 
-def _overtaken(context: Context) -> Outcome | None:
-    """Whether the FlameCluster has changed since the pass began: nothing is deleted by an order that may have been taken back."""
+def _put_off_if_changed(context: Context) -> Outcome | None:
+    """Nothing is deleted by an order that may have been taken back: the FlameCluster changed in any way since the pass began."""
     newest = context.stores.flame_clusters.get(context.owner.namespace, context.owner.name)
     if newest is not None and newest.metadata.resource_version == context.cluster.metadata.resource_version:
         return None

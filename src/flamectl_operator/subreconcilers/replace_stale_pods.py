@@ -16,7 +16,7 @@ from flamectl_operator.subreconcilers.executor_removal import delete_executors, 
 from flamectl_operator.subreconcilers.refusals import RefusedError, collect, foremost
 
 if TYPE_CHECKING:
-    from flamectl_operator.observed.cluster import Executor, ObservedCluster
+    from flamectl_operator.observed.cluster import Executor
     from flamectl_operator.subreconcilers.context import Context
     from flamectl_operator.subreconcilers.refusals import Failure
 
@@ -38,9 +38,9 @@ class ReplaceStalePods:
         if not intent.config_map_current(observed):
             return wait("ConfigMapNotReady", "")
         error: Failure | None = None
-        if intent.session_manager_outdated(observed):
+        if intent.session_manager_to_replace(observed):
             try:
-                return await self._replace_session_manager(context, observed)
+                return await self._replace_session_manager(context)
             except RefusedError as refusal:
                 error = refusal  # it has to stay, and with it those that follow it
         plan = self._plan(context)
@@ -76,9 +76,7 @@ class ReplaceStalePods:
             return error
         return None
 
-    async def _replace_session_manager(self, context: Context, observed: ObservedCluster) -> Outcome:
-        manager = observed.session_manager
-        assert manager is not None
+    async def _replace_session_manager(self, context: Context) -> Outcome:
         wanted = context.wanted()
         await admission.rehearse_session_manager(context)
         if wanted.replicas > 0:
@@ -86,10 +84,10 @@ class ReplaceStalePods:
             if not context.ids_left:
                 return outcomes.no_ids_left()
             await admission.rehearse_executor(context)
-        if (hold := await lock.acquire(context)) is not None:
-            return hold
+        if (put_off := await lock.acquire(context)) is not None:
+            return put_off
         manager = context.observe().session_manager  # that took a while
-        if manager is None or not context.wanted().session_manager_outdated(context.observe()):
+        if manager is None or not context.wanted().session_manager_to_replace(context.observe()):
             return outcomes.changed()
         if not await children.delete(context, PODS, context.stores.pods, manager.pod):
             return outcomes.changed()
@@ -99,8 +97,8 @@ class ReplaceStalePods:
     async def _delete(self, context: Context, plan: RolloutPlan, *, keep_stale: bool) -> Outcome:
         if not plan.delete:
             return DONE
-        if (hold := await lock.acquire(context)) is not None:
-            return hold
+        if (put_off := await lock.acquire(context)) is not None:
+            return put_off
         # All this took a while, in which executors may have become ready, or fewer.
         plan = self._plan(context, keep_stale=keep_stale)
         if not plan.delete:

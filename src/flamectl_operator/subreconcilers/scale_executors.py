@@ -45,8 +45,8 @@ class ScaleExecutors:
     async def _delete(self, context: Context, plan: ScalePlan) -> Outcome:
         if not (plan.bury or plan.delete):
             return DONE
-        if (hold := await lock.acquire(context)) is not None:
-            return hold
+        if (put_off := await lock.acquire(context)) is not None:
+            return put_off
         plan = self._plan(context)  # that took a while
         removal = await delete_executors(context, (*plan.bury, *plan.delete))
         for gone, why in ((plan.bury, "failed or completed"), (plan.delete, f"{plan.target} wanted")):

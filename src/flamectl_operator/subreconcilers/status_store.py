@@ -34,10 +34,13 @@ _LOG = structlog.get_logger(component="status")
 
 
 async def write(context: Context, status: FlameClusterStatus) -> Outcome | None:
-    """Stores the status if it is not what is stored; otherwise says why it is put off.
+    """Stores the status if it is not what is stored.
 
     The write carries the resourceVersion of the view that everything was decided on: of two operators that reserve the same ids,
     or one with an old view, only one gets through.
+
+    Returns:
+        Why it is put off; None when it is stored.
     """
     wire, before, now = status.to_wire(), context.cluster.status, context.clock.monotonic()
     memory = context.memory
@@ -51,7 +54,7 @@ async def write(context: Context, status: FlameClusterStatus) -> Outcome | None:
     metadata = context.cluster.metadata
     context.writes += 1
     try:
-        stored = await _store(context, wire, promised=promises(status) == promises(context.status))
+        stored = await _store(context, wire, new_promises=promises(status) != promises(context.status))
     except (ConflictError, NotFoundError):
         context.conflicts += 1
         await refresh(context, FLAME_CLUSTERS, context.stores.flame_clusters, metadata.name)
@@ -73,13 +76,13 @@ async def write(context: Context, status: FlameClusterStatus) -> Outcome | None:
     return None
 
 
-async def _store(context: Context, wire: dict[str, Any], *, promised: bool) -> FlameClusterView:
+async def _store(context: Context, wire: dict[str, Any], *, new_promises: bool) -> FlameClusterView:
     """Replaces the status. Where the answer is lost, a read tells whether it was stored: then what follows from it is told, too.
 
     Args:
         context: The pass.
         wire: The status.
-        promised: Whether it makes no new promises. For these it must be certain that they are ours.
+        new_promises: Whether it makes any. Of these it must be certain that they are ours.
     """
     metadata = context.cluster.metadata
     try:
@@ -87,7 +90,7 @@ async def _store(context: Context, wire: dict[str, Any], *, promised: bool) -> F
             FLAME_CLUSTERS, metadata.namespace, metadata.name, _body(context, wire)
         )
     except KubernetesError as error:
-        if not (promised and error.outcome_unknown):
+        if new_promises or not error.outcome_unknown:
             raise
         try:
             found = await refresh(context, FLAME_CLUSTERS, context.stores.flame_clusters, metadata.name)
@@ -115,8 +118,8 @@ def _body(context: Context, wire: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def ends(put_off: Outcome) -> Outcome:
-    """Without what was to be stored nothing may be done."""
+def stopped_by(put_off: Outcome) -> Outcome:
+    """The end of the pass: without what was to be stored nothing may be done."""
     return stop(put_off.reason, put_off.message, put_off.delay)
 
 
@@ -133,7 +136,7 @@ async def promise(context: Context, status: FlameClusterStatus) -> Outcome | Non
     if memory.outdated_crd and not await _would_be_kept(context, status):
         return stop(OUTDATED_CRD, _outdated_crd(memory), RECHECK_CRD)
     if (put_off := await write(context, status)) is not None:
-        return ends(put_off)
+        return stopped_by(put_off)
     if promises(context.status) == promises(status):
         memory.outdated_crd = False
         return None
@@ -142,7 +145,7 @@ async def promise(context: Context, status: FlameClusterStatus) -> Outcome | Non
     said = conditions.conditions([verdict], before.conditions, context.generation, context.clock.now())
     words = {"state": before.state or State.PENDING, "message": verdict.message, "conditions": said}
     if (put_off := await write(context, before.model_copy(update=words))) is not None:
-        return ends(put_off)
+        return stopped_by(put_off)
     memory.outdated_crd = True
     return stop(OUTDATED_CRD, verdict.message, RECHECK_CRD)
 

@@ -13,7 +13,7 @@ from flamectl_operator.desired import names
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, stop, wait
 from flamectl_operator.subreconcilers.lock import LOCK_DENIED, LOCK_HELD
 from flamectl_operator.subreconcilers.reading import settle
-from flamectl_operator.subreconcilers.status_store import ends, promise, write
+from flamectl_operator.subreconcilers.status_store import promise, stopped_by, write
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -52,7 +52,7 @@ class OpenStatus:
         if context.desired.spec.paused:
             situation = Situation(before, context.generation, observed, intent, next_id, paused=True, issues=())
             put_off = await write(context, compute_status(situation, now))
-            return stop("Paused", "") if put_off is None else ends(put_off)
+            return stop("Paused", "") if put_off is None else stopped_by(put_off)
         limit = context.config.controller.max_creates_per_pass
         needed = ids_to_reserve(observed, intent, context.moment(), limit) - len(context.memory.reserved_ids)
         ids = range(next_id, min(next_id + max(0, needed), names.MAX_ID + 1))
