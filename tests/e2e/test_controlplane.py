@@ -283,6 +283,6 @@ def listening(ports: Ports) -> set[str]:
 
 def is_alive(pid: int | None) -> bool:
     """Whether a process runs; one that is dead and not yet reaped does not."""
-    with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
     return False

@@ -152,6 +152,7 @@ def assert_only_holders_deleted(
         assert holders[taken] == whom, f"{whom} deleted {name} while {holders[taken] or 'nobody'} held the lock"
 
 
+@pytest.mark.parametrize("expires_in", [NEVER], ids=[""])
 def test_a_rollout_under_two_operators_keeps_to_its_budget_and_deletes_each_pod_once(
     world: World, deployments: tuple[Deployment, Deployment]
 ) -> None:
@@ -232,6 +233,7 @@ def test_without_the_lock_there_is_no_lease(world: World, deployments: tuple[Dep
     assert [each.requests("leases", "get", "create", "patch") for each in deployments] == [[], []]
 
 
+@pytest.mark.parametrize("expires_in", [2 * SOON], ids=[""])  # who deletes must be done before another holds it
 def test_a_holder_that_stands_still_loses_the_lock_and_deletes_nothing_when_it_goes_on(
     world: World, deployments: tuple[Deployment, Deployment]
 ) -> None:

@@ -68,7 +68,6 @@ class CompactingClient(ApiServerClient):
 
     async def list_page(self, *arguments: Any, **options: Any) -> Page[Any]:
         if options.get("continue_token") and self._times:
-            self._times -= 1
             await asyncio.to_thread(compact, self._plane)
             # It answers from memory as long as it can.
             await asyncio.to_thread(self._plane.restart, "kube-apiserver")
@@ -76,6 +75,7 @@ class CompactingClient(ApiServerClient):
             return await super().list_page(*arguments, **options)
         except GoneError:
             self.gone += 1
+            self._times = max(0, self._times - 1)
             raise
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.world import HOLD, Object, World, condition, executor_id, flame_cluster
+from tests.e2e.world import HOLD, Object, World, condition, executor_id, flame_cluster, uids
 
 if TYPE_CHECKING:
     from tools.installation import OperatorProcess
@@ -231,19 +231,30 @@ def test_orphaned_children_are_foreign_to_the_next_cluster_of_the_name(world: Wo
 def test_a_cluster_that_is_being_deleted_gets_no_more_writes(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)
-    world.kubectl("annotate", "pod", MANAGER, f"{HOLD}=yes")
+    _set_finalizers(world, f'["{FINALIZER}"]')
     world.wait_at_rest()
     writes = world.operator_writes()
     assert writes, "the audit log shows what the operator does"
 
-    world.kubectl("delete", "flamecluster/my-flame", "--cascade=foreground", "--wait=false")
-    world.wait("all but one Pod to be gone", lambda: [pod["metadata"]["name"] for pod in world.all("pod")] == [MANAGER])
+    world.kubectl("delete", "flamecluster/my-flame", "--wait=false")
+    world.wait_at_rest()
+    world.kubectl("delete", "pod", *uids(world.executors()))
+    world.wait_at_rest()
     assert "deletionTimestamp" in world.existing("flamecluster", "my-flame")["metadata"]
+    assert [pod["metadata"]["name"] for pod in world.all("pod")] == [MANAGER]
     operator.kill()
     operator.start()
-    world.kubectl("annotate", "pod", MANAGER, f"{HOLD}-")
+    world.wait_at_rest()
+    _set_finalizers(world, "null")
     world.wait("the cluster to be gone", lambda: world.get("flamecluster", "my-flame") is None)
+    world.wait("the Pods to be gone", lambda: world.all("pod") == [])
     assert world.operator_writes() == writes
 
     world.apply(flame_cluster(replicas=1))
     world.wait_running(executors=1)
+
+
+def _set_finalizers(world: World, finalizers: str) -> None:
+    world.kubectl(
+        "patch", "flamecluster/my-flame", "--type=merge", "--patch", f'{{"metadata": {{"finalizers": {finalizers}}}}}'
+    )

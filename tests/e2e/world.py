@@ -534,17 +534,8 @@ class Recording:
         """Begins; what is there already is the first state."""
         answer = self._list()
         self._initial = answer["items"]
-        connection = HTTPSConnection(
-            LOOPBACK,
-            self._world.plane.ports.apiserver,
-            context=ssl.create_default_context(cafile=str(self._world.plane._files.ca)),
-        )
-        query = f"watch=true&timeoutSeconds=3600&resourceVersion={answer['metadata']['resourceVersion']}"
-        token = self._world.plane._running.token
-        connection.request("GET", f"{self._path}?{query}", headers={"Authorization": f"Bearer {token}"})
-        self._socket = connection.sock
-        self._response = connection.getresponse()
-        self._thread = Thread(target=self._read, args=(self._response,), daemon=True)
+        version = answer["metadata"]["resourceVersion"]
+        self._thread = Thread(target=self._read, args=(self._open(version), version), daemon=True)
         self._thread.start()
         return self
 
@@ -552,11 +543,11 @@ class Recording:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Ends, without waiting for what may still be under way."""
-        self._stopping = True
-        with suppress(OSError):  # the server was faster
-            self._socket.shutdown(socket.SHUT_RDWR)
+        with self._lock:
+            self._stopping = True
+            with suppress(OSError):  # the server was faster
+                self._socket.shutdown(socket.SHUT_RDWR)
         self._thread.join()
-        self._response.close()
         self._socket.close()
 
     def changes(self) -> list[Change]:
@@ -622,18 +613,45 @@ class Recording:
         assert answer is not None
         return answer
 
-    def _read(self, response: HTTPResponse) -> None:
-        failure: Exception = RuntimeError(f"the watch of {self._path} ended")
+    def _open(self, version: str) -> HTTPResponse:
+        """Begins a watch."""
+        connection = HTTPSConnection(
+            LOOPBACK,
+            self._world.plane.ports.apiserver,
+            context=ssl.create_default_context(cafile=str(self._world.plane._files.ca)),
+        )
+        connection.connect()
+        with self._lock:
+            if self._stopping:
+                connection.close()
+                raise ConnectionAbortedError("the recording is over")
+            self._socket = connection.sock
+        query = f"watch=true&timeoutSeconds=3600&resourceVersion={version}"
+        token = self._world.plane._running.token
+        connection.request("GET", f"{self._path}?{query}", headers={"Authorization": f"Bearer {token}"})
+        response = connection.getresponse()
+        if response.status != HTTPStatus.OK:
+            raise ConnectionError(f"the watch of {self._path} is refused: {response.read()!r}")
+        return response
+
+    def _read(self, response: HTTPResponse, version: str) -> None:
+        failure: Exception
         try:
-            for line in response:
-                change = json.loads(line)
-                if change["type"] == "ERROR":
-                    failure = RuntimeError(f"the watch of {self._path} failed: {change['object']}")
-                    break
-                with self._lock:
-                    self._changes.append(Change(change["type"], change["object"]))
+            while True:
+                for line in response:
+                    change = json.loads(line)
+                    if change["type"] == "ERROR":
+                        raise ConnectionError(f"the watch of {self._path} failed: {change['object']}")
+                    with self._lock:
+                        self._changes.append(Change(change["type"], change["object"]))
+                    version = change["object"]["metadata"]["resourceVersion"]
+                # The API server hangs up on who does not read fast enough; nothing is lost, for it goes on from there.
+                response.close()
+                self._socket.close()
+                response = self._open(version)
         except (OSError, ValueError, HTTPException) as error:
             failure = error
+        response.close()
         with self._lock:
             self._failure = None if self._stopping else failure
 

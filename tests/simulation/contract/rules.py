@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from flamectl_operator.kube.client import WatchEvent
-    from flamectl_operator.kube.views import ConfigMapView
+    from flamectl_operator.kube.views import ConfigMapView, FlameClusterView
 
     Rule = Callable[[Bench], Awaitable[None]]
 
@@ -253,6 +253,13 @@ async def all_pages_of_a_list_show_one_moment(bench: Bench) -> None:
     assert not second.continue_token
 
 
+async def the_collector_knows_all(bench: Bench, owner: FlameClusterView) -> None:
+    """Waits until it has heard of all ConfigMaps made so far: it takes away the last one, whose owner does not exist."""
+    nobody = owned_by(owner)[0] | {"name": "nobody", "uid": "00000000-0000-4000-8000-000000000000"}
+    await bench.new_config_map("canary", ownerReferences=[nobody])
+    await bench.gone(CONFIG_MAPS, "canary")
+
+
 async def background_deletion_takes_the_dependents_after_their_owner(bench: Bench) -> None:
     owner = await bench.new_flame_cluster()
     await bench.new_config_map("child", ownerReferences=owned_by(owner))
@@ -264,6 +271,7 @@ async def background_deletion_takes_the_dependents_after_their_owner(bench: Benc
 async def foreground_deletion_takes_the_dependents_first(bench: Bench) -> None:
     owner = await bench.new_flame_cluster()
     await bench.new_config_map("child", ownerReferences=owned_by(owner), finalizers=[HOLD])
+    await the_collector_knows_all(bench, owner)
     await bench.others.delete(FLAME_CLUSTERS, "flame", "Foreground")
     going = await bench.client.get(FLAME_CLUSTERS, bench.namespace, "flame")
     assert going.terminating
@@ -282,6 +290,7 @@ async def foreground_deletion_takes_the_dependents_first(bench: Bench) -> None:
 async def orphaning_deletion_leaves_the_dependents(bench: Bench) -> None:
     owner = await bench.new_flame_cluster()
     await bench.new_config_map("child", ownerReferences=owned_by(owner))
+    await the_collector_knows_all(bench, owner)
     await bench.others.delete(FLAME_CLUSTERS, "flame", "Orphan")
     await bench.gone(FLAME_CLUSTERS, "flame")
     child = await bench.find(CONFIG_MAPS, "child")
@@ -336,6 +345,7 @@ async def services_get_what_is_missing_and_keep_it(bench: Bench) -> None:
 async def a_child_may_be_made_while_its_owner_goes(bench: Bench) -> None:
     owner = await bench.new_flame_cluster()
     await bench.new_config_map("child", ownerReferences=owned_by(owner), finalizers=[HOLD])
+    await the_collector_knows_all(bench, owner)
     await bench.others.delete(FLAME_CLUSTERS, "flame", "Foreground")
     await bench.new_config_map("late", ownerReferences=owned_by(owner))
     await bench.release(CONFIG_MAPS, "child")

@@ -59,7 +59,7 @@ def state_of(pid: int) -> str:
     """Return the state letter of a process, "" if there is none."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return ""
 
 
