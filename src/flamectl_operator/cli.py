@@ -143,7 +143,7 @@ def version() -> None:
 
 
 def main() -> None:
-    """Entry point of the console script."""
+    """Runs what the command line asks for."""
     app()
 
 

@@ -105,6 +105,7 @@ class Controller:
             if outcome.kind is Kind.STOP or context.intent is None:
                 break
         self._tell_failing(context, errors)
+        self._carry_over(context, errors)
         outcomes.append(await self._run(CLOSING, context, errors))
         newest = self._stores.flame_clusters.get(*key)
         if newest is not None and newest.metadata.resource_version != context.cluster.metadata.resource_version:
@@ -155,10 +156,12 @@ class Controller:
         issue = memory.failing.issue(now) if memory.failing is not None else None
         if issue is not None:
             context.issues.append(issue)
+
+    def _carry_over(self, context: Context, errors: list[Exception]) -> None:
+        """Has the status go on saying what was in the way before, if the pass did not come so far as to find out."""
         context.interrupted = any(isinstance(error, KubernetesError) for error in errors)
         if context.interrupted and not any(each.degraded for each in context.issues):
-            # What was in the way before need not be over: the pass did not come so far as to find out.
-            context.issues.extend(carried_over(context.status, context.cluster.metadata.generation))
+            context.issues.extend(carried_over(context.status, context.generation))
 
     def _context(self, cluster: FlameClusterView) -> Context:
         owner = Identity(cluster.name, cluster.namespace, cluster.uid)

@@ -385,8 +385,8 @@ def revisions_are_mixed_under_recreate() -> None:
 def executors_do_not_back_off() -> None:
     original = scale.creation_hold
 
-    def hold(intent: Any, seen: Any, now: Any) -> Any:
-        found = original(intent, seen, now)
+    def hold(seen: Any, intent: Any, now: Any) -> Any:
+        found = original(seen, intent, now)
         return None if found is not None and found.reason == "BackOff" else found
 
     _set(scale, "creation_hold", hold)

@@ -33,7 +33,6 @@ class Model(BaseModel):
         validate_by_alias=True,
         extra="forbid",
         frozen=True,
-        use_attribute_docstrings=False,
     )
 
     #: Rules about several fields at once; those about one field stand at the field.

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from flamectl_operator.api.model import INT32_MAX
+from flamectl_operator.decisions.hold import Hold
 from flamectl_operator.observed.cluster import worked_for
 from flamectl_operator.observed.pods import orphaned, ready_since
 
@@ -21,9 +23,6 @@ if TYPE_CHECKING:
     from flamectl_operator.api.status import FlameClusterStatus
     from flamectl_operator.observed.cluster import Component, Executor, ObservedCluster
     from flamectl_operator.settings import FlameSettings
-
-#: The status can hold no more.
-MAX_FAILURES = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,18 @@ class Attempts:
     def repeated(self) -> bool:
         """Whether replacements failed, too."""
         return self.failures > 1
+
+    def back_off(self, who: str, now: datetime) -> Hold | None:
+        """Why no Pod of the component is made yet.
+
+        Args:
+            who: The component, as the message calls it.
+            now: The time.
+        """
+        if self.next_attempt is None or self.next_attempt <= now:
+            return None
+        message = f"{who} failed {self.failures} times in a row; next attempt at {self.next_attempt:%H:%M:%S} UTC"
+        return Hold("BackOff", message, self.next_attempt)
 
 
 def remembered(status: FlameClusterStatus) -> tuple[Attempts, Attempts]:
@@ -186,9 +197,9 @@ def executors_forgiven_at(
 ) -> datetime | None:
     """When the failures of executors will be forgotten if nothing happens; None when there is nothing to forget yet.
 
-    One that was made after the last failure and has been ready for a while shows that those that are made now work. Where none
-    has been, for enough were there without, or has a node so far, all others have to have been ready for as long; and nothing
-    may have failed for as long as that: the oldest one that waits for its node was made after the last failure.
+    Executors made since the last failure show whether it is over: once one of them has been ready for `stableAfterSeconds`.
+    Where none was needed, or none has found a node yet, all others must have been ready for that long; and the oldest one that
+    waits for a node must have been there for that long.
 
     Args:
         attempts: The failures.
@@ -250,7 +261,7 @@ def _for_revision(before: Attempts, revision: str, now: datetime, settings: Flam
 
 
 def _failed(attempts: Attempts, now: datetime, settings: FlameSettings) -> Attempts:
-    failures = min(attempts.failures + 1, MAX_FAILURES)
+    failures = min(attempts.failures + 1, INT32_MAX)
     if failures == 1:
         return replace(attempts, failures=1, next_attempt=None)
     # The exponent is bounded so that a year of failures does not overflow.

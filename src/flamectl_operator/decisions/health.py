@@ -1,6 +1,7 @@
 """`state` and `message`: how a FlameCluster is, in one word and in one line.
 
-Precedence: invalid spec, paused, suspended, the rest. (For one that is being deleted nothing is written at all.)
+Precedence: invalid spec, suspended, the rest; that it is paused is added to the message. (For one that is being deleted nothing
+is written at all.)
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import Component, ObservedCluster
 
 HEALTHY = "All components healthy"
-#: Of the one-line message, in characters.
+#: Longest `message`, in characters.
 MAX_MESSAGE = 1024
 
 

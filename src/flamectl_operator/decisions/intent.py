@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import Component, Executor, ObservedCluster
     from flamectl_operator.settings import FlameSettings
 
-#: Of a number that anybody may write.
+#: Most digits of a `configGeneration` that is believed: anybody may write one.
 _MAX_DIGITS = 15
 
 

@@ -64,14 +64,7 @@ def plan_scale(observed: ObservedCluster, intent: Intent, now: Moment, limit: in
         return ScalePlan(target, delete=tuple(surplus), bury=bury, holds=holds)
     if len(live) == target:
         return ScalePlan(target, bury=bury, holds=holds)
-    hold = creation_hold(intent, observed, now)
-    if hold is None and not intent.config_map_current(observed):
-        hold = Hold("ConfigMapNotReady")
-    if hold is None:
-        hold = _session_manager_first(observed, intent, now.wall)
-    if hold is None and any(_uncounted(executor, intent) for executor in observed.terminal_executors):
-        hold = Hold("Changed", until=now.wall)
-    if hold is not None:
+    if (hold := _hold(observed, intent, now)) is not None:
         return ScalePlan(target, bury=bury, holds=(*holds, hold))
     missing = target - len(live)
     return ScalePlan(target, create=min(missing, limit), missing=missing, bury=bury, holds=holds)
@@ -86,21 +79,30 @@ def ids_to_reserve(observed: ObservedCluster, intent: Intent, now: Moment, limit
         now: The time.
         limit: How many may be made in one pass.
     """
-    if creation_hold(intent, observed, now) is not None:
+    if creation_hold(observed, intent, now) is not None:
         return 0
     return min(max(0, wanted_now(observed, intent) - len(observed.live_executors)), limit)
 
 
-def creation_hold(intent: Intent, observed: ObservedCluster, now: Moment) -> Hold | None:
-    """Why executors that are missing are not made yet, as far as no earlier step of the pass can change that."""
-    attempts = intent.executor_attempts
-    if attempts.next_attempt is not None and now.wall < attempts.next_attempt:
-        when = f"{attempts.next_attempt:%H:%M:%S} UTC"
-        message = f"executors failed {attempts.failures} times in a row; next attempt at {when}"
-        return Hold("BackOff", message, attempts.next_attempt)
-    if intent.update_strategy.type == "Recreate":
-        return _recreate_hold(observed, intent, now)
+def _hold(observed: ObservedCluster, intent: Intent, now: Moment) -> Hold | None:
+    """Why executors that are missing are not made in this pass."""
+    if (hold := creation_hold(observed, intent, now)) is not None:
+        return hold
+    if not intent.config_map_current(observed):
+        return Hold("ConfigMapNotReady")
+    if (hold := _session_manager_first(observed, intent, now.wall)) is not None:
+        return hold
+    if any(_uncounted(executor, intent) for executor in observed.terminal_executors):
+        return Hold("Changed", until=now.wall)
     return None
+
+
+def creation_hold(observed: ObservedCluster, intent: Intent, now: Moment) -> Hold | None:
+    """Why executors that are missing are not made yet, as far as no earlier step of the pass can change that."""
+    hold = intent.executor_attempts.back_off("executors", now.wall)
+    if hold is None and intent.update_strategy.type == "Recreate":
+        return _recreate_hold(observed, intent, now)
+    return hold
 
 
 def _session_manager_first(observed: ObservedCluster, intent: Intent, now: datetime) -> Hold | None:

@@ -108,14 +108,8 @@ def _missing(observed: ObservedCluster, intent: Intent, now: datetime) -> Sessio
         return SessionManagerPlan(Action.LOOK)
     if not intent.config_map_current(observed):
         return SessionManagerPlan(Action.LOOK, hold=Hold("ConfigMapNotReady"))
-    attempts = intent.session_manager_attempts
-    if attempts.next_attempt is not None and now < attempts.next_attempt:
-        message = (
-            f"session manager failed {attempts.failures} times in a row; "
-            f"next attempt at {attempts.next_attempt:%H:%M:%S} UTC"
-        )
-        return SessionManagerPlan(Action.LOOK, hold=Hold("BackOff", message, attempts.next_attempt))
-    return SessionManagerPlan(Action.CREATE)
+    hold = intent.session_manager_attempts.back_off("session manager", now)
+    return SessionManagerPlan(Action.CREATE if hold is None else Action.LOOK, hold=hold)
 
 
 def _over(manager: Component, intent: Intent, now: datetime) -> SessionManagerPlan:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER
 
-#: Of an executor's id: with more, its name would not be a legal hostname. Somebody else's Pod may have such a name all the same.
+#: Most digits of an executor's id: with more, its name would not be a legal hostname. Somebody else's Pod may have such a name
+#: all the same.
 MAX_ID_DIGITS = 10
 #: The last one.
 MAX_ID = 10**MAX_ID_DIGITS - 1

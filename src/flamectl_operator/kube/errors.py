@@ -1,7 +1,7 @@
 """What can go wrong with a request, one class for each thing a caller would do differently.
 
 The API server says what happened in a `Status` object: decisions are made on its `reason` and code, never on the text of
-its message, with one exception that the API leaves no way around: that a 403 was a quota shows in the message alone.
+its message, with three exceptions that the API leaves no way around: what a 403 was for, and that a webhook knows no dry run.
 """
 
 from __future__ import annotations
@@ -63,6 +63,11 @@ class ApiError(KubernetesError):
         self.message = message
         self.retry_after = retry_after
 
+    @property
+    def knows_no_dry_run(self) -> bool:
+        """Whether a dry run failed for a webhook that knows of none."""
+        return "does not support dry run" in self.message
+
 
 class BadRequestError(ApiError):
     """400: the body is not what the API knows, such as an unknown field under strict validation. Do not retry as is."""
@@ -79,6 +84,11 @@ class ForbiddenError(ApiError):
     def quota(self) -> bool:
         """Whether a ResourceQuota refused it."""
         return "exceeded quota" in self.message
+
+    @property
+    def namespace_terminating(self) -> bool:
+        """Whether nothing can be created any more, for the namespace is being deleted."""
+        return "being terminated" in self.message
 
 
 class NotFoundError(ApiError):

@@ -184,7 +184,7 @@ class EventRecorder:
             self.dropped += 1
             # An object whose namespace is being deleted cannot have Events any more, and needs none.
             quiet = isinstance(error, NotFoundError) or (
-                isinstance(error, ForbiddenError) and "being terminated" in error.message
+                isinstance(error, ForbiddenError) and error.namespace_terminating
             )
             log = self._log.debug if quiet else self._log.warning
             log("event not written", about=entry.about.name, reason=entry.reason, error=str(error))

@@ -61,8 +61,8 @@ Handler = Callable[[Change[T]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Tombstone:
-    """Remembers an object that is gone, or out of sight; no state of it up to `version` counts any more."""
+class _Horizon:
+    """States up to `version` count no more: of one object, or of all with a value of the index that a list was of."""
 
     namespace: str
     version: int
@@ -85,10 +85,10 @@ class Store(Generic[T]):
         self._objects: dict[Key, T] = {}
         self._index_value = index or _no_value
         self._by_index: Index[T] = Index(self._index_value)
-        self._tombstones: dict[str, _Tombstone] = {}  # by uid
+        self._tombstones: dict[str, _Horizon] = {}  # by uid
         self._ended: dict[str, None] = {}  # uids of which there was a tombstone, the oldest first
-        self._out_of_sight: dict[str, _Tombstone] = {}  # by uid
-        self._listed: dict[Hashable, _Tombstone] = {}  # by value of the index, what was not in a list of ours
+        self._out_of_sight: dict[str, _Horizon] = {}  # by uid
+        self._listed: dict[Hashable, _Horizon] = {}  # by value of the index, what was not in a list of ours
         self._synced_versions: dict[str | None, int] = {}  # by the namespace of the reflector, None for all namespaces
         self._handlers: list[Handler[T]] = []  # of all subscribers
         self._answer_handlers: list[Handler[T]] = []  # of those who are told of answers too
@@ -147,7 +147,7 @@ class Store(Generic[T]):
         elif version_of(obj) <= max(self.synced_version(obj.namespace), version_of(current)):
             return
         elif current is not None:
-            self._out_of_sight[current.uid] = _Tombstone(current.namespace, version_of(obj))
+            self._out_of_sight[current.uid] = _Horizon(current.namespace, version_of(obj))
         if self._selects(obj):
             self._set(obj)
             _notify(self._answer_handlers, _changes(current, obj))
@@ -155,7 +155,7 @@ class Store(Generic[T]):
         if current is not None:
             self._remove(current)
             _notify(self._answer_handlers, [Change(current, None)])
-        self._out_of_sight[obj.uid] = _Tombstone(obj.namespace, version_of(obj))
+        self._out_of_sight[obj.uid] = _Horizon(obj.namespace, version_of(obj))
 
     def observe_list(
         self, items: Iterable[T], resource_version: str, namespace: str, value: Hashable, unreadable: Collection[T] = ()
@@ -176,7 +176,7 @@ class Store(Generic[T]):
             self.observe(item)
         moment = int(resource_version)
         if moment > self.synced_version(namespace) and not unreadable:
-            self._listed[value] = _Tombstone(namespace, moment)
+            self._listed[value] = _Horizon(namespace, moment)
 
     def observe_deletion(self, obj: T, response: T | None) -> None:
         """Take in that the API server accepted the deletion of an object.
@@ -197,7 +197,7 @@ class Store(Generic[T]):
             version = max(version, version_of(current))
         elif version <= self.synced_version(obj.namespace):
             return  # the reflector is past it and said all there is to say
-        self._tombstones[obj.uid] = _Tombstone(obj.namespace, version)
+        self._tombstones[obj.uid] = _Horizon(obj.namespace, version)
 
     def apply(self, event: WatchEvent[T], namespace: str | None = None) -> None:
         """Take in an event of the watch over a namespace, or over all."""
@@ -326,7 +326,7 @@ class Store(Generic[T]):
         self._by_index.update(key, obj, None)
 
 
-def _forget(records: dict[K, _Tombstone], namespace: str | None, passed: float = inf) -> None:
+def _forget(records: dict[K, _Horizon], namespace: str | None, passed: float = inf) -> None:
     """Forget what speaks of states up to a version, in one namespace or in all."""
     for key, each in list(records.items()):
         if namespace in {None, each.namespace} and each.version <= passed:

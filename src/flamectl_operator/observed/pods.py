@@ -26,7 +26,7 @@ FAILING_REASONS = frozenset(
 TERMINAL_PHASES = frozenset({"Failed", "Succeeded"})
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Trouble:
     """What is wrong with a Pod, in Kubernetes' own words.
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from flamectl_operator.desired.pods import PodTemplate
-    from flamectl_operator.kube.errors import ApiError
     from flamectl_operator.kube.views import PodView
     from flamectl_operator.subreconcilers.context import Context
 
@@ -71,7 +70,7 @@ async def _rehearse(
             check(context, await context.client.rehearse_creation(PODS, context.owner.namespace, manifest), manifest)
     except REFUSALS as error:
         quota = isinstance(error, ForbiddenError) and error.quota
-        if not quota and not _knows_no_dry_run(error):
+        if not quota and not error.knows_no_dry_run:
             raise RefusedError.of(error) from error
         if (known := memory.altered.get(template.rendered)) is not None:
             raise RefusedError(known.reason, known.message) from error
@@ -94,7 +93,7 @@ async def keeps_what_it_is_known_by(context: Context) -> bool:
     try:
         pod = await context.client.rehearse_creation(PODS, context.owner.namespace, manifest)
     except REFUSALS as error:
-        if not _knows_no_dry_run(error):
+        if not error.knows_no_dry_run:
             raise RefusedError.of(error) from error
         if context.clock.monotonic() < known.next_trial:
             raise RefusedError(known.reason, known.message) from error
@@ -163,8 +162,3 @@ def _check(
     memory.altered[template.rendered] = Altered(reason, message, context.clock.monotonic() + TRIAL_INTERVAL)
     memory.accepted.discard(template.rendered)
     raise RefusedError(reason, message)
-
-
-def _knows_no_dry_run(error: ApiError) -> bool:
-    """Whether a dry run failed for a webhook that knows of none."""
-    return "does not support dry run" in error.message

@@ -43,7 +43,7 @@ async def create(context: Context, resource: Resource[T], store: Store[T], manif
             raise _already_exists(resource, name) from error
         raise RefusedError.of(error) from error
     except KubernetesError as error:
-        found = await reading.look_after(context, resource, store, name, error)
+        found = await reading.read_after_failure(context, resource, store, name, error)
         if found is None or not found.controlled_by(context.owner.uid):
             raise
         if CLUSTER_LABEL not in found.labels:
@@ -152,7 +152,7 @@ async def delete(
     except REFUSALS as error:
         raise RefusedError.of(error) from error
     except KubernetesError as error:
-        found = await reading.look_after(context, resource, store, child.name, error)
+        found = await reading.read_after_failure(context, resource, store, child.name, error)
         response = found if found is not None and found.uid == child.uid else None
         if response is not None and not _goes_as_asked(response, grace_period_seconds):
             raise
@@ -179,7 +179,7 @@ def _guard(
             raise _NotSentError(what, "is of a FlameCluster that asks for something else by now")
         if not due():
             raise _NotSentError(what, "may be needed by now")
-        if resource.kind == PODS.kind:
+        if resource is PODS:
             context.check_lock()
 
     return check

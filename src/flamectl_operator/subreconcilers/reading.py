@@ -63,7 +63,7 @@ async def exists(context: Context, resource: Resource[T], store: Store[T], name:
         return False
 
 
-async def look_after(
+async def read_after_failure(
     context: Context, resource: Resource[T], store: Store[T], name: str, error: KubernetesError
 ) -> T | None:
     """Reads an object after a request for it that failed so; a Pod that cannot be read either is left to `settle`.

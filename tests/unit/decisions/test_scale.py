@@ -426,7 +426,7 @@ def test_recreate_does_not_wait_for_old_ones_that_are_over() -> None:
 def test_other_strategies_do_not_wait_for_the_old_ones() -> None:
     wanted = intent(rolling(3, 1, 0))
 
-    assert creation_hold(wanted, observed(terminating(executor_pod(0, revision="old")), wanted=wanted), MOMENT) is None
+    assert creation_hold(observed(terminating(executor_pod(0, revision="old")), wanted=wanted), wanted, MOMENT) is None
 
 
 @pytest.mark.parametrize(
