@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from pytest_mock import MockerFixture
 
+    from flamectl_operator.kube.errors import ApiError
     from flamectl_operator.kube.resources import Resource
     from flamectl_operator.kube.views import PodView
 
@@ -370,21 +371,21 @@ async def test_the_server_may_ask_for_a_longer_pause(scene: Scene) -> None:
     assert MAX_RETRY_AFTER <= third - second <= MAX_RETRY_AFTER * 1.5
 
 
-async def test_a_server_that_keeps_refusing_to_go_on_is_asked_for_a_list(scene: Scene) -> None:
-    too_large = ServerError(504, "Timeout", "Too large resource version")
-    scene.client.watches = [[too_large] for _ in range(5)]
+@pytest.mark.parametrize(
+    ("error", "lists"),
+    [
+        pytest.param(ServerError(504, "Timeout", "Too large resource version"), 2, id="it cannot go on from there"),
+        pytest.param(TooManyRequestsError(429, "TooManyRequests", "try again later"), 1, id="it wants fewer requests"),
+    ],
+)
+async def test_a_server_that_keeps_refusing_to_go_on_is_asked_for_a_list(
+    scene: Scene, error: ApiError, lists: int
+) -> None:
+    scene.client.watches = [[error] for _ in range(5)]
     async with scene.running():
         await asyncio.sleep(120)
-    assert len(scene.client.list_calls) == 2
-
-
-async def test_a_server_that_asks_to_send_less_is_not_asked_for_a_list(scene: Scene) -> None:
-    too_many = TooManyRequestsError(429, "TooManyRequests", "please try again later")
-    scene.client.watches = [[too_many] for _ in range(5)]
-    async with scene.running():
-        await asyncio.sleep(120)
-    assert len(scene.client.list_calls) == 1
-    assert scene.client.watched_from == ["100"] * 6
+    assert len(scene.client.list_calls) == lists
+    assert len(scene.client.watched_from) == 6
 
 
 # Silence
