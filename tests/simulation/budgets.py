@@ -22,6 +22,7 @@ from tests.simulation.objects import (
     is_executor,
     life_of,
     live,
+    manager_key,
     moment,
     name_of,
     ready,
@@ -101,7 +102,7 @@ class Budgets:
 
     def _pod_changed(self, change: Change, cluster: Obj) -> None:
         past = self._past(cluster)
-        if change.key[1] == _manager_name(cluster):
+        if change.key == manager_key(cluster):
             if _life(change.old) != _life(change.new):
                 past.upheaval = self._loop.now
             return
@@ -131,7 +132,7 @@ class Budgets:
         wants = past.wanted_since(since)
         if any(want.spec is None or want.suspend or want.strategy == "Recreate" for want in wants):
             return
-        manager = self._server.find(PODS, (cluster["metadata"]["namespace"], _manager_name(cluster)))
+        manager = self._server.find(PODS, manager_key(cluster))
         life, notes = _life(manager), annotations_of(pod)
         if not life or notes.get(LIFE_ANNOTATION) != life or REBOUND_ANNOTATION in notes:
             return  # it serves a session manager that is no more, or may do so
@@ -149,10 +150,6 @@ class Budgets:
     def _pods(self, cluster: Obj) -> list[Obj]:
         uid = uid_of(cluster)
         return [pod for pod in self._server.tables[PODS].values() if controller_uid(pod) == uid]
-
-
-def _manager_name(cluster: Obj) -> str:
-    return f"{name_of(cluster)}-session-manager"
 
 
 def _life(manager: Obj | None) -> str:

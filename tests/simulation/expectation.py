@@ -20,8 +20,10 @@ from tests.simulation.objects import (
     has_started,
     init_image,
     is_executor,
+    key_of,
     labels_of,
     live,
+    manager_key,
     name_of,
     ready,
     selects,
@@ -132,10 +134,9 @@ def _unheard(world: World, pod: Obj) -> bool:
 
 
 def _suspended(world: World, cluster: Obj) -> Iterator[str]:
-    name = name_of(cluster)
     stuck = [name_of(pod) for pod in _executors(world, cluster) if _unheard(world, pod)]
     left = [name_of(pod) for pod in _executors(world, cluster) if name_of(pod) not in stuck]
-    left += [name_of(pod) for pod in _owned_pods(world, cluster) if name_of(pod) == f"{name}-session-manager"]
+    left += [name_of(pod) for pod in _owned_pods(world, cluster) if key_of(pod) == manager_key(cluster)]
     if left:
         yield f"suspended, but {', '.join(left)} are there"
     if condition(cluster, "Suspended").get("status") != "True" and not stuck:
@@ -145,8 +146,8 @@ def _suspended(world: World, cluster: Obj) -> Iterator[str]:
 
 
 def _pods(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
-    name, status = name_of(cluster), cluster.get("status", {})
-    manager = world.server.find(PODS, (cluster["metadata"]["namespace"], f"{name}-session-manager"))
+    status = cluster.get("status", {})
+    manager = world.server.find(PODS, manager_key(cluster))
     if manager is None or controller_uid(manager) != uid_of(cluster):
         # An earlier namesake's, stuck on a lost node, is left to the garbage collector: the new one waits.
         if manager is None or not _unheard(world, manager):

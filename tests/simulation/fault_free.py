@@ -16,6 +16,7 @@ from tests.simulation.objects import (
     executor_number,
     is_executor,
     labels_of,
+    manager_key,
     name_of,
     ready,
     terminating,
@@ -75,7 +76,7 @@ def _is_comparable(server: ApiServer, cluster: Obj) -> bool:
     want = wanted(cluster)
     if want.spec is None or want.paused or terminating(cluster) or "bad" in want.spec.executor_manager.image:
         return False
-    manager = server.find(PODS, (cluster["metadata"]["namespace"], f"{name_of(cluster)}-session-manager"))
+    manager = server.find(PODS, manager_key(cluster))
     if manager is not None and controller_uid(manager) != uid_of(cluster):
         return False  # an earlier namesake's, on a node that never comes back
     pods = _owned(server, PODS, cluster)

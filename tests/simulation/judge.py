@@ -33,6 +33,7 @@ from tests.simulation.objects import (
     key_of,
     life_of,
     live,
+    manager_key,
     moment,
     name_of,
     orphaned,
@@ -307,7 +308,7 @@ class Judge:
     def _parts(self, client: ModelClient, cluster: Obj) -> tuple[Obj | None, list[Obj]]:
         """The session manager and the executors of a FlameCluster as far as is known; no executor without its labels."""
         pods = client.knowledge.owned(PODS, uid_of(cluster))
-        manager = next((pod for pod in pods if name_of(pod) == f"{name_of(cluster)}-session-manager"), None)
+        manager = next((pod for pod in pods if key_of(pod) == manager_key(cluster)), None)
         return manager, [pod for pod in pods if is_executor(cluster, pod)]
 
     def _forced(self, client: ModelClient, pod: Obj, number: int | None) -> None:
@@ -420,7 +421,7 @@ class Judge:
 
     def _makes_room(self, client: ModelClient, owner: Obj, pod: Obj, *, lost: bool) -> bool:
         """Whether the session manager has no room, for which executors go: without it, even a ready one serves nobody."""
-        key = (owner["metadata"]["namespace"], f"{name_of(owner)}-session-manager")
+        key = manager_key(owner)
         since = client.knowledge.homeless(key, pass_begun())
         if client.knowledge.over_quota.get((PODS, key), -1.0) >= pass_begun():
             return True  # there is none, and so nobody serves
@@ -440,7 +441,7 @@ class Judge:
             self.blame(f"{what}, which is for others to do")
         if not lost and all(want.executors_refused for want in specs):
             self.blame(f"{what}, which cannot be replaced")
-        key = (owner["metadata"]["namespace"], f"{name_of(owner)}-session-manager")
+        key = manager_key(owner)
         manager = client.knowledge.named(PODS, key)
         if not client.knowledge.served(key, pass_begun()):
             self.blame(f"{what} before the session manager is ready")

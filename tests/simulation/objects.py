@@ -76,6 +76,12 @@ def key_of(obj: Obj) -> Key:
     return (metadata["namespace"], metadata["name"])
 
 
+def manager_key(cluster: Obj) -> Key:
+    """Namespace and name of a FlameCluster's session manager."""
+    namespace, name = key_of(cluster)
+    return (namespace, f"{name}-session-manager")
+
+
 def name_of(obj: Obj) -> str:
     return str(obj["metadata"]["name"])
 

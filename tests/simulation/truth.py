@@ -25,7 +25,7 @@ from tests.simulation.objects import (
     key_of,
     labels_of,
     live,
-    name_of,
+    manager_key,
     ready,
     terminating,
     uid_of,
@@ -188,8 +188,8 @@ class Truth:
 
     def _pods(self, cluster: Obj) -> tuple[Obj | None, list[Obj]]:
         """The session manager and the executors of a FlameCluster."""
-        uid, name = uid_of(cluster), name_of(cluster)
-        manager = self._server.find(PODS, (cluster["metadata"]["namespace"], f"{name}-session-manager"))
+        uid = uid_of(cluster)
+        manager = self._server.find(PODS, manager_key(cluster))
         if manager is not None and controller_uid(manager) != uid:
             manager = None
         pods = self._server.tables[PODS].values()
