@@ -23,18 +23,31 @@ COPY pyproject.toml README.md LICENSE ./
 COPY src src
 RUN python -m pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
     && python -m pip --python /opt/flamectl-operator/bin/python install --no-compile --no-deps --no-index dist/*.whl
+# The operator sends requests of its own. The package `kubernetes` imports its generated classes (one for each kind and for each
+# API group, 120 MB when compiled) when somebody first uses one, which the operator never does.
+RUN python -c "from pathlib import Path; \
+        lib = Path('/opt/flamectl-operator/lib'); \
+        [file.unlink() for part in ('api', 'models') for file in lib.glob(f'*/site-packages/kubernetes/**/client/{part}/*.py') \
+            if file.name != '__init__.py']"
 # Ahead of time, for the root file system will be read-only; by the content, not the time, of the sources, so that the same
 # sources give the same files.
 RUN python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/flamectl-operator/lib
 
 FROM ${BASE}
+ARG BASE
 ARG VERSION=0.1.0
 ARG REVISION=unknown
+ARG SOURCE=unknown
+ARG CREATED=unknown
 LABEL org.opencontainers.image.title="flamectl-operator" \
       org.opencontainers.image.description="A Kubernetes operator that runs Flame clusters" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.revision="${REVISION}"
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.created="${CREATED}" \
+      org.opencontainers.image.url="https://github.com/xflops/flame" \
+      org.opencontainers.image.base.name="${BASE}"
 RUN python -m pip uninstall --yes pip
 COPY --from=build /opt/flamectl-operator /opt/flamectl-operator
 # The user is in no /etc/passwd, and the client library looks for a home when it is imported.

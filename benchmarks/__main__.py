@@ -15,7 +15,7 @@ BENCHMARKS = {"scaling": scaling.measure, "footprint": footprint.measure}
 
 
 def main() -> int:
-    """Returns the exit code."""
+    """Return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help="which ones; all if none is given")
     parser.add_argument("--executors", type=int, default=150, help="scaling: executors of the one FlameCluster")

@@ -42,7 +42,7 @@ class Usage:
 
     @classmethod
     def of(cls, pid: int) -> Usage:
-        """Reads /proc."""
+        """Read /proc."""
         status = dict(
             line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
         )
@@ -99,7 +99,7 @@ def _apply(plane: Plane, numbers: range) -> None:
 
 
 def _wait_at_rest(plane: Plane) -> None:
-    """Waits for the last writes of others: until nothing that the operator watches has changed for ten seconds."""
+    """Wait until nothing that the operator watches has changed for ten seconds."""
     resource_versions = ""
 
     def unchanged() -> bool:

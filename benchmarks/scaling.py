@@ -18,12 +18,12 @@ from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.api_server_client import ApiServerClient
-from flamectl_operator.kube.connection import connect
+from flamectl_operator.kube.http.connection import connect
+from flamectl_operator.kube.http.retrying import RetryingTransport
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.kube.retrying import RetryingTransport
+from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.clock import SystemClock
 from flamectl_operator.settings import FlameSettings
-from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS
 from tools.controlplane.waiting import wait_until
 from tools.installation import OperatorProcess, allow_in
 
@@ -42,7 +42,7 @@ SPEC: dict[str, Any] = {
 
 
 def measure(plane: Plane, folder: Path, arguments: argparse.Namespace) -> Iterator[str]:
-    """Measures in turn, and yields the lines of a table.
+    """Measure in turn, and yield the lines of a table.
 
     Args:
         plane: Where.
@@ -69,7 +69,7 @@ def _namespace(plane: Plane) -> str:
 
 
 async def _bare(plane: Plane, namespace: str, count: int) -> float:
-    """Creates the Pods that the operator would create, and nothing else."""
+    """Create the Pods that the operator would create, and nothing else."""
     spec = {**SPEC, "executorManager": {**SPEC["executorManager"], "replicas": count}}
     owner = Identity("bare", namespace, str(uuid.uuid4()))
     desired = DesiredCluster.of(owner, parse_spec(spec, owner.name), FlameSettings())

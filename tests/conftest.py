@@ -28,12 +28,12 @@ settings.load_profile("any machine")
 
 @pytest.hookimpl(trylast=True)  # after all has been shuffled
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Lets each worker begin with a long test, so that none of them is left when everything else is done."""
+    """Let each worker begin with a long test, so that none of them is left when everything else is done."""
     items[:] = _in_order(items, getattr(config, "workerinput", {}).get("workercount", 1))
 
 
 def _in_order(items: list[pytest.Item], workers: int) -> Iterator[pytest.Item]:
-    """Deals the long tests out; the workers get equal shares, one after the other, and steal when theirs are done."""
+    """Deal the long tests out; the workers get equal shares, one after the other, and steal when theirs are done."""
     long = [item for item in items if item.get_closest_marker("long")]
     others = (item for item in items if not item.get_closest_marker("long"))
     for worker in range(workers):
@@ -44,7 +44,7 @@ def _in_order(items: list[pytest.Item], workers: int) -> Iterator[pytest.Item]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Removes the image: it is large, and says nothing about what failed."""
+    """Remove the image: it is large, and say nothing about what failed."""
     if not hasattr(session.config, "workerinput"):  # other workers may still need it
         scratch: pytest.TempPathFactory = session.config._tmp_path_factory  # type: ignore[attr-defined]
         shutil.rmtree(scratch.getbasetemp() / "image", ignore_errors=True)

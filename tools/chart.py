@@ -18,6 +18,19 @@ from flamectl_operator.settings import OperatorConfig
 ROOT = Path(__file__).resolve().parent.parent
 CHART = ROOT / "charts" / "flamectl-operator"
 _CONFIG = ROOT / "config"
+#: Values whose keys are another schema's: Kubernetes', or the settings'.
+WHOLE = frozenset(
+    {
+        "affinity",
+        "config",
+        "livenessProbe",
+        "podSecurityContext",
+        "readinessProbe",
+        "resources",
+        "securityContext",
+        "startupProbe",
+    }
+)
 #: How the labels of an object stand in `config/`, and in the chart.
 _PLAIN_LABELS = "    app.kubernetes.io/name: flamectl-operator\n"
 _LABELS = '    {{- include "flamectl-operator.labels" . | nindent 4 }}\n'
@@ -27,11 +40,14 @@ _LEASE_AS_SET = (
     'resourceNames: [{{ dig "leaderElection" "resourceName" "flamectl-operator" (.Values.config | default dict)'
     " | quote }}]"
 )
+#: The name of the objects of a release.
+_NAME_OF_ALL = '(include "flamectl-operator.fullname" .)'
+_FULL_NAME = '{{ include "flamectl-operator.fullname" . | quote }}'
 _HEADER = "{{- /* Generated from %s by `make generate`. */ -}}\n"
 
 
 def generated(schema: str) -> dict[str, str]:
-    """The files that are generated, by their path in the chart.
+    """Return the files that are generated, by their path in the chart.
 
     Args:
         schema: The present values.schema.json; what is written by hand in it stays.
@@ -46,7 +62,7 @@ def generated(schema: str) -> dict[str, str]:
 
 
 def main() -> int:
-    """Writes them."""
+    """Write the generated files."""
     for name, text in generated((CHART / "values.schema.json").read_text(encoding="utf-8")).items():
         (CHART / name).write_text(text, encoding="utf-8")
     return 0
@@ -83,6 +99,7 @@ def _monitoring() -> str:
         value: _literal((folder / name).read_text(encoding="utf-8"))
         .replace("namespace: flamectl-system", "namespace: {{ .Release.Namespace | quote }}")
         .replace("flamectl-system", "{{ .Release.Namespace }}")
+        .replace("  name: flamectl-operator\n", f"  name: {_FULL_NAME}\n", 1)
         .replace(_PLAIN_LABELS, _LABELS + more, 1)
         for value, name in parts.items()
     }
@@ -94,7 +111,7 @@ def _monitoring() -> str:
 
 
 def _dashboard(folder: Path) -> str:
-    """The ConfigMap that kustomize generates."""
+    """Return the ConfigMap that kustomize generates."""
     (generator,) = yaml.safe_load((folder / "Kustomization").read_text(encoding="utf-8"))["configMapGenerator"]
     labels = yaml.safe_dump(generator["options"]["labels"])
     files = "".join(
@@ -105,7 +122,7 @@ def _dashboard(folder: Path) -> str:
 apiVersion: v1
 kind: ConfigMap
 metadata:
-  name: {generator["name"]}
+  name: {{{{ printf "%s{generator["name"].removeprefix("flamectl-operator")}" {_NAME_OF_ALL} | quote }}}}
   namespace: {{{{ .Release.Namespace | quote }}}}
   labels:
 {_LABELS}{textwrap.indent(labels, "    ")}data:
@@ -113,7 +130,7 @@ metadata:
 
 
 def _rules() -> str:
-    """The rules of each role, as `<name of the role>.rules`."""
+    """Return the rules of each role, as `<name of the role>.rules`."""
     objects = list(yaml.safe_load_all((_CONFIG / "rbac" / "operator.yaml").read_text(encoding="utf-8")))
     parts = [_HEADER % "config/rbac/operator.yaml"]
     for each in objects:
@@ -135,7 +152,7 @@ def _schema(text: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """What Helm renders as this text, which has braces for Prometheus and Grafana."""
+    """Return the template that Helm renders as this text, whose braces belong to Prometheus and Grafana."""
     return text.replace("{{", '{{ "{{" }}')
 
 

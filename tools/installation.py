@@ -40,7 +40,7 @@ WITH_FREE_PORTS = ("--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-ad
 
 
 def install(plane: Plane) -> None:
-    """Installs the CRD and the cluster-wide permissions. Doing it again, or at the same time elsewhere, changes nothing.
+    """Install the CRD and the cluster-wide permissions. Doing it again, or at the same time elsewhere, changes nothing.
 
     Args:
         plane: Where to.
@@ -57,7 +57,7 @@ def install(plane: Plane) -> None:
 
 
 def wait_for_crd(plane: Plane) -> None:
-    """Waits until the API server serves FlameClusters, and tells clients that look for the resource."""
+    """Wait until the API server serves FlameClusters, and tell clients that look for the resource."""
     wait = ("wait", "--for=condition=Established", f"crd/{CRD_NAME}", "--timeout=120s")
     # As long as there is no status at all, kubectl fails instead of waiting.
     wait_until(lambda: plane.kubectl(*wait, check=False).returncode == 0, "the CRD to be established", timeout=PATIENCE)
@@ -67,7 +67,7 @@ def wait_for_crd(plane: Plane) -> None:
 
 
 def allow_in(plane: Plane, namespace: str, name: str = SERVICE_ACCOUNT, *, home: str = "") -> Path:
-    """Gives a ServiceAccount the operator's permissions in one namespace alone, and in its own those for itself.
+    """Give a ServiceAccount the operator's permissions in one namespace alone, and in its own those for itself.
 
     Args:
         plane: Where.
@@ -116,7 +116,7 @@ def _is_allowed(plane: Plane, user: str, namespace: str, rule: dict[str, Any]) -
 
 
 def _manifests() -> list[dict[str, Any]]:
-    """What `config/rbac` has."""
+    """Read the manifests of `config/rbac`."""
     return list(yaml.safe_load_all((RBAC / "operator.yaml").read_text(encoding="utf-8")))
 
 
@@ -161,13 +161,13 @@ class OperatorProcess:
         self._seen = 0  # what an earlier process has left in the log
 
     def __enter__(self) -> Self:
-        """Starts it."""
+        """Start the operator."""
         return self.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stops it."""
+        """Stop the operator."""
         self.stop()
 
     @property
@@ -182,7 +182,7 @@ class OperatorProcess:
         return self._process
 
     def start(self) -> Self:
-        """Starts it and waits until its caches have synced, or until it waits for another to stop leading.
+        """Start the operator and wait until its caches have synced, or until it waits for another leader.
 
         Raises:
             RuntimeError: It ended; the text has the end of its log.
@@ -192,7 +192,7 @@ class OperatorProcess:
         return self
 
     def spawn(self) -> None:
-        """Starts it and waits for nothing."""
+        """Start the operator and return at once."""
         self._seen = self._log_size()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -201,10 +201,12 @@ class OperatorProcess:
                 stdout=log,
                 stderr=log,
                 env=os.environ | {"PYTHONUNBUFFERED": "1"},
+                # A Ctrl-C on the terminal is for us: the operator gets TERM from `stop`, and nothing twice.
+                start_new_session=True,
             )
 
     def wait_started(self) -> None:
-        """Waits until its caches have synced, or until it waits for another to stop leading.
+        """Wait until the caches have synced, or until the operator waits for another leader.
 
         Raises:
             RuntimeError: It ended; the text has the end of its log.
@@ -216,7 +218,7 @@ class OperatorProcess:
         return address_served(self.log, what)
 
     def stop(self) -> int:
-        """Asks it to stop, and waits for it.
+        """Ask it to stop, and wait for it.
 
         Returns:
             Its exit code; 0 for one that was not running.
@@ -233,7 +235,7 @@ class OperatorProcess:
             return process.wait()
 
     def kill(self) -> None:
-        """Ends it without a chance to do anything more."""
+        """Kill the operator, so that it can do nothing more."""
         process, self._process = self.process, None
         process.kill()
         process.wait()

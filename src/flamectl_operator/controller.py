@@ -1,4 +1,4 @@
-"""One pass over one FlameCluster: the subreconcilers in their order, their outcomes joined."""
+"""The controller: a pass observes a FlameCluster, runs the pipeline, and returns the result to the queue."""
 
 from __future__ import annotations
 
@@ -6,54 +6,54 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from flamectl_operator.api.validation import InvalidSpecError, parse_spec
-from flamectl_operator.decisions.announcements import first_ready
-from flamectl_operator.decisions.failing import failing
-from flamectl_operator.decisions.health import Issue
-from flamectl_operator.decisions.status import carried_over
-from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.metadata import Identity
-from flamectl_operator.desired.pod_policy import check_pod_policy
-from flamectl_operator.kube.errors import KubernetesError
+from flamectl_operator.kube.errors import KubernetesError, NamespaceTerminatingError
+from flamectl_operator.reconcile.base import STATUS
+from flamectl_operator.reconcile.cluster_io import WRITES, WriteCount
+from flamectl_operator.reconcile.cluster_state import ClusterState
+from flamectl_operator.reconcile.outcomes import changed
+from flamectl_operator.reconcile.refusals import RefusedError
+from flamectl_operator.reconcile.report import INTERNAL_ERROR, is_unforeseen
+from flamectl_operator.reconcile.spec_planner import SpecPlanner
 from flamectl_operator.runtime.observer import UNOBSERVED, StepReport
-from flamectl_operator.runtime.outcome import Kind, Outcome, PassResult, join
-from flamectl_operator.runtime.progress import got_on
-from flamectl_operator.subreconcilers import CLOSING, SUBRECONCILERS
-from flamectl_operator.subreconcilers.context import Context
-from flamectl_operator.subreconcilers.memory import Memory, Plan
-from flamectl_operator.subreconcilers.outcomes import changed
-from flamectl_operator.subreconcilers.refusals import RefusedError
+from flamectl_operator.runtime.outcome import NOTHING, Result
+from flamectl_operator.runtime.progress import record_progress
+from flamectl_operator.runtime.workflow import Hooks
+from flamectl_operator.status.events import first_ready
+from flamectl_operator.subreconcilers import PIPELINE
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+    from flamectl_operator.api.status import FlameClusterStatus
     from flamectl_operator.kube.client import Client
     from flamectl_operator.kube.events import EventRecorder
-    from flamectl_operator.kube.views import FlameClusterView
+    from flamectl_operator.observed.flame_cluster import FlameClusterView
+    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.reconcile.stores import Stores
     from flamectl_operator.runtime.clock import Clock
     from flamectl_operator.runtime.observer import Observer
-    from flamectl_operator.settings import FlameSettings, OperatorConfig
-    from flamectl_operator.subreconcilers.base import Subreconciler
-    from flamectl_operator.subreconcilers.stores import Stores
+    from flamectl_operator.runtime.workflow import Action
+    from flamectl_operator.settings import OperatorConfig
 
 Key = tuple[str, str]
 
-
-#: The reason for what should not happen: a bug of the operator's.
-INTERNAL_ERROR = "InternalError"
+#: The name in logs of the part of a pass before its pipeline.
+OBSERVE = "Observe"
 
 
 class Controller:
-    """Runs passes. It keeps nothing between them but what may be forgotten.
+    """Runs passes. It keeps no state between passes that may not be lost.
 
     Args:
-        stores: What is known of the cluster.
-        client: Where writes go.
-        events: Where it tells what it does.
+        stores: The cached objects.
+        client: The API server.
+        events: Records events.
         clock: The time.
-        config: The operator's settings to begin with.
-        lock_identity: Who this operator is in Leases of FlameClusters: the same for all processes of a deployment.
-        observer: Hears how steps ended.
+        config: The operator's settings at the start.
+        lock_identity: The identity of this operator in deletion locks: the same for all processes of a deployment.
+        observer: Receives the results of steps.
+        planner: Computes the desired objects. It may outlive this controller.
     """
 
     def __init__(
@@ -65,7 +65,9 @@ class Controller:
         config: OperatorConfig,
         lock_identity: str,
         observer: Observer = UNOBSERVED,
+        planner: SpecPlanner | None = None,
     ) -> None:
+        self._planner = planner or SpecPlanner()
         self._stores = stores
         self._client = client
         self._events = events
@@ -73,148 +75,116 @@ class Controller:
         self._config = config
         self._lock_identity = lock_identity
         self._observer = observer
-        self._memories: dict[Key, Memory] = {}
+        self._states: dict[Key, ClusterState] = {}
         self._log: FilteringBoundLogger = structlog.get_logger(component="controller")
 
     def reconfigure(self, config: OperatorConfig) -> None:
-        """Has passes that begin from now on use other settings."""
+        """Use other settings for later passes."""
         self._config = config
 
-    async def reconcile(self, key: Key) -> PassResult:
-        """Brings one FlameCluster closer to what it should be.
+    async def reconcile(self, key: Key) -> Result:
+        """Bring one FlameCluster closer to its spec.
 
         Args:
-            key: Its namespace and name.
+            key: The namespace and name of the FlameCluster.
 
         Returns:
-            The errors that call for a retry with backoff, and when to look again at the latest.
+            The errors, which cause a retry with backoff, and the outcomes with the delay until the next pass.
         """
         cluster = self._stores.flame_clusters.get(*key)
         if cluster is None or cluster.terminating:
-            # Its children go with it; one that is being deleted gets no more writes.
-            self._memories.pop(key, None)
-            return join(())
-        context = self._context(cluster)
-        before = context.status
-        outcomes: list[Outcome] = []
-        errors: list[Exception] = []
-        for subreconciler in SUBRECONCILERS:
-            outcome = await self._run(subreconciler, context, errors)
-            outcomes.append(outcome)
-            # Without the promises that the opening step stores nothing may be done.
-            if outcome.kind is Kind.STOP or context.intent is None:
-                break
-        self._tell_failing(context, errors)
-        self._carry_over(context, errors)
-        outcomes.append(await self._run(CLOSING, context, errors))
-        newest = self._stores.flame_clusters.get(*key)
-        if newest is not None and newest.metadata.resource_version != context.cluster.metadata.resource_version:
-            # It was read on the way, and no event tells what an answer has told.
-            outcomes.append(changed(0))
-        created = cluster.metadata.creation_timestamp
-        if created is not None and first_ready(before, context.status):
-            self._observer.first_ready((self._clock.now() - created).total_seconds())
-        return join(outcomes, errors)
-
-    async def _run(self, subreconciler: Subreconciler, context: Context, errors: list[Exception]) -> Outcome:
-        """One step; its error is kept for the retry and does not keep the others from their work."""
-        start, writes, conflicts = self._clock.monotonic(), context.writes, context.conflicts
-        log, known = self._log.bind(subreconciler=subreconciler.name), len(errors)
-        outcome = Outcome(Kind.DONE)
+            # Garbage collection deletes its children; the operator writes nothing more for a FlameCluster that is being deleted.
+            if (gone := self._states.pop(key, None)) is not None:
+                self._planner.forget(gone.owner.uid)
+            self._stores.flame.forget(key)
+            return NOTHING
+        WRITES.set(WriteCount())
+        state = self._state(key, cluster)
         try:
-            outcome = await subreconciler.reconcile(context)
+            run = await state.begin(cluster, self._config)
         except (RefusedError, KubernetesError) as error:
-            errors.append(error)
-            log = log.bind(error=str(error), reason=getattr(error, "reason", type(error).__name__))
-            if isinstance(error, RefusedError):
-                context.issues.append(Issue(error.reason, str(error), degraded=True))
-        except Exception as error:
-            # A bug in one step, or an object that nobody thought of, must not take down the other FlameClusters.
-            errors.append(error)
-            log.exception("subreconciler failed")
-            self._observer.pass_crashed()
-            log = log.bind(error=repr(error), reason=INTERNAL_ERROR)
-            message = f"{subreconciler.name} failed: {error!r}; the operator's log has more"
-            context.issues.append(Issue(INTERNAL_ERROR, message, degraded=True))
-        if outcome.message:
-            context.issues.append(Issue(outcome.reason, outcome.message, degraded=outcome.attention))
-        ended = "error" if len(errors) > known else outcome.kind.value
-        report = StepReport(
-            subreconciler.name, ended, self._clock.monotonic() - start, conflicts=context.conflicts - conflicts
-        )
-        _note(log, outcome, report, context.writes - writes)
-        self._observer.step_ended(report)
-        got_on()
-        return outcome
+            self._log.warning("subreconciler", subreconciler=OBSERVE, outcome="error", error=str(error))
+            return Result(errors=(error,))
+        before = run.status.stored
+        result = await PIPELINE.run(run, StepHooks(self._clock, self._observer, self._log, state.told))
+        self._observe_first_ready(cluster, before, run)
+        newest = self._stores.flame_clusters.get(*key)
+        if newest is not None and newest.metadata.resource_version != run.status.cluster.metadata.resource_version:
+            # A read during the pass brought the change, so no watch event will report it.
+            result = result.join(Result(outcomes=(changed(0),)))
+        return result
 
-    def _tell_failing(self, context: Context, errors: list[Exception]) -> None:
-        """Has the status say what fails in pass after pass. A pass that was put off before it tried anything does not count."""
-        now, memory, desired = self._clock.monotonic(), context.memory, context.desired
-        if context.intent is None and not errors and desired is not None and not desired.spec.paused:
-            return
-        memory.failing = failing(memory.failing, errors, now)
-        issue = memory.failing.issue(now) if memory.failing is not None else None
-        if issue is not None:
-            context.issues.append(issue)
+    def _observe_first_ready(self, cluster: FlameClusterView, before: FlameClusterStatus, run: Pass) -> None:
+        created = cluster.metadata.creation_timestamp
+        if created is not None and first_ready(before, run.status.stored):
+            self._observer.first_ready((self._clock.now() - created).total_seconds())
 
-    def _carry_over(self, context: Context, errors: list[Exception]) -> None:
-        """Has the status go on saying what was in the way before, if the pass did not come so far as to find out."""
-        context.interrupted = any(isinstance(error, KubernetesError) for error in errors)
-        if context.interrupted and not any(each.degraded for each in context.issues):
-            context.issues.extend(carried_over(context.status, context.generation))
-
-    def _context(self, cluster: FlameClusterView) -> Context:
-        owner = Identity(cluster.name, cluster.namespace, cluster.uid)
-        # One snapshot for all of the pass: a pass that changes its mind on the way could contradict its own promises.
-        config = self._config
-        memory = self._remember(owner.key, cluster.uid)
-        if memory.plan is None or not memory.plan.holds_for(cluster.metadata.generation, config.flame):
-            memory.plan = self._plan(owner, cluster, config.flame)
-            memory.accepted.clear()
-            memory.creates_at_once = 1
-        return Context(
-            cluster=cluster,
-            owner=owner,
-            desired=memory.plan.desired,
-            problem=memory.plan.problem,
-            status=memory.read(cluster.status),
-            stores=self._stores,
-            client=self._client,
-            clock=self._clock,
-            events=self._events,
-            config=config,
-            memory=memory,
-            lock_identity=self._lock_identity,
-        )
-
-    def _plan(self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings) -> Plan:
-        """What should exist for this generation under these settings, or what is wrong with its spec."""
-        generation = cluster.metadata.generation
-        try:
-            spec = parse_spec(cluster.spec, cluster.name)
-            check_pod_policy(spec, settings.pod_policy)
-            return Plan(generation, settings, DesiredCluster.of(owner, spec, settings))
-        except InvalidSpecError as error:
-            return Plan(generation, settings, None, str(error))
-        except Exception as error:  # noqa: BLE001 - before any step has run nobody else would say a word of it in the status
-            self._log.exception("planning failed")
-            self._observer.pass_crashed()
-            problem = f"the operator fails over it, which is a bug of the operator's: {error!r}; its log has more"
-            return Plan(generation, settings, None, problem)
-
-    def _remember(self, key: Key, uid: str) -> Memory:
-        """What is remembered of this FlameCluster; one made again under its name starts with nothing."""
-        memory = self._memories.get(key)
-        if memory is None or memory.uid != uid:
-            memory = self._memories[key] = Memory(uid)
-        return memory
+    def _state(self, key: Key, cluster: FlameClusterView) -> ClusterState:
+        """Return the state of this FlameCluster; a recreated FlameCluster of the same name starts with a new state."""
+        state = self._states.get(key)
+        if state is None or state.owner.uid != cluster.uid:
+            if state is not None:
+                self._planner.forget(state.owner.uid)
+            owner = Identity(cluster.name, cluster.namespace, cluster.uid)
+            state = self._states[key] = ClusterState(
+                owner,
+                self._client,
+                self._stores,
+                self._clock,
+                self._events,
+                self._lock_identity,
+                self._observer,
+                self._planner,
+            )
+        return state
 
 
-def _note(log: FilteringBoundLogger, outcome: Outcome, report: StepReport, writes: int) -> None:
-    """One line for a step that did something or waits; at rest nothing."""
-    details: dict[str, object] = {"outcome": report.outcome, "writes": writes}
-    if outcome.reason:
-        details |= {"reason": outcome.reason, "message": outcome.message, "delay": outcome.delay}
-    failed = report.outcome == "error"
-    level = log.warning if failed else log.info if writes or outcome.message else log.debug
-    level("subreconciler", **details, duration_ms=round(report.seconds * 1000, 1))
+class StepHooks(Hooks["Pass"]):
+    """Writes a log line for each step that did something or waits, and reports to the observer and the report.
+
+    Args:
+        clock: The time.
+        observer: Receives the results of steps.
+        log: The logger, bound to the FlameCluster.
+        told: The last report of each step, by name; only a new report is logged at `info`.
+    """
+
+    def __init__(self, clock: Clock, observer: Observer, log: FilteringBoundLogger, told: dict[str, str]) -> None:
+        self._clock = clock
+        self._observer = observer
+        self._log = log
+        self._told = told
+        self._started: dict[str, float] = {}
+
+    def before(self, action: Action[Pass], subject: Pass) -> None:  # noqa: ARG002 - the contract of Hooks
+        """Start the timer and the count of writes for a step."""
+        WRITES.set(WriteCount())
+        self._started[action.name] = self._clock.monotonic()
+
+    def after(self, action: Action[Pass], subject: Pass, result: Result) -> None:
+        """Log, count and report the result of a step."""
+        writes, seconds = WRITES.get(), self._clock.monotonic() - self._started.pop(action.name)
+        subject.report.add(action.name, result, acts=bool(set(action.writes) - {STATUS}))
+        ended = "error" if result.errors else "stop" if result.interrupted else "wait" if result.outcomes else "done"
+        self._note(action.name, ended, result, writes, seconds)
+        self._observer.step_ended(StepReport(action.name, ended, seconds, conflicts=writes.conflicts))
+        record_progress()
+
+    def _note(self, name: str, ended: str, result: Result, writes: WriteCount, seconds: float) -> None:
+        log = self._log.bind(subreconciler=name)
+        for error in result.errors:
+            if is_unforeseen(error):
+                log.error("subreconciler failed", exc_info=error)
+                self._observer.pass_crashed()
+                log = log.bind(error=repr(error), reason=INTERNAL_ERROR)
+            else:
+                log = log.bind(error=str(error), reason=getattr(error, "reason", type(error).__name__))
+        for outcome in result.outcomes:
+            log = log.bind(reason=outcome.reason, message=outcome.message, delay=outcome.delay)
+        words = "; ".join(outcome.message for outcome in result.outcomes if outcome.message)
+        news = bool(words) and self._told.get(name) != words
+        self._told[name] = words
+        # Steps and the status writer log each change by itself, so a step that only did its work is for those who debug.
+        quiet = all(isinstance(error, NamespaceTerminatingError) for error in result.errors)
+        level = log.warning if not quiet else log.info if news else log.debug
+        level("subreconciler", outcome=ended, writes=writes.sent, duration_ms=round(seconds * 1000, 1))

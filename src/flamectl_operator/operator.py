@@ -1,4 +1,4 @@
-"""The operator put together: watches fill stores and the queue, workers take keys from the queue to the controller."""
+"""The operator: watches fill the stores and the queue, and workers take keys from the queue to the controller."""
 
 from __future__ import annotations
 
@@ -10,56 +10,61 @@ import structlog
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, KIND, MANAGED_BY
 from flamectl_operator.controller import Controller
+from flamectl_operator.flame.watcher import Watcher
+from flamectl_operator.kube.cache.reflector import Reflector
 from flamectl_operator.kube.events import EventRecorder
-from flamectl_operator.kube.reflector import Reflector
-from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES
+from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, PODS, SERVICES
+from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.observer import UNOBSERVED
-from flamectl_operator.runtime.outcome import join
+from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.runtime.progress import UnderWay
 from flamectl_operator.runtime.tasks import racing, run_forever
 from flamectl_operator.runtime.workqueue import Priority, QueueShutDown, WorkQueue
-from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS, Stores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator
     from random import Random
 
     from flamectl_operator.controller import Key
+    from flamectl_operator.flame.client import SessionManager
+    from flamectl_operator.flame.watcher import Target
+    from flamectl_operator.kube.cache.store import Change, Store
     from flamectl_operator.kube.client import Client
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.store import Change, Store
     from flamectl_operator.kube.views import KubernetesObject
+    from flamectl_operator.reconcile.spec_planner import SpecPlanner
     from flamectl_operator.runtime.clock import Clock
-    from flamectl_operator.runtime.observer import Observer, Result
-    from flamectl_operator.runtime.outcome import PassResult
+    from flamectl_operator.runtime.observer import Ended, Observer
     from flamectl_operator.settings import OperatorConfig
 
-#: Retries of a pass that failed, in seconds: soon at first, and at least once a minute, since what is in the way (a quota, a
-#: webhook) may go without any event that we would see.
+#: Retries of a failed pass, in seconds: soon at first, and at least once a minute, because the obstacle (a quota, a webhook) may
+#: disappear without an event.
 RETRY_BASE = 0.5
 RETRY_LIMIT = 60.0
-#: How long passes in flight, and then events, may take to finish when the operator is asked to stop, in seconds. Together below
+#: Seconds that running passes, and then events, may take to finish when the operator is asked to stop. Together they are below
 #: the 30 s that Kubernetes gives a Pod.
 STOP_PATIENCE = 20.0
 FLUSH_PATIENCE = 3.0
 
 
 class Operator:
-    """One process' worth of operator.
+    """The operator of one term of leadership.
 
     Args:
         client: The API server.
-        config: The settings to begin with.
+        config: The settings at the start.
         clock: The time.
-        random: Where jitter comes from.
-        identity: Who it says it is in events.
-        lock_identity: Who it is in Leases of FlameClusters: the same for all processes of a deployment, at most one of which
-            works.
-        observer: Hears what it does.
+        random: The source of jitter.
+        identity: The identity of this process in events.
+        lock_identity: The identity of this operator in deletion locks: the same for all processes of a deployment, of which at
+            most one works.
+        observer: Receives reports about its work.
+        planner: Computes the desired objects. It may outlive this operator.
+        connect: Returns the client of a session manager; None when no session manager is asked.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that an operator does not make itself
         self,
         client: Client,
         config: OperatorConfig,
@@ -68,6 +73,9 @@ class Operator:
         identity: str,
         lock_identity: str,
         observer: Observer = UNOBSERVED,
+        planner: SpecPlanner | None = None,
+        *,
+        connect: Callable[[Target], SessionManager] | None = None,
     ) -> None:
         self._client = client
         self._config = config
@@ -78,46 +86,50 @@ class Operator:
         self._observer = observer
         self._triggers: dict[Key, set[str]] = {}
         self.queue: WorkQueue[Key] = WorkQueue(
-            ExponentialBackoff(base=RETRY_BASE, factor=2, limit=RETRY_LIMIT, jitter=0.2, random=random), observer
+            ExponentialBackoff(base=RETRY_BASE, factor=2, limit=RETRY_LIMIT, jitter=0.2, random=random),
+            observer,
+            group=_namespace,
         )
         self.passes: UnderWay[Key] = UnderWay()
-        self.stores = Stores.empty()
+        #: Asks the session managers.
+        self.watcher = None if connect is None else Watcher(connect, clock, random, self._session_manager_changed)
+        self.stores = Stores.empty(self.watcher)
         self._by_namespace = {
             namespace: tuple(self._reflectors(namespace)) for namespace in config.controller.namespaces or (None,)
         }
         self.reflectors = tuple(itertools.chain.from_iterable(self._by_namespace.values()))
-        #: Namespaces of which everything is known, None for all of them; and what waits for the others.
+        #: Namespaces whose caches have synced, None for all namespaces; and keys that wait for the others.
         self._known: set[str | None] = set()
         self._held: dict[Key, None] = {}
         self._some_known = asyncio.Event()
         self._resync_changed = asyncio.Event()
-        #: Tells people what is done.
+        #: Records events about the operator's actions.
         self.events = EventRecorder(client, MANAGED_BY, identity, clock)
-        self._controller = Controller(self.stores, client, self.events, clock, config, lock_identity, observer)
+        self._controller = Controller(self.stores, client, self.events, clock, config, lock_identity, observer, planner)
         self._subscribe()
 
     def reconfigure(self, config: OperatorConfig) -> None:
-        """Goes on with other settings. Passes that have begun end with those that they began with.
+        """Apply other settings. Running passes end with the settings that they began with.
 
         Args:
-            config: The settings. Those that are marked `AtStart` must be as they were.
+            config: The settings. Settings marked `AtStart` must be unchanged.
         """
         before, self._config = self._config, config
         self._controller.reconfigure(config)
         if config.controller.resync_seconds != before.controller.resync_seconds:
             self._resync_changed.set()
         if config.flame != before.flame:
-            # They decide what should be; events only tell what is.
+            # Settings change desired objects, and no watch event reports that.
             self._enqueue_all("settings")
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Runs until asked to stop.
+        """Run until asked to stop.
 
         Args:
-            stop: Set by whoever wants it to stop: passes in flight are finished, told events are written.
+            stop: Set to ask the operator to stop; it then finishes running passes and writes recorded events.
 
         Raises:
-            TaskDiedError: A part of the operator failed for good; the process should end and be started again.
+            TaskDiedError: A part of the operator failed for good; the process should end and be restarted.
         """
         background: dict[str, Coroutine[Any, Any, None]] = {
             f"reflector {number}": reflector.run() for number, reflector in enumerate(self.reflectors)
@@ -127,6 +139,8 @@ class Operator:
             for namespace, reflectors in self._by_namespace.items()
         }
         background |= {"events": self.events.run(), "workers": self._work(), "resync": self._resync()}
+        if self.watcher is not None:
+            background["session managers"] = self.watcher.run()
         running = asyncio.create_task(run_forever(background))
         async with racing(running, asyncio.create_task(stop.wait())):
             if running.done():
@@ -134,7 +148,7 @@ class Operator:
             await self._wind_down()
 
     async def _wind_down(self) -> None:
-        """Takes no more keys, lets passes in flight finish, and writes what events are left."""
+        """Take no more keys, let running passes finish, and write the remaining events."""
         self._log.info("stopping")
         self.queue.shut_down()
         try:
@@ -146,13 +160,13 @@ class Operator:
 
     @property
     def some_known(self) -> bool:
-        """Whether everything is known of some namespace, so that there is work."""
+        """Whether the caches of some namespace have synced, so that there is work."""
         return any(all(each.synced.is_set() for each in reflectors) for reflectors in self._by_namespace.values())
 
     async def _serve(self, namespace: str | None, reflectors: Iterable[Reflector[Any]]) -> None:
-        """Lets passes begin once everything in a namespace is known: over half a view they would make what is there already.
+        """Start passes after the caches of a namespace have synced, because with half a view they would create existing objects.
 
-        A namespace that does not let the operator in, or is gone, keeps no other waiting.
+        A forbidden or deleted namespace does not delay the others.
         """
         for reflector in reflectors:
             await reflector.wait_synced()
@@ -169,7 +183,7 @@ class Operator:
         return key[0] in self._known or None in self._known
 
     async def _work(self) -> None:
-        """Starts the workers once there is something that they may do."""
+        """Start the workers after the caches have synced and writing is allowed."""
         await self._some_known.wait()
         workers = self._config.controller.workers
         await run_forever({f"worker {number}": self._worker() for number in range(workers)})
@@ -179,7 +193,7 @@ class Operator:
             try:
                 key = await self.queue.get()
             except QueueShutDown:
-                # Asked to stop: idle until everything is taken down together.
+                # Asked to stop: wait for the end of all tasks.
                 await asyncio.Event().wait()
                 return
             try:
@@ -208,19 +222,19 @@ class Operator:
             self.queue.forget(key)
         if result.delay is not None:
             self.queue.add_after(key, result.delay)
-        self._observer.pass_ended(_result(result), self._clock.monotonic() - started)
+        self._observer.pass_ended(_ended(result), self._clock.monotonic() - started)
 
-    async def _reconcile(self, key: Key) -> PassResult:
-        """One pass; one that fails in a way nobody thought of fails alone, and is tried again."""
+    async def _reconcile(self, key: Key) -> Result:
+        """Run one pass; an unexpected exception fails only this pass, which is retried."""
         try:
             return await self._controller.reconcile(key)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other FlameClusters must not suffer from it
+        except Exception as error:  # noqa: BLE001 - the other FlameClusters must not suffer from any error
             self._log.exception("pass failed")
             self._observer.pass_crashed()
-            return join((), (error,))
+            return Result(errors=(error,))
 
     async def _resync(self) -> None:
-        """A slow look at everything, in case something was missed after all; it finds nothing when all is well."""
+        """Enqueue every key periodically, in case an event was missed."""
         while True:
             period = self._config.controller.resync_seconds * self._random.uniform(0.9, 1.1)
             self._resync_changed.clear()
@@ -228,13 +242,13 @@ class Operator:
                 self._enqueue_all("resync")
 
     async def _within(self, seconds: float, event: asyncio.Event) -> bool:
-        """Whether an event happens within so many seconds; waits for the one or the other."""
+        """Return whether an event happens within this many seconds."""
         happening = asyncio.create_task(event.wait())
         async with racing(happening, asyncio.create_task(self._clock.sleep(seconds))) as ended:
             return happening in ended
 
     def _enqueue_all(self, trigger: str) -> None:
-        """Everything again, but not before what is urgent."""
+        """Enqueue every key with low priority."""
         for cluster in self.stores.flame_clusters.all():
             self._enqueue((cluster.namespace, cluster.name), trigger, Priority.LOW)
 
@@ -245,6 +259,7 @@ class Operator:
             (PODS, stores.pods, CLUSTER_LABEL),
             (SERVICES, stores.services, CLUSTER_LABEL),
             (CONFIG_MAPS, stores.config_maps, CLUSTER_LABEL),
+            (CLAIMS, stores.claims, CLUSTER_LABEL),
         )
         for resource, store, selector in watched:
             yield Reflector(
@@ -259,12 +274,14 @@ class Operator:
 
     def _subscribe(self) -> None:
         self.stores.flame_clusters.subscribe(self._handler("FlameCluster", _own_key))
-        # A pass that wrote to a child, or learned of it, is followed by another until one finds nothing new: the steps before
-        # went by what was known then, and the watch does not tell again what an answer told. Of the FlameCluster itself a write
-        # tells nothing new, for it carries the resourceVersion that the pass went by; when it is read, the controller comes back.
+        # A pass that wrote a child, or learned of a change of it, is followed by another pass until one finds nothing new,
+        # because the earlier steps used the old state and no watch event repeats a response. A write to the FlameCluster itself
+        # brings no news, because it carries the resourceVersion of the pass's view; after a read of the FlameCluster, the
+        # controller asks for another pass.
         self.stores.pods.subscribe(self._handler("Pod", _keys_of_child), answers=True)
         self.stores.services.subscribe(self._handler("Service", _keys_of_child), answers=True)
         self.stores.config_maps.subscribe(self._handler("ConfigMap", _keys_of_child), answers=True)
+        self.stores.claims.subscribe(self._handler("PersistentVolumeClaim", _keys_of_child), answers=True)
 
     def _handler(self, kind: str, keys: Callable[[KubernetesObject], Iterator[Key]]) -> Callable[[Change[Any]], None]:
         def handle(change: Change[Any]) -> None:
@@ -275,13 +292,16 @@ class Operator:
 
         return handle
 
+    def _session_manager_changed(self, key: Key) -> None:
+        self._enqueue(key, "SessionManager", Priority.NORMAL)
+
     def _enqueue(self, key: Key, trigger: str, priority: Priority) -> None:
         self._triggers.setdefault(key, set()).add(trigger)
         self.queue.add(key, priority)
 
 
-def _result(result: PassResult) -> Result:
-    """How a pass ended, in one word."""
+def _ended(result: Result) -> Ended:
+    """Return the result of a pass in one word."""
     if result.errors:
         return "error"
     if result.delay is None:
@@ -289,12 +309,17 @@ def _result(result: PassResult) -> Result:
     return "requeue_after" if result.delay > 0 else "requeue"
 
 
+def _namespace(key: Key) -> str:
+    """Return the group of a key, so that thousands of FlameClusters in one namespace do not delay the others."""
+    return key[0]
+
+
 def _own_key(cluster: KubernetesObject) -> Iterator[Key]:
     yield (cluster.namespace, cluster.name)
 
 
 def _keys_of_child(child: KubernetesObject) -> Iterator[Key]:
-    """Whom a child concerns: its owner, and whoever its label names (it may stand in that one's way)."""
+    """Return the keys of the FlameClusters that a child affects: its owner, and the one in its label, whose name it may take."""
     owner = child.controller
     if owner is not None and owner.kind == KIND:
         yield (child.namespace, owner.name)

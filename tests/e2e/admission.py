@@ -24,7 +24,7 @@ def protected(name: str = "my-flame", *, replicas: int = 1) -> Object:
 
 
 def put_in_force(plane: Plane) -> None:
-    """Applies the policies and waits until the API server heeds them, which takes it a moment.
+    """Apply the policies and wait until the API server heeds them, which takes it a moment.
 
     Args:
         plane: Where to; the CRD must be there.

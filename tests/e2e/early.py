@@ -45,7 +45,7 @@ def readiness(operator: OperatorProcess) -> str:
 
 
 def wait_for_word(world: World, operator: OperatorProcess, words: str) -> None:
-    """Waits until an operator says what it waits for, to whom asks for its readiness."""
+    """Wait until an operator says what it waits for, to whom asks for its readiness."""
     world.wait(words, lambda: f"[-]start-up failed: {words}" in readiness(operator))
 
 

@@ -149,7 +149,7 @@ class Ordeal:
         self.account = Account()
 
     def run(self) -> Account:
-        """Does it all, and comes to rest."""
+        """Do it all, and come to rest."""
         since = time.monotonic()
         strategy = {"rollingUpdate": {"maxUnavailable": 1}}
         self._world.apply(flame_cluster(replicas=EXECUTORS, executorManager={"updateStrategy": strategy}))
@@ -169,12 +169,12 @@ class Ordeal:
         return self.account
 
     def _roll(self) -> None:
-        """Asks for the next rollout."""
+        """Ask for the next rollout."""
         self._asked += 1
         self._world.change(executorManager={"maxExecutors": 10 + self._asked})
 
     def _finish(self) -> None:
-        """Waits for the rollout to be over, and takes stock."""
+        """Wait for the rollout to be over, and take stock."""
         self._world.wait_running(executors=EXECUTORS, timeout=LONG)
         self._world.wait("the old ones to be gone", lambda: self._world.has_executors(EXECUTORS), LONG)
         self.account.due |= self._current
@@ -211,7 +211,7 @@ class Ordeal:
             self._proxy.cut_frozen()
 
     def _deleted(self) -> set[str]:
-        """Names of the executors that the operator has deleted, after the audit log."""
+        """Name of the executors that the operator has deleted, after the audit log."""
         return {
             request.name
             for request in self._world.operator_writes()
@@ -228,7 +228,7 @@ def resident_memory(pid: int) -> float:
 
 
 def endure(plane: Plane, folder: Path, rounds: Rounds) -> Account:
-    """Puts an operator through it, on a control plane that nobody else needs.
+    """Put an operator through it, on a control plane that nobody else needs.
 
     Args:
         plane: The control plane.
@@ -248,7 +248,7 @@ def endure(plane: Plane, folder: Path, rounds: Rounds) -> Account:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line.
+    """Run the command line.
 
     Args:
         arguments: Without the name of the program; by default those of this process.

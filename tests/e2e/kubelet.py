@@ -55,7 +55,7 @@ class PodProcess:
         (self._container,) = pod["spec"]["containers"]
 
     def __enter__(self) -> Self:
-        """Starts it."""
+        """Start it."""
         mounts = [self._mount(each) for each in self._container["volumeMounts"]]
         root = self._folder / "root"
         lay_out(root)
@@ -83,7 +83,7 @@ class PodProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends it."""
+        """End it."""
         self.running.__exit__(kind, error, trace)
         self._forwarder.close()
         print(*self.text().splitlines()[-100:], sep="\n")  # noqa: T201 - pytest shows it when the test fails
@@ -119,11 +119,11 @@ class PodProcess:
         return 200 <= status < 400
 
     def wait_for(self, probe: str) -> None:
-        """Waits until a probe succeeds."""
+        """Wait until a probe succeeds."""
         wait_until(lambda: self._alive() and self.passes(probe), f"the {probe} of {self.name}")
 
     def terminate(self) -> int:
-        """Ends it as the kubelet does, and waits until it has ended.
+        """End it as the kubelet does, and wait until it has ended.
 
         Returns:
             Its exit code.
@@ -213,7 +213,7 @@ class _Forwarder:
         self._threads[0].start()
 
     def close(self) -> None:
-        """Ends all connections."""
+        """End all connections."""
         for each in self._open:
             with suppress(OSError):  # it is closed already
                 each.shutdown(socket.SHUT_RDWR)

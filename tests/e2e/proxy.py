@@ -35,7 +35,7 @@ _ABORTIVE = struct.pack("ii", 1, 0)
 
 
 def kubeconfig_through(kubeconfig: Path, port: int, folder: Path) -> Path:
-    """Writes a copy of a kubeconfig that leads to another port of this machine, under the name that the server proves."""
+    """Write a copy of a kubeconfig that leads to another port of this machine, under the name that the server proves."""
     content = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
     content["clusters"][0]["cluster"]["server"] = f"https://{LOOPBACK}:{port}"
     path = folder / f"through-{port}.kubeconfig"
@@ -53,7 +53,7 @@ class Files:
 
 
 def in_files(kubeconfig: Path, plane: Plane) -> Files:
-    """Takes token and certificate authority out of a kubeconfig, into files beside it."""
+    """Take token and certificate authority out of a kubeconfig, into files beside it."""
     files = Files(kubeconfig.with_name("token"), kubeconfig.with_name("ca.crt"))
     content = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
     cluster, user = content["clusters"][0]["cluster"], content["users"][0]["user"]
@@ -67,7 +67,7 @@ def in_files(kubeconfig: Path, plane: Plane) -> Files:
 
 
 def put_in_place(file: Path, content: bytes) -> None:
-    """Replaces a file at once, as a kubelet does it: whoever reads it finds all of the old content or of the new."""
+    """Replace a file at once, as a kubelet does it: whoever reads it finds all of the old content or of the new."""
     draft = file.with_name(f"{file.name}.draft")
     draft.write_bytes(content)
     draft.replace(file)
@@ -81,7 +81,7 @@ class LoopThread:
         self._thread = Thread(target=self._loop.run_forever, name=type(self).__name__, daemon=True)
 
     def __enter__(self) -> Self:
-        """Begins to serve."""
+        """Begin to serve."""
         self._thread.start()
         self._do(self._open())
         return self
@@ -89,7 +89,7 @@ class LoopThread:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends with all connections."""
+        """End with all connections."""
         self._do(self._close())
         self._do(self._loop.shutdown_asyncgens())
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -140,11 +140,11 @@ class Proxy(LoopThread):
         self._do(self._close_port())
 
     def accept(self) -> None:
-        """Undoes `refuse`."""
+        """Undo `refuse`."""
         self._do(self._open_port())
 
     def cut(self, count: int | None = None, *, reset: bool = True, random: Random | None = None) -> int:
-        """Ends connections, frozen ones as well; new ones can be made.
+        """End connections, frozen ones as well; new ones can be made.
 
         Args:
             count: How many at the most; all if not given.
@@ -157,7 +157,7 @@ class Proxy(LoopThread):
         return self._do(self._cut(count, random, reset=reset))
 
     def freeze(self, count: int | None = None, *, also_new: bool = False, random: Random | None = None) -> int:
-        """Passes nothing on and tells neither end: half-open connections, as after a machine on the way has died.
+        """Pass nothing on and tells neither end: half-open connections, as after a machine on the way has died.
 
         Args:
             count: How many at the most; all if not given.
@@ -170,23 +170,23 @@ class Proxy(LoopThread):
         return self._do(self._freeze(count, random, also_new=also_new))
 
     def cut_frozen(self) -> int:
-        """Ends the connections that are frozen; what was held back is lost."""
+        """End the connections that are frozen; what was held back is lost."""
         return self._do(self._cut_frozen())
 
     def hold_requests(self) -> None:
-        """Passes on what clients are told, but nothing of what they say, on connections that there are and on new ones."""
+        """Pass on what clients are told, but nothing of what they say, on connections that there are and on new ones."""
         self._do(self._hold_requests())
 
     def thaw(self) -> None:
-        """Passes on what was held back, in either direction, and everything from then on."""
+        """Pass on what was held back, in either direction, and everything from then on."""
         self._do(self._thaw())
 
     def delay(self, seconds: float) -> None:
-        """Passes each piece of data on so much later; 0 ends that."""
+        """Pass each piece of data on so much later; 0 ends that."""
         self._delay = seconds
 
     def lose_answers(self) -> None:
-        """Lets what clients say get through on the connections that there are, but nothing of what they are told."""
+        """Let what clients say get through on the connections that there are, but nothing of what they are told."""
         self._do(self._lose_answers())
 
     async def _open(self) -> None:
@@ -289,7 +289,7 @@ class _Link:
         self.ended = asyncio.Event()
 
     async def run(self, target: int) -> None:
-        """Passes bytes on until one end hangs up, or the link is cut."""
+        """Pass bytes on until one end hangs up, or the link is cut."""
         self._work = asyncio.create_task(self._pass_on(target))
         try:
             with suppress(asyncio.CancelledError):
@@ -300,7 +300,7 @@ class _Link:
             self.ended.set()
 
     def cut(self, *, reset: bool) -> None:
-        """Ends it at once."""
+        """End it at once."""
         for writer in self._writers:
             if reset:
                 writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORTIVE)

@@ -73,7 +73,7 @@ class HttpProxy(LoopThread):
         self.show("apiserver")
 
     def lose_answers(self, requests: str, *, times: int | None = None) -> _Rule:
-        """Lets requests get through, but not what they are answered.
+        """Let requests get through, but not what they are answered.
 
         Args:
             requests: A regular expression on method, space, path with query.
@@ -85,7 +85,7 @@ class HttpProxy(LoopThread):
         return self._add(_Rule(re.compile(requests), times, lost=True))
 
     def delay_answers(self, requests: str, seconds: float, *, times: int | None = None) -> _Rule:
-        """Keeps answers back for a while; see `lose_answers`."""
+        """Keep answers back for a while; see `lose_answers`."""
         return self._add(_Rule(re.compile(requests), times, late=seconds))
 
     def heal(self) -> None:
@@ -93,7 +93,7 @@ class HttpProxy(LoopThread):
         self._rules.clear()
 
     def show(self, name: str) -> Path:
-        """Shows another certificate on new connections: that of a component of the control plane.
+        """Show another certificate on new connections: that of a component of the control plane.
 
         Each component that serves TLS has made its own, signed by an authority of its own.
 
@@ -105,7 +105,7 @@ class HttpProxy(LoopThread):
         return pki / f"{name}.crt"
 
     def cut(self) -> None:
-        """Ends all connections."""
+        """End all connections."""
         self._do(self._cut())
 
     def _add(self, rule: _Rule) -> _Rule:

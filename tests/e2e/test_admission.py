@@ -234,7 +234,7 @@ def test_everything_else_about_a_protected_cluster_can_be_changed(world: World) 
 
 
 @pytest.mark.parametrize("value", ["True", "yes", "tru", "1"])
-def test_a_slip_of_the_pen_does_not_pass_for_no_protection(world: World, value: str) -> None:
+def test_misspelt_protection_value_is_rejected(world: World, value: str) -> None:
     words = f'the annotation {PROTECTION} must be "true" or "false", not "{value}"'
     manifest = flame_cluster()
     manifest["metadata"]["annotations"] = {PROTECTION: value}
@@ -353,7 +353,7 @@ def executors(*containers: dict[str, object], **spec: object) -> dict[str, objec
     return manifest
 
 
-def test_one_that_says_so_is_taken_without_a_word(strict: World) -> None:
+def test_cluster_that_sets_it_is_accepted_without_a_warning(strict: World) -> None:
     assert warnings_about(strict, executors(**NOT_ROOT)) == ""
     assert warnings_about(strict, executors(*EACH_BY_ITSELF)) == ""
 
@@ -368,7 +368,7 @@ def test_one_that_says_so_is_taken_without_a_word(strict: World) -> None:
         pytest.param(executors(*EACH_BY_ITSELF, **ROOT), id="the Pod may"),
     ],
 )
-def test_one_that_says_it_of_a_part_is_warned_of(strict: World, manifest: dict[str, object]) -> None:
+def test_cluster_that_sets_it_for_one_component_gets_a_warning(strict: World, manifest: dict[str, object]) -> None:
     said = warnings_about(strict, manifest)
     assert SESSION_WARNING not in said
     assert EXECUTOR_WARNING in said
@@ -376,3 +376,37 @@ def test_one_that_says_it_of_a_part_is_warned_of(strict: World, manifest: dict[s
 
 def test_elsewhere_there_is_no_warning(world: World) -> None:
     assert warnings_about(world, flame_cluster()) == ""
+
+
+@pytest.mark.parametrize(
+    ("executor_manager", "warning"),
+    [
+        pytest.param(
+            {"image": "xflops/flame-executor-manager:v0.7.1"},
+            "the session manager is of Flame 0.6, the executors are of 0.7",
+            id="minor versions",
+        ),
+        pytest.param(
+            {"image": "registry.example:5000/flame:0.5@sha256:0123"},
+            "spec.executorManager.image has a tag of Flame 0.5, but flameVersion is 0.6",
+            id="flameVersion",
+        ),
+        pytest.param(
+            {"resources": {"limits": {"cpu": "7500m", "memory": "4Gi"}}},
+            "8 slots (cpu=1,mem=1g) fit its CPUs and need 8 GiB, but the limit is 4 GiB",
+            id="memory",
+        ),
+    ],
+)
+def test_a_probable_mistake_is_taken_with_a_warning(
+    doomed: World, executor_manager: dict[str, object], warning: str
+) -> None:
+    doomed.plane.create_namespace(doomed.namespace)
+    assert warning in warnings_about(doomed, flame_cluster(executorManager=executor_manager))
+    assert doomed.get("flamecluster", "my-flame") is not None
+
+
+def test_an_executor_whose_slots_fit_its_memory_is_taken_without_a_word(doomed: World) -> None:
+    doomed.plane.create_namespace(doomed.namespace)
+    limits = {"resources": {"limits": {"cpu": 2, "memory": "2Gi"}}}
+    assert warnings_about(doomed, flame_cluster(executorManager=limits)) == ""

@@ -51,7 +51,7 @@ def _plain(path: str) -> str:
 
 
 @pytest.mark.parametrize("row", REJECTIONS, ids=str)
-def test_the_api_server_refuses_what_the_operator_would_refuse_and_names_the_field(
+def test_api_server_rejects_what_the_operator_would_reject_and_names_the_field(
     installed: Plane, row: Rejection
 ) -> None:
     answer = installed._request("POST", _DRY_RUN, row.manifest)
@@ -62,7 +62,7 @@ def test_the_api_server_refuses_what_the_operator_would_refuse_and_names_the_fie
 
 
 @pytest.mark.parametrize("row", [*ACCEPTANCES, *OPERATOR_REJECTIONS], ids=str)
-def test_the_api_server_accepts_all_the_rest(installed: Plane, row: Acceptance | Rejection) -> None:
+def test_api_server_accepts_valid_specs(installed: Plane, row: Acceptance | Rejection) -> None:
     answer = installed._request("POST", _DRY_RUN, row.manifest)
 
     assert answer.status == HTTPStatus.CREATED, answer.body["message"]
@@ -103,7 +103,7 @@ def test_an_edit_that_the_api_server_refuses_changes_nothing(world: World, opera
 
 
 def _wait_failed(world: World, name: str, path: str) -> Object:
-    """Waits until the status says that the present spec is invalid."""
+    """Wait until the status says that the present spec is invalid."""
 
     def failed() -> Object | None:
         found = world.get("flamecluster", name)
@@ -121,9 +121,7 @@ def _wait_failed(world: World, name: str, path: str) -> Object:
     return status
 
 
-def test_a_cluster_whose_spec_only_the_operator_can_refuse_is_failed_from_the_start(
-    world: World, operator: OperatorProcess
-) -> None:
+def test_cluster_with_a_spec_that_only_the_operator_rejects_is_failed(world: World, operator: OperatorProcess) -> None:
     rows = [(change, path) for change, path in FORBIDDEN.values()]
     rows += [(row.manifest["spec"], row.path) for row in OPERATOR_REJECTIONS]
     paths = {}
@@ -145,7 +143,7 @@ def test_a_cluster_whose_spec_only_the_operator_can_refuse_is_failed_from_the_st
 
 
 @pytest.mark.parametrize("what", FORBIDDEN)
-def test_a_running_cluster_edited_so_keeps_running_until_it_is_set_right(
+def test_running_cluster_with_an_invalid_edit_keeps_running_until_corrected(
     world: World, operator: OperatorProcess, what: str
 ) -> None:
     change, path = FORBIDDEN[what]

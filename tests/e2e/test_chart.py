@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -43,7 +44,8 @@ def test_for_one_namespace_it_makes_what_that_kustomization_makes(
 ) -> None:
     wanted = kustomized(control_plane, overlay(tmp_path / "overlay", "namespaced", "team-a"))
     container = wanted["Deployment team-a/flamectl-operator"]["spec"]["template"]["spec"]["containers"][0]
-    assert container.pop("env")[0]["name"] == "POD_NAMESPACE"
+    # The chart writes the namespace into the arguments, kustomize cannot.
+    container["env"] = [each for each in container["env"] if each["name"] != "POD_NAMESPACE"]
     container["args"] = [each.replace("$(POD_NAMESPACE)", "team-a") for each in container["args"]]
     values = {"watchNamespaces": ["{{ .Release.Namespace }}"], "crds": {"install": False}}
     assert bare(template(helm, tmp_path, values, "team-a")) == wanted
@@ -77,22 +79,48 @@ DEPLOYMENT = f"Deployment {NAMESPACE}/flamectl-operator"
 POD = "spec.template.spec"
 SELECTED = [{"key": "gpu", "operator": "Exists"}]
 NEAR: Object = {"podAffinity": {}}
+VOLUMES: list[Object] = [{"name": "a", "emptyDir": {}}]
+MOUNTS: list[Object] = [{"name": "a", "mountPath": "/a"}]
+SPREAD: Object = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
 
 
 @pytest.mark.parametrize(
     ("values", "path", "expected"),
     [
-        ({"replicas": 3}, "spec.replicas", 3),
+        ({"replicaCount": 3}, "spec.replicas", 3),
         ({"image": {"repository": "a/b", "tag": "c"}}, f"{POD}.containers.0.image", "a/b:c"),
         (
             {"image": {"digest": f"sha256:{'0' * 64}"}},
             f"{POD}.containers.0.image",
             f"flamectl-operator@sha256:{'0' * 64}",
         ),
+        ({"image": {"registry": "r.example"}}, f"{POD}.containers.0.image", "r.example/flamectl-operator:0.1.0"),
+        (
+            {"global": {"imageRegistry": "g.example:5000/"}, "image": {"registry": "r.example", "tag": "c"}},
+            f"{POD}.containers.0.image",
+            "g.example:5000/flamectl-operator:c",
+        ),
+        ({"logLevel": "debug"}, f"{POD}.containers.0.args", ["run", "--leader-elect", "--log-level=debug"]),
+        ({"deploymentAnnotations": {"a": "1"}}, "metadata.annotations", {"a": "1"}),
+        ({"commonLabels": {"team": "1"}}, "metadata.labels.team", "1"),
+        ({"commonLabels": {"team": "1"}}, "spec.template.metadata.labels.team", "1"),
+        ({"podSecurityContext": {"runAsUser": 7}}, f"{POD}.securityContext.runAsUser", 7),
+        ({"podSecurityContext": {"runAsUser": 7}}, f"{POD}.securityContext.runAsNonRoot", True),
+        ({"securityContext": {"privileged": False}}, f"{POD}.containers.0.securityContext.privileged", False),
+        ({"livenessProbe": {"periodSeconds": 9}}, f"{POD}.containers.0.livenessProbe.periodSeconds", 9),
+        ({"readinessProbe": {"periodSeconds": 9}}, f"{POD}.containers.0.readinessProbe.httpGet.port", "health"),
+        ({"startupProbe": {"failureThreshold": 9}}, f"{POD}.containers.0.startupProbe.failureThreshold", 9),
+        ({"extraVolumes": VOLUMES}, f"{POD}.volumes", VOLUMES),
+        ({"extraVolumeMounts": MOUNTS}, f"{POD}.containers.0.volumeMounts", MOUNTS),
+        (
+            {"topologySpreadConstraints": [SPREAD, {**SPREAD, "labelSelector": {"matchLabels": {"a": "b"}}}]},
+            f"{POD}.topologySpreadConstraints.0.labelSelector.matchLabels",
+            {"app.kubernetes.io/name": "flamectl-operator"},
+        ),
         ({"image": {"pullPolicy": "Always"}}, f"{POD}.containers.0.imagePullPolicy", "Always"),
         ({"imagePullSecrets": [{"name": "a"}]}, f"{POD}.imagePullSecrets", [{"name": "a"}]),
         ({"extraArgs": ["--workers=2"]}, f"{POD}.containers.0.args", ["run", "--leader-elect", "--workers=2"]),
-        ({"extraEnv": [{"name": "A", "value": "b"}]}, f"{POD}.containers.0.env", [{"name": "A", "value": "b"}]),
+        ({"extraEnv": [{"name": "A", "value": "b"}]}, f"{POD}.containers.0.env.1", {"name": "A", "value": "b"}),
         ({"watchNamespaces": ["a", "b"]}, f"{POD}.containers.0.args.3", "--namespace=b"),
         ({"resources": {"limits": {"memory": "1Gi"}}}, f"{POD}.containers.0.resources.limits", {"memory": "1Gi"}),
         ({"podAnnotations": {"a": "b"}}, "spec.template.metadata.annotations.a", "b"),
@@ -183,7 +211,10 @@ def test_the_crd_is_kept_unless_that_is_not_wanted(helm: Path, tmp_path: Path) -
     ("values", "words"),
     [
         ({"replica": 2}, "additional properties 'replica' not allowed"),
-        ({"replicas": "two"}, "/replicas': got string, want integer"),
+        ({"replicas": 2}, "additional properties 'replicas' not allowed"),
+        ({"replicaCount": "two"}, "/replicaCount': got string, want integer"),
+        ({"monitoring": {"podMonitor": True, "serviceMonitor": True}}, "scraped twice: set one of them"),
+        ({"monitoring": {"serviceMonitor": True}, "metrics": {"service": False}}, "takes metrics.service"),
         ({"config": {"controller": {"worker": 2}}}, "additional properties 'worker' not allowed"),
         ({"config": {"controller": {"workers": 0}}}, "/config/controller/workers': minimum"),
         ({"image": {"digest": "abc"}}, "/image/digest': 'abc' does not match pattern"),
@@ -193,6 +224,87 @@ def test_the_crd_is_kept_unless_that_is_not_wanted(helm: Path, tmp_path: Path) -
 def test_what_cannot_be_meant_is_refused(helm: Path, tmp_path: Path, values: Object, words: str) -> None:
     with pytest.raises(AssertionError, match=words):
         template(helm, tmp_path, values)
+
+
+@pytest.mark.parametrize(
+    ("values", "release", "name"),
+    [
+        ({"fullnameOverride": "another"}, RELEASE, "another"),
+        ({"nameOverride": "operator"}, "flame", "flame-operator"),
+        ({"nameOverride": "flame"}, "my-flame", "my-flame"),
+        ({"nameOverride": "operator"}, "x" * 53, "x" * 50),
+    ],
+    ids=str,
+)
+def test_the_objects_may_have_another_name_and_belong_together(
+    helm: Path, tmp_path: Path, values: Object, release: str, name: str
+) -> None:
+    monitoring = {"rules": True, "dashboard": True, "serviceMonitor": True}
+    found = template(
+        helm, tmp_path, {**values, "monitoring": monitoring, "networkPolicy": {"enabled": True}}, release=release
+    )
+    others = {each for each in found if not each.split("/")[1].startswith(name)}
+    assert others == {f"CustomResourceDefinition /{CRD_NAME}"}
+    for each in found.values():
+        if "roleRef" in each:
+            assert (
+                f"{each['roleRef']['kind']} {each['metadata'].get('namespace', '')}/{each['roleRef']['name']}" in found
+            )
+            assert [subject["name"] for subject in each["subjects"]] == [name]
+    deployment = found[f"Deployment {NAMESPACE}/{name}"]
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    for each in found.values():
+        selected = each["spec"].get("podSelector", each["spec"].get("selector")) if "spec" in each else None
+        if selected:
+            assert (selected.get("matchLabels") or selected).items() <= labels.items(), each["kind"]
+
+
+def test_a_label_of_all_objects_changes_no_selector(helm: Path, tmp_path: Path) -> None:
+    more = {"commonLabels": {"team": "a", "app.kubernetes.io/name": "mine"}, "podLabels": {"team": "b"}}
+    found = template(helm, tmp_path, more)
+    assert {each["metadata"]["labels"]["team"] for each in found.values()} == {"a"}
+    assert {each["metadata"]["labels"]["app.kubernetes.io/name"] for each in found.values()} == {"flamectl-operator"}
+    pods = found[DEPLOYMENT]["spec"]["template"]["metadata"]["labels"]
+    assert pods == {"app.kubernetes.io/name": "flamectl-operator", "team": "b"}
+    assert found[DEPLOYMENT]["spec"]["selector"] == {"matchLabels": {"app.kubernetes.io/name": "flamectl-operator"}}
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, {"maxUnavailable": 1}),
+        ({"maxUnavailable": "50%"}, {"maxUnavailable": "50%"}),
+        ({"minAvailable": 1}, {"minAvailable": 1}),
+        ({"minAvailable": "50%"}, {"minAvailable": "50%"}),
+    ],
+    ids=str,
+)
+def test_a_drain_may_be_bounded_in_both_ways(helm: Path, tmp_path: Path, values: Object, expected: Object) -> None:
+    found = template(helm, tmp_path, {"podDisruptionBudget": values})[
+        f"PodDisruptionBudget {NAMESPACE}/flamectl-operator"
+    ]
+    assert {
+        name: found["spec"][name] for name in ("maxUnavailable", "minAvailable") if name in found["spec"]
+    } == expected
+
+
+def test_the_network_policy_is_that_of_the_kustomization(helm: Path, control_plane: Plane, tmp_path: Path) -> None:
+    without = template(helm, tmp_path, {})
+    with_it = template(helm, tmp_path, {"networkPolicy": {"enabled": True}})
+    added = {name: each for name, each in with_it.items() if name not in without}
+    component = os.path.relpath(ROOT / "config" / "network-policy", tmp_path / "overlay")
+    folder = overlay(tmp_path / "overlay", "default", NAMESPACE, components=[component])
+    wanted = kustomized(control_plane, folder)
+    name = f"NetworkPolicy {NAMESPACE}/flamectl-operator"
+    assert bare(added) == {name: wanted[name]}
+
+
+def test_the_metrics_may_be_open_to_everybody(helm: Path, tmp_path: Path) -> None:
+    values = {"networkPolicy": {"enabled": True, "metricsFrom": []}}
+    found = template(helm, tmp_path, values)[f"NetworkPolicy {NAMESPACE}/flamectl-operator"]
+    assert found["spec"]["ingress"] == [
+        {"ports": [{"port": port, "protocol": "TCP"}]} for port in ("health", "metrics")
+    ]
 
 
 def test_helm_finds_no_fault_with_it(helm: Path, tmp_path: Path) -> None:

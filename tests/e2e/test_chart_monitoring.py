@@ -53,6 +53,20 @@ def test_in_another_namespace_it_has_what_the_kustomization_that_is_shown_has(
     assert bare(added(helm, tmp_path, EVERYTHING, "team-a")) == kustomized(control_plane, folder)
 
 
+def test_a_service_monitor_finds_the_service_and_gives_the_same_job(helm: Path, tmp_path: Path) -> None:
+    values = {"monitoring": {"serviceMonitor": True, "labels": {"release": "prometheus"}}}
+    found = template(helm, tmp_path, values)
+    monitor = found[f"ServiceMonitor {NAMESPACE}/flamectl-operator"]
+    service = found[f"Service {NAMESPACE}/flamectl-operator-metrics"]
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+    pods = template(helm, tmp_path, {"monitoring": {"podMonitor": True}})[f"PodMonitor {NAMESPACE}/flamectl-operator"]
+    assert monitor["spec"]["jobLabel"] == pods["spec"]["jobLabel"]
+    assert [endpoint] == pods["spec"]["podMetricsEndpoints"]
+
+
 @pytest.mark.parametrize("value", KINDS)
 def test_each_part_can_be_had_alone(helm: Path, tmp_path: Path, value: str) -> None:
     assert [each["kind"] for each in added(helm, tmp_path, {value: True}).values()] == [KINDS[value]]

@@ -71,7 +71,7 @@ def _cluster(kubeconfig: dict[str, Any]) -> dict[str, Any]:
     ],
     ids=["missing", "empty", "not YAML", "without a context"],
 )
-def test_a_kubeconfig_that_cannot_be_used(tmp_path: Path, content: str | None, words: str) -> None:
+def test_unusable_kubeconfig_is_reported_in_one_line(tmp_path: Path, content: str | None, words: str) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     if content is not None:
         kubeconfig.write_text(content, encoding="utf-8")
@@ -82,7 +82,7 @@ def test_a_kubeconfig_that_cannot_be_used(tmp_path: Path, content: str | None, w
     assert words in complaint
 
 
-def test_a_context_that_the_kubeconfig_does_not_have(installed: Plane) -> None:
+def test_missing_context_is_reported_in_one_line(installed: Plane) -> None:
     assert "nowhere" in _complaint("--kubeconfig", installed.kubeconfig, "--context", "nowhere")
 
 
@@ -96,7 +96,9 @@ def test_a_context_that_the_kubeconfig_does_not_have(installed: Plane) -> None:
     ],
     ids=["missing", "unknown key", "bad value", "not YAML"],
 )
-def test_settings_that_cannot_be_used(installed: Plane, tmp_path: Path, content: str | None, words: str) -> None:
+def test_invalid_settings_are_reported_in_one_line(
+    installed: Plane, tmp_path: Path, content: str | None, words: str
+) -> None:
     settings = tmp_path / "settings.yaml"
     if content is not None:
         settings.write_text(content, encoding="utf-8")
@@ -121,9 +123,7 @@ def test_a_signal_ends_it_cleanly_while_the_api_server_does_not_answer(
             assert operator.process.wait(PATIENCE) == 0
 
 
-def test_an_api_server_that_has_the_settings_is_waited_for_until_a_signal_comes(
-    installed: Plane, tmp_path: Path
-) -> None:
+def test_config_waits_for_the_api_server_until_a_signal(installed: Plane, tmp_path: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))  # bound but not listening
         address = f"https://127.0.0.1:{unused.getsockname()[1]}"

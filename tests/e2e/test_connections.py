@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flamectl_operator.kube.connection import connect
+from flamectl_operator.kube.http.connection import connect
 from flamectl_operator.kube.resources import PODS
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def _sockets() -> set[str]:
 
 
 @pytest.mark.skipif(not FILE_DESCRIPTORS.exists(), reason=f"{os.uname().sysname} does not list open files in /proc")
-def test_a_watch_that_is_left_early_leaves_no_socket_behind(installed: Plane) -> None:
+def test_watch_left_early_leaves_no_socket(installed: Plane) -> None:
     async def watch_and_leave() -> set[str]:
         before = _sockets()
         transport = await connect(installed.kubeconfig)

@@ -60,7 +60,7 @@ class Deployment:
 
     @property
     def deleted(self) -> list[str]:
-        """Names of Pods that it deleted."""
+        """Name of Pods that it deleted."""
         return [request.name for request in self.requests("pods", "delete")]
 
     @property
@@ -110,7 +110,7 @@ def _held_back_anew(world: World, before: set[str]) -> set[str]:
 
 
 def _all_look(world: World, deployments: tuple[Deployment, Deployment]) -> None:
-    """Touches the FlameCluster and a Pod of it, and waits until each operator has looked at both."""
+    """Touch the FlameCluster and a Pod of it, and wait until each operator has looked at both."""
     for kind, name in (("flamecluster", "my-flame"), ("pod", "my-flame-session-manager")):
         provoke_a_pass(world, *(each.operator for each in deployments), kind=kind, name=name)
 
@@ -234,7 +234,7 @@ def test_without_the_lock_there_is_no_lease(world: World, deployments: tuple[Dep
 
 
 @pytest.mark.parametrize("expires_in", [2 * SOON], ids=[""])  # who deletes must be done before another holds it
-def test_a_holder_that_stands_still_loses_the_lock_and_deletes_nothing_when_it_goes_on(
+def test_frozen_holder_loses_the_lock_and_deletes_nothing_afterwards(
     world: World, deployments: tuple[Deployment, Deployment]
 ) -> None:
     world.apply(flame_cluster(replicas=6, executorManager=HELD_BACK))
@@ -263,7 +263,7 @@ def test_a_holder_that_stands_still_loses_the_lock_and_deletes_nothing_when_it_g
 
 
 @pytest.mark.parametrize("expires_in", [NEVER], ids=[""])
-def test_an_operator_that_was_killed_goes_on_with_its_own_lock_at_once(
+def test_restarted_operator_continues_with_its_own_lock_at_once(
     world: World, deployments: tuple[Deployment, Deployment]
 ) -> None:
     blue, green = deployments
@@ -283,7 +283,7 @@ def test_an_operator_that_was_killed_goes_on_with_its_own_lock_at_once(
         assert set(_holders(leases).values()) == {"blue", ""}
 
 
-def test_operators_with_other_settings_come_to_rest(world: World, tmp_path: Path) -> None:
+def test_operators_with_different_settings_become_quiet(world: World, tmp_path: Path) -> None:
     """To each the executors of the other are outdated, and its status says so: they do not write it over without end."""
     with _two(world, tmp_path, same_settings=False) as pair:
         world.apply(flame_cluster(replicas=4))

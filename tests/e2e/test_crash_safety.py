@@ -26,9 +26,7 @@ def so_many(recording: Recording, count: int) -> bool:
     return len(recording.created()) >= count
 
 
-def test_killed_three_times_while_it_makes_150_executors_the_operator_ends_with_exactly_150(
-    world: World, operator: OperatorProcess
-) -> None:
+def test_operator_killed_three_times_creates_exactly_150_executors(world: World, operator: OperatorProcess) -> None:
     # However late it is killed, it cannot have finished.
     world.limit_pods(50)
     with world.record("pod") as recording:
@@ -46,9 +44,7 @@ def test_killed_three_times_while_it_makes_150_executors_the_operator_ends_with_
     world.wait_at_rest(7)
 
 
-def test_ids_are_never_used_again_though_nothing_is_left_and_the_operator_has_crashed(
-    world: World, operator: OperatorProcess
-) -> None:
+def test_ids_are_not_reused_after_scale_to_zero_and_a_crash(world: World, operator: OperatorProcess) -> None:
     with world.record("pod") as recording:
         world.apply(flame_cluster(replicas=3))
         world.wait_running(executors=3)
@@ -63,7 +59,7 @@ def test_ids_are_never_used_again_though_nothing_is_left_and_the_operator_has_cr
     assert [executor_id(pod) for pod in world.executors()] == [5]
 
 
-def test_killed_in_the_middle_of_a_rollout_the_operator_finishes_it(world: World, operator: OperatorProcess) -> None:
+def test_operator_killed_during_a_rollout_finishes_it(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=8))
     world.wait_running(executors=8)
     before = uids(world.executors())
@@ -82,9 +78,7 @@ def test_killed_in_the_middle_of_a_rollout_the_operator_finishes_it(world: World
     world.wait("the old ones to be gone", lambda: world.has_executors(8))
 
 
-def test_two_operators_at_once_end_with_exactly_what_is_wanted_and_one_session_manager(
-    world: World, operator: OperatorProcess, tmp_path: Path
-) -> None:
+def test_two_operators_create_exactly_the_wanted_pods(world: World, operator: OperatorProcess, tmp_path: Path) -> None:
     kubeconfig = allow_in(world.plane, world.namespace)
     second = OperatorProcess(
         kubeconfig, tmp_path / "second.log", ["--namespace", world.namespace, "--log-level", "debug"]

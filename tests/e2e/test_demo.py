@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import pty
 import re
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+import tempfile
+import urllib.request
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tools.controlplane.binaries import ensure_binaries
 from tools.controlplane.waiting import wait_until
 from tools.demo.story import chapters
 from tools.installation import ROOT
@@ -28,6 +33,11 @@ WHOLE_STORY = 600.0
 
 def processes_of(folder: Path) -> list[str]:
     """The command lines that name a folder: each process of a control plane, and its operator, has its files in one."""
+    return [command for _, command in pids_of(folder)]
+
+
+def pids_of(folder: Path) -> list[tuple[int, str]]:
+    """The same with the process ids."""
     found = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -35,15 +45,15 @@ def processes_of(folder: Path) -> list[str]:
         except OSError:
             continue  # it has ended meanwhile
         if str(folder) in command:
-            found.append(command)
+            found.append((int(file.parent.name), command))
     return found
 
 
 @contextmanager
-def demo(folder: Path) -> Iterator[subprocess.Popen[str]]:
+def demo(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A demo that has nothing but this folder for its files."""
     with subprocess.Popen(
-        [sys.executable, "-m", "tools.demo", "--plain"],
+        [sys.executable, "-m", "tools.demo", "--plain", *arguments],
         cwd=ROOT,
         env=os.environ | {"TMPDIR": str(folder)},
         stdin=subprocess.DEVNULL,
@@ -75,7 +85,7 @@ def test_the_demo_plays_all_chapters_in_order_and_leaves_nothing(tmp_path: Path)
     assert_nothing_is_left(tmp_path)
 
 
-def test_a_demo_that_is_interrupted_leaves_nothing_either(tmp_path: Path) -> None:
+def test_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
     with demo(tmp_path) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -85,4 +95,76 @@ def test_a_demo_that_is_interrupted_leaves_nothing_either(tmp_path: Path) -> Non
         output, _ = process.communicate(timeout=WHOLE_STORY)
     assert process.returncode == 128 + signal.SIGINT, output
     assert "Traceback" not in output
+    assert_nothing_is_left(tmp_path)
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder whose path is no longer than one of a user's, so that commands with it fit their lines."""
+    with tempfile.TemporaryDirectory(prefix="d-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+def test_ctrl_c_on_a_demo_that_stays_ends_make_well_with_one_line(short_path: Path) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(ROOT)
+        environment = os.environ | {"TMPDIR": str(short_path), "COLUMNS": "80", "LINES": "24", "TERM": "xterm"}
+        os.execvpe("make", ["make", "--silent", "demo", "ARGS=--keep --plain --pace=0"], environment)
+    output = ""
+    try:
+        with os.fdopen(terminal, "rb+", buffering=0) as screen, suppress(OSError):  # the last process has ended
+            while chunk := screen.read(1024):
+                staying = "/metrics" in output
+                output += chunk.decode(errors="replace")
+                if "/metrics" in output and not staying:
+                    log, address = _shown(output)
+                    assert "serving" in log.read_text(encoding="utf-8")
+                    wait_until(partial(_readmes_log_row, output), "the README's command to show the log")
+                    with urllib.request.urlopen(address, timeout=60) as answer:
+                        assert b"workqueue_depth" in answer.read()
+                    screen.write(b"\x03")
+    except BaseException:
+        # make ends what it has started.
+        os.kill(pid, signal.SIGTERM)
+        os.waitpid(pid, 0)
+        raise
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0, output
+    (after,) = output.partition("^C")[2].strip().splitlines()
+    assert after.endswith("Stopping everything; nothing of it stays")
+    assert max(len(line) for line in output.splitlines()) <= 80
+    assert_nothing_is_left(short_path)
+
+
+def _readmes_log_row(output: str) -> bool:
+    """Whether the row of the README about the log shows the log, in another terminal."""
+    row = re.search(r"`kubectl (-n flamectl-system logs [^`]*)`", (ROOT / "README.md").read_text(encoding="utf-8"))
+    kubeconfig = re.search(r"KUBECONFIG=(\S+)", output)
+    assert row is not None
+    assert kubeconfig is not None
+    command = [str(ensure_binaries()["kubectl"]), f"--kubeconfig={kubeconfig[1]}", *row[1].split()]
+    return "serving" in subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def _shown(output: str) -> tuple[Path, str]:
+    """The operator's log and the address of its metrics, by what the demo says."""
+    log = re.search(r"tail -f (\S+)", output)
+    address = re.search(r"curl -s (http://\S+/metrics)", output)
+    assert log is not None
+    assert address is not None
+    return Path(log[1]), address[1]
+
+
+def test_a_demo_that_stays_says_so_when_its_operator_dies(tmp_path: Path) -> None:
+    with demo(tmp_path, "--keep") as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "/metrics" in line:
+                break
+        (operator,) = [pid for pid, command in pids_of(tmp_path) if "flamectl_operator run" in command]
+        os.kill(operator, signal.SIGKILL)
+        output, _ = process.communicate(timeout=WHOLE_STORY)
+    assert process.returncode == 1
+    assert "the operator has ended with exit code -9; the end of its log:" in output
     assert_nothing_is_left(tmp_path)

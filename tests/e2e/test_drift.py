@@ -67,7 +67,7 @@ def test_an_edited_service_is_brought_back_without_losing_what_others_own_in_it(
     assert _uids(world) == before
 
 
-def test_whichever_field_of_a_service_is_edited_is_brought_back(world: World, operator: OperatorProcess) -> None:
+def test_every_edited_field_of_a_service_is_restored(world: World, operator: OperatorProcess) -> None:
     before = _deploy(world, replicas=1)
     owned = ("type", "selector", "ports", "publishNotReadyAddresses", "loadBalancerSourceRanges")
 
@@ -97,7 +97,7 @@ def test_whichever_field_of_a_service_is_edited_is_brought_back(world: World, op
 
 
 @pytest.mark.parametrize("kind", ["service", "configmap"])
-def test_what_was_deleted_is_made_again(world: World, operator: OperatorProcess, kind: str) -> None:
+def test_deleted_children_are_recreated(world: World, operator: OperatorProcess, kind: str) -> None:
     name = SERVICE if kind == "service" else CONFIG
     before = _deploy(world)
     content = world.existing(kind, name).get("data")
@@ -173,7 +173,7 @@ def test_a_config_map_made_immutable_with_its_own_content_is_replaced_when_the_c
 
 
 @pytest.mark.parametrize(("kind", "name"), [("service", SERVICE), ("configmap", CONFIG), ("pod", MANAGER)])
-def test_a_label_that_was_taken_off_or_changed_is_restored_on_the_same_object(
+def test_removed_or_changed_label_is_restored_on_the_same_object(
     world: World, operator: OperatorProcess, kind: str, name: str
 ) -> None:
     before = _deploy(world)
@@ -202,7 +202,7 @@ def test_a_deleted_executor_is_replaced_under_a_new_id(world: World, operator: O
     assert kept == before
 
 
-def test_an_executor_whose_label_was_taken_off_leaves_the_cluster_and_goes_with_it(
+def test_executor_without_label_leaves_the_cluster_and_is_deleted_with_it(
     world: World, operator: OperatorProcess
 ) -> None:
     before = _deploy(world)

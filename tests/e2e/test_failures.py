@@ -101,9 +101,7 @@ OVER: dict[str, Object] = {
 
 
 @pytest.mark.parametrize("how", OVER)
-def test_an_executor_that_is_over_is_replaced_at_once_and_kept_for_a_while_for_its_logs(
-    world: World, tmp_path: Path, how: str
-) -> None:
+def test_terminal_executor_is_replaced_at_once_and_kept_for_its_logs(world: World, tmp_path: Path, how: str) -> None:
     over = "my-flame-executor-manager-1"
     with operator_with(world, tmp_path, terminalPodRetentionSeconds=FOREVER):
         world.apply(flame_cluster(replicas=3))
@@ -131,9 +129,7 @@ def test_an_executor_that_is_over_is_replaced_at_once_and_kept_for_a_while_for_i
         assert after["my-flame-executor-manager-0"] == before["my-flame-executor-manager-0"]
 
 
-def test_an_executor_whose_main_container_ended_is_replaced_though_a_sidecar_lives_on(
-    world: World, tmp_path: Path
-) -> None:
+def test_executor_with_an_ended_main_container_is_replaced_despite_its_sidecar(world: World, tmp_path: Path) -> None:
     with operator_with(world, tmp_path, terminalPodRetentionSeconds=1):
         world.apply(flame_cluster(replicas=2, executorManager=SIDECAR))
         world.wait_running(executors=2)
@@ -145,9 +141,7 @@ def test_an_executor_whose_main_container_ended_is_replaced_though_a_sidecar_liv
         world.wait_running(executors=2)
 
 
-def test_replacements_that_keep_failing_wait_longer_and_longer_also_across_a_crash_of_the_operator(
-    world: World, tmp_path: Path
-) -> None:
+def test_backoff_of_failing_replacements_grows_and_survives_a_crash(world: World, tmp_path: Path) -> None:
     with operator_with(world, tmp_path, backoffBaseSeconds=6, terminalPodRetentionSeconds=2) as operator:
         world.apply(flame_cluster(replicas=3))
         world.wait_running(executors=3)
@@ -174,7 +168,7 @@ def moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def test_a_new_revision_may_be_the_cure_so_it_is_tried_at_once(world: World, tmp_path: Path) -> None:
+def test_new_revision_is_tried_at_once_despite_backoff(world: World, tmp_path: Path) -> None:
     with operator_with(world, tmp_path, backoffBaseSeconds=FOREVER, terminalPodRetentionSeconds=1):
         world.apply(flame_cluster(replicas=3))
         world.wait_running(executors=3)
@@ -187,9 +181,7 @@ def test_a_new_revision_may_be_the_cure_so_it_is_tried_at_once(world: World, tmp
         assert not status["executorManager"].get("nextAttempt")
 
 
-def test_while_replacements_wait_and_the_others_have_long_been_ready_the_operator_rests(
-    world: World, tmp_path: Path
-) -> None:
+def test_operator_is_quiet_during_backoff(world: World, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"backoffBaseSeconds": FOREVER, "terminalPodRetentionSeconds": 1}
     with operator_with(world, tmp_path, **settings):
         world.apply(flame_cluster(replicas=3))
@@ -204,7 +196,7 @@ def test_while_replacements_wait_and_the_others_have_long_been_ready_the_operato
         assert world.status()["executorManager"]["failures"] == 2
 
 
-def test_failures_are_forgotten_when_executors_have_been_ready_for_a_while(world: World, tmp_path: Path) -> None:
+def test_failures_reset_after_executors_were_ready_for_a_while(world: World, tmp_path: Path) -> None:
     with operator_with(world, tmp_path, stableAfterSeconds=5, terminalPodRetentionSeconds=1) as operator:
         world.apply(flame_cluster(replicas=2))
         world.wait_running(executors=2)
@@ -216,9 +208,7 @@ def test_failures_are_forgotten_when_executors_have_been_ready_for_a_while(world
         assert_idle(operator)
 
 
-def test_a_failure_is_counted_once_though_the_failed_pod_is_kept_longer_than_failures_are_remembered(
-    world: World, tmp_path: Path
-) -> None:
+def test_failure_is_counted_once_though_the_failed_pod_outlives_the_reset(world: World, tmp_path: Path) -> None:
     with operator_with(world, tmp_path, stableAfterSeconds=3, terminalPodRetentionSeconds=FOREVER) as operator:
         world.apply(flame_cluster(replicas=2))
         world.wait_running(executors=2)
@@ -235,7 +225,7 @@ def test_a_failure_is_counted_once_though_the_failed_pod_is_kept_longer_than_fai
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
-def test_a_session_manager_that_is_over_is_removed_at_once_and_executors_follow_the_new_one(
+def test_terminal_session_manager_is_replaced_at_once_and_its_executors_follow(
     world: World, operator: OperatorProcess, phase: str
 ) -> None:
     world.apply(flame_cluster(replicas=3))
@@ -264,7 +254,7 @@ def test_when_the_session_managers_container_restarts_executors_are_replaced_onc
     world.wait_running(executors=3)
     before, manager = uids(world.executors()), world.session_manager()
     conditions = manager["status"]["conditions"]
-    unready = [each | {"status": "False"} if each["type"] == "Ready" else each for each in conditions]
+    unready = [each | {"status": "False"} if each["type"].endswith("Ready") else each for each in conditions]
 
     restarted = container_status("session-manager", restartCount=1)
     world.patch_status(MANAGER, containerStatuses=[restarted | {"ready": False}], conditions=unready)
@@ -315,13 +305,16 @@ def _bound(world: World) -> set[str]:
     return {pod["metadata"]["annotations"][BOUND_TO] for pod in world.live_executors()}
 
 
-def test_pods_that_find_no_node_are_named_with_the_schedulers_words(world: World, operator: OperatorProcess) -> None:
+def test_unschedulable_pods_are_reported_with_the_schedulers_message(world: World, operator: OperatorProcess) -> None:
     huge = {"resources": {"requests": {"cpu": "5000"}}}
     world.apply(flame_cluster(replicas=2, executorManager=huge))
     status = world.wait(
         "the status to name an executor",
         partial(
-            telling, world, "0 of 2 executors ready; my-flame-executor-manager-0: Unschedulable: ", "Insufficient cpu"
+            telling,
+            world,
+            "0 of 2 executors ready; my-flame-executor-manager-0, my-flame-executor-manager-1: Unschedulable: ",
+            "Insufficient cpu",
         ),
     )
     assert status["state"] == "Pending"
@@ -339,7 +332,7 @@ def test_pods_that_find_no_node_are_named_with_the_schedulers_words(world: World
     world.wait_running(executors=2)
 
 
-def test_an_executor_stuck_terminating_is_replaced_at_once_and_its_end_is_no_failure(
+def test_executor_stuck_terminating_is_replaced_at_once_without_a_failure(
     world: World, operator: OperatorProcess
 ) -> None:
     world.apply(flame_cluster(replicas=3))
@@ -362,9 +355,7 @@ def test_an_executor_stuck_terminating_is_replaced_at_once_and_its_end_is_no_fai
     world.wait("it to be gone in the end", lambda: world.has_executors(2))
 
 
-def test_a_session_manager_stuck_terminating_is_deleted_by_force_in_the_end_and_made_again(
-    world: World, tmp_path: Path
-) -> None:
+def test_session_manager_stuck_terminating_is_force_deleted_and_recreated(world: World, tmp_path: Path) -> None:
     with operator_with(world, tmp_path, forceDeleteAfterSeconds=3, terminationGracePeriodSeconds=1):
         world.apply(flame_cluster(replicas=2))
         world.wait_running(executors=2)
@@ -389,9 +380,7 @@ def forced(world: World) -> list[Object]:
     return [each for each in world.events("SessionManagerDeleted") if "by force" in each["message"]]
 
 
-def test_a_held_executor_does_not_let_the_budget_of_a_rollout_be_overdrawn(
-    world: World, operator: OperatorProcess
-) -> None:
+def test_terminating_executor_does_not_exceed_the_budget_of_a_rollout(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=4))
     world.wait_running(executors=4)
     stuck = "my-flame-executor-manager-3"
@@ -410,24 +399,29 @@ def test_a_held_executor_does_not_let_the_budget_of_a_rollout_be_overdrawn(
     world.wait("it to be gone in the end", lambda: world.has_executors(4))
 
 
-WORDS: dict[str, dict[str, Any]] = {
-    "CrashLoopBackOff": {"message": "back-off 10s restarting failed container"},
-    "CreateContainerConfigError": {"message": 'configmap "my-flame-config" not found'},
+#: What the kubelet says, and what the status makes of it.
+WORDS: dict[str, tuple[str, str]] = {
+    "CrashLoopBackOff": ("back-off 10s restarting failed container", 'container "executor-manager"'),
+    "CreateContainerConfigError": (
+        'configmap "my-flame-config" not found',
+        'container "executor-manager": configmap "my-flame-config" not found',
+    ),
 }
 
 
 @pytest.mark.parametrize("reason", WORDS)
-def test_what_the_kubelet_itself_retries_is_shown_and_left_alone(
+def test_container_retried_by_the_kubelet_is_reported_and_not_replaced(
     world: World, operator: OperatorProcess, reason: str
 ) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)
     before = uids(world.all("pod"))
-    waiting = {"waiting": {"reason": reason} | WORDS[reason]}
+    message, told = WORDS[reason]
+    waiting = {"waiting": {"reason": reason, "message": message}}
     broken = container_status("executor-manager", ready=False, state=waiting)
 
     world.patch_status("my-flame-executor-manager-0", containerStatuses=[broken])
-    expected = f"1 of 2 executors ready; my-flame-executor-manager-0: {reason}: {WORDS[reason]['message']}"
+    expected = f"1 of 2 executors ready; my-flame-executor-manager-0: {reason}: {told}"
     status = world.wait("the status to say so", partial(telling, world, expected))
     assert status["state"] == "Running"
     world.patch_status("my-flame-executor-manager-1", containerStatuses=[broken])

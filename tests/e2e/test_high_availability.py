@@ -30,7 +30,7 @@ LEASE = "flamectl-operator"
 TIMING = {"leaseDurationSeconds": 6, "renewDeadlineSeconds": 4, "retryPeriodSeconds": 0.8}
 ROUNDS = 20
 
-_OF_THE_LEAD = re.compile(r'"event": "(leading|leadership lost|leadership given back|another process leads)"')
+_OF_THE_LEAD = re.compile(r'"event": "(leading|leadership lost|leadership released|another process leads)"')
 
 
 @dataclass
@@ -92,7 +92,7 @@ def _by_role(world: World, replicas: tuple[Replica, Replica]) -> tuple[Replica, 
     return roles
 
 
-def test_when_the_leader_is_killed_while_it_makes_200_executors_the_other_ends_with_exactly_200(
+def test_new_leader_completes_exactly_200_executors_after_the_leader_is_killed(
     world: World, replicas: tuple[Replica, Replica]
 ) -> None:
     # However late the leader is killed, it cannot have finished.
@@ -115,9 +115,7 @@ def test_when_the_leader_is_killed_while_it_makes_200_executors_the_other_ends_w
 
 @pytest.mark.long
 @pytest.mark.timeout(1200)
-def test_a_leader_that_was_frozen_changes_nothing_once_another_has_begun(
-    world: World, replicas: tuple[Replica, Replica]
-) -> None:
+def test_frozen_leader_changes_nothing_after_another_leads(world: World, replicas: tuple[Replica, Replica]) -> None:
     chance = random.Random(1)
     with world.record("lease") as leases:
         world.apply(flame_cluster(replicas=3))
@@ -151,7 +149,7 @@ def test_a_leader_that_was_frozen_changes_nothing_once_another_has_begun(
 
 
 def _scale(world: World, chance: random.Random) -> int:
-    """Asks for another number of executors, and returns it."""
+    """Ask for another number of executors, and return it."""
     current: int = (world.get("flamecluster", "my-flame") or {})["spec"]["executorManager"]["replicas"]
     wanted = chance.choice([count for count in (1, 4, 8, 12) if count != current])
     world.kubectl("scale", "flamecluster/my-flame", f"--replicas={wanted}")

@@ -93,7 +93,7 @@ def test_waiting_for_a_condition_waits_for_the_new_generation(world: World, oper
     world.kubectl_wait("jsonpath={.status.state}=Running")
 
 
-def test_describe_tells_the_story_in_order(world: World, operator: OperatorProcess) -> None:
+def test_describe_shows_events_in_order(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)
     world.wait("the last event to be written", lambda: world.events("Ready"))
@@ -101,17 +101,17 @@ def test_describe_tells_the_story_in_order(world: World, operator: OperatorProce
     steps = ["ConfigMapCreated", "ServiceCreated", "SessionManagerCreated", "ExecutorsCreated", "Ready"]
     assert [step for step in steps if step not in story] == []
     assert sorted(steps, key=story.index) == steps
-    assert 'Created 2 executors, "my-flame-executor-manager-0" to "my-flame-executor-manager-1"' in story
+    assert "Created 2 executors my-flame-executor-manager-0..1 (0 -> 2)" in story
 
 
 def test_get_shows_what_matters_at_a_glance(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)
     header, row = world.kubectl("get", "flc").splitlines()
-    assert header.split() == ["NAME", "STATE", "SESSION", "EXECUTORS", "DESIRED", "AGE"]
-    assert row.split()[:5] == ["my-flame", "Running", "1", "2", "2"]
+    assert header.split() == ["NAME", "STATE", "REASON", "SESSION", "EXECUTORS", "DESIRED", "AGE"]
+    assert row.split()[:6] == ["my-flame", "Running", "Healthy", "1", "2", "2"]
     header, row = world.kubectl("get", "flame", "-o", "wide").splitlines()
-    assert header.split()[6:] == ["CONFIG", "ENDPOINT", "MESSAGE"]
+    assert header.split()[7:] == ["CACHE", "CONFIG", "ENDPOINT", "MESSAGE"]
     assert row.endswith("All components healthy")
 
 
@@ -205,12 +205,12 @@ def test_a_pod_template_adds_to_the_pods_what_it_says(world: World, operator: Op
     ],
     ids=["half a core", "minus one", "host network"],
 )
-def test_what_could_not_work_is_refused_when_it_is_applied(world: World, spec: dict[str, Any], words: str) -> None:
+def test_invalid_spec_is_rejected_on_apply(world: World, spec: dict[str, Any], words: str) -> None:
     with pytest.raises(Exception, match=words):
         world.apply(flame_cluster(**spec))
 
 
-def test_what_the_operators_policy_forbids_shows_as_an_invalid_spec_and_leaves_what_runs(
+def test_spec_forbidden_by_pod_policy_is_invalid_and_keeps_running_pods(
     world: World, operator: OperatorProcess
 ) -> None:
     world.apply(flame_cluster(replicas=1))

@@ -41,7 +41,7 @@ def world(plane: Plane) -> World:
 
 
 def lose(world: World, node: str) -> set[str]:
-    """Deletes a Node, and waits until its Pods are collected; returns their uids."""
+    """Delete a Node, and wait until its Pods are collected; returns their uids."""
     lost = {pod["metadata"]["uid"] for pod in world.all("pod") if pod["spec"]["nodeName"] == node}
     world.plane.kubectl("delete", "node", node)
     world.wait("its Pods to be gone", lambda: not lost & set(uids(world.all("pod")).values()), LONG)
@@ -68,7 +68,7 @@ def followers(world: World) -> list[str]:
 
 
 @pytest.mark.long
-def test_what_ran_on_lost_nodes_is_made_again_at_once(world: World, tmp_path: Path) -> None:
+def test_pods_of_lost_nodes_are_recreated_at_once(world: World, tmp_path: Path) -> None:
     """First the Node of an executor, then that of the session manager, whom all executors have to follow."""
     with operator_with(world, tmp_path), world.record("flamecluster") as clusters:
         world.apply(flame_cluster(replicas=3))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flamectl_operator.kube.reflector import READ_TIMEOUT
+from flamectl_operator.kube.cache.reflector import READ_TIMEOUT
 from tests.e2e.proxy import Proxy, in_files, kubeconfig_through, put_in_place
 from tests.e2e.proxy_http import HttpProxy
 from tests.e2e.world import annotated, executor_id, flame_cluster, operator_with, uids
@@ -65,23 +65,23 @@ class Rollout:
     replicas: int
 
     def ask(self) -> None:
-        """Changes the spec."""
+        """Change the spec."""
         self.world.change(executorManager={"maxExecutors": 20})
 
     def begin(self) -> None:
-        """Changes the spec, and waits until the first new executor is there."""
+        """Change the spec, and wait until the first new executor is there."""
         self.ask()
         self.wait_replaced(1)
 
     def wait_replaced(self, count: int) -> None:
-        """Waits until so many new executors are there."""
+        """Wait until so many new executors are there."""
         there = self.replicas + 1
         self.world.wait(f"{count} new executors", lambda: len(self.recording.created()) >= there + count, LONG)
 
 
 @contextmanager
 def rollout(world: World, replicas: int) -> Iterator[Rollout]:
-    """Prepares a rollout. In the end it must have replaced each executor once, and deleted none of the new ones."""
+    """Prepare a rollout. In the end it must have replaced each executor once, and deleted none of the new ones."""
     one_by_one = {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1}}}
     # So that it is still under way when something happens to it.
     slowly = {"podTemplate": annotated(ready_after="2s")}
@@ -98,7 +98,7 @@ def rollout(world: World, replicas: int) -> Iterator[Rollout]:
 
 
 @pytest.mark.parametrize("reset", [True, False], ids=["reset", "closed"])
-def test_connections_that_are_cut_again_and_again_during_a_rollout(
+def test_rollout_completes_though_connections_are_cut_repeatedly(
     world: World, proxy: Proxy, operator: OperatorProcess, *, reset: bool
 ) -> None:
     with rollout(world, replicas=8) as replacing:
@@ -109,9 +109,7 @@ def test_connections_that_are_cut_again_and_again_during_a_rollout(
 
 
 @pytest.mark.long
-def test_half_open_connections_are_found_by_their_silence(
-    world: World, proxy: Proxy, operator: OperatorProcess
-) -> None:
+def test_half_open_connections_are_detected_by_silence(world: World, proxy: Proxy, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=3))
     world.wait_running(executors=3)
     assert proxy.freeze()
@@ -124,7 +122,7 @@ def test_half_open_connections_are_found_by_their_silence(
     assert [executor_id(pod) for pod in world.executors()] == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_network_that_stands_still_and_delivers_everything_late(
+def test_rollout_is_safe_after_a_network_stall_with_late_delivery(
     world: World, proxy: Proxy, operator: OperatorProcess
 ) -> None:
     with rollout(world, replicas=6) as replacing:
@@ -134,7 +132,9 @@ def test_a_network_that_stands_still_and_delivers_everything_late(
         proxy.thaw()
 
 
-def test_an_api_server_that_nobody_can_reach_for_a_while(world: World, proxy: Proxy, operator: OperatorProcess) -> None:
+def test_operator_recovers_after_an_unreachable_api_server(
+    world: World, proxy: Proxy, operator: OperatorProcess
+) -> None:
     with rollout(world, replicas=6) as replacing:
         replacing.begin()
         proxy.refuse()
@@ -152,7 +152,7 @@ def test_a_slow_network(world: World, proxy: Proxy, operator: OperatorProcess) -
 # --- Answers -----------------------------------------------------------------------------------------------------------
 
 
-def test_creates_whose_answers_are_lost_make_no_second_pod(
+def test_creates_with_lost_answers_create_no_second_pod(
     world: World, http_proxy: HttpProxy, observed_operator: OperatorProcess
 ) -> None:
     lost = http_proxy.lose_answers(r"^POST .*/pods")

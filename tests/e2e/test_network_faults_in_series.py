@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.kube.api_server_client import ApiServerClient
-from flamectl_operator.kube.connection import connect
+from flamectl_operator.kube.cache.reflector import Reflector
+from flamectl_operator.kube.cache.store import Store
 from flamectl_operator.kube.errors import GoneError
-from flamectl_operator.kube.reflector import Reflector
+from flamectl_operator.kube.http.connection import connect
 from flamectl_operator.kube.resources import CONFIG_MAPS
-from flamectl_operator.kube.store import Store
 from flamectl_operator.runtime.clock import SystemClock
 from tests.e2e.endurance import Rounds, endure
 from tests.e2e.world import World
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flamectl_operator.kube.client import Page
-    from flamectl_operator.kube.transport import Transport
+    from flamectl_operator.kube.http.transport import Transport
     from flamectl_operator.kube.views import ConfigMapView
     from tools.controlplane import Plane
 
@@ -80,7 +80,7 @@ class CompactingClient(ApiServerClient):
 
 
 def compact(plane: Plane) -> None:
-    """Has etcd forget everything but the present."""
+    """Have etcd forget everything but the present."""
     # The present moves on by a write of ours, to a key that the API server does not look at.
     key = base64.b64encode(b"/flamectl.test").decode()
     revision = etcd(plane, "put", {"key": key})["header"]["revision"]
@@ -88,7 +88,7 @@ def compact(plane: Plane) -> None:
 
 
 def etcd(plane: Plane, verb: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Asks etcd something, through its JSON gateway."""
+    """Ask etcd something, through its JSON gateway."""
     connection = HTTPConnection(LOOPBACK, plane.ports.etcd, timeout=PATIENCE)
     try:
         connection.request("POST", f"/v3/kv/{verb}", json.dumps(body))
@@ -100,7 +100,7 @@ def etcd(plane: Plane, verb: str, body: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-async def test_a_list_whose_moment_etcd_has_forgotten_is_begun_again(plane: Plane) -> None:
+async def test_list_with_an_expired_continue_token_starts_again(plane: Plane) -> None:
     plane.create_namespace("forgotten")
     world = World(plane, "forgotten")
     for number in range(5):

@@ -55,7 +55,7 @@ def deployed(installed: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iter
     world = World(installed, namespace)
     log = tmp_path_factory.mktemp("objects") / "operator.log"
     with OperatorProcess(allow_in(installed, namespace), log, ["--namespace", namespace]):
-        resources = {"limits": {"cpu": "200m", "memory": "64Mi"}}
+        resources = {"limits": {"cpu": "200m", "memory": "1Gi"}}
         world.apply(flame_cluster(replicas=3, executorManager={"resources": resources}))
         world.wait_running(executors=3)
         yield world
@@ -182,7 +182,7 @@ def test_executors_wait_for_the_session_manager_and_are_never_restarted_in_place
     for pod in deployed.executors():
         assert pod["spec"]["restartPolicy"] == "Never"
         wait = _container(pod, "wait-for-session-manager")
-        assert f"{manager} 8081" in wait["command"][-1]
+        assert f"host='{manager}' port=8081" in wait["command"][-1]
         assert [each["name"] for each in pod["spec"]["initContainers"]] == ["wait-for-session-manager"]
 
         container = _container(pod, "executor-manager")
@@ -234,12 +234,12 @@ def test_the_sample_for_it_runs_under_the_restricted_level(world: World, operato
 
 def test_kubectl_get_shows_what_matters_in_columns(deployed: World) -> None:
     head, line = deployed.kubectl("get", "flc").splitlines()
-    assert head.split() == ["NAME", "STATE", "SESSION", "EXECUTORS", "DESIRED", "AGE"]
-    assert line.split()[:-1] == ["my-flame", "Running", "1", "3", "3"]
+    assert head.split() == ["NAME", "STATE", "REASON", "SESSION", "EXECUTORS", "DESIRED", "AGE"]
+    assert line.split()[:-1] == ["my-flame", "Running", "Healthy", "1", "3", "3"]
 
     head, line = deployed.kubectl("get", "flc", "-o", "wide").splitlines()
-    assert head.split()[6:] == ["CONFIG", "ENDPOINT", "MESSAGE"]
-    assert line.split()[6:] == ["1", "http://my-flame-session-manager:8080", "All", "components", "healthy"]
+    assert head.split()[7:] == ["CACHE", "CONFIG", "ENDPOINT", "MESSAGE"]
+    assert line.split()[7:] == ["1", "http://my-flame-session-manager:8080", "All", "components", "healthy"]
 
 
 @pytest.mark.parametrize("category", ["all", "flame"])

@@ -40,13 +40,13 @@ def _without_server_side_changes(found: Object) -> Object:
     return rest
 
 
-def _degraded(world: World) -> Object:
-    """Waits for the condition that a name is taken."""
+def _degraded(world: World, reason: str) -> Object:
+    """Wait for the condition that a name is taken."""
     found: Object = world.wait(
         "Degraded to say that a name is taken",
         lambda: (
             (found := condition(world.status(), "Degraded")).get("status") == "True"
-            and found["reason"] == "NameConflict"
+            and found["reason"] == world.status()["reason"] == reason
             and found
         ),
     )
@@ -68,18 +68,19 @@ def _touched(world: World, kind: str, name: str) -> list[str]:
 @pytest.mark.parametrize(
     ("kind", "name"), [("ConfigMap", CONFIG), ("Service", CACHE), ("Service", MANAGER), ("Pod", MANAGER)]
 )
-def test_a_foreign_object_is_left_alone_and_reported_until_it_goes(
+def test_foreign_object_is_reported_and_not_changed_until_deleted(
     world: World, operator: OperatorProcess, kind: str, name: str, labels: dict[str, str]
 ) -> None:
     world.apply(_foreign(kind, name, labels=labels))
     theirs = _without_server_side_changes(world.existing(kind.lower(), name))
     world.apply(flame_cluster(replicas=2))
 
-    degraded = _degraded(world)
+    reason = "ServiceConflict" if kind == "Service" else "NameConflict"
+    degraded = _degraded(world, reason)
     assert f'{kind} "{name}"' in degraded["message"]
     status = world.wait("the message to say so", lambda: name in world.status().get("message", "") and world.status())
     assert condition(status, "Ready")["status"] == "False"
-    warning = world.wait("an event", lambda: world.events("NameConflict"))[0]
+    warning = world.wait("an event", lambda: world.events(reason))[0]
     assert warning["type"] == "Warning"
     assert f'{kind} "{name}"' in warning["message"]
 
@@ -96,7 +97,7 @@ def test_a_foreign_object_is_left_alone_and_reported_until_it_goes(
         assert world.all("pod") == [], "no Pod may read a configuration that is not ours"
     assert _without_server_side_changes(world.existing(kind.lower(), name)) == theirs
     assert _touched(world, kind, name) == []
-    assert len(world.events("NameConflict")) == 1
+    assert len(world.events(reason)) == 1
 
     world.kubectl("delete", kind, name, "--wait=false")
     status = world.wait_running(executors=2)
@@ -114,9 +115,7 @@ def test_all_names_that_are_taken_are_reported_together(world: World, operator: 
     world.wait("all of them to be named", complete)
 
 
-def test_a_foreign_pod_under_an_executors_name_costs_no_more_than_its_id(
-    world: World, operator: OperatorProcess
-) -> None:
+def test_foreign_pod_with_an_executors_name_only_uses_up_its_id(world: World, operator: OperatorProcess) -> None:
     world.apply(_foreign("Pod", "my-flame-executor-manager-1"))
     world.apply(flame_cluster(replicas=3))
 
@@ -132,7 +131,7 @@ def test_a_foreign_pod_under_an_executors_name_costs_no_more_than_its_id(
 
 
 @pytest.mark.parametrize(("kind", "name"), [("ConfigMap", CONFIG), ("Service", MANAGER), ("Pod", MANAGER)])
-def test_what_an_earlier_cluster_left_behind_is_waited_for(
+def test_children_of_an_earlier_cluster_are_awaited(
     world: World, operator: OperatorProcess, kind: str, name: str
 ) -> None:
     owner = {
@@ -149,7 +148,7 @@ def test_what_an_earlier_cluster_left_behind_is_waited_for(
     world.apply(orphan)
     world.apply(flame_cluster(replicas=1))
 
-    message = f'{kind} "{name}" of an earlier FlameCluster of this name is not gone yet'
+    message = f'{kind} "{name}" of an earlier FlameCluster with this name still exists'
     status = world.wait("the message", lambda: message in world.status().get("message", "") and world.status())
     assert status["state"] in {"Pending", "Running"}
     assert condition(status, "Degraded")["status"] == "False", "nobody has to do anything about it"
@@ -160,7 +159,7 @@ def test_what_an_earlier_cluster_left_behind_is_waited_for(
     assert _touched(world, kind, name) == []
 
 
-def test_what_another_cluster_owns_is_a_conflict(world: World, operator: OperatorProcess) -> None:
+def test_object_of_another_cluster_is_a_conflict(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster("other", replicas=0))
     world.wait_running("other", executors=0)
     owner = world.existing("service", "other-session-manager")["metadata"]["ownerReferences"][0]
@@ -173,7 +172,7 @@ def test_what_another_cluster_owns_is_a_conflict(world: World, operator: Operato
     assert "FlameCluster other" in degraded["message"]
 
 
-def test_a_cluster_made_again_at_once_starts_as_its_names_come_free(world: World, operator: OperatorProcess) -> None:
+def test_recreated_cluster_starts_as_its_names_become_free(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)
     before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in world.all("pod")}
@@ -182,7 +181,7 @@ def test_a_cluster_made_again_at_once_starts_as_its_names_come_free(world: World
     world.kubectl("delete", "flamecluster/my-flame", "--wait=false")
     world.apply(flame_cluster(replicas=2))
 
-    words = f'Pod "{MANAGER}" of an earlier FlameCluster of this name is not gone yet'
+    words = f'Pod "{MANAGER}" of an earlier FlameCluster with this name still exists'
     world.wait("the new one to say what it waits for", lambda: words in world.status().get("message", ""))
     assert world.existing("pod", MANAGER)["metadata"]["uid"] == before[MANAGER]
 
@@ -215,7 +214,7 @@ def test_orphaned_children_are_foreign_to_the_next_cluster_of_the_name(world: Wo
     writes = len(world.operator_writes())
 
     world.apply(flame_cluster(replicas=2))
-    degraded = _degraded(world)
+    degraded = _degraded(world, "ServiceConflict")
     assert f'ConfigMap "{CONFIG}"' in degraded["message"]
     world.wait_at_rest()
     for key, version in orphans.items():

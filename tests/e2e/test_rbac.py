@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from tests.e2e.volumes import add_volumes
 from tests.e2e.world import World, condition, flame_cluster
 from tools.installation import NAMESPACE, RBAC, ROLE, SERVICE_ACCOUNT, OperatorProcess, allow_in
 
@@ -50,13 +51,16 @@ def test_the_operator_is_granted_exactly_what_it_uses(world: World, operator: Op
     # A Service that is in the way is read, and made once it is gone.
     theirs = {"metadata": {"name": "my-flame-object-cache"}, "spec": {"ports": [{"port": 80}]}}
     world.apply({"apiVersion": "v1", "kind": "Service"} | theirs)
-    world.apply(flame_cluster(replicas=2))
-    world.wait("the foreign Service to be reported", lambda: world.events("NameConflict"))
+    persistence = {"size": "1Gi", "storageClassName": add_volumes(world, 2)}
+    cache = {"image": "xflops/flame-object-cache:v0.6.0", "replicas": 2, "persistence": persistence}
+    world.apply(flame_cluster(replicas=2, objectCache=cache))
+    world.wait("the foreign Service to be reported", lambda: world.events("ServiceConflict"))
     world.kubectl("delete", "service", "my-flame-object-cache")
     world.wait_running(executors=2)
 
     # Without the label the watch does not show them: they are asked for by name, and repaired.
-    for kind, name in (("configmap", CONFIG), ("service", MANAGER), ("pod", MANAGER)):
+    claim = ("persistentvolumeclaim", "my-flame-object-cache-0")
+    for kind, name in (("configmap", CONFIG), ("service", MANAGER), ("pod", MANAGER), claim):
         world.patch(kind, name, {"metadata": {"labels": {CLUSTER_LABEL: None}}})
         world.wait(f"the label of {kind} {name}", partial(is_labelled, kind, name))
 
@@ -68,7 +72,9 @@ def test_the_operator_is_granted_exactly_what_it_uses(world: World, operator: Op
     world.patch("configmap", CONFIG, {"immutable": True, "data": {"flame-cluster.yaml": "{}"}})
     world.wait("a new ConfigMap", lambda: not (world.get("configmap", CONFIG) or {"immutable": True}).get("immutable"))
     world.kubectl("scale", "flamecluster/my-flame", "--replicas=1")
+    world.patch("flamecluster", "my-flame", {"spec": {"objectCache": {"replicas": 1}}})
     world.wait_running(executors=1)
+    world.wait("the second claim to go", lambda: len(world.all("persistentvolumeclaim")) == 1)
     world.wait_at_rest()
 
     requests = world.operator_requests()
@@ -113,10 +119,10 @@ def test_without_the_permission_on_finalizers_the_status_says_what_is_missing_un
             "Degraded",
             lambda: (found := condition(world.status(), "Degraded")).get("status") == "True" and found,
         )
-        assert degraded["reason"] == "Forbidden"
+        assert degraded["reason"] == "PermissionDenied"
         assert f'configmaps "{CONFIG}" is forbidden' in degraded["message"]
         assert "can't set finalizers on" in degraded["message"]
-        world.wait("an event", partial(world.events, "Forbidden"))
+        world.wait("an event", partial(world.events, "PermissionDenied"))
         assert world.all("pod") == []
         assert world.all("service") == []
 

@@ -43,7 +43,7 @@ def allowed() -> set[tuple[str, str, str]]:
     }
 
 
-def test_for_the_election_it_may_do_exactly_what_it_does(world: World, home: World, tmp_path: Path) -> None:
+def test_election_role_grants_exactly_the_used_permissions(world: World, home: World, tmp_path: Path) -> None:
     kubeconfig = allow_in(world.plane, world.namespace, home=home.namespace)
     election = {"leaderElect": True, "resourceNamespace": home.namespace}
     settings = tmp_path / "settings.yaml"

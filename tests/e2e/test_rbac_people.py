@@ -26,12 +26,12 @@ def refused(world: World, *command: str) -> str:
 
 
 def make(world: World, role: str, verb: str, resource: str) -> None:
-    """Makes alice what she is to be, and waits until she may do what config/rbac has added to the role."""
+    """Make alice what she is to be, and wait until she may do what config/rbac has added to the role."""
     world.kubectl("create", "rolebinding", "alice", f"--clusterrole={role}", "--user=alice")
     world.wait("alice's rights", lambda: world.may(verb, resource, "alice"))
 
 
-def test_whoever_may_view_sees_all_of_a_flame_cluster_and_changes_nothing(world: World) -> None:
+def test_view_role_reads_flame_clusters_and_changes_nothing(world: World) -> None:
     world.apply(flame_cluster(replicas=2))
     make(world, "view", "get", "flameclusters/scale")
 
@@ -46,7 +46,7 @@ def test_whoever_may_view_sees_all_of_a_flame_cluster_and_changes_nothing(world:
         assert "is forbidden" in refused(world, *command)
 
 
-def test_whoever_may_edit_works_with_flame_clusters_and_does_not_write_their_status(world: World) -> None:
+def test_edit_role_writes_flame_clusters_but_not_their_status(world: World) -> None:
     make(world, "edit", "update", "flameclusters/scale")
     manifest = yaml.safe_dump(flame_cluster(replicas=2))
 
@@ -60,6 +60,6 @@ def test_whoever_may_edit_works_with_flame_clusters_and_does_not_write_their_sta
 
 
 @pytest.mark.parametrize("command", ["get", "delete"])
-def test_nobody_else_may_do_anything(world: World, command: str) -> None:
+def test_users_without_a_role_may_do_nothing(world: World, command: str) -> None:
     world.apply(flame_cluster(replicas=0))
     assert "is forbidden" in refused(world, command, "flc/my-flame")

@@ -33,7 +33,7 @@ def degraded(world: World, reason: str, *words: str) -> Object | None:
 
 
 def allow_everything_but(world: World, resource: str, verb: str) -> None:
-    """Takes one permission from the operator of this namespace."""
+    """Take one permission from the operator of this namespace."""
     role: Object = yaml.safe_load(world.plane.kubectl("get", "clusterrole", ROLE, "-o", "yaml").stdout)
     rules: list[dict[str, Any]] = []
     for rule in role["rules"]:
@@ -66,7 +66,7 @@ def seconds_between(times: list[str]) -> list[float]:
     return [(later - earlier).total_seconds() for earlier, later in pairwise(moments)]
 
 
-def test_a_quota_shows_in_its_own_words_once_is_retried_slowly_and_heals_when_it_is_raised(
+def test_quota_refusal_is_reported_once_retried_slowly_and_resolved_when_raised(
     world: World, operator: OperatorProcess
 ) -> None:
     world.limit_pods(3)
@@ -94,14 +94,14 @@ def test_a_quota_shows_in_its_own_words_once_is_retried_slowly_and_heals_when_it
     assert uids(world.executors()).keys() == {f"my-flame-executor-manager-{number}" for number in range(5)}
 
 
-def test_a_missing_permission_shows_in_the_servers_words_and_heals_when_it_is_granted(
-    world: World, operator: OperatorProcess
-) -> None:
+def test_missing_permission_is_reported_and_resolved_when_granted(world: World, operator: OperatorProcess) -> None:
     allow_everything_but(world, "pods", "create")
     world.apply(flame_cluster(replicas=2))
     who = f"system:serviceaccount:{world.namespace}:{SERVICE_ACCOUNT}"
     words = ("pods is forbidden", f'User "{who}" cannot create resource "pods"')
-    status = world.wait("the status to say so", partial(degraded, world, "Forbidden", *words))
+    status = world.wait(
+        "the status to say so", partial(degraded, world, "PermissionDenied", *words, "apply config/rbac")
+    )
     assert status["state"] == "Pending"
     assert world.get("configmap", "my-flame-config") is not None, "what is allowed is done"
     assert world.get("service", "my-flame-session-manager") is not None
@@ -142,9 +142,7 @@ def webhook_that_does_not_answer(world: World) -> Iterator[None]:
 
 
 @pytest.mark.long
-def test_a_webhook_that_does_not_answer_is_told_after_a_while_and_forgotten_when_it_is_gone(
-    world: World, operator: OperatorProcess
-) -> None:
+def test_unresponsive_webhook_is_reported_after_a_while_until_removed(world: World, operator: OperatorProcess) -> None:
     with webhook_that_does_not_answer(world):
         world.apply(flame_cluster(replicas=2))
         words = ("failed calling webhook", "absent.example.com", "connection refused")
@@ -163,7 +161,9 @@ def test_a_pod_that_may_not_be_deleted_does_not_keep_others_from_being_replaced(
         world.wait_running(executors=3)
         allow_everything_but(world, "pods", "delete")
         world.patch_status("my-flame-executor-manager-0", phase="Failed")
-        world.wait("its removal to be refused", partial(degraded, world, "Forbidden", 'cannot delete resource "pods"'))
+        world.wait(
+            "its removal to be refused", partial(degraded, world, "PermissionDenied", 'cannot delete resource "pods"')
+        )
 
         world.delete_without_waiting("pod", "my-flame-executor-manager-1")
         world.wait("three executors again", lambda: world.status()["executorManager"]["ready"] == 3)
@@ -182,9 +182,11 @@ def test_a_restricted_namespace_says_what_it_misses_and_takes_pods_that_do_not_r
     world.enforce("restricted")
     world.apply(flame_cluster(replicas=2))
     words = ('violates PodSecurity "restricted:latest"', "runAsNonRoot != true")
-    status = world.wait("the status to say so", partial(degraded, world, "Forbidden", *words))
+    status = world.wait(
+        "the status to say so", partial(degraded, world, "PodSecurity", *words, "podTemplate.spec.securityContext")
+    )
     assert "my-flame-session-manager" in status["message"]
-    assert sum(event["count"] for event in world.events("Forbidden")) <= 3
+    assert sum(event["count"] for event in world.events("PodSecurity")) <= 3
 
     world.change(sessionManager=NOT_ROOT | {"storage": "none"}, executorManager=NOT_ROOT)
     world.wait_running(executors=2)
@@ -199,7 +201,7 @@ def test_a_baseline_namespace_takes_all_pods_as_they_are(world: World, operator:
 
 @pytest.mark.parametrize("strategy", ["RollingUpdate", "Recreate"])
 @pytest.mark.parametrize("component", ["sessionManager", "executorManager"])
-def test_a_pod_template_that_the_server_does_not_understand_costs_no_pod(
+def test_rejected_pod_template_costs_no_pod(
     world: World, operator: OperatorProcess, component: str, strategy: str
 ) -> None:
     world.apply(flame_cluster(replicas=4, executorManager={"updateStrategy": {"type": strategy}}))
@@ -207,7 +209,8 @@ def test_a_pod_template_that_the_server_does_not_understand_costs_no_pod(
     before = uids(world.all("pod"))
 
     world.change(**{component: {"podTemplate": {"spec": {"nodeSelectr": {"disk": "fast"}}}}})
-    world.wait("the status to name the field", partial(degraded, world, "Rejected", 'unknown field "spec.nodeSelectr"'))
+    field = f'unknown field "spec.{component}.podTemplate.spec.nodeSelectr"'
+    world.wait("the status to name the field", partial(degraded, world, "Rejected", field))
     assert uids(world.all("pod")) == before
 
     world.change(**{component: {"podTemplate": None}})

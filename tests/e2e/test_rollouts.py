@@ -100,14 +100,14 @@ BROKEN: dict[str, tuple[Object, Object, str, str]] = {
                 )
             ]
         },
-        'ImagePullBackOff: Back-off pulling image "no/such:image"',
-        "PodsFailing",
+        "ImagePullFailed: image",
+        "ImagePullFailed",
     ),
 }
 
 
 @pytest.mark.parametrize("cause", BROKEN)
-def test_a_rollout_that_cannot_become_ready_stops_says_why_and_can_be_taken_back(
+def test_rollout_that_does_not_become_ready_stops_with_a_reason_and_can_be_rolled_back(
     world: World, operator: OperatorProcess, cause: str
 ) -> None:
     change, pod_status, told, degraded = BROKEN[cause]
@@ -171,7 +171,7 @@ def test_recreate_never_has_executors_of_two_revisions_side_by_side(
     assert max(len(found) for found in together) == 1
 
 
-def test_on_delete_replaces_only_what_somebody_deletes(world: World, operator: OperatorProcess) -> None:
+def test_on_delete_replaces_only_deleted_executors(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=3, executorManager={"updateStrategy": {"type": "OnDelete"}}))
     world.wait_running(executors=3)
     before = uids(world.executors())
@@ -279,9 +279,7 @@ def test_executors_are_restarted_by_an_annotation_of_their_pod_template(
     assert world.session_manager()["metadata"]["uid"] == manager
 
 
-def test_other_settings_of_the_operator_restart_nothing_and_take_effect_at_the_next_roll(
-    world: World, tmp_path: Path
-) -> None:
+def test_changed_operator_settings_restart_nothing_and_apply_at_the_next_rollout(world: World, tmp_path: Path) -> None:
     with operator_with(world, tmp_path):
         world.apply(flame_cluster(replicas=3))
         world.wait_running(executors=3)

@@ -28,7 +28,7 @@ def other_worlds(installed: Plane) -> Iterator[list[World]]:
         installed.kubectl("delete", "namespace", each.namespace, "--wait=false")
 
 
-def test_an_operator_serves_the_namespaces_that_it_is_told_and_no_other(
+def test_operator_serves_only_its_configured_namespaces(
     world: World, other_worlds: list[World], tmp_path: Path
 ) -> None:
     other, closed = other_worlds
@@ -50,7 +50,7 @@ def test_an_operator_serves_the_namespaces_that_it_is_told_and_no_other(
     assert asked - {""} == {world.namespace, other.namespace}
 
 
-def test_an_operator_that_is_told_none_serves_all_also_those_that_come_later(tmp_path: Path) -> None:
+def test_operator_without_configured_namespaces_serves_all_including_new_ones(tmp_path: Path) -> None:
     with ControlPlane(nodes=2) as plane:
         install(plane)
         there = World(plane, "default")

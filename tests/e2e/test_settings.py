@@ -69,7 +69,7 @@ def _init_images(world: World) -> dict[int, str]:
 
 
 @pytest.mark.long
-def test_an_edit_takes_effect_while_it_runs_and_a_bad_one_harms_nobody(
+def test_edit_takes_effect_at_run_time_and_an_invalid_one_changes_nothing(
     world: World, home: World, operator: OperatorProcess
 ) -> None:
     made = home.get("configmap", CONFIG_MAP)
@@ -88,7 +88,8 @@ def test_an_edit_takes_effect_while_it_runs_and_a_bad_one_harms_nobody(
     world.wait("the executors to count as outdated", lambda: world.status()["executorManager"].get("outdated") == 2)
     world.kubectl("scale", "flamecluster/my-flame", "--replicas=3")
     world.wait_running(executors=3)
-    assert _init_images(world) == {0: "busybox:1.37", 1: "busybox:1.37", 2: "mirror.example/busybox:1"}
+    own = "xflops/flame-executor-manager:v0.6.0"
+    assert _init_images(world) == {0: own, 1: own, 2: "mirror.example/busybox:1"}
 
     # Bad ones: reported where they were made, and what was in force stays in force.
     for settings, words in (
@@ -112,7 +113,7 @@ def test_an_edit_takes_effect_while_it_runs_and_a_bad_one_harms_nobody(
 
     # Lost: the same as spoiled.
     home.kubectl("delete", "configmap", CONFIG_MAP)
-    _wait_told(home, "ConfigurationInvalid", "is not there")
+    _wait_told(home, "ConfigurationInvalid", "does not exist")
     world.kubectl("scale", "flamecluster/my-flame", "--replicas=6")
     world.wait_running(executors=6)
     assert _init_images(world)[5] == "mirror.example/busybox:2"
@@ -137,7 +138,7 @@ def _log(operator: OperatorProcess) -> str:
     return operator.log.read_text(encoding="utf-8").replace(" ", "")
 
 
-def test_in_its_own_namespace_it_may_do_exactly_what_it_does(
+def test_own_namespace_role_grants_exactly_the_used_permissions(
     world: World, home: World, operator: OperatorProcess
 ) -> None:
     def asked() -> list[Request]:
@@ -185,7 +186,7 @@ def _config(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
-def test_what_is_in_force_is_shown_and_nothing_is_made(home: World, kubeconfig: Path) -> None:
+def test_config_command_shows_settings_and_creates_nothing(home: World, kubeconfig: Path) -> None:
     place = f"{home.namespace}/{CONFIG_MAP}"
     options = ["--kubeconfig", str(kubeconfig), "--config-map", place]
     shown = _config(*options, "--log-level", "error")

@@ -53,7 +53,7 @@ def test_a_second_operator_shares_the_crd_with_the_first_and_nothing_else(contro
         assert ("ServiceAccount", subject["namespace"], subject["name"]) in names(second)
 
 
-def test_what_is_said_to_be_deleted_is_all_that_the_first_has_but_the_crd(control_plane: Plane) -> None:
+def test_documented_uninstall_deletes_everything_except_the_crd(control_plane: Plane) -> None:
     commands = re.findall(r"^ +kubectl delete (\S+) (.+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     deleted = {(kind, name) for kind, listed in commands for name in listed.split()}
     # What is in the namespace goes with it.

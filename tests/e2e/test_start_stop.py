@@ -38,7 +38,7 @@ def proxy(world: World) -> Iterator[Proxy]:
 # --- Starting ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_api_server_that_cannot_be_reached_yet(world: World, proxy: Proxy, tmp_path: Path) -> None:
+def test_operator_waits_for_an_unreachable_api_server(world: World, proxy: Proxy, tmp_path: Path) -> None:
     proxy.refuse()
     kubeconfig = kubeconfig_through(allow_in(world.plane, world.namespace), proxy.port, tmp_path)
     with early(world, kubeconfig, tmp_path) as operator:
@@ -48,7 +48,7 @@ def test_an_api_server_that_cannot_be_reached_yet(world: World, proxy: Proxy, tm
     assert len(warnings(operator, "no connection")) == 1
 
 
-def test_an_api_server_that_does_not_answer_yet(world: World, proxy: Proxy, tmp_path: Path) -> None:
+def test_operator_waits_for_an_api_server_that_does_not_answer(world: World, proxy: Proxy, tmp_path: Path) -> None:
     proxy.freeze(also_new=True)
     kubeconfig = kubeconfig_through(allow_in(world.plane, world.namespace), proxy.port, tmp_path)
     with early(world, kubeconfig, tmp_path) as operator:
@@ -56,7 +56,7 @@ def test_an_api_server_that_does_not_answer_yet(world: World, proxy: Proxy, tmp_
         proxy.thaw()
 
 
-def test_an_api_server_of_another_authority(world: World, tmp_path: Path) -> None:
+def test_operator_reports_an_untrusted_api_server(world: World, tmp_path: Path) -> None:
     kubeconfig = kubeconfig_through(allow_in(world.plane, world.namespace), world.plane.ports.apiserver, tmp_path)
     authority = in_files(kubeconfig, world.plane).authority
     shutil.copy(world.plane.state_dir / "pki" / "kube-scheduler.crt", authority)
@@ -67,7 +67,7 @@ def test_an_api_server_of_another_authority(world: World, tmp_path: Path) -> Non
     assert len(warnings(operator, "the certificate authorities")) == 1
 
 
-def test_credentials_that_are_not_accepted_yet(world: World, tmp_path: Path) -> None:
+def test_operator_waits_for_rejected_credentials(world: World, tmp_path: Path) -> None:
     kubeconfig = kubeconfig_through(allow_in(world.plane, world.namespace), world.plane.ports.apiserver, tmp_path)
     token = in_files(kubeconfig, world.plane).token
     good = token.read_text(encoding="ascii")
@@ -79,7 +79,7 @@ def test_credentials_that_are_not_accepted_yet(world: World, tmp_path: Path) -> 
     assert len(warnings(operator, "does not accept the credentials")) == 1
 
 
-def test_permissions_that_are_not_granted_yet(world: World, tmp_path: Path) -> None:
+def test_operator_waits_for_missing_permissions(world: World, tmp_path: Path) -> None:
     world.kubectl("create", "serviceaccount", SERVICE_ACCOUNT)
     kubeconfig = world.plane.kubeconfig_for_service_account(world.namespace, SERVICE_ACCOUNT)
     with early(world, kubeconfig, tmp_path) as operator:
@@ -108,7 +108,7 @@ def operator(world: World, proxy: Proxy, tmp_path: Path, *, elected: bool) -> It
 
 
 def end(operator: OperatorProcess) -> int:
-    """Tells an operator to stop, and waits until it has."""
+    """Tell an operator to stop, and wait until it has."""
     operator.process.terminate()
     return operator.process.wait(PATIENCE)
 
@@ -142,7 +142,7 @@ def half_way(world: World, operator: OperatorProcess) -> Iterator[None]:
         assert len(recording.created()) == len(dict(recording.created()))
 
 
-def test_stopped_in_the_middle_of_a_rollout(world: World, operator: OperatorProcess) -> None:
+def test_operator_stops_cleanly_during_a_rollout(world: World, operator: OperatorProcess) -> None:
     with half_way(world, operator):
         world.let_start()
         end_in_time(operator)
@@ -177,7 +177,7 @@ def logged(operator: OperatorProcess, since: int = 0) -> str:
 
 
 @pytest.mark.parametrize("elected", [False, True], ids=["alone", "as the leader"])
-def test_stopped_while_no_request_is_answered(
+def test_operator_stops_in_time_without_answers(
     world: World, proxy: Proxy, operator: OperatorProcess, *, elected: bool
 ) -> None:
     with half_way(world, operator):
@@ -188,7 +188,9 @@ def test_stopped_while_no_request_is_answered(
         proxy.thaw()  # what was under way arrives after all
 
 
-def test_stopped_twice_while_no_request_is_answered(world: World, proxy: Proxy, operator: OperatorProcess) -> None:
+def test_second_signal_stops_the_operator_at_once_without_answers(
+    world: World, proxy: Proxy, operator: OperatorProcess
+) -> None:
     with half_way(world, operator):
         before = hang(world, proxy, operator)
         process = operator.process
@@ -199,7 +201,7 @@ def test_stopped_twice_while_no_request_is_answered(world: World, proxy: Proxy, 
         proxy.thaw()
 
 
-def test_stopped_with_a_full_queue(world: World, proxy: Proxy, operator: OperatorProcess) -> None:
+def test_operator_stops_cleanly_with_a_full_queue(world: World, proxy: Proxy, operator: OperatorProcess) -> None:
     names = [f"one-of-many-{number}" for number in range(25)]
     workers = value(scrape(operator), "controller_runtime_max_concurrent_reconciles")
     proxy.hold_requests()

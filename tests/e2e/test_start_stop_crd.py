@@ -45,7 +45,7 @@ def world(plane: Plane) -> Iterator[World]:
 
 
 def apply_crd(plane: Plane, edit: Callable[[Schema], object]) -> None:
-    """Makes the installed CRD that of this version, but for a change of its schema, and waits until it is in force."""
+    """Make the installed CRD that of this version, but for a change of its schema, and wait until it is in force."""
     (file,) = CRD.glob("flame*.yaml")
     crd = yaml.safe_load(file.read_text(encoding="utf-8"))
     schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
@@ -73,7 +73,7 @@ def delete_crd(plane: Plane) -> None:
 
 
 def drop(schema: Schema, *path: str) -> None:
-    """Takes a field of the status out of the schema."""
+    """Take a field of the status out of the schema."""
     part = schema["status"]
     for step in path[:-1]:
         part = part["properties"][step]
@@ -93,7 +93,7 @@ def without_next_id(schema: Schema) -> None:
     drop(schema, "executorManager", "nextId")
 
 
-def test_a_crd_that_is_not_there_yet(world: World, tmp_path: Path) -> None:
+def test_operator_waits_for_a_missing_crd(world: World, tmp_path: Path) -> None:
     delete_crd(world.plane)
     with early(world, allow_in(world.plane, world.namespace), tmp_path) as operator:
         wait_for_word(world, operator, "the FlameCluster resource is not known to the API server")
@@ -103,7 +103,7 @@ def test_a_crd_that_is_not_there_yet(world: World, tmp_path: Path) -> None:
     assert "flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -" in line
 
 
-def test_a_crd_that_is_deleted_while_the_operator_runs(world: World, tmp_path: Path) -> None:
+def test_operator_survives_the_deletion_of_the_crd(world: World, tmp_path: Path) -> None:
     with operator_with(world, tmp_path) as operator:
         pid = operator.process.pid
         world.apply(flame_cluster(replicas=3))
@@ -124,7 +124,7 @@ def test_a_crd_that_is_deleted_while_the_operator_runs(world: World, tmp_path: P
         assert operator.process.pid == pid
 
 
-def test_an_older_crd(world: World, tmp_path: Path) -> None:
+def test_operator_reports_an_older_crd(world: World, tmp_path: Path) -> None:
     apply_crd(world.plane, as_in_the_hld)
     with operator_with(world, tmp_path):
         world.apply(flame_cluster(replicas=2))
@@ -139,7 +139,7 @@ def test_an_older_crd(world: World, tmp_path: Path) -> None:
         assert condition(world.status(), "Degraded")["status"] == "False"
 
 
-def test_a_crd_that_becomes_older_while_the_operator_runs(world: World, tmp_path: Path) -> None:
+def test_operator_reports_a_crd_downgraded_at_run_time(world: World, tmp_path: Path) -> None:
     with operator_with(world, tmp_path):
         world.apply(flame_cluster(replicas=2))
         world.wait_running(executors=2)
@@ -155,7 +155,7 @@ def test_a_crd_that_becomes_older_while_the_operator_runs(world: World, tmp_path
         assert [executor_id(pod) for pod in world.executors()] == [0, 1, 2]
 
 
-def test_a_newer_crd(world: World, tmp_path: Path) -> None:
+def test_operator_works_with_a_newer_crd(world: World, tmp_path: Path) -> None:
     def newer(schema: Schema) -> None:
         schema["spec"]["properties"]["schedule"] = {"type": "string"}
         schema["status"]["properties"]["lastDrained"] = {"type": "string"}

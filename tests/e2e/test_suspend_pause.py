@@ -29,7 +29,7 @@ def is_suspending(found: Object) -> bool:
     return said.get("status") == "False" and said.get("reason") == "Suspending"
 
 
-def test_suspending_is_announced_before_the_first_pod_goes_and_leaves_configuration_and_services(
+def test_suspension_is_recorded_before_the_first_deletion_and_keeps_config_and_services(
     world: World, operator: OperatorProcess
 ) -> None:
     world.apply(flame_cluster(replicas=3))
@@ -141,7 +141,7 @@ def test_while_paused_nothing_is_repaired_and_the_status_says_so_until_it_is_tak
     assert not set(before.values()) & set(uids(world.live_executors()).values())
 
 
-def test_a_suspension_withdrawn_while_paused_never_happened(world: World, operator: OperatorProcess) -> None:
+def test_suspension_withdrawn_while_paused_deletes_nothing(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)
     before = uids(world.all("pod"))

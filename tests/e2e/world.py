@@ -40,6 +40,7 @@ _PATHS = {
     "pod": "/api/v1/namespaces/{}/pods",
     "service": "/api/v1/namespaces/{}/services",
     "configmap": "/api/v1/namespaces/{}/configmaps",
+    "persistentvolumeclaim": "/api/v1/namespaces/{}/persistentvolumeclaims",
     "lease": "/apis/coordination.k8s.io/v1/namespaces/{}/leases",
     "event": "/api/v1/namespaces/{}/events",
     "endpointslice": "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices",
@@ -128,7 +129,7 @@ class World:
     audited_from: int = 0
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        """Runs kubectl in the namespace.
+        """Run kubectl in the namespace.
 
         Returns:
             What it prints.
@@ -183,7 +184,7 @@ class World:
         ]
 
     def wait(self, what: str, condition: Callable[[], Any], timeout: float = PATIENCE, *, interval: float = 0.1) -> Any:
-        """Waits for a condition; on failure the message has the status, Pods and events of the namespace.
+        """Wait for a condition; on failure the message has the status, Pods and events of the namespace.
 
         Args:
             what: What is waited for.
@@ -200,7 +201,7 @@ class World:
             raise AssertionError(f"{error}\n{self.describe()}") from error
 
     def wait_running(self, name: str = "my-flame", *, executors: int, timeout: float = PATIENCE) -> Object:
-        """Waits until a FlameCluster is healthy at its present generation, with this many executors ready.
+        """Wait until a FlameCluster is healthy at its present generation, with this many executors ready.
 
         Returns:
             Its status.
@@ -246,13 +247,13 @@ class World:
         return {pod["metadata"]["name"] for pod in found if NEVER_READY in pod["metadata"]["annotations"]}
 
     def let_start(self, name: str = "my-flame") -> None:
-        """Lets the executors that are held back at this moment become ready."""
+        """Let the executors that are held back at this moment become ready."""
         for each in self.held_back(name):
             # It may be gone by now.
             self.plane.kubectl("--namespace", self.namespace, "annotate", "pod", each, f"{NEVER_READY}-", check=False)
 
     def let_finish(self, *, executors: int, timeout: float = PATIENCE) -> Object:
-        """Lets executors that are held back start as they come, until my-flame is healthy with this many of them.
+        """Let executors that are held back start as they come, until my-flame is healthy with this many of them.
 
         Returns:
             Its status.
@@ -278,7 +279,7 @@ class World:
         }
 
     def wait_at_rest(self, seconds: float = 5.0) -> dict[str, str]:
-        """Waits until nothing in the namespace has been written for a while: that nothing comes can only be seen by waiting.
+        """Wait until nothing in the namespace has been written for a while: that nothing comes can only be seen by waiting.
 
         Args:
             seconds: How long. Whoever writes something again and again at shorter intervals never rests.
@@ -338,11 +339,11 @@ class World:
         return [request for request in self.operator_requests(account) if request.verb in WRITING]
 
     def change(self, **spec: Any) -> None:
-        """Changes fields of my-flame's spec."""
+        """Change fields of my-flame's spec."""
         self.patch("flamecluster", "my-flame", {"spec": spec})
 
     def patch_status(self, pod: str, **status: Any) -> None:
-        """Makes a Pod's status say what a kubelet could have said."""
+        """Make a Pod's status say what a kubelet could have said."""
         self.patch("pod", pod, {"status": status}, subresource="status")
 
     def annotate(self, kind: str, name: str, annotation: str) -> None:
@@ -358,7 +359,7 @@ class World:
         return self.existing("pod", f"{name}-session-manager")
 
     def record(self, kind: str) -> Recording:
-        """Begins to record all that happens to a kind of objects; for a `with` statement."""
+        """Begin to record all that happens to a kind of objects; for a `with` statement."""
         return Recording(self, kind)
 
     def has_executors(self, count: int, name: str = "my-flame") -> bool:
@@ -392,12 +393,12 @@ class World:
         return answer == "yes"
 
     def wait_forbidden(self, verb: str, resource: str) -> None:
-        """Waits until the operator's ServiceAccount may not do something any more: rights take a moment to be withdrawn."""
+        """Wait until the operator's ServiceAccount may not do something any more: rights take a moment to be withdrawn."""
         user = f"system:serviceaccount:{self.namespace}:{SERVICE_ACCOUNT}"
         self.wait(f"{verb} {resource} to be forbidden", lambda: not self.may(verb, resource, user))
 
     def enforce(self, level: str) -> None:
-        """Makes the namespace admit only Pods of a Pod Security level, and waits until the API server heeds it."""
+        """Make the namespace admit only Pods of a Pod Security level, and wait until the API server heeds it."""
         label = f"pod-security.kubernetes.io/enforce={level}"
         self.plane.kubectl("label", "--overwrite", "namespace", self.namespace, label)
         container = {"name": "main", "image": "any", "securityContext": {"privileged": True}}
@@ -411,7 +412,7 @@ class World:
         self.wait(f"the level {level} to be enforced", heeded)
 
     def limit_pods(self, pods: int) -> None:
-        """Sets a quota of Pods, and waits until the API server heeds it."""
+        """Set a quota of Pods, and wait until the API server heeds it."""
         quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "tight"}}
         self.apply(quota | {"spec": {"hard": {"pods": pods}}})
         counted = ("get", "resourcequota/tight", "-o", "jsonpath={.status.hard.pods} {.status.used.pods}")
@@ -589,7 +590,7 @@ class Recording:
         return next(change.object for change in self.changes() if condition(change.object))
 
     def wait_for(self, what: str, condition: Callable[[Object], Any]) -> Object:
-        """Waits until an object has been in a state that fulfils a condition, though it be in another one by now.
+        """Wait until an object has been in a state that fulfils a condition, though it be in another one by now.
 
         Returns:
             The first such state.
@@ -614,7 +615,7 @@ class Recording:
         return answer
 
     def _open(self, version: str) -> HTTPResponse:
-        """Begins a watch."""
+        """Begin a watch."""
         connection = HTTPSConnection(
             LOOPBACK,
             self._world.plane.ports.apiserver,
@@ -698,7 +699,7 @@ def operator_with(
 
 @contextmanager
 def supervised(process: OperatorProcess, *, wait: bool = True) -> Iterator[OperatorProcess]:
-    """Runs an operator that must stop cleanly in the end, and must not have said what none ever says.
+    """Run an operator that must stop cleanly in the end, and must not have said what none ever says.
 
     Args:
         process: The operator.
@@ -726,7 +727,7 @@ def passes(operator: OperatorProcess) -> int:
 def provoke_a_pass(
     world: World, *operators: OperatorProcess, kind: str = "flamecluster", name: str = "my-flame"
 ) -> None:
-    """Touches my-flame, or something of it, and waits until each operator has looked: what it would do it has done then.
+    """Touch my-flame, or something of it, and wait until each operator has looked: what it would do it has done then.
 
     A pass that was under way already does not count, nor one that has not come to its end.
     """

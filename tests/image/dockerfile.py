@@ -99,7 +99,8 @@ def read(text: str, base_path: str) -> list[Stage]:
                 known = {}
             case "ARG":
                 name, _, value = rest.partition("=")
-                known[name] = _expand(value, known | stages[-1].environment)
+                # Without a value it has the one from before the first stage.
+                known[name] = _expand(value, known | stages[-1].environment) if value else arguments.get(name, "")
             case _:
                 _in_stage(stages[-1], word, rest, known)
     return stages

@@ -51,7 +51,7 @@ class Image:
 
 
 def build(folder: Path, scratch: Path) -> Image:
-    """Builds the image of a folder.
+    """Build the image of a folder.
 
     Args:
         folder: The context; it has the Dockerfile.

@@ -126,7 +126,7 @@ def why_not() -> str | None:
 
 
 def run(container: Container) -> str:
-    """Runs a container to its end.
+    """Run a container to its end.
 
     Returns:
         What it printed.
@@ -185,7 +185,7 @@ class Running:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends it, without a chance to do anything more."""
+        """End it, without a chance to do anything more."""
         self._orders.close()
         self.process.kill()
         self.process.wait()
@@ -193,7 +193,7 @@ class Running:
             self.process.stdout.close()
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends the command a signal."""
+        """Send the command a signal."""
         self._orders.sendall(f"signal {int(number)}\n".encode("ascii"))
 
     def connect(self, address: str, port: int) -> socket.socket:

@@ -106,6 +106,23 @@ def test_every_module_is_compiled_without_a_time_in_it(image: Image) -> None:
         assert compiled.read_bytes()[4:8] == b"\x01\x00\x00\x00", compiled
 
 
+def test_all_modules_of_the_operator_can_be_imported_without_the_generated_classes_of_kubernetes(image: Image) -> None:
+    program = """
+import importlib, pathlib, pkgutil, flamectl_operator, kubernetes
+for module in pkgutil.walk_packages(flamectl_operator.__path__, "flamectl_operator."):
+    importlib.import_module(module.name)
+client = pathlib.Path(kubernetes.__file__).parent / "client"
+print(*(file.name for part in ("api", "models") for file in (client / part).glob("*.py")))
+"""
+    assert in_the_image(image, "python", "-c", program).split() == ["__init__.py", "__init__.py"]
+
+
+def test_what_the_image_adds_to_its_base_stays_small(image: Image) -> None:
+    """docs/install.md says how much it is."""
+    files = [each for each in (image.root / INSTALLED).rglob("*") if each.is_file() and not each.is_symlink()]
+    assert sum(each.stat().st_size for each in files) < 90_000_000
+
+
 def test_what_builds_it_stays_behind(image: Image) -> None:
     assert sorted(each.name for each in (image.root / "opt").iterdir()) == ["flamectl-operator"]
     assert not (image.root / "build").exists()
@@ -160,7 +177,12 @@ def test_the_labels_say_what_it_is() -> None:
     assert labels["title"] == PROJECT["name"]
     assert labels["version"] == PROJECT["version"]
     assert labels["licenses"] == PROJECT["license"]
-    assert labels.keys() == {"title", "description", "licenses", "version", "revision"}
+    assert labels["base.name"] == STAGES[-1].base
+    assert labels.keys() == {
+        *("title", "description", "licenses", "version", "revision", "source", "created", "url", "base.name")
+    }
+    named = (ROOT / "docs" / "release.md").read_text(encoding="utf-8")
+    assert [name for name in labels if f"`{name}`" not in named] == []
 
 
 def test_the_build_sees_what_it_copies_and_nothing_else() -> None:

@@ -14,7 +14,7 @@ from tests.simulation.world import World, listen_to_logs
 
 
 def main() -> int:
-    """Returns the exit code: 1 when a world went wrong."""
+    """Return the exit code: 1 when a world went wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", default="0:200", help="which worlds: first:end, or a list with commas")
     parser.add_argument("--jobs", type=int, default=2, help="processes")

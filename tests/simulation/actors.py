@@ -61,7 +61,7 @@ class Actors:
         self._server = world.server
 
     def act(self, kind: str, args: tuple[Any, ...]) -> None:
-        """Does one action; what is not there (any more) makes it do nothing."""
+        """Do one action; what is not there (any more) makes it do nothing."""
         try:
             getattr(self, kind)(*args)
         except (errors.NotFoundError, errors.AlreadyExistsError, errors.InvalidError, errors.ForbiddenError):
@@ -96,7 +96,7 @@ class Actors:
         self._server.delete(FLAME_CLUSTERS, (NAMESPACE, name), USER, propagation=propagation)
 
     def settle(self, name: str, final: str) -> None:
-        """Gives a FlameCluster a spec that can be fulfilled, or one that asks for nothing."""
+        """Give a FlameCluster a spec that can be fulfilled, or one that asks for nothing."""
         key = (NAMESPACE, name)
         if self._server.find(FLAME_CLUSTERS, key) is None:
             return
@@ -120,7 +120,7 @@ class Actors:
         self._server.update(FLAME_CLUSTERS, key, {**cluster, "spec": spec}, USER)
 
     def mend(self, name: str) -> None:
-        """Takes out of a spec what an older CRD has let through."""
+        """Take out of a spec what an older CRD has let through."""
         key = (NAMESPACE, name)
         cluster = self._server.get(FLAME_CLUSTERS, key)
         if spec_problems(cluster["spec"], name):
@@ -130,7 +130,7 @@ class Actors:
             self._server.update(FLAME_CLUSTERS, key, {**cluster, "spec": images}, USER)
 
     def tamper(self, name: str, pick: int) -> None:
-        """Edits a status, all of which is the operator's."""
+        """Edit a status, all of which is the operator's."""
         key = (NAMESPACE, name)
         status = self._server.get(FLAME_CLUSTERS, key).get("status", {})
         soon = timestamp(int(self._world.loop.now) + pick % 60)
@@ -214,10 +214,16 @@ class Actors:
 
     def edit_config_map(self, name: str, pick: int) -> None:
         data = {"flame-cluster.yaml": "cluster: {}"} if pick % 2 else {"more": "data"}
-        self._server.patch(CONFIG_MAPS, (NAMESPACE, f"{name}-config"), {"data": data}, USER)
+        self._server.patch(CONFIG_MAPS, self._config_map(name, pick), {"data": data}, USER)
 
-    def delete_config_map(self, name: str, _pick: int) -> None:
-        self._server.delete(CONFIG_MAPS, (NAMESPACE, f"{name}-config"), USER)
+    def delete_config_map(self, name: str, pick: int) -> None:
+        self._server.delete(CONFIG_MAPS, self._config_map(name, pick), USER)
+
+    def _config_map(self, name: str, pick: int) -> tuple[str, str]:
+        """One of the ConfigMaps of a FlameCluster: for some picks that of the clients, if there is one."""
+        clients = (NAMESPACE, f"{name}-client")
+        found = self._server.find(CONFIG_MAPS, clients) if pick % 3 == 0 else None
+        return clients if found is not None else (NAMESPACE, f"{name}-config")
 
     def strip_config_map_label(self, name: str, _pick: int) -> None:
         body = {"metadata": {"labels": {CLUSTER_LABEL: None}}}
@@ -236,7 +242,7 @@ class Actors:
                 self._server.patch(resource, key_of(child), body, USER)
 
     def foreign(self, name: str, what: str) -> None:
-        """Puts an object that is not the operator's under a name that it needs."""
+        """Put an object that is not the operator's under a name that it needs."""
         metadata = {"namespace": NAMESPACE, "annotations": {_FOREIGN: name}}
         labels = {CLUSTER_LABEL: name}
         container = {"name": "other", "image": "other:1"}
@@ -262,7 +268,7 @@ class Actors:
                 self._server.create(CONFIG_MAPS, NAMESPACE, body, USER)
 
     def remove_foreign(self, name: str = "") -> None:
-        """Clears what stands in the way of one FlameCluster, or of all.
+        """Clear what stands in the way of one FlameCluster, or of all.
 
         Executors without an owner stand in nobody's way, and neither does the Lease of the election.
         """

@@ -66,7 +66,7 @@ class Admission:
         return any(denial.resource == resource and denial.verb in {"", verb} for denial in self.denials)
 
     def ask_webhooks(self, verb: str, resource: str, *, rehearsal: bool) -> None:
-        """Admits a request or does not.
+        """Admit or refuse a request.
 
         Args:
             verb: `create`, `update` or `delete`.
@@ -87,7 +87,7 @@ class Admission:
             raise errors.ForbiddenError(403, "Forbidden", message)
 
     def charge(self, pods: Iterable[Obj]) -> None:
-        """Admits one Pod more or does not; those that are over do not count, those on their way out do.
+        """Admit or refuse one more Pod; those that are over do not count, those on their way out do.
 
         Raises:
             ForbiddenError: The quota is used up.

@@ -122,7 +122,7 @@ class ApiServer:
         return log[bisect.bisect_right(log, revision, key=lambda change: change.revision) :]
 
     def compact(self) -> None:
-        """Forgets all that happened until now."""
+        """Forget all that happened until now."""
         self.compacted = self.revision
         for log in self.logs.values():
             log.clear()
@@ -130,7 +130,7 @@ class ApiServer:
     # -- writing
 
     def create(self, resource: str, namespace: str, body: Obj, actor: str, *, strict: bool = False) -> Obj:
-        """Stores a new object; unknown fields are refused if `strict`, else they are left out."""
+        """Store a new object; unknown fields are refused if `strict`, else they are left out."""
         metadata = body["metadata"]
         name = metadata.get("name", "")
         if metadata.get("namespace", namespace) != namespace:
@@ -154,7 +154,7 @@ class ApiServer:
         )
         return self._store(resource, key, None, obj, actor)
 
-    def rehearse_creation(self, resource: str, key: Key, body: Obj, actor: str) -> Obj:
+    def dry_run_create(self, resource: str, key: Key, body: Obj, actor: str) -> Obj:
         """A strict create with `dryRun=All`: admission speaks, nothing is stored."""
         body = self._decoded(resource, body, strict=True)
         self._admitted("create", resource, key, body, actor, rehearsal=True)
@@ -170,7 +170,7 @@ class ApiServer:
             new["status"] = self._checked_status(resource, body["status"])
         return self._store(resource, key, old, new, actor)
 
-    def rehearse_status(self, resource: str, key: Key, body: Obj) -> Obj:
+    def dry_run_replace_status(self, resource: str, key: Key, body: Obj) -> Obj:
         """The same with `dryRun=All`: nothing is stored."""
         old = self.get(resource, key)
         self._check(old, body.get("metadata", {}))
@@ -199,12 +199,12 @@ class ApiServer:
         return self.replace(resource, key, new, actor, old)
 
     def update(self, resource: str, key: Key, new: Obj, actor: str) -> Obj:
-        """Replaces an object, if that is admitted."""
+        """Replace an object, if that is admitted."""
         old = self.get(resource, key)
         return self.replace(resource, key, self._admitted("update", resource, key, new, actor, old), actor, old)
 
     def replace(self, resource: str, key: Key, new: Obj, actor: str, old: Obj | None = None) -> Obj:
-        """Writes an object as it is, with what nobody may change kept."""
+        """Write an object as it is, with what nobody may change kept."""
         if old is None:
             old = self.get(resource, key)
         before = old["metadata"]
@@ -226,7 +226,7 @@ class ApiServer:
         grace: int | None = None,
         propagation: str | None = None,
     ) -> Obj | None:
-        """Deletes an object or begins to.
+        """Delete an object or begin to.
 
         Returns:
             The object as it is now, None when it is gone and the answer is a Status.

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
     from random import Random
 
+    from flamectl_operator.kube.http.request import Guard
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.transport import Guard
     from tests.simulation.api_server import ApiServer
     from tests.simulation.faults import Crash, Faults, Standstill
     from tests.simulation.judge import Judge
@@ -34,6 +34,11 @@ T = TypeVar("T", bound=KubernetesObject)
 TIMEOUT = 10.0
 _EVENTS = "events"
 _ONCE = 1 << 16
+
+
+def as_view(obj: Obj, kind: type[T]) -> T:
+    """Decode an object as the operator would, whose views may keep parts of it encoded."""
+    return msgspec.json.decode(msgspec.json.encode(obj), type=kind)
 
 
 class ViewCache:
@@ -48,7 +53,7 @@ class ViewCache:
         if found is None or found[0] is not obj:
             if len(self._views) > _ONCE:
                 self._views.clear()
-            found = self._views[key] = (obj, msgspec.convert(obj, kind))
+            found = self._views[key] = (obj, as_view(obj, kind))
         view: T = found[1]
         return view
 
@@ -76,7 +81,7 @@ class Flight:
         self.standstill: Standstill | None = None
 
     def depart(self) -> None:
-        """Sends it on its way."""
+        """Send it on its way."""
         kind = self._fate.kind
         if kind in {"lost-before", "late"}:
             self._client.tell(f"{self.what}: no answer")
@@ -90,7 +95,7 @@ class Flight:
         self._later(self._fate.there, self.land)
 
     def land(self) -> None:
-        """Reaches the server."""
+        """Reach the server."""
         if not self.landed:
             self.landed = True
             self._take_effect()
@@ -184,6 +189,7 @@ class ModelClient:
         self.knowledge = Knowledge()
         self.guard: Guard | None = None
         self.lock_identity = ""
+        self.lease_identity = ""
         #: The init images that its settings have named, each with the time since when.
         self.init_images: list[tuple[float, str]] = []
         #: Makes the process stand still.
@@ -212,7 +218,7 @@ class ModelClient:
         return {*earlier[-1:], *(image for since, image in self.init_images if since >= begun)}
 
     def tell(self, what: str) -> None:
-        """Writes a line of the story."""
+        """Write a line of the story."""
         self._judge.tell(self.name, what)
 
     def arrives_late(self, seconds: float) -> None:
@@ -275,18 +281,22 @@ class ModelClient:
         self.knowledge.made.add(uid_of(found))
         return self._learned(resource, found)
 
-    async def rehearse_creation(self, resource: Resource[T], namespace: str, body: Mapping[str, Any]) -> T:
+    async def dry_run_create(self, resource: Resource[T], namespace: str, body: Mapping[str, Any]) -> T:
         plural, sent = resource.plural, dict(body)
         key = (namespace, str(sent["metadata"]["name"]))
         found = await self._request(
-            "get", resource, key[1], lambda: self.server.rehearse_creation(plural, key, sent, self.name)
+            "get", resource, key[1], lambda: self.server.dry_run_create(plural, key, sent, self.name)
         )
-        return msgspec.convert(found, resource.view)
+        return as_view(found, resource.view)
 
-    async def rehearse_status(self, resource: Resource[T], namespace: str, name: str, body: Mapping[str, Any]) -> T:
+    async def dry_run_replace_status(
+        self, resource: Resource[T], namespace: str, name: str, body: Mapping[str, Any]
+    ) -> T:
         plural, key, sent = resource.plural, (namespace, name), dict(body)
-        found = await self._request("get", resource, name, lambda: self.server.rehearse_status(plural, key, sent))
-        return msgspec.convert(found, resource.view)
+        found = await self._request(
+            "get", resource, name, lambda: self.server.dry_run_replace_status(plural, key, sent)
+        )
+        return as_view(found, resource.view)
 
     async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: Mapping[str, Any]) -> T:
         plural, key, sent = resource.plural, (namespace, name), dict(body)
@@ -431,7 +441,7 @@ class ModelClient:
     # -- how a request goes
 
     def _ask(self, verb: str, plural: str, name: str, guard: Guard | None = None) -> None:
-        """Asks the guards whether a write may be sent. What follows happens at the same moment."""
+        """Ask the guards whether a write may be sent. What follows happens at the same moment."""
         if self._dead:
             raise asyncio.CancelledError
         if (plural, name) == (LEASES, ELECTION):

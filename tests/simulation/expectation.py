@@ -57,7 +57,7 @@ def shortcomings(world: World) -> list[str]:
 
 
 def names_asked_for(world: World) -> set[str]:
-    """Names of Pods that never go and are out of sight: only who asks for such a name learns whether it is free."""
+    """Name of Pods that never go and are out of sight: only who asks for such a name learns whether it is free."""
     return {
         name_of(pod) for pod in world.server.all(PODS) if _unheard(world, pod) and CLUSTER_LABEL not in labels_of(pod)
     }
@@ -84,6 +84,7 @@ def _of(world: World, cluster: Obj) -> Iterator[str]:
             yield "does not say that it is paused"
         return
     yield from _config_map(world, cluster, want)
+    yield from _client_config(world, cluster, want)
     yield from _services(world, cluster, want)
     if want.suspend:
         yield from _suspended(world, cluster)
@@ -102,6 +103,18 @@ def _config_map(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
         yield "ConfigMap and status do not agree on configGeneration"
     if "flame.xflops.io/cluster" not in labels_of(found):
         yield "ConfigMap has lost its label"
+
+
+def _client_config(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
+    found = world.server.find(CONFIG_MAPS, (cluster["metadata"]["namespace"], f"{name_of(cluster)}-client"))
+    owned = found is not None and controller_uid(found) == uid_of(cluster)
+    if want.desired.client_config is None:
+        if owned:
+            yield "ConfigMap for clients is there, though the spec asks for none"
+    elif found is None or not owned:
+        yield "ConfigMap for clients is missing"
+    elif found.get("data") != want.desired.client_config["data"]:
+        yield "ConfigMap for clients does not say what the spec says"
 
 
 def _services(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:

@@ -112,7 +112,7 @@ class Faults:
     happened: Counter[str] = field(default_factory=Counter)
 
     def fate(self, verb: str, resource: str, now: float) -> Fate:
-        """Draws what becomes of a request."""
+        """Draw what becomes of a request."""
         there, back = self.random.random() * self.latency, self.random.random() * self.latency
         for storm in self.storms:
             if now < storm.until and storm.resource in {"", resource} and self.random.random() < storm.share:

@@ -8,6 +8,7 @@ from flamectl_operator.kube import errors
 from tests.simulation.api_server import FOREGROUND, ORPHAN
 from tests.simulation.machines import without_finalizer
 from tests.simulation.objects import (
+    CLAIMS,
     CONFIG_MAPS,
     FLAME_CLUSTERS,
     LEASES,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from tests.simulation.api_server import ApiServer, Change
     from tests.simulation.loop import VirtualLoop
 
-_DEPENDENTS = (CONFIG_MAPS, LEASES, PODS, SERVICES)
+_DEPENDENTS = (CLAIMS, CONFIG_MAPS, LEASES, PODS, SERVICES)
 _ACTOR = "garbage-collector"
 
 
@@ -97,7 +98,7 @@ class GarbageCollector:
             self._finish(key, uid)
 
     def _finish(self, key: Key, uid: str) -> None:
-        """Lets an owner go whose dependents are gone."""
+        """Let an owner go whose dependents are gone."""
         owner = self._owner(key[0], uid)
         if owner is not None and FOREGROUND in owner["metadata"].get("finalizers", ()):
             if self._dependents(key[0], uid):
@@ -114,7 +115,7 @@ class GarbageCollector:
                 self._later(lambda name=name, uid=reference["uid"]: self._finish((namespace, name), uid))
 
     def _check(self, resource: str, key: Key) -> None:
-        """Deletes a dependent none of whose owners is there any more."""
+        """Delete a dependent none of whose owners is there any more."""
         obj = self._server.find(resource, key)
         references = (obj["metadata"].get("ownerReferences") or ()) if obj is not None else ()
         if obj is None or not references or terminating(obj):

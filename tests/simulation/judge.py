@@ -10,8 +10,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import REBOUND_ANNOTATION
-from flamectl_operator.decisions.rollout import ROOM_PATIENCE
 from flamectl_operator.desired import names
+from flamectl_operator.planning.rollout import ROOM_PATIENCE
 from tests.simulation.objects import (
     ELECTION,
     FLAME_CLUSTERS,
@@ -87,7 +87,7 @@ class Judge:
         server.listeners.append(self._observe)
 
     def tell(self, who: str, what: str) -> None:
-        """Adds a line to the story."""
+        """Add a line to the story."""
         self.story.append((self._loop.now, who, what))
 
     def blame(self, what: str) -> None:
@@ -102,7 +102,7 @@ class Judge:
         self.sent[name] += 1
         if client.guard is None:
             return  # there is no election
-        if not self._lease.startswith(f"{client.name}_"):
+        if self._lease != client.lease_identity:
             self.blame(f"{client.name}: {verb} {resource} {name}, though the lead is with {self._lease or 'nobody'}")
 
     def creating(self, client: ModelClient, resource: str, body: Obj) -> None:
@@ -121,7 +121,8 @@ class Judge:
         if manager is not None and client.knowledge.homeless_known(manager) < pass_begun():
             self.blame(f"{client.name} creates {name}, though it knows that the session manager finds no node")
         if init_image(body) not in client.possible_init_images():
-            self.blame(f"{client.name} creates {name} with {init_image(body)}, by settings that are no longer in force")
+            image = init_image(body) or "its own image"
+            self.blame(f"{client.name} creates {name} with {image}, by settings that are no longer in force")
         leaving, begun = client.knowledge.leaving, pass_begun()
         counted = [pod for pod in self._parts(client, owner)[1] if client.knowledge.surely_counted(uid_of(pod), begun)]
         known = client.knowledge.specs(owner, begun)
@@ -422,7 +423,7 @@ class Judge:
     def _makes_room(self, client: ModelClient, owner: Obj, pod: Obj, *, lost: bool) -> bool:
         """Whether the session manager has no room, for which executors go: without it, even a ready one serves nobody."""
         key = manager_key(owner)
-        since = client.knowledge.homeless(key, pass_begun())
+        since = client.knowledge.unschedulable(key, pass_begun())
         if client.knowledge.over_quota.get((PODS, key), -1.0) >= pass_begun():
             return True  # there is none, and so nobody serves
         if lost:

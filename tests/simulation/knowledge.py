@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Attempts:
+class ReplacementBackoff:
     """What a status says of failures and of when the next attempts are due.
 
     Args:
@@ -81,7 +81,7 @@ class Knowledge:
         #: Since when it is known of a Pod that it finds no node, by uid.
         self._homeless_known: dict[str, float] = {}
         #: By uid of a FlameCluster.
-        self.attempts: dict[str, Attempts] = {}
+        self.attempts: dict[str, ReplacementBackoff] = {}
         #: Pods whose deletion this process has sent, by uid, whatever came of it but a refusal.
         self.deleted: set[str] = set()
         #: When each Pod that counted was known not to count any more, with its FlameCluster's uid and its own.
@@ -137,7 +137,7 @@ class Knowledge:
                 self._suspending_until[uid] = now
         attempts, status = self.attempts.get(uid), obj.get("status", {})
         if attempts is None or (own and not attempts.own) or not attempts.same(status):
-            self.attempts[uid] = Attempts(status, now, own)
+            self.attempts[uid] = ReplacementBackoff(status, now, own)
         self.counted.add(status.get("sessionManager", {}).get("lastFailure", ""))
         attempt_id = status.get("executorManager", {}).get("attemptId", 0)
         self.attempt_ids[uid] = max(self.attempt_ids.get(uid, 0), attempt_id)
@@ -208,7 +208,7 @@ class Knowledge:
         found = self.named(PODS, key)
         return (found is not None and ready(found)) or self._served_until.get(key, -1.0) >= since
 
-    def homeless(self, key: tuple[str, str], since: float) -> float | None:
+    def unschedulable(self, key: tuple[str, str], since: float) -> float | None:
         """Since when the Pod of that name has found no node, if that was so at any time since then."""
         found = self.named(PODS, key)
         if found is not None and (begun := homeless_since(found)) is not None:

@@ -54,7 +54,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._stopped: dict[object, list[asyncio.Handle]] = {}
 
     def forgive(self) -> None:
-        """Begins to count turns anew, so that all can be taken down."""
+        """Begin to count turns anew, so that all can be taken down."""
         self.turns = 0
 
     def time(self) -> float:
@@ -161,7 +161,7 @@ class VirtualClock:
         return self._loop.now
 
     async def sleep(self, seconds: float) -> None:
-        """Lets virtual time pass."""
+        """Let virtual time pass."""
         await asyncio.sleep(max(0.0, seconds))
 
 

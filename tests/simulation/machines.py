@@ -255,7 +255,7 @@ class Machines:
         return None
 
     def _start_main(self, run: Run) -> None:
-        """Starts the main container; what comes of it is told by the node as soon as it can."""
+        """Start the main container; what comes of it is told by the node as soon as it can."""
         if run.stopping or run.uid not in self.runs or run.node.removed:
             return
         if not run.session_manager:
@@ -525,7 +525,7 @@ class Machines:
         self._loop.call_later(self._random.uniform(low, high), action)
 
     def _on_node(self, node: Node, low: float, high: float, action: Callable[[], None]) -> None:
-        """Does something that needs the API server after a while, or when the node can be heard again."""
+        """Do something that needs the API server after a while, or when the node can be heard again."""
         self._loop.call_later(self._random.uniform(low, high), self._unless_silent, node, action)
 
     def _unless_silent(self, node: Node, action: Callable[[], None]) -> None:

@@ -15,31 +15,40 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flamectl_operator import controller, operator, replica
+from flamectl_operator import operator
 from flamectl_operator.api import validation
 from flamectl_operator.api.constants import KIND
 from flamectl_operator.api.status import FlameClusterStatus, State
-from flamectl_operator.decisions import attempts, budget, conditions, health, intent, rollout, scale, session_manager
-from flamectl_operator.decisions.attempts import Attempts
-from flamectl_operator.decisions.intent import Intent, config_generation
-from flamectl_operator.decisions.lock import Free, Held
 from flamectl_operator.desired import lock as desired_lock
-from flamectl_operator.kube import reflector, store, views
-from flamectl_operator.kube.leader_election import Fence, LeaderElector
+from flamectl_operator.kube import views
+from flamectl_operator.kube.cache import reflector, store
+from flamectl_operator.kube.fence import Fence
+from flamectl_operator.kube.leader_election import Candidate, LeaderElector
 from flamectl_operator.observed import cluster as observed
-from flamectl_operator.runtime import workqueue
+from flamectl_operator.observed import component
+from flamectl_operator.observed.flame_cluster import FlameClusterView
+from flamectl_operator.planning import budget, disruption, replacement_backoff, rollout, scale, session_manager
+from flamectl_operator.planning import effective_spec as effective
+from flamectl_operator.planning.effective_spec import EffectiveSpec, config_generation
+from flamectl_operator.planning.lock import Free, Held
+from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
+from flamectl_operator.process import replica
+from flamectl_operator.reconcile import batch, cluster_state, deletion_lock, spec_planner, status_writer
+from flamectl_operator.reconcile.cluster_io import ClusterIO
+from flamectl_operator.reconcile.deletion_lock import DeletionLock
+from flamectl_operator.reconcile.dry_run import DryRuns
+from flamectl_operator.reconcile.run import Pass
+from flamectl_operator.reconcile.status_writer import StatusWriter
+from flamectl_operator.runtime import outcome, workqueue
 from flamectl_operator.runtime.outcome import DONE
+from flamectl_operator.status import health
+from flamectl_operator.status.conditions import ConditionWriter
 from flamectl_operator.subreconcilers import (
     add_services,
     add_session_manager,
-    admission,
-    children,
-    context,
-    lock,
-    memory,
-    reading,
+    record_before_acting,
     replace_stale_pods,
-    status_store,
+    update_client_config,
     update_config_map,
     update_status,
 )
@@ -48,6 +57,8 @@ from tests.simulation.runner import FIXED, prepare, run_seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from flamectl_operator.runtime.outcome import Outcome
 
     Mutation = Callable[[], None]
 
@@ -61,7 +72,7 @@ def _mutation(function: Mutation) -> Mutation:
 
 
 def _set(target: Any, name: str, value: Any) -> None:
-    """Replaces what is there; nothing would be broken by what nobody calls."""
+    """Replace what is there; nothing would be broken by what nobody calls."""
     getattr(target, name)
     setattr(target, name, value)
 
@@ -79,7 +90,7 @@ async def _nothing_async(*_args: Any, **_options: Any) -> None:
 
 
 def _wrap_client(**methods: Callable[..., Any]) -> None:
-    """Gives the operator a client some of whose methods are others; each is called with the real client first."""
+    """Give the operator a client some of whose methods are others; each is called with the real client first."""
     original = operator.Operator.__init__
 
     class Proxy:
@@ -98,7 +109,7 @@ def _wrap_client(**methods: Callable[..., Any]) -> None:
 
 
 def _judge_no_sender() -> None:
-    """Leaves alone what looks at writes as they come to be, and not at what their sender could know."""
+    """Leave alone what looks at writes as they come to be, and not at what their sender could know."""
     for method in ("creating", "patching", "deleting"):
         _set(Judge, method, _nothing)
 
@@ -107,9 +118,9 @@ def _judge_no_sender() -> None:
 
 
 @_mutation
-def no_write_ahead_of_ids() -> None:
-    _set(update_status, "promises", lambda _status: ())
-    _set(update_status, "needed_promises", _none_needed)
+def ids_are_used_before_they_are_recorded() -> None:
+    _set(record_before_acting, "durable_fields", lambda _status: ())
+    _set(record_before_acting, "required_durable_fields", _none_needed)
 
 
 @_mutation
@@ -120,7 +131,7 @@ def ids_start_again_from_what_is_there() -> None:
         read = original(raw)
         return read.model_copy(update={"executor_manager": read.executor_manager.model_copy(update={"next_id": 0})})
 
-    _set(memory, "FlameClusterStatus", type("Forgetful", (), {"from_wire": staticmethod(forgetful)}))
+    _set(status_writer, "FlameClusterStatus", type("Forgetful", (), {"from_wire": staticmethod(forgetful)}))
 
 
 @_mutation
@@ -141,14 +152,14 @@ def status_writes_without_resource_version() -> None:
 
 
 @_mutation
-def objects_without_owner_are_taken_for_ours() -> None:
+def objects_without_an_owner_are_owned() -> None:
     _set(
         views.KubernetesObject, "controlled_by", lambda self, uid: self.controller is None or self.controller.uid == uid
     )
 
 
 @_mutation
-def children_of_an_earlier_namesake_are_taken_for_ours() -> None:
+def children_of_an_earlier_cluster_of_the_same_name_are_owned() -> None:
     def controlled_by(self: Any, _uid: str) -> bool:
         return self.controller is not None and self.controller.kind == KIND
 
@@ -190,7 +201,7 @@ def modified_events_are_ignored() -> None:
 
 
 @_mutation
-def a_watch_that_is_too_old_is_begun_again_where_it_was() -> None:
+def an_expired_watch_resumes_at_its_old_version() -> None:
     original = reflector.Reflector._failed
 
     def failed(self: Any, error: Any, lasted: float) -> float:
@@ -204,11 +215,11 @@ def a_watch_that_is_too_old_is_begun_again_where_it_was() -> None:
 
 @_mutation
 def objects_without_their_label_are_not_looked_for() -> None:
-    _set(reading, "look", _nothing_async)
+    _set(ClusterIO, "look", _nothing_async)
 
 
 @_mutation
-def what_answers_tell_is_news_to_nobody() -> None:
+def no_pass_follows_an_answer_with_news() -> None:
     original = store.Store.subscribe
 
     def subscribe(self: Any, handler: Any, **_: Any) -> None:
@@ -237,7 +248,7 @@ def failed_passes_are_not_repeated() -> None:
 
 
 @_mutation
-def nothing_is_looked_at_later() -> None:
+def delayed_keys_never_come_back() -> None:
     _set(workqueue.WorkQueue, "add_after", _nothing)
 
 
@@ -246,12 +257,12 @@ def nothing_is_looked_at_later() -> None:
 
 @_mutation
 def terminating_pods_count() -> None:
-    _set(observed.Component, "live", property(lambda self: not self.terminal))
+    _set(component.Component, "live", property(lambda self: not self.terminal))
 
 
 @_mutation
 def terminal_pods_count() -> None:
-    _set(observed.Component, "live", property(lambda self: not self.terminating))
+    _set(component.Component, "live", property(lambda self: not self.terminating))
 
 
 @_mutation
@@ -278,8 +289,8 @@ def the_budget_is_one_too_large() -> None:
 
 @_mutation
 def too_many_executors_by_surge() -> None:
-    original = budget.wanted_now
-    _set(scale, "wanted_now", lambda seen, intent: original(seen, intent) + (1 if intent.replicas else 0))
+    original = scale.wanted_now
+    _set(scale, "wanted_now", lambda seen, effective: original(seen, effective) + (1 if effective.replicas else 0))
 
 
 @_mutation
@@ -289,18 +300,18 @@ def too_many_executors_by_surge_and_no_sender_is_judged() -> None:
 
 
 @_mutation
-def ready_executors_go_first() -> None:
+def ready_executors_are_deleted_first() -> None:
     for planner in (scale, rollout):
-        _set(planner, "deletion_order", lambda pods, _intent: sorted(pods, key=lambda each: not each.ready))
+        _set(planner, "deletion_order", lambda pods, *_others: sorted(pods, key=lambda each: not each.ready))
 
 
 @_mutation
 def terminal_executors_are_never_removed() -> None:
-    _set(scale, "_burials", lambda *_args: ((), ()))
+    _set(scale, "_terminal_to_delete", lambda *_args: ((), ()))
 
 
 @_mutation
-def executors_of_a_dead_session_manager_stay() -> None:
+def executors_of_a_dead_session_manager_are_kept() -> None:
     _set(observed.ObservedCluster, "follows", lambda *_args: True)
 
 
@@ -310,7 +321,7 @@ def a_rebound_executor_is_believed() -> None:
 
 
 @_mutation
-def executors_that_wait_are_deleted_and_not_bound_anew() -> None:
+def waiting_executors_are_deleted_instead_of_rebound() -> None:
     original = rollout.plan_rollout
 
     def plan(*args: Any, **options: Any) -> Any:
@@ -319,6 +330,7 @@ def executors_that_wait_are_deleted_and_not_bound_anew() -> None:
         return replace(found, delete=(*found.delete, *waiting), rebind=())
 
     _set(replace_stale_pods, "plan_rollout", plan)
+    _set(disruption, "plan_rollout", plan)
 
 
 @_mutation
@@ -334,21 +346,22 @@ def a_rollout_does_not_wait_for_the_session_manager() -> None:
             seen.__dict__["session_manager_ready"] = is_ready
 
     _set(replace_stale_pods, "plan_rollout", plan)
+    _set(disruption, "plan_rollout", plan)
 
 
 @_mutation
-def stale_executors_that_are_not_ready_go_under_on_delete() -> None:
+def unready_stale_executors_are_deleted_under_on_delete() -> None:
     original = rollout._stale_to_delete
 
-    def chosen(intent: Any, stale: Any, ready: Any) -> Any:
-        return original(intent, stale, ready) or [executor for executor in stale if not executor.ready]
+    def chosen(observed: Any, effective: Any, stale: Any, ready: Any) -> Any:
+        return original(observed, effective, stale, ready) or [executor for executor in stale if not executor.ready]
 
     _set(rollout, "_stale_to_delete", chosen)
 
 
 @_mutation
-def a_stale_session_manager_stays() -> None:
-    _set(Intent, "session_manager_stale", lambda *_args: False)
+def a_stale_session_manager_is_kept() -> None:
+    _set(EffectiveSpec, "session_manager_stale", lambda *_args: False)
 
 
 @_mutation
@@ -369,117 +382,122 @@ def force_is_never_used() -> None:
 
 @_mutation
 def force_is_used_by_the_api_servers_clock() -> None:
-    def given_up_at(_seen: Any, component: Any, intent: Any, _now: Any) -> datetime:
+    def given_up_at(_seen: Any, component: Any, effective: Any, _now: Any) -> datetime:
         due: datetime = component.pod.metadata.deletion_timestamp
-        return due + timedelta(seconds=intent.settings.force_delete_after_seconds)
+        return due + timedelta(seconds=effective.settings.force_delete_after_seconds)
 
     _set(session_manager, "given_up_at", given_up_at)
 
 
 @_mutation
 def revisions_are_mixed_under_recreate() -> None:
-    _set(scale, "_recreate_hold", _nothing)
+    _set(scale, "_recreate_wait", _nothing)
 
 
 @_mutation
 def executors_do_not_back_off() -> None:
-    original = scale.creation_hold
+    original = scale.creation_wait
 
-    def hold(seen: Any, intent: Any, now: Any) -> Any:
-        found = original(seen, intent, now)
+    def hold(seen: Any, effective: Any, now: Any) -> Any:
+        found = original(seen, effective, now)
         return None if found is not None and found.reason == "BackOff" else found
 
-    _set(scale, "creation_hold", hold)
+    _set(scale, "creation_wait", hold)
 
 
 @_mutation
 def session_managers_do_not_back_off() -> None:
     original = session_manager._missing
-    _set(session_manager, "_missing", lambda seen, intent, now: original(seen, intent, now + timedelta(hours=1)))
+    _set(session_manager, "_missing", lambda seen, effective, now: original(seen, effective, now + timedelta(hours=1)))
 
 
 @_mutation
 def a_new_process_does_not_back_off() -> None:
-    original = add_session_manager.AddSessionManager._plan
+    original = add_session_manager.AddSessionManager.run
 
-    def plan(self: Any, context: Any) -> Any:
-        if context.memory.voice.stored is None:
-            at_once = replace(context.intent.session_manager_attempts, next_attempt=None)
-            context.intent = replace(context.intent, session_manager_attempts=at_once)
-        return original(self, context)
+    async def run(self: Any, subject: Any) -> Any:
+        if subject.status._contention.stored is None:
+            at_once = replace(subject.spec.session_manager_backoff, next_attempt=None)
+            subject = replace(subject, spec=replace(subject.spec, session_manager_backoff=at_once))
+        return await original(self, subject)
 
-    _set(add_session_manager.AddSessionManager, "_plan", plan)
+    _set(add_session_manager.AddSessionManager, "run", run)
 
 
 @_mutation
 def failures_are_forgotten_at_once() -> None:
-    _set(attempts, "remembered", lambda _status: (Attempts(), Attempts()))
+    _set(replacement_backoff, "remembered", lambda _status: (ReplacementBackoff(), ReplacementBackoff()))
 
 
 @_mutation
 def failures_are_not_counted() -> None:
-    _set(attempts, "_failed", lambda before, *_args: before)
+    _set(replacement_backoff, "_failed", lambda before, *_args: before)
 
 
 @_mutation
 def failures_of_executors_are_not_seen() -> None:
-    _set(attempts, "executor_uncounted", lambda *_args: False)
+    _set(replacement_backoff, "executor_uncounted", lambda *_args: False)
     _set(scale, "executor_uncounted", lambda *_args: False)
 
 
 @_mutation
 def failures_of_session_managers_are_not_seen() -> None:
-    _set(attempts, "session_manager_uncounted", lambda *_args: False)
+    _set(replacement_backoff, "session_manager_uncounted", lambda *_args: False)
     _set(session_manager, "session_manager_uncounted", lambda *_args: False)
 
 
 @_mutation
-def failures_are_counted_and_nobody_waits() -> None:
-    original = attempts._failed
-    _set(attempts, "_failed", lambda *args: replace(original(*args), next_attempt=None))
+def failures_are_counted_without_a_delay() -> None:
+    original = replacement_backoff._failed
+    _set(replacement_backoff, "_failed", lambda *args: replace(original(*args), next_attempt=None))
 
 
 @_mutation
-def failures_are_forgotten_where_nothing_is_left() -> None:
-    original = attempts.count_executors
+def failures_are_forgotten_without_a_pod() -> None:
+    original = replacement_backoff.count_executors
 
     def count(before: Any, seen: Any, *args: Any, **options: Any) -> Any:
         counted = original(before, seen, *args, **options)
         return counted if seen.executors else replace(counted, failures=0, next_attempt=None)
 
-    _set(attempts, "count_executors", count)
+    _set(replacement_backoff, "count_executors", count)
 
 
 @_mutation
 def failures_are_forgotten_before_a_replacement_has_a_node() -> None:
-    _set(attempts, "_waited_at", lambda *_args: datetime.min.replace(tzinfo=UTC))
+    _set(replacement_backoff, "_waited_at", lambda *_args: datetime.min.replace(tzinfo=UTC))
 
 
 @_mutation
 def failures_are_never_forgotten() -> None:
-    _set(attempts, "_over", lambda *_args: False)
+    _set(replacement_backoff, "_over", lambda *_args: False)
 
 
 @_mutation
-def that_a_node_is_gone_is_a_failure() -> None:
-    _set(attempts, "orphaned", lambda _pod: False)
+def a_deleted_node_counts_as_a_failure() -> None:
+    _set(replacement_backoff, "orphaned", lambda _pod: False)
 
 
 @_mutation
-def replacements_are_not_rehearsed() -> None:
-    _set(admission, "rehearse_session_manager", _nothing_async)
-    _set(admission, "rehearse_executor", _nothing_async)
+def replacements_have_no_dry_run() -> None:
+    _set(DryRuns, "session_manager", _nothing_async)
+    _set(DryRuns, "executor", _nothing_async)
+    _set(DryRuns, "accepted", lambda *_args: True)
 
 
 @_mutation
-def executors_of_a_new_session_manager_are_not_rehearsed() -> None:
-    original = admission.rehearse_executor
+def executors_of_a_new_session_manager_have_no_dry_run() -> None:
+    original = DryRuns.executor
 
-    async def rehearse(context: Any) -> None:
-        if not context.wanted().session_manager_to_replace(context.observe()):
-            await original(context)
+    async def executor(self: Any, wanted: Any, trial_id: int) -> None:
+        if not wanted.session_manager_to_replace(self._io.observe()):
+            await original(self, wanted, trial_id)
 
-    _set(admission, "rehearse_executor", rehearse)
+    def replaceable(run: Any) -> bool:
+        return bool(run.dry_runs.accepted(run.effective.desired.session_manager))
+
+    _set(DryRuns, "executor", executor)
+    _set(Pass, "session_manager_replaceable", property(replaceable))
 
 
 @_mutation
@@ -491,11 +509,11 @@ def a_suspended_session_manager_without_its_label_is_not_looked_for() -> None:
 
 
 @_mutation
-def a_refusal_is_taken_for_the_whole_truth() -> None:
+def a_refused_creation_ends_the_search_for_the_object() -> None:
     async def exists(*_args: Any) -> bool:
         return False
 
-    _set(reading, "exists", exists)
+    _set(ClusterIO, "_exists", exists)
 
 
 @_mutation
@@ -508,28 +526,28 @@ def everything_is_deleted_by_force() -> None:
 
 @_mutation
 def a_begun_suspension_is_forgotten() -> None:
-    _set(conditions, "suspension_begun", lambda _status: False)
+    _set(effective, "suspension_begun", lambda _status: False)
 
 
 @_mutation
 def pausing_is_ignored() -> None:
     original = validation.parse_spec
-    _set(controller, "parse_spec", lambda raw, name: original(raw, name).model_copy(update={"paused": False}))
+    _set(spec_planner, "parse_spec", lambda raw, name: original(raw, name).model_copy(update={"paused": False}))
 
 
 @_mutation
-def one_that_is_being_deleted_is_still_cared_for() -> None:
-    _set(views.FlameClusterView, "terminating", property(lambda _self: False))
+def clusters_that_are_being_deleted_are_reconciled() -> None:
+    _set(FlameClusterView, "terminating", property(lambda _self: False))
 
 
 @_mutation
-def service_edits_are_not_seen() -> None:
+def edits_of_services_are_not_repaired() -> None:
     _set(add_services, "service_patch", _nothing)
 
 
 @_mutation
-def pods_do_not_wait_for_the_config_map() -> None:
-    _set(Intent, "config_map_current", lambda *_args: True)
+def pods_are_created_before_the_config_map() -> None:
+    _set(EffectiveSpec, "config_map_current", lambda *_args: True)
 
 
 @_mutation
@@ -544,7 +562,20 @@ def annotations_of_others_are_taken_off() -> None:
 
 
 @_mutation
-def config_map_edits_are_not_seen() -> None:
+def edits_of_the_clients_config_map_are_not_repaired() -> None:
+    _set(update_client_config, "config_map_patch", _nothing)
+
+
+@_mutation
+def the_clients_config_map_stays_when_the_spec_asks_for_none() -> None:
+    async def left_alone(*_args: Any) -> Outcome:
+        return DONE
+
+    _set(update_client_config, "ensure_absent", left_alone)
+
+
+@_mutation
+def edits_of_the_config_map_are_not_repaired() -> None:
     _set(update_config_map, "config_map_patch", _nothing)
 
 
@@ -553,7 +584,7 @@ def config_map_edits_are_not_seen() -> None:
 
 @_mutation
 def the_number_of_the_configuration_is_not_remembered() -> None:
-    _set(intent, "config_generation", lambda *_args: 1)
+    _set(effective, "config_generation", lambda *_args: 1)
 
 
 @_mutation
@@ -561,98 +592,111 @@ def the_number_of_the_configuration_goes_up_with_each_repair() -> None:
     def number(content_hash: str, status: Any, seen: Any) -> int:
         return config_generation(content_hash, status, seen) + (1 if not seen[0] and status[0] else 0)
 
-    _set(intent, "config_generation", number)
+    _set(effective, "config_generation", number)
 
 
 @_mutation
 def a_status_is_compared_with_what_was_written_last() -> None:
-    original = status_store.write
-    # Each memory is kept, so that no other one gets its id.
+    original = StatusWriter.write
+    # Each writer is kept, so that no other writer gets its id.
     written: dict[int, tuple[Any, Any]] = {}
 
-    async def write(context: Any, status: Any) -> Any:
-        wire, memory = status.to_wire(), context.memory
-        if written.get(id(memory)) == (memory, wire):
+    async def write(self: Any, status: Any) -> Any:
+        wire = status.to_wire()
+        if written.get(id(self)) == (self, wire):
             return None
-        put_off = await original(context, status)
+        put_off = await original(self, status)
         if put_off is None:
-            written[id(memory)] = (memory, wire)
+            written[id(self)] = (self, wire)
         return put_off
 
-    _set(update_status, "write", write)
-    _set(status_store, "write", write)
+    _set(StatusWriter, "write", write)
+
+
+@_mutation
+def counts_that_were_put_off_are_never_written() -> None:
+    original = outcome.wait
+
+    def wait(reason: str, message: str, delay: float) -> Any:
+        return DONE if reason == "StatusPaced" else original(reason, message, delay)
+
+    _set(status_writer, "wait", wait)
 
 
 @_mutation
 def a_status_is_written_whether_or_not_it_changes() -> None:
-    original = status_store.write
+    original = StatusWriter.write
 
-    async def write(context: Any, status: Any) -> Any:
-        put_off = await original(context, status)
+    async def write(self: Any, status: Any) -> Any:
+        put_off = await original(self, status)
         if put_off is None:
-            await status_store._store(context, context.cluster.status, new_promises=False)
+            await self._send(self.cluster.status, records=False)
         return put_off
 
-    _set(update_status, "write", write)
-    _set(status_store, "write", write)
+    _set(StatusWriter, "write", write)
 
 
 @_mutation
-def who_was_unhealthy_stays_so_in_the_status() -> None:
+def healthy_pods_stay_unhealthy_in_the_status() -> None:
     original = vars(update_status)["compute_status"]
 
-    def compute_status(situation: Any, now: Any) -> Any:
-        status = original(situation, now)
-        unhealthy = status.unhealthy_pods or situation.before.unhealthy_pods
+    def compute_status(given: Any, now: Any) -> Any:
+        status = original(given, now)
+        unhealthy = status.unhealthy_pods or given.before.unhealthy_pods
         return status.model_copy(update={"unhealthy_pods": unhealthy})
 
-    _set(update_status, "compute_status", compute_status)
+    for step in (update_status, record_before_acting):
+        _set(step, "compute_status", compute_status)
 
 
 @_mutation
 def the_status_speaks_of_the_generation_before() -> None:
-    def generation(self: Any) -> int:
-        return max(1, int(self.cluster.metadata.generation) - 1)
+    original = cluster_state.ClusterState.begin
 
-    _set(context.Context, "generation", property(generation))
+    async def begin(*args: Any) -> Any:
+        run = await original(*args)
+        return replace(run, generation=max(1, run.generation - 1))
+
+    _set(cluster_state.ClusterState, "begin", begin)
 
 
 @_mutation
 def the_final_status_is_forgotten() -> None:
-    async def done(*_args: Any) -> Any:
-        return DONE
+    original = update_status.UpdateStatus.run
 
-    _set(update_status.CloseStatus, "reconcile", done)
+    async def run(self: Any, subject: Any) -> Any:
+        return DONE if subject.report.acted else await original(self, subject)
+
+    _set(update_status.UpdateStatus, "run", run)
 
 
 @_mutation
 def a_conflict_of_the_status_is_swallowed() -> None:
-    original = status_store.write
+    original = StatusWriter.write
 
     async def write(*args: Any) -> None:
         await original(*args)
 
-    _set(update_status, "write", write)
-    _set(status_store, "write", write)
+    _set(StatusWriter, "write", write)
 
 
 @_mutation
-def running_without_executors() -> None:
+def state_is_running_without_executors() -> None:
     original = health._state
 
-    def state(seen: Any, intent: Any) -> State:
-        found = original(seen, intent)
+    def state(seen: Any, effective: Any) -> State:
+        found = original(seen, effective)
         return State.RUNNING if seen.session_manager_ready and found is State.PENDING else found
 
     _set(health, "_state", state)
 
 
 @_mutation
-def failed_while_starting() -> None:
+def state_is_failed_during_the_start() -> None:
     original = health._state
 
-    def state(seen: Any, intent: Any) -> State:
-        found = original(seen, intent)
+    def state(seen: Any, effective: Any) -> State:
+        found = original(seen, effective)
         return State.FAILED if seen.session_manager is not None and found is State.PENDING else found
 
     _set(health, "_state", state)
@@ -660,12 +704,12 @@ def failed_while_starting() -> None:
 
 @_mutation
 def transition_times_move_by_themselves() -> None:
-    original = conditions._condition
+    original = ConditionWriter.make
 
-    def restless(verdict: Any, _before: Any, generation: int, now: Any) -> Any:
-        return original(verdict, None, generation, now)
+    def make(self: Any, kind: Any, **said: Any) -> Any:
+        return original(replace(self, before=()), kind, **said)
 
-    _set(conditions, "_condition", restless)
+    _set(ConditionWriter, "make", make)
 
 
 # -- settings
@@ -686,7 +730,7 @@ def settings_that_change_hold_for_one_term() -> None:
 
 
 @_mutation
-def nobody_is_looked_at_when_settings_change() -> None:
+def no_key_is_queued_when_settings_change() -> None:
     def reconfigure(self: Any, config: Any) -> None:
         self._config = config
         self._controller.reconfigure(config)
@@ -696,12 +740,12 @@ def nobody_is_looked_at_when_settings_change() -> None:
 
 @_mutation
 def changed_settings_are_a_change_of_the_spec() -> None:
-    original = Intent.stale
+    original = EffectiveSpec.stale
 
     def stale(self: Any, executor: Any) -> bool:
         return original(self, executor) or executor.rendered != self.desired.executor.rendered
 
-    _set(Intent, "stale", stale)
+    _set(EffectiveSpec, "stale", stale)
 
 
 # -- leadership
@@ -724,6 +768,11 @@ def writing_goes_on_after_the_lead_is_lost() -> None:
 @_mutation
 def the_lead_is_taken_without_waiting() -> None:
     _set(LeaderElector, "_available", lambda _elector, _lease: True)
+
+
+@_mutation
+def the_lead_is_taken_from_a_living_process_of_another_pod() -> None:
+    _set(Candidate, "succeeds", lambda _candidate, _holder: True)
 
 
 @_mutation
@@ -753,36 +802,37 @@ def the_lead_is_not_given_back() -> None:
 
 @_mutation
 def pods_are_deleted_without_the_lock() -> None:
-    _set(lock, "acquire", _nothing_async)
-    _set(context.Context, "check_lock", _nothing)
+    _set(DeletionLock, "acquire", _nothing_async)
+    _set(DeletionLock, "confirm", _nothing_async)
+    _set(DeletionLock, "check", _nothing)
 
 
 @_mutation
 def deletions_go_on_after_the_lock_is_lost() -> None:
     """Either keeps most of them from being sent: the look at the lock, and that a batch ends after a while."""
-    _set(context.Context, "check_lock", _nothing)
-    _set(context.Context, "turn", lambda _self: lambda: True)
+    _set(DeletionLock, "check", _nothing)
+    _set(batch, "BATCH_TIME_LIMIT", float("inf"))
 
 
 @_mutation
 def a_lock_is_taken_without_waiting() -> None:
-    original = vars(lock)["judge_lock"]
+    original = vars(deletion_lock)["check_lease"]
 
-    def judge_lock(*args: Any) -> Any:
-        verdict = original(*args)
-        return Free() if isinstance(verdict, Held) else verdict
+    def check_lease(*args: Any) -> Any:
+        state = original(*args)
+        return Free() if isinstance(state, Held) else state
 
-    _set(lock, "judge_lock", judge_lock)
+    _set(deletion_lock, "check_lease", check_lease)
 
 
 @_mutation
 def the_deny_list_is_ignored() -> None:
-    original = vars(context.Context)["lock_options"].fget
+    original = DeletionLock.begin
 
-    def lock_options(context: Any) -> Any:
-        return original(context).model_copy(update={"deny_list": ()})
+    def begin(self: Any, generation: int, options: Any, duration: float) -> None:
+        original(self, generation, options.model_copy(update={"deny_list": ()}), duration)
 
-    _set(context.Context, "lock_options", property(lock_options))
+    _set(DeletionLock, "begin", begin)
 
 
 @_mutation
@@ -797,25 +847,25 @@ def a_lock_is_taken_without_resource_version() -> None:
 
 
 @_mutation
-def executors_once_chosen_are_deleted_whatever_happens() -> None:
-    original = children.delete
+def chosen_executors_are_deleted_although_others_fail() -> None:
+    original = ClusterIO.delete
 
-    async def delete(*args: Any, due: Any = None, **options: Any) -> Any:
+    async def delete(*args: Any, still_due: Any = None, **options: Any) -> Any:
         return await original(*args, **options)
 
-    _set(children, "delete", delete)
+    _set(ClusterIO, "delete", delete)
 
 
 @_mutation
-def executors_once_chosen_are_deleted_whosever_they_are() -> None:
-    def guard(context: Any, resource: Any, *_: Any) -> Any:
-        return context.check_lock if resource.kind == "Pod" else lambda: None
+def chosen_executors_are_deleted_whoever_owns_them() -> None:
+    def guard(self: Any, resource: Any, *_: Any) -> Any:
+        return self._delete_guard if resource.kind == "Pod" else lambda: None
 
-    _set(children, "_guard", guard)
+    _set(ClusterIO, "_guard", guard)
 
 
 def try_one(task: tuple[str, frozenset[int]]) -> tuple[str, int | None, str, int]:
-    """Breaks the operator of this process and runs worlds until one notices.
+    """Break the operator of this process and run worlds until one notices.
 
     Args:
         task: Name of the mutation, and worlds that go wrong without it as well.
@@ -834,7 +884,7 @@ def try_one(task: tuple[str, frozenset[int]]) -> tuple[str, int | None, str, int
 
 
 def _record(caught: dict[str, tuple[int | None, int, str]]) -> None:
-    """Keeps which world caught what, by name of the mutation."""
+    """Keep which world caught what, by name of the mutation."""
     lines = [
         "# Mutations, and the first world that caught each\n",
         "Written by `python -m tests.simulation.mutations --record`.\n",
@@ -846,7 +896,7 @@ def _record(caught: dict[str, tuple[int | None, int, str]]) -> None:
 
 
 def main() -> int:
-    """Returns 1 when a mutation survived."""
+    """Return 1 when a mutation survived."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutations", description=__doc__)
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--record", action="store_true", help="write what was caught to mutations.md")

@@ -6,19 +6,21 @@ import functools
 from datetime import datetime, timedelta
 from typing import Any
 
+from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from tests.simulation.loop import START
 
 Obj = dict[str, Any]
 Key = tuple[str, str]
 
 FLAME_CLUSTERS, PODS, SERVICES, CONFIG_MAPS = "flameclusters", "pods", "services", "configmaps"
-LEASES = "leases"
+LEASES, CLAIMS = "leases", "persistentvolumeclaims"
 KINDS = {
     FLAME_CLUSTERS: "FlameCluster",
     PODS: "Pod",
     SERVICES: "Service",
     CONFIG_MAPS: "ConfigMap",
     LEASES: "Lease",
+    CLAIMS: "PersistentVolumeClaim",
 }
 #: Name of the Lease for which the replicas of an operator contend; all others are those of FlameClusters.
 ELECTION = "flamectl-operator"
@@ -181,8 +183,10 @@ def ready(pod: Obj) -> bool:
 
 
 def init_image(executor: Obj) -> str:
-    """The image of an executor's init container, which is a setting of the operator."""
-    return str(executor["spec"]["initContainers"][0]["image"])
+    """The image of an executor's init container, as the operator's setting names it: empty for the executor's own."""
+    image = str(executor["spec"]["initContainers"][0]["image"])
+    own = {container["image"] for container in executor["spec"]["containers"] if container["name"] == EXECUTOR_MANAGER}
+    return "" if image in own else image
 
 
 def is_executor(cluster: Obj, pod: Obj) -> bool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from flamectl_operator.controller import Key
-    from flamectl_operator.runtime.outcome import PassResult
+    from flamectl_operator.runtime.outcome import Result
 
 _BEGUN: ContextVar[float] = ContextVar("BEGUN")
 
@@ -22,7 +22,7 @@ _BEGUN: ContextVar[float] = ContextVar("BEGUN")
 class TimedController(Controller):
     """The operator's own, but that it notes when passes begin. Tasks that a pass starts take that over."""
 
-    async def reconcile(self, key: Key) -> PassResult:
+    async def reconcile(self, key: Key) -> Result:
         """See `Controller.reconcile`."""
         _BEGUN.set(asyncio.get_running_loop().time())
         return await super().reconcile(key)

@@ -23,7 +23,7 @@ _CHUNK = 8
 
 
 def run_seed(seed: int) -> tuple[int, list[str], float]:
-    """Runs one world.
+    """Run one world.
 
     Returns:
         The seed, what went wrong, and how many seconds of its own time it lasted.
@@ -42,7 +42,7 @@ def prepare() -> None:
 
 
 def run_many(seeds: Sequence[int], jobs: int, stop_after: int = 20) -> int:
-    """Runs worlds and prints what went wrong, for the first one with a shorter scenario that fails in the same way.
+    """Run worlds and print what went wrong, for the first one with a shorter scenario that fails in the same way.
 
     Args:
         seeds: Which ones.

@@ -101,7 +101,7 @@ class Scenario:
 
     @classmethod
     def of(cls, seed: int) -> Scenario:
-        """Draws the scenario of a seed."""
+        """Draw the scenario of a seed."""
         random = child_random(seed, "scenario")
         length = random.choice((40.0, 90.0, 90.0, 180.0, 400.0))
         draw = _Draw(random, length)

@@ -6,7 +6,8 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flamectl_operator.api.validation import InvalidSpecError, parse_spec
+from flamectl_operator.api.problems import InvalidSpecError
+from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.desired.pod_policy import check_pod_policy
@@ -97,7 +98,7 @@ _MANY = 512
 def _wanted(owner: Identity, raw: Any) -> Wanted:
     try:
         spec = parse_spec(raw, owner.name)
-        check_pod_policy(spec, SETTINGS.pod_policy)
+        check_pod_policy(spec, SETTINGS.pod_policy, owner.name)
     except InvalidSpecError:
         return Wanted(owner, None, paused=isinstance(raw, dict) and raw.get("paused") is True)
     executors = raw["executorManager"]

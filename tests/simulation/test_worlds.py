@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flamectl_operator import controller
 from flamectl_operator.api.validation import parse_spec
+from flamectl_operator.reconcile import spec_planner
 from tests.simulation.faults import REQUEST_FAULTS
 from tests.simulation.runner import FIXED, run_seed
 from tests.simulation.scenario import CRASHED_AT, RARELY_CRASHED_AT, STANDSTILLS, Action, Scenario
@@ -27,20 +27,20 @@ WORLDS = 50
 
 
 @pytest.mark.parametrize("first", range(0, len(FIXED), WORLDS))
-def test_worlds_come_out_well(first: int) -> None:
+def test_worlds_keep_all_invariants(first: int) -> None:
     listen_to_logs(logging.ERROR)
     failed = {seed: run_seed(seed)[1] for seed in FIXED[first : first + WORLDS]}
     wrong = {seed: violations[0] for seed, violations in failed.items() if violations}
     assert not wrong, f"{wrong}\n{summary(min(wrong))}"
 
 
-def test_a_world_that_fails_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_world_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     listen_to_logs(logging.ERROR)
 
     def ignore_pausing(raw: object, name: str) -> FlameClusterSpec:
         return parse_spec(raw, name).model_copy(update={"paused": False})
 
-    monkeypatch.setattr(controller, "parse_spec", ignore_pausing)
+    monkeypatch.setattr(spec_planner, "parse_spec", ignore_pausing)
     short = (each for each in map(Scenario.of, FIXED) if 6 <= len(each.actions) < 20)
     scenario = next(each for each in short if failure(each))
     shorter = shrink(scenario)

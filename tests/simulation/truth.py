@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from flamectl_operator.decisions.contradiction import FIRST_REPEAT, LAST_REPEAT, fingerprint
+from flamectl_operator.status.contention import FIRST_REPEAT, LAST_REPEAT, fingerprint
 from tests.simulation.objects import (
     CLUSTER_LABEL,
     FLAME_CLUSTERS,
@@ -115,7 +115,7 @@ class Truth:
                     break
 
     def _listen(self, change: Change) -> None:
-        """Remembers who said what in a status."""
+        """Remember who said what in a status."""
         if change.old is None or change.new is None or change.old.get("status") == change.new.get("status"):
             return
         uid = uid_of(change.last)
@@ -156,7 +156,7 @@ class Truth:
             self._loop.call_later(self._patience(), self._check, uid, key_of(cluster), self._loop.now)
 
     def _check(self, uid: str, key: tuple[str, str], since: float) -> None:
-        """Looks whether a status is still wrong in the same way."""
+        """Look whether a status is still wrong in the same way."""
         found = self._wrong.get(uid)
         if found is None or found[0] != since:
             return

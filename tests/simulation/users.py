@@ -14,7 +14,7 @@ _INVALID: tuple[dict[str, Any], ...] = (
     {"executorManager": {"replicas": -1}},
     {"executorManager": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 0}}}},
     {"objectCache": {"networkInterface": "eth["}},
-    {"flameVersion": "0.7"},
+    {"flameVersion": "0.8"},
 )
 #: What no rule of the CRD sees: a field that Pods do not have, one that the operator's podPolicy forbids; and a good one.
 _TEMPLATES: tuple[dict[str, Any], ...] = (
@@ -63,6 +63,7 @@ class Users:
             (self._executor_image, 6),
             (self._manager_image, 3),
             (self._config, 4),
+            (self._optional_children, 2),
             (self._suspend, 3),
             (self._flip, 2),
             (self._pause, 1),
@@ -106,6 +107,14 @@ class Users:
             {"configOverrides": {"cluster": {"limits": {"max_sessions": number}}}},
         )
         self._add(at, "edit", name, random.choice(changes))
+
+    def _optional_children(self, name: str, at: float) -> None:
+        """Objects that exist only while a spec asks for them."""
+        excludes = [f"*.{self._random.randint(2, 5)}"]
+        self._add(at, "edit", name, {"clientConfig": {"package": {"excludes": excludes}}})
+        self._add(at + 10.0, "edit", name, {"clientConfig": {"package": {"excludes": [*excludes, "*.log"]}}})
+        if self._random.random() < 0.6:
+            self._add(at + self._random.choice((0.05, 1.0, 11.0, 30.0)), "edit", name, {"clientConfig": None})
 
     def _suspend(self, name: str, at: float) -> None:
         self._add(at, "edit", name, {"suspend": True})

@@ -66,7 +66,7 @@ class Stream:
             self.offer(change)
 
     def offer(self, change: Change) -> None:
-        """Takes in a write; it is delivered when its time has come."""
+        """Take in a write; it is delivered when its time has come."""
         line = self._line(change)
         if line is None:
             return
@@ -76,7 +76,7 @@ class Stream:
             self._wake()
 
     def cut(self, error: BaseException) -> None:
-        """Ends it with an error, or cleanly with StopAsyncIteration."""
+        """End it with an error, or cleanly with StopAsyncIteration."""
         self._end = error
         self._wake()
 

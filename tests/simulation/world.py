@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from flamectl_operator.kube.leader_election import JITTER
-from flamectl_operator.replica import Replica
+from flamectl_operator.process.container import Host
+from flamectl_operator.process.replica import Replica
 from flamectl_operator.settings import OperatorConfig
 from tests.simulation.actors import LONGEST_RETRY, UNHEARD, Actors
 from tests.simulation.api_server import ApiServer, Change
@@ -88,10 +89,12 @@ class Process:
     Args:
         world: Where it runs.
         number: Which one it is.
+        pod: Its Pod, in which a container runs again after it was killed; a new Pod if not given.
     """
 
-    def __init__(self, world: World, number: int) -> None:
+    def __init__(self, world: World, number: int, pod: str = "") -> None:
         self.name = f"operator-{number}"
+        self.pod = pod or f"pod-of-{self.name}"
         self._world = world
         random = child_random(world.scenario.seed, self.name)
         offset = random.choice((0.0, 0.0, -20.0, -2.0, 0.4, 2.0, 20.0))
@@ -112,7 +115,10 @@ class Process:
         # Where no leader is elected, each process is a deployment of its own, as far as locks are concerned.
         self.client.lock_identity = f"deployment-{0 if world.scenario.elected else number}"
         clock, settings = VirtualClock(world.loop, offset), self._own(world.settings())
-        self._replica = Replica(self.client.for_a_term, self.client, settings, clock, random, self.name)
+        self._replica = Replica(
+            self.client.for_a_term, self.client, settings, clock, random, Host(self.pod, f"uid-of-{self.pod}")
+        )
+        self.client.lease_identity = self._replica.candidate.identity
         self._stop = asyncio.Event()
         self.stopping = False
         self.dead = False
@@ -190,10 +196,10 @@ class Process:
             # A Deployment has two replicas where a leader is elected.
             wanted = 2 if self._world.scenario.elected else 1
             if downtime >= 0 and len(self._world.running()) < wanted:
-                self._world.later(downtime, self._world.start)
+                self._world.later(downtime, lambda: self._world.start(self.pod))
 
     async def end(self) -> None:
-        """Ends it now, and waits until nothing of it is left."""
+        """End it now, and wait until nothing of it is left."""
         self.dead = True
         self.client.die("end of the world", -1.0)
         self._task.cancel()
@@ -250,7 +256,7 @@ class World:
         self.server.enforces = scenario.enforces
 
     def tell(self, who: str, what: str) -> None:
-        """Adds a line to the story."""
+        """Add a line to the story."""
         self.judge.tell(who, what)
 
     def settings(self) -> OperatorConfig:
@@ -258,21 +264,21 @@ class World:
         return OperatorConfig.model_validate(self._settings)
 
     def change_settings(self, section: str, name: str, value: Any) -> None:
-        """Changes one, for processes that run and those to come."""
+        """Change one, for processes that run and those to come."""
         self._settings[section] = {**self._settings[section], name: value}
         for process in self.processes:
             if not process.dead:
                 process.reconfigure(self.settings())
 
     def later(self, seconds: float, action: Callable[[], object]) -> None:
-        """Does something after a while."""
+        """Do something after a while."""
         self.loop.call_later(seconds, action)
 
-    def start(self) -> Process:
-        """Starts another operator process."""
+    def start(self, pod: str = "") -> Process:
+        """Start another operator process, in a new Pod or as the next container of one."""
         # One that stands by beside others is missed by nobody.
         alone = not (self.scenario.elected and self.running())
-        process = Process(self, len(self.processes))
+        process = Process(self, len(self.processes), pod)
         self.processes.append(process)
         if alone:
             self.disturb_lead(0.0)
@@ -321,7 +327,7 @@ class World:
         return self._disturbed
 
     def run(self) -> Result:
-        """Lets all of it happen, and then compares what it has come to with a world without trouble."""
+        """Let all of it happen, and then compares what it has come to with a world without trouble."""
         self._run_loop(self._run())
         if not self.judge.violations:
             ideal = World(untroubled(self.scenario, self.server))
@@ -400,7 +406,7 @@ class World:
             self.start()
 
     async def _converge(self) -> None:
-        """Waits until all is as it should be."""
+        """Wait until all is as it should be."""
         if self.judge.violations:
             return
         begun, looked_at, missing = self.loop.now, -1, [""]
@@ -418,7 +424,7 @@ class World:
         self.tell("world", "converged")
 
     async def _rest(self) -> None:
-        """Looks that nothing more happens, and that nothing gets worse."""
+        """Look that nothing more happens, and that nothing gets worse."""
         paused = {name_of(cluster) for cluster in self.flame_clusters() if cluster["spec"].get("paused")}
         # What is paused has no timer of its own: it is the resync that finds that time has passed.
         await asyncio.sleep(
@@ -484,7 +490,7 @@ _SINK = _Sink()
 
 
 def listen_to_logs(level: int, *, chatty: bool = False) -> None:
-    """Routes the operators' log lines; to be called once before the first world."""
+    """Route the operators' log lines; to be called once before the first world."""
     _SINK.chatty = chatty
     structlog.configure(
         processors=[structlog.contextvars.merge_contextvars, _SINK] if chatty else [_SINK],

@@ -12,6 +12,7 @@ import msgspec
 from flamectl_operator.api.constants import (
     CLUSTER_LABEL,
     EXECUTOR_MANAGER,
+    OBJECT_CACHE,
     RENDERED_ANNOTATION,
     REVISION_ANNOTATION,
     SESSION_MANAGER,
@@ -19,8 +20,6 @@ from flamectl_operator.api.constants import (
     WAIT_CONTAINER,
 )
 from flamectl_operator.api.validation import parse_spec
-from flamectl_operator.decisions.attempts import Attempts
-from flamectl_operator.decisions.intent import Intent
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.config_map import config_map as config_map_manifest
 from flamectl_operator.desired.metadata import Identity
@@ -42,6 +41,8 @@ from flamectl_operator.kube.views import (
     ServiceView,
 )
 from flamectl_operator.observed.cluster import Executor, ObservedCluster, Views
+from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.runtime.moment import Moment
 from flamectl_operator.settings import FlameSettings
 
@@ -105,11 +106,16 @@ def executor_template(pod_spec: dict[str, Any], **metadata: dict[str, str]) -> d
 
 
 def replicas(count: int, **strategy: Any) -> dict[str, Any]:
-    """Changes of a spec: how many executors, and the update strategy if it matters."""
+    """Change of a spec: how many executors, and the update strategy if it matters."""
     changes: dict[str, Any] = {"replicas": count}
     if strategy:
         changes["updateStrategy"] = strategy
     return {"executorManager": changes}
+
+
+def cached(count: int = 1, **fields: Any) -> dict[str, Any]:
+    """Changes of a spec: an object cache as a component of its own."""
+    return {"objectCache": {"image": "xflops/flame-object-cache:v0.6.0", "replicas": count, **fields}}
 
 
 def rolling(count: int, unavailable: int | str, surge: int | str) -> dict[str, Any]:
@@ -130,23 +136,23 @@ def desired(
     return DesiredCluster.of(owner, spec(changes), settings)
 
 
-def intent(
+def effective(
     changes: Mapping[str, Any] | None = None,
     *,
     suspended: bool = False,
     config_generation: int = 1,
-    session_manager_attempts: Attempts | None = None,
-    executor_attempts: Attempts | None = None,
+    session_manager_backoff: ReplacementBackoff | None = None,
+    executor_backoff: ReplacementBackoff | None = None,
     settings: FlameSettings = SETTINGS,
-) -> Intent:
+) -> EffectiveSpec:
     wanted = desired(changes, settings=settings)
-    return Intent(
+    return EffectiveSpec(
         desired=wanted,
         settings=settings,
         suspended=suspended,
         config_generation=config_generation,
-        session_manager_attempts=session_manager_attempts or Attempts(wanted.session_manager.revision),
-        executor_attempts=executor_attempts or Attempts(wanted.executor.revision),
+        session_manager_backoff=session_manager_backoff or ReplacementBackoff(wanted.session_manager.revision),
+        executor_backoff=executor_backoff or ReplacementBackoff(wanted.executor.revision),
     )
 
 
@@ -242,6 +248,11 @@ PodState = Literal[
 ]
 TERMINAL_STATES = ("failed", "succeeded", "half")
 PULLING = "Back-off pulling image"
+
+
+def pull_failed(container: str = EXECUTOR_MANAGER) -> str:
+    """What is said of a Pod that is `crashing`."""
+    return f'ImagePullFailed: image of container "{container}"'
 
 
 def _status(state: PodState, main: str, init: str, since: datetime, restarts: int) -> dict[str, Any]:
@@ -350,6 +361,29 @@ def executor_pod(
     return pod(**arguments)
 
 
+def object_cache_pod(
+    ordinal: int = 0,
+    state: PodState = "ready",
+    *,
+    wanted: DesiredCluster | None = None,
+    revision: str | None = None,
+    since: datetime | None = None,
+    **changes: Any,
+) -> PodView:
+    template = (wanted or desired(cached())).object_cache
+    assert template is not None
+    metadata = template.pod(f"{OWNER.name}-{OBJECT_CACHE}-{ordinal}")["metadata"]
+    arguments = {
+        "name": metadata["name"],
+        "labels": metadata["labels"],
+        "annotations": metadata["annotations"] | ({} if revision is None else {REVISION_ANNOTATION: revision}),
+        "owner": controller_reference(),
+        **_status(state, OBJECT_CACHE, "", since or ago(3600), 0),
+        **changes,
+    }
+    return pod(**arguments)
+
+
 def terminating(view_: PodView, since: datetime = NOW) -> PodView:
     metadata = msgspec.structs.replace(
         view_.metadata,
@@ -363,8 +397,8 @@ def executor(executor_id: int = 0, state: PodState = "ready", **changes: Any) ->
     return Executor(executor_pod(executor_id, state, **changes), EXECUTOR_MANAGER, executor_id)
 
 
-def config_map_view(wanted: Intent | None = None, **metadata: Any) -> ConfigMapView:
-    return view(ConfigMapView, (wanted or intent()).config_map, **metadata)
+def config_map_view(wanted: EffectiveSpec | None = None, **metadata: Any) -> ConfigMapView:
+    return view(ConfigMapView, (wanted or effective()).config_map, **metadata)
 
 
 def service_views(wanted: DesiredCluster | None = None) -> tuple[ServiceView, ...]:
@@ -384,9 +418,14 @@ def _services_as_wanted() -> tuple[ServiceView, ...]:
     return service_views()
 
 
+def _services_of(wanted: EffectiveSpec | None) -> tuple[ServiceView, ...]:
+    has_cache = wanted is not None and wanted.desired.object_cache is not None
+    return service_views(wanted.desired) if wanted is not None and has_cache else _services_as_wanted()
+
+
 def observed(
     *pods: PodView,
-    wanted: Intent | None = None,
+    wanted: EffectiveSpec | None = None,
     config_map: ConfigMapView | None = _AS_WANTED,
     services: Iterable[ServiceView] = _AS_WANTED,
     first_seen_ago: float = 0.0,
@@ -396,11 +435,11 @@ def observed(
     Those on their way out, and a session manager without a node, were first seen so `first_seen_ago` seconds ago.
     """
     if config_map is _AS_WANTED:
-        wanted = wanted or intent()
+        wanted = wanted or effective()
         config_map = _config_map_as_wanted(wanted.desired.config_text, wanted.config_generation)
     return ObservedCluster.of(
         OWNER,
-        Views(config_map, _services_as_wanted() if services is _AS_WANTED else tuple(services), pods),
+        Views(config_map, _services_of(wanted) if services is _AS_WANTED else tuple(services), pods),
         BOOTTIME - first_seen_ago,
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from flamectl_operator.runtime.observer import Observer
 
 if TYPE_CHECKING:
-    from flamectl_operator.runtime.observer import Result, StepReport
+    from flamectl_operator.runtime.observer import Ended, StepReport
 
 
 class Notes(Observer):
@@ -15,7 +15,7 @@ class Notes(Observer):
 
     def __init__(self) -> None:
         self.keys: list[tuple[str, float]] = []
-        self.passes: list[tuple[Result, float]] = []
+        self.passes: list[tuple[Ended, float]] = []
         self.crashes = 0
         self.steps: list[StepReport] = []
         self.ready: list[float] = []
@@ -34,7 +34,7 @@ class Notes(Observer):
     def key_done(self, worked: float) -> None:
         self.keys.append(("done", worked))
 
-    def pass_ended(self, result: Result, seconds: float) -> None:
+    def pass_ended(self, result: Ended, seconds: float) -> None:
         self.passes.append((result, seconds))
 
     def pass_crashed(self) -> None:

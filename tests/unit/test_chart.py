@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.settings import OperatorConfig
-from tools.chart import CHART, ROOT, generated
+from tools import chart_readme
+from tools.chart import CHART, ROOT, WHOLE, generated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,8 +20,7 @@ if TYPE_CHECKING:
 SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 GENERATED = generated((CHART / "values.schema.json").read_text(encoding="utf-8"))
-#: Whose keys are the user's, or another schema's.
-OPEN = {"config", "global", "resources"}
+TEXT = (CHART / "values.yaml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", GENERATED)
@@ -37,25 +38,42 @@ def test_the_chart_has_the_version_of_the_operator() -> None:
 def _keys(schema: dict[str, Any], path: str = "") -> Iterator[str]:
     for name, each in schema.get("properties", {}).items():
         yield f"{path}{name}"
-        if name not in OPEN:
+        if f"{path}{name}" not in WHOLE:
             yield from _keys(each, f"{path}{name}.")
 
 
 def _paths(values: dict[str, Any], path: str = "") -> Iterator[str]:
     for name, each in values.items():
         yield f"{path}{name}"
-        if isinstance(each, dict) and name not in OPEN:
+        if isinstance(each, dict) and f"{path}{name}" not in WHOLE:
             yield from _paths(each, f"{path}{name}.")
 
 
 def test_the_schema_knows_the_values_and_no_others() -> None:
-    assert set(_keys(SCHEMA)) - {"global"} == set(_paths(VALUES))
+    assert set(_keys(SCHEMA)) == set(_paths(VALUES))
 
 
-def test_each_value_is_explained() -> None:
-    text = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+def test_the_readme_of_the_chart_explains_each_value_and_is_up_to_date() -> None:
     leaves = {path for path in _paths(VALUES) if not any(other.startswith(f"{path}.") for other in _paths(VALUES))}
-    assert sorted(path for path in leaves if f"| `{path}` |" not in text) == []
+    assert {path for path, _, _ in chart_readme.documented(TEXT)} == leaves
+    assert chart_readme.README.read_text(encoding="utf-8") == chart_readme.render(TEXT), "run `make generate`"
+
+
+def test_a_value_without_a_comment_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no comment above image\.tag"):
+        list(chart_readme.documented("image:\n  # Where.\n  repository: a\n  tag: b\n"))
+
+
+def test_the_chart_is_ready_for_artifact_hub() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    assert chart["icon"] == chart_readme.icon(), "run `make generate`"
+    assert chart["home"] in chart["sources"]
+    annotations = {name: yaml.safe_load(text) for name, text in chart["annotations"].items()}
+    assert annotations["artifacthub.io/operator"] is True
+    (crd,) = annotations["artifacthub.io/crds"]
+    assert (crd["kind"], crd["name"]) == ("FlameCluster", "flameclusters.flame.xflops.io")
+    for example in annotations["artifacthub.io/crdsExamples"]:
+        parse_spec(example["spec"], example["metadata"]["name"])
 
 
 def test_the_schema_refuses_what_is_not_known_wherever_it_stands() -> None:

@@ -10,22 +10,34 @@ import pytest
 import structlog
 
 from flamectl_operator import controller as controller_module
-from flamectl_operator.decisions.conditions import find
-from flamectl_operator.decisions.failing import PATIENCE
+from flamectl_operator.api.status import find
 from flamectl_operator.desired.cluster import DesiredCluster
+from flamectl_operator.observed.flame_cluster import FlameClusterView
+from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
-from flamectl_operator.subreconcilers import CLOSING, SUBRECONCILERS
-from flamectl_operator.subreconcilers.refusals import RefusedError
-from tests.unit.builders import NOW, OWNER, executor_template, merged, raw_spec, replicas, session_template
-from tests.unit.subreconcilers.errors import broken, conflict, forbidden, not_found
+from flamectl_operator.runtime.workflow import Always, InOrder, Sequential
+from flamectl_operator.status.failing import PATIENCE
+from flamectl_operator.subreconcilers import PIPELINE
+from flamectl_operator.subreconcilers.record_before_acting import RecordBeforeActing
+from flamectl_operator.subreconcilers.update_status import UpdateStatus
+from tests.unit.builders import (
+    NOW,
+    OWNER,
+    desired,
+    executor_template,
+    merged,
+    raw_spec,
+    replicas,
+    session_template,
+)
+from tests.unit.subreconcilers.errors import broken, conflict, forbidden, not_found, refusal_of
 from tests.unit.subreconcilers.world import CACHE_NAME, CM_NAME, KEY, SM_NAME, World, converged, executor_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from flamectl_operator.kube.errors import KubernetesError
-    from flamectl_operator.runtime.outcome import PassResult
-    from flamectl_operator.subreconcilers.context import Context
+    from flamectl_operator.reconcile.run import Pass
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +47,7 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-class Step:
+class Step(Subreconciler):
     """A step that does what it is told.
 
     Args:
@@ -44,113 +56,85 @@ class Step:
         ran: Where it leaves its name.
     """
 
-    def __init__(self, name: str, ends: Outcome | Exception, ran: list[str]) -> None:
-        self.name = name
-        self._ends = ends
-        self._ran = ran
+    summary = "Does what a test says."
+    reads = ()
+    writes = ("Pods",)
 
-    async def reconcile(self, context: Context) -> Outcome:  # noqa: ARG002
+    def __init__(self, name: str, ends: Outcome | Exception, ran: list[str] | None = None) -> None:
+        self.name = name  # type: ignore[misc]
+        self._ends = ends
+        self._ran = [] if ran is None else ran
+
+    async def run(self, subject: Pass) -> Outcome:  # noqa: ARG002
         self._ran.append(self.name)
         if isinstance(self._ends, Exception):
             raise self._ends
         return self._ends
 
 
-async def _pass(
-    monkeypatch: pytest.MonkeyPatch, *ends: Outcome | Exception, closing: Outcome | Exception = DONE
-) -> tuple[list[str], PassResult]:
-    """A pass whose opening step is the real one, and whose other steps end as given."""
-    ran: list[str] = []
-    steps = [Step(f"step {number}", end, ran) for number, end in enumerate(ends, start=1)]
-    monkeypatch.setattr(controller_module, "SUBRECONCILERS", (SUBRECONCILERS[0], *steps))
-    monkeypatch.setattr(controller_module, "CLOSING", Step("closing", closing, ran))
-    return ran, await World().run_pass()
+def _use(monkeypatch: pytest.MonkeyPatch, *steps: Subreconciler, closing: Subreconciler | None = None) -> None:
+    """Have passes run other steps between the first one and the last."""
+    body = InOrder(*steps)
+    pipeline = Sequential(RecordBeforeActing(), Always(body, closing) if closing is not None else body)
+    monkeypatch.setattr(controller_module, "PIPELINE", pipeline)
 
 
-def test_the_order_is_that_of_the_documentation() -> None:
-    assert [step.name for step in (*SUBRECONCILERS, CLOSING)] == [
+def test_steps_run_in_the_documented_order() -> None:
+    assert [step.name for step in PIPELINE.actions()] == [
+        "RecordBeforeActing",
         "UpdateStatus",
+        "WatchSessionManager",
         "UpdateConfigMap",
         "AddServices",
+        "UpdateClientConfig",
+        "CheckReplacements",
+        "AcquireDeletionLock",
+        "UpdateClaims",
         "AddSessionManager",
+        "ScaleObjectCache",
         "ScaleExecutors",
         "ReplaceStalePods",
-        "ReleaseLock",
+        "DrainExecutors",
+        "ReleaseLostNodes",
+        "ReleaseDeletionLock",
         "UpdateStatus",
     ]
 
 
-async def test_every_step_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    ran, result = await _pass(monkeypatch, DONE, DONE)
-
-    assert ran == ["step 1", "step 2", "closing"]
-    assert (result.errors, result.delay) == ((), None)
-
-
-async def test_a_step_that_waits_keeps_no_other_from_running_and_the_shortest_delay_wins(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    ran, result = await _pass(monkeypatch, wait("A", "", 30), wait("B", "", 5), wait("C", ""), closing=wait("D", "", 9))
-
-    assert ran == ["step 1", "step 2", "step 3", "closing"]
-    assert result.delay == 5
-
-
-async def test_a_step_may_end_the_pass_but_for_the_closing_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    ran, result = await _pass(monkeypatch, DONE, stop("A", "", 7), DONE)
-
-    assert ran == ["step 1", "step 2", "closing"]
-    assert result.delay == 7
-
-
-@pytest.mark.parametrize(
-    "error", [RefusedError("Forbidden", "no"), broken(), ValueError("a bug")], ids=["refused", "500", "a bug"]
-)
-async def test_errors_are_collected_and_keep_no_other_step_from_running(
-    monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    other = broken()
-    ran, result = await _pass(monkeypatch, error, DONE, other, closing=wait("A", "", 3))
-
-    assert ran == ["step 1", "step 2", "step 3", "closing"]
-    assert result.errors == (error, other)
-    assert result.delay == 3
-
-
-async def test_an_error_of_the_closing_step_is_an_error_of_the_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    error = broken()
-    _, result = await _pass(monkeypatch, DONE, closing=error)
-
-    assert result.errors == (error,)
-
-
 async def test_a_bug_in_a_step_is_logged_as_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with structlog.testing.capture_logs() as logs:
-        await _pass(monkeypatch, ValueError("a bug"))
+        _use(monkeypatch, Step("step 1", ValueError("a bug")))
+        await World().run_pass()
 
     [line] = [line for line in logs if line["event"] == "subreconciler" and line.get("subreconciler") == "step 1"]
     assert (line["outcome"], line["log_level"]) == ("error", "warning")
     assert any(line["log_level"] == "error" and line.get("exc_info") for line in logs)
 
 
-async def test_a_bug_in_a_step_is_seen_in_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bug_in_a_step_is_reported_in_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever looks at the FlameCluster must not be told that all is well, or nothing, while a step fails for ever."""
     world = await converged()
-    steps = (*SUBRECONCILERS, Step("Odd", ValueError("a bug"), []))
-    monkeypatch.setattr(controller_module, "SUBRECONCILERS", steps)
+    _use(monkeypatch, Step("Odd", ValueError("a bug")), closing=UpdateStatus())
 
     await world.run_pass()
 
     assert world.status.message != "All components healthy"
 
 
-async def test_a_step_that_did_nothing_is_silent_and_one_that_did_something_says_it() -> None:
-    world = World(replicas(1))
+async def test_log_has_lines_for_writes_and_none_at_rest() -> None:
+    world = World(replicas(3))
     with structlog.testing.capture_logs() as logs:
         await world.run_pass()
-    loud = {line["subreconciler"]: line for line in logs if line["log_level"] == "info"}
-    assert loud.keys() >= {"UpdateStatus", "UpdateConfigMap", "AddServices", "AddSessionManager", "ScaleExecutors"}
-    assert loud["AddServices"]["writes"] == 2
+    assert [line["event"] for line in logs if line["log_level"] == "info"] == [
+        "state New (-) -> Pending (Starting)",
+        'Created ConfigMap "my-flame-config"',
+        f'Created Service "{SM_NAME}"',
+        f'Created Service "{CACHE_NAME}"',
+        f'Created session manager Pod "{SM_NAME}"',
+        "Created 3 executors my-flame-executor-manager-0..2 (0 -> 3)",
+    ]
+    steps = {line["subreconciler"]: line for line in logs if "subreconciler" in line}
+    assert (steps["AddServices"]["log_level"], steps["AddServices"]["writes"]) == ("debug", 2)
 
     await world.converge()
     with structlog.testing.capture_logs() as logs:
@@ -158,10 +142,35 @@ async def test_a_step_that_did_nothing_is_silent_and_one_that_did_something_says
     assert {line["log_level"] for line in logs} == {"debug"}
 
 
+async def test_a_refusal_is_a_warning_in_the_words_of_the_condition() -> None:
+    world = await converged(replicas(1))
+    world.edit(replicas(2))
+    world.api.fail("create", "pods", forbidden())
+    with structlog.testing.capture_logs() as logs:
+        await world.run_pass()
+
+    warnings = [
+        line["event"] for line in logs if line["log_level"] == "warning" and line["reason"] == "PermissionDenied"
+    ]
+    assert refusal_of(forbidden(), desired().executor) in warnings
+    assert "state Running (Updating) -> Running (PermissionDenied)" in [line["event"] for line in logs]
+
+
+async def test_wait_of_a_step_is_logged_once() -> None:
+    world = await converged(replicas(2))
+    world.edit(merged(replicas(2, type="OnDelete"), executor_template({"nodeSelector": {"a": "b"}})))
+    with structlog.testing.capture_logs() as logs:
+        for _ in range(3):
+            await world.run_pass()
+
+    waits = [line["log_level"] for line in logs if line.get("reason") == "OnDelete"]
+    assert waits == ["info", "debug", "debug"]
+
+
 # --- The whole of it ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_new_cluster_is_made_in_one_pass() -> None:
+async def test_new_cluster_is_created_in_one_pass() -> None:
     world = World(replicas(3))
 
     result = await world.run_pass()
@@ -196,7 +205,7 @@ def _dies_after(world: World, writes: int, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(world.api, "_write", dies)
 
 
-async def test_a_process_that_dies_after_any_write_leaves_nothing_that_the_next_one_cannot_finish(
+async def test_crash_after_any_write_is_finished_by_the_next_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     undisturbed = World(replicas(3))
@@ -223,7 +232,7 @@ async def test_a_process_that_dies_after_any_write_leaves_nothing_that_the_next_
 # --- Being deleted, and made again -------------------------------------------------------------------------------------
 
 
-async def test_a_cluster_that_is_gone_gets_no_writes_and_is_forgotten() -> None:
+async def test_deleted_cluster_gets_no_writes_and_its_state_is_dropped() -> None:
     world = await converged(replicas(2))
     world.api.remove("flameclusters", OWNER.name)
 
@@ -231,7 +240,7 @@ async def test_a_cluster_that_is_gone_gets_no_writes_and_is_forgotten() -> None:
 
     assert (result.errors, result.delay) == ((), None)
     assert world.writes == []
-    assert world.controller._memories == {}
+    assert world.controller._states == {}
 
 
 async def test_a_cluster_that_is_being_deleted_gets_no_writes() -> None:
@@ -245,11 +254,11 @@ async def test_a_cluster_that_is_being_deleted_gets_no_writes() -> None:
     assert world.writes == []
 
 
-async def test_a_cluster_made_again_under_the_name_starts_with_nothing_and_leaves_the_old_children_alone() -> None:
+async def test_recreated_cluster_starts_with_new_state_and_does_not_touch_old_children() -> None:
     world = World(replicas(3))
     world.api.fail("create", "pods", forbidden(), name="my-flame-executor-manager-0")
     await world.run_pass()
-    assert world.controller._memories[KEY].reserved_ids
+    assert world.controller._states[KEY]._ids._reserved
     await world.converge()
     old = {pod["metadata"]["uid"] for pod in world.api.all("pods")}
     world.api.remove("flameclusters", OWNER.name)
@@ -257,7 +266,7 @@ async def test_a_cluster_made_again_under_the_name_starts_with_nothing_and_leave
 
     await world.run_pass()
 
-    assert world.controller._memories[KEY].uid == "another-uid"
+    assert world.controller._states[KEY].owner.uid == "another-uid"
     assert old <= {
         pod["metadata"]["uid"] for pod in world.api.all("pods") if "deletionTimestamp" not in pod["metadata"]
     }
@@ -292,7 +301,7 @@ def _init_images(world: World) -> list[str]:
     return [pod["spec"]["initContainers"][0]["image"] for pod in pods]
 
 
-async def test_other_settings_hold_for_pods_made_from_then_on_and_replace_none() -> None:
+async def test_changed_settings_apply_to_new_pods_and_replace_none() -> None:
     world = await converged(replicas(2))
     world.configure({"flame": {"initImage": "mirror/busybox:1"}})
     await world.converge()
@@ -302,22 +311,23 @@ async def test_other_settings_hold_for_pods_made_from_then_on_and_replace_none()
     world.edit(replicas(3))
     await world.converge()
 
-    assert _init_images(world) == ["busybox:1.37", "busybox:1.37", "mirror/busybox:1"]
+    own = "xflops/flame-executor-manager:v0.6.0"
+    assert _init_images(world) == [own, own, "mirror/busybox:1"]
     assert world.status.message == "All components healthy"
 
 
 async def test_the_same_settings_again_change_nothing() -> None:
     world = await converged(replicas(2))
-    plan = world.controller._memories[KEY].plan
+    plan = world.controller._states[KEY]._spec
     world.configure({})
 
     await world.run_pass()
 
-    assert world.controller._memories[KEY].plan is plan
+    assert world.controller._states[KEY]._spec is plan
     assert world.writes == []
 
 
-async def test_what_is_no_longer_allowed_is_invalid_until_it_is_allowed_again() -> None:
+async def test_spec_is_invalid_while_the_pod_policy_forbids_it() -> None:
     world = await converged(session_template({"serviceAccountName": "robot"}), ROBOT)
     world.configure({})
     await world.run_pass()
@@ -336,15 +346,13 @@ async def test_a_pass_ends_with_the_settings_that_it_began_with(monkeypatch: pyt
     world = World()
     seen: list[int] = []
 
-    class Look:
-        name = "look"
-
-        async def reconcile(self, context: Context) -> Outcome:
-            seen.append(context.config.controller.max_creates_per_pass)
+    class Look(Step):
+        async def run(self, subject: Pass) -> Outcome:
+            seen.append(subject.max_creates)
             world.configure({"controller": {"maxCreatesPerPass": 5}})
             return DONE
 
-    monkeypatch.setattr(controller_module, "SUBRECONCILERS", (SUBRECONCILERS[0], Look(), Look()))
+    _use(monkeypatch, Look("one", DONE), Look("two", DONE))
     await world.run_pass()
     assert seen == [500, 500]
 
@@ -355,22 +363,26 @@ async def test_a_pass_ends_with_the_settings_that_it_began_with(monkeypatch: pyt
 # --- Refusals ----------------------------------------------------------------------------------------------------------
 
 
-async def test_what_is_refused_is_degraded_in_the_servers_words_until_it_works() -> None:
+async def test_refusal_sets_degraded_with_the_servers_text_until_it_succeeds() -> None:
     world = await converged(replicas(1))
     world.edit(replicas(2))
     world.api.fail("create", "pods", forbidden(), times=2)
 
     await world.run_pass()
-    assert world.condition("Degraded") == ("True", "Forbidden", str(forbidden()))
+    assert world.condition("Degraded") == (
+        "True",
+        "PermissionDenied",
+        refusal_of(forbidden(), desired().executor),
+    )
     assert str(forbidden()) in (world.status.message or "")
     await world.run_pass()
-    assert world.events.reasons.count("Forbidden") == 1
+    assert world.events.reasons.count("PermissionDenied") == 1
 
     await world.converge()
     assert world.condition("Degraded")[:2] == ("False", "AsExpected")
 
 
-async def test_what_is_still_refused_in_a_new_generation_was_refused_all_along() -> None:
+async def test_refusal_across_generations_keeps_its_transition_time() -> None:
     world = await converged(replicas(1))
     world.edit(replicas(2))
     world.api.fail("create", "pods", forbidden(), times=9)
@@ -386,10 +398,10 @@ async def test_what_is_still_refused_in_a_new_generation_was_refused_all_along()
     assert after is not None
     assert (after.status, after.observed_generation) == ("True", world.status.observed_generation)
     assert after.last_transition_time == before.last_transition_time
-    assert world.events.reasons.count("Forbidden") == 1
+    assert world.events.reasons.count("PermissionDenied") == 1
 
 
-async def test_what_keeps_failing_is_told_after_a_while_and_until_it_works() -> None:
+async def test_persistent_failure_is_reported_after_a_while_until_it_succeeds() -> None:
     world = await converged(replicas(1))
     world.edit(replicas(2))
     world.api.fail("create", "pods", broken(), times=3)
@@ -407,7 +419,7 @@ async def test_what_keeps_failing_is_told_after_a_while_and_until_it_works() -> 
     assert world.condition("Degraded")[:2] == ("False", "AsExpected")
 
 
-async def test_a_pass_that_was_put_off_is_not_one_that_succeeded() -> None:
+async def test_postponed_pass_does_not_count_as_success() -> None:
     world = await converged(replicas(1))
     world.edit(replicas(2))
     world.api.fail("create", "pods", broken(), times=9)
@@ -416,14 +428,14 @@ async def test_a_pass_that_was_put_off_is_not_one_that_succeeded() -> None:
     world.edit(replicas(3))
     world.api.fail("status", "flameclusters", conflict())
     put_off = await world.run_pass()
-    assert [each.reason for each in put_off.waits] == ["Changed"]
+    assert [each.reason for each in put_off.outcomes] == ["Changed"]
 
     await world.run_pass()
     assert world.condition("Degraded")[1] == "RequestsFailing"
 
 
 @pytest.mark.parametrize("change", [{"paused": True}, {"suspend": "yes"}], ids=["paused", "invalid"])
-async def test_who_does_nothing_fails_in_nothing(change: dict[str, Any]) -> None:
+async def test_pass_without_requests_does_not_change_failures(change: dict[str, Any]) -> None:
     world = await converged(replicas(1))
     before = world.api.objects["flameclusters", *KEY]["spec"]
     world.edit(replicas(2))
@@ -439,7 +451,7 @@ async def test_who_does_nothing_fails_in_nothing(change: dict[str, Any]) -> None
     assert world.condition("Degraded")[0] == "False"
 
 
-async def test_what_fails_now_and_then_is_not_told() -> None:
+async def test_occasional_failure_is_not_reported() -> None:
     world = await converged(replicas(1))
     for number in (2, 3):
         world.edit(replicas(number))
@@ -452,7 +464,7 @@ async def test_what_fails_now_and_then_is_not_told() -> None:
     assert "RequestsFailing" not in world.events.reasons
 
 
-async def test_a_conflict_in_the_middle_of_a_pass_is_no_error() -> None:
+async def test_conflict_during_a_pass_is_not_an_error() -> None:
     world = await converged(replicas(1))
     world.change("services", SM_NAME, {"spec": {"type": "NodePort"}})
     world.api.fail("patch", "services", conflict())
@@ -483,7 +495,7 @@ ODD_SPECS = [
 
 
 @pytest.mark.parametrize("changes", ODD_SPECS)
-async def test_a_spec_that_nobody_thought_of_ends_no_pass(changes: dict[str, Any]) -> None:
+async def test_unexpected_spec_does_not_abort_a_pass(changes: dict[str, Any]) -> None:
     """An exception that leaves the controller ends the worker, and with it the operator, for all FlameClusters."""
     world = World(changes)
 
@@ -492,7 +504,7 @@ async def test_a_spec_that_nobody_thought_of_ends_no_pass(changes: dict[str, Any
     assert world.status.message
 
 
-async def test_a_bug_in_working_out_what_should_exist_is_seen_in_the_status_and_stops_nothing(
+async def test_bug_in_planning_is_reported_in_the_status_and_stops_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fails(*_: Any) -> DesiredCluster:
@@ -507,7 +519,7 @@ async def test_a_bug_in_working_out_what_should_exist_is_seen_in_the_status_and_
 
     assert (result.errors, again.errors) == ((), ())
     message = world.status.message or ""
-    assert "a bug of the operator's: AttributeError('a bug')" in message
+    assert "a bug of the operator keeps it from reading this spec: AttributeError('a bug')" in message
     assert world.condition("ConfigValid")[0] == "False"
     assert world.executor_ids == [0]
     assert world.notes.crashes == 1
@@ -517,7 +529,7 @@ async def test_a_bug_in_working_out_what_should_exist_is_seen_in_the_status_and_
 
 @pytest.mark.parametrize("where", ["configOverrides", "podTemplate"])
 @pytest.mark.parametrize("depth", [300, 900, 9000])
-async def test_a_spec_that_is_nested_too_deep_ends_no_pass(where: str, depth: int) -> None:
+async def test_too_deeply_nested_spec_does_not_abort_a_pass(where: str, depth: int) -> None:
     """The API server takes ten thousand levels."""
     nested: dict[str, Any] = {}
     for _ in range(depth):
@@ -530,12 +542,12 @@ async def test_a_spec_that_is_nested_too_deep_ends_no_pass(where: str, depth: in
     spec = {**view.spec, **deep, "executorManager": {**view.spec["executorManager"], **deep.get("executorManager", {})}}
     metadata = msgspec.structs.replace(view.metadata, resource_version=str(world.api.version + 1))
     world.api.put("flameclusters", world.api.objects["flameclusters", *KEY])
-    world.stores.flame_clusters.observe(msgspec.structs.replace(view, spec=spec, metadata=metadata))
+    world.stores.flame_clusters.observe(FlameClusterView.of(metadata, spec, view.status))
 
     await world.run_pass(stale=True)
 
     field = "executorManager.podTemplate" if where == "podTemplate" else where
-    assert f"Invalid spec: spec.{field}: must not be nested so deep" in (world.status.message or "")
+    assert f"Invalid spec: spec.{field}: must not be nested more than 64 levels deep" in (world.status.message or "")
     assert world.notes.crashes == 0
 
 
@@ -550,7 +562,7 @@ async def test_a_spec_that_is_nested_too_deep_ends_no_pass(where: str, depth: in
     ],
     ids=json.dumps,
 )
-async def test_a_status_that_somebody_spoiled_is_mended(status: dict[str, Any]) -> None:
+async def test_corrupted_status_is_repaired(status: dict[str, Any]) -> None:
     world = await converged(replicas(1))
     found = world.api.objects["flameclusters", *KEY]
     world.api.put("flameclusters", merged(found, {"status": status}))
@@ -568,7 +580,7 @@ def _told(world: World) -> list[tuple[str, str, int]]:
     return [(step.name, step.outcome, step.conflicts) for step in world.notes.steps]
 
 
-async def test_it_tells_how_each_step_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_observer_receives_the_outcome_of_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
     ends: dict[str, Outcome | Exception] = {
         "done": DONE,
@@ -577,14 +589,13 @@ async def test_it_tells_how_each_step_ended(monkeypatch: pytest.MonkeyPatch) -> 
         "stop": stop("B", ""),
     }
     steps = [Step(name, end, ran) for name, end in ends.items()]
-    monkeypatch.setattr(controller_module, "SUBRECONCILERS", (SUBRECONCILERS[0], *steps))
-    monkeypatch.setattr(controller_module, "CLOSING", Step("closing", DONE, ran))
+    _use(monkeypatch, *steps, closing=Step("closing", DONE, ran))
     world = World()
 
     await world.run_pass()
 
     assert _told(world) == [
-        ("UpdateStatus", "done", 0),
+        ("RecordBeforeActing", "done", 0),
         ("done", "done", 0),
         ("wait", "wait", 0),
         ("error", "error", 0),
@@ -594,22 +605,22 @@ async def test_it_tells_how_each_step_ended(monkeypatch: pytest.MonkeyPatch) -> 
     assert world.notes.crashes == 0
 
 
-async def test_it_tells_how_long_each_step_took(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_observer_receives_the_duration_of_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
     class Slow(Step):
-        async def reconcile(self, context: Context) -> Outcome:
+        async def run(self, subject: Pass) -> Outcome:
             world.clock.elapsed += 3
-            return await super().reconcile(context)
+            return await super().run(subject)
 
     world = World()
-    monkeypatch.setattr(controller_module, "SUBRECONCILERS", (SUBRECONCILERS[0], Slow("slow", DONE, [])))
+    _use(monkeypatch, Slow("slow", DONE), closing=UpdateStatus())
 
     await world.run_pass()
 
     assert [step.seconds for step in world.notes.steps] == [0, 3, 0]
 
 
-async def test_a_bug_in_a_step_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controller_module, "SUBRECONCILERS", (SUBRECONCILERS[0], Step("odd", ValueError("a bug"), [])))
+async def test_bug_in_a_step_is_reported_as_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    _use(monkeypatch, Step("odd", ValueError("a bug")))
     world = World()
 
     await world.run_pass()
@@ -623,11 +634,11 @@ async def test_a_bug_in_a_step_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -
     [
         ("patch", "services", "AddServices"),
         ("delete", "pods", "ScaleExecutors"),
-        ("status", "flameclusters", "UpdateStatus"),
+        ("status", "flameclusters", "RecordBeforeActing"),
     ],
 )
 @pytest.mark.parametrize("error", [conflict, not_found])
-async def test_writes_for_which_the_view_was_too_old_are_told_with_their_step(
+async def test_conflicts_are_reported_with_their_step(
     verb: str, plural: str, step: str, error: Callable[[], KubernetesError]
 ) -> None:
     world = await converged(replicas(2))
@@ -641,7 +652,7 @@ async def test_writes_for_which_the_view_was_too_old_are_told_with_their_step(
     assert [(name, conflicts) for name, _, conflicts in _told(world) if conflicts] == [(step, 1)]
 
 
-async def test_the_first_time_that_a_cluster_is_ready_is_told_once() -> None:
+async def test_first_readiness_of_a_cluster_is_reported_once() -> None:
     world = World(replicas(2))
     world.change("flameclusters", OWNER.name, {"metadata": {"creationTimestamp": "2025-06-01T11:59:00Z"}})
     await world.run_pass()

@@ -18,23 +18,26 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from flamectl_operator import cli
 from flamectl_operator.api.crd import custom_resource_definition
 from flamectl_operator.api.validation import parse_spec
-from flamectl_operator.decisions import announcements
 from flamectl_operator.kube.resources import CONFIG_MAPS, SERVICES
-from flamectl_operator.monitoring import Monitor
-from flamectl_operator.monitoring.checks import WATCH_PATIENCE
-from flamectl_operator.observed.pods import FAILING_REASONS
+from flamectl_operator.observed.trouble import FAILING_REASONS, IMAGE_REASONS
+from flamectl_operator.process import cli
+from flamectl_operator.process.monitoring import Monitor
+from flamectl_operator.process.monitoring.checks import WATCH_PATIENCE
 from flamectl_operator.runtime.health import MAX_LAG
 from flamectl_operator.settings import OperatorConfig, PodPolicy, environment_layer, merge
 from flamectl_operator.settings.catalogue import catalogue
-from flamectl_operator.subreconcilers import CLOSING, SUBRECONCILERS
-from tests.unit.monitoring.everything import everything
+from flamectl_operator.status import events as announcements
+from flamectl_operator.status.reason import PRECEDENCE
+from flamectl_operator.subreconcilers import PIPELINE
+from tests.simulation.mutations import MUTATIONS
+from tests.unit.process.monitoring.everything import everything
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
+from tools import steps_page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from prometheus_client.core import Metric
 
@@ -96,8 +99,8 @@ def test_the_readme_gives_the_two_commands() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_each_make_target_that_is_named_exists(page: Path) -> None:
-    targets = set(re.findall(r"^([a-z]+):", _text("Makefile"), re.MULTILINE))
-    code = re.findall(r"`make ([a-z]+)|^ *make ([a-z]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    targets = set(re.findall(r"^([a-z-]+):", _text("Makefile"), re.MULTILINE))
+    code = re.findall(r"`make ([a-z-]+)|^ *make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert {first or second for first, second in code} <= targets
 
 
@@ -200,7 +203,7 @@ def test_each_permission_of_the_operator_is_explained() -> None:
 # --- the API --------------------------------------------------------------------------------------------------------------
 
 #: Parts of the spec that occur twice, or that are a world of their own: explained once, in a section.
-_SECTIONS = ("resources", "env", "podTemplate")
+_SECTIONS = ("resources", "env", "persistence", "podTemplate")
 
 
 def _schema() -> dict[str, Any]:
@@ -307,8 +310,12 @@ def test_the_patience_with_watches_is_the_one_that_is_explained() -> None:
 
 def test_each_subreconciler_has_a_section_in_the_order_of_the_pass() -> None:
     headings = _HEADING.findall(_text("docs/subreconcilers.md"))
-    names = [step.name for step in (*SUBRECONCILERS, CLOSING)]
-    assert [match[1] for heading in headings if (match := re.fullmatch(r"\d\. (\w+).*", heading))] == names
+    names = [step.name for step in PIPELINE.actions()]
+    assert [match[1] for heading in headings if (match := re.fullmatch(r"\d+\. (\w+).*", heading))] == names
+
+
+def test_the_page_of_the_steps_is_the_one_that_the_pipeline_generates() -> None:
+    assert _text("docs/subreconcilers.md") == steps_page.render() + "\n"
 
 
 def test_each_room_is_drawn() -> None:
@@ -334,41 +341,63 @@ def test_each_dependency_at_run_time_is_justified() -> None:
 
 #: What takes a reason, and where: by its position, or by its name.
 _REASONED = {
-    "Hold": 0,
     "wait": 0,
     "blocked": 0,
     "stop": 0,
-    "normal": 0,
-    "Issue": 0,
+    "wait_until": 0,
+    "record_event": 0,
+    "record_warning": 0,
     "RefusedError": 0,
     "Trouble": 0,
-    "Verdict": 2,
-    "Health": 4,
-    "Announcement": 1,
+    "make": 2,
     "Outcome": 1,
-    "Altered": 0,
     "_tell": 1,
+    "TroubleGroup": 3,
+    "_Kept": 0,
+    "Loss": 0,
+    "_waits": 0,
+    "ended_trouble": 1,
+    "FlameError": 0,
 }
 #: Reasons that are passed on from where they were given.
 _PASSED_ON = {
+    "first.reason",
+    "found[0].reason",
+    "group.trouble.reason",
+    "kept.reason",
+    "loss.reason",
+    "said.reason",
+    "trouble.reason",
     "condition.reason",
     "condition.type",
     "collection.reason",
     "ended.reason",
     "error.reason",
-    "health.reason",
-    "hold.reason",
+    "observed.flame.cause",
     "known.reason",
     "outcome.reason",
     "pod.status.phase",
     "pod.status.reason",
     "put_off.reason",
     "rest.reason",
+    "self.reason",
     "scheduled.reason",
-    "verdict.reason",
     "waiting.reason",
 }
-_ROOMS = ("controller.py", "decisions", "live_config.py", "observed", "subreconcilers")
+_ROOMS = (
+    "controller.py",
+    "process/live_settings.py",
+    "flame",
+    "observed",
+    "planning",
+    "status",
+    "reconcile",
+    "subreconcilers",
+)
+
+
+#: How the events of Pods with fixed names begin.
+_NAMED_PODS = ("SessionManager", "ObjectCache")
 
 
 class _Reasons:
@@ -384,21 +413,24 @@ class _Reasons:
         self._module = importlib.import_module(dotted.removesuffix(".__init__"))
         self._path = path
 
-    def all(self) -> Iterator[str]:
+    def all(self, takers: Collection[str] = _REASONED) -> Iterator[str]:
         for function in ast.walk(self._tree):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 for node in ast.walk(function):
-                    if isinstance(node, ast.Call) and (argument := self._argument(node)) is not None:
+                    if isinstance(node, ast.Call) and (argument := self._argument(node, takers)) is not None:
                         yield from self._values(argument, function)
 
-    def _argument(self, call: ast.Call) -> ast.expr | None:
+    def _argument(self, call: ast.Call, takers: Collection[str]) -> ast.expr | None:
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         # Inside RefusedError its own class method calls it so.
-        position = _REASONED.get("RefusedError" if name == "cls" and "RefusedError" in vars(self._module) else name)
-        if position is None:
+        name = "RefusedError" if name == "cls" and "RefusedError" in vars(self._module) else name
+        if name not in takers:
             return None
+        position = _REASONED[name]
         named = [keyword.value for keyword in call.keywords if keyword.arg == "reason"]
-        return named[0] if named else call.args[position] if len(call.args) > position else None
+        given = named or call.args[position : position + 1]
+        # With a star it is a reason that was given before, together with its message.
+        return given[0] if given and not isinstance(given[0], ast.Starred) else None
 
     def _values(self, node: ast.expr, function: ast.AST) -> Iterator[str]:
         match node:
@@ -411,10 +443,11 @@ class _Reasons:
                 for choice in choices:
                     yield from self._values(choice, function)
             case ast.JoinedStr(values=[ast.FormattedValue(), ast.Constant(value=str() as end)]):
-                assert ast.unparse(node).startswith("f'{resource.kind}"), self._unknown(node)
-                yield from (f"{resource.kind}{end}" for resource in (CONFIG_MAPS, SERVICES))
+                yield from (f"{beginning}{end}" for beginning in self._beginnings(node))
             case ast.Name(id=name):
                 yield from self._named(name, node, function)
+            case ast.Call(func=ast.Attribute(attr="most_important")):
+                yield from PRECEDENCE
             case ast.Call(func=ast.Name(id=name)):
                 yield from self._returned(name)
             case ast.Attribute():
@@ -422,12 +455,22 @@ class _Reasons:
             case _:
                 pytest.fail(self._unknown(node))
 
+    def _beginnings(self, node: ast.expr) -> Iterator[str]:
+        """What a reason begins with that is put together."""
+        if ast.unparse(node).startswith("f'{self.event}"):
+            yield from _NAMED_PODS
+            return
+        assert ast.unparse(node).startswith("f'{resource.kind}"), self._unknown(node)
+        yield from (resource.kind for resource in (CONFIG_MAPS, SERVICES))
+
     def _named(self, name: str, node: ast.expr, function: ast.AST) -> Iterator[str]:
         """A constant of the module, or what was assigned in the function."""
         value = getattr(self._module, name, None)
         if isinstance(value, str):
             yield value
             return
+        if isinstance(function, ast.FunctionDef) and name in {each.arg for each in function.args.args}:
+            return  # whoever calls the function gives it
         for statement in ast.walk(function):
             match statement:
                 case ast.Assign(targets=[ast.Name(id=target)], value=assigned) if target == name:
@@ -462,7 +505,9 @@ def _reasons() -> frozenset[str]:
     """All reasons that the operator gives: in outcomes, conditions, events and `unhealthyPods`."""
     found = {reason for file in _files_of_rooms() for reason in _Reasons(file).all()}
     # A Service cannot be made immutable, so there is no reason to delete one.
-    return frozenset(found | FAILING_REASONS | set(map(str, announcements._TELL_WHEN_TRUE))) - {"", "ServiceDeleted"}
+    # What a kubelet says of an image that it cannot get has one name.
+    found |= (FAILING_REASONS - set(IMAGE_REASONS)) | {*PRECEDENCE, *map(str, announcements._TELL_WHEN_TRUE)}
+    return frozenset(found) - {"", "ServiceDeleted"}
 
 
 def test_everything_that_takes_a_reason_is_known() -> None:
@@ -482,17 +527,28 @@ def test_everything_that_takes_a_reason_is_known() -> None:
 
 def test_reasons_are_found_in_all_the_ways_they_are_given() -> None:
     assert {
-        "AllComponentsHealthy",  # a keyword
+        "ServiceConflict",  # one of two constants
         "ConfigMapCreated",  # a kind and a verb
         "ConfigMapNotReady",  # of a Hold
         "CreatingExecutors",  # from a table
-        "ExecutorsNotReady",  # returned by a function
+        "Updating",  # from the table of precedence
         "NameConflict",  # a constant of another module
         "NotPaused",  # one of two
         "PodsFailing",  # assigned before
         "QuotaExceeded",  # by the class itself
         "Stable",  # in the midst of an expression
     } <= _reasons()
+
+
+def test_the_table_of_precedence_is_the_one_of_the_code() -> None:
+    assert [row[0].strip("`") for row in _table("docs/flamecluster.md", "### reason")] == list(PRECEDENCE)
+
+
+def test_each_reason_that_needs_attention_has_a_place_in_the_table_of_precedence() -> None:
+    takers = {"blocked", "RefusedError"}
+    found = {reason for file in _files_of_rooms() for reason in _Reasons(file).all(takers)}
+    assert {"QuotaExceeded", "ServiceConflict"} <= found
+    assert sorted(found - set(PRECEDENCE)) == []
 
 
 def test_each_reason_is_explained() -> None:
@@ -510,7 +566,7 @@ def test_no_reason_is_explained_that_nobody_gives() -> None:
 #: Parts of host names of container registries and package indexes: images and packages come from where the user says.
 _HOSTS = re.compile(
     r"\b(docker|ghcr|quay|gcr|azurecr)\.io\b|\bregistry\.(?!example\b)[a-z0-9.-]+\.[a-z]{2,}\b|\bpkg\.dev\b"
-    r"|\b(pypi|pythonhosted)\.org\b|\b(proxy|sum)\.golang\.org\b|\bamazonaws\.com\b|\bindex-url\b.*https?:",
+    r"|\b(pypi|pythonhosted)\.org\b|\b(proxy|sum)\.golang\.org\b|\bdkr\.ecr\.[a-z0-9-]+\.amazonaws\.com\b|\bindex-url\b.*https?:",
     re.IGNORECASE,
 )
 _HOME = re.compile(r"(?<![\w.$}~/-])/(home|Users)/\w|(?<![\w.$}~/-])/root/")
@@ -533,3 +589,11 @@ def test_no_file_names_a_registry_or_the_home_of_somebody() -> None:
             if _HOSTS.search(line) or home or f"{Path.home()}/" in line:
                 found.append(f"{_name(file)}:{number}: {line.strip()[:80]}")
     assert found == []
+
+
+def test_guarantees_name_every_mutation_of_the_simulation_once() -> None:
+    page = (DOCS / "guarantees.md").read_text(encoding="utf-8")
+    _, *rows = re.findall(r"^\| .* \| ([^|]+) \|$", page, re.MULTILINE)
+    named = [name for row in rows for name in row.split("; ")]
+
+    assert sorted(named) == sorted(MUTATIONS)

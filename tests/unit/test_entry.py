@@ -31,7 +31,7 @@ def run():
 
 class CommandLine:
     def find_spec(self, name, path=None, target=None):
-        return importlib.util.spec_from_loader(name, self) if name == "flamectl_operator.cli" else None
+        return importlib.util.spec_from_loader(name, self) if name == "flamectl_operator.process.cli" else None
 
     def create_module(self, spec):
         return None

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 import structlog
 
-from flamectl_operator.kube import wire
 from flamectl_operator.kube.client import EventType, Page, WatchEvent
 from flamectl_operator.kube.errors import ForbiddenError
-from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES
+from flamectl_operator.kube.http import wire
+from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, PODS, SERVICES
 from flamectl_operator.kube.views import (
     ConfigMapView,
-    FlameClusterView,
     KubernetesObject,
     ObjectMeta,
     OwnerReference,
     PodView,
     ServiceView,
 )
+from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.operator import Operator
+from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.observer import UNOBSERVED
-from flamectl_operator.runtime.outcome import PassResult
+from flamectl_operator.runtime.outcome import Result, wait
 from flamectl_operator.runtime.tasks import TaskDiedError
 from flamectl_operator.settings import OperatorConfig
-from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS
 from tests.unit.builders import controller_reference, raw_spec, replicas
 from tests.unit.notes import Notes
 from tests.unit.runtime.virtual_time import VirtualClock, virtually
@@ -87,9 +87,9 @@ async def _queued(operator: Operator) -> list[str]:
 # --- Who is told -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_flame_cluster_is_its_own_concern() -> None:
+async def test_change_of_a_flame_cluster_enqueues_it() -> None:
     operator, _ = _operator()
-    operator.stores.flame_clusters.apply(WatchEvent(EventType.ADDED, FlameClusterView(metadata=_meta("my-flame"))))
+    operator.stores.flame_clusters.apply(WatchEvent(EventType.ADDED, FlameClusterView.of(metadata=_meta("my-flame"))))
 
     assert await _queued(operator) == ["default/my-flame"]
 
@@ -115,7 +115,7 @@ PLAIN = OwnerReference("flame.xflops.io/v1alpha1", "FlameCluster", "my-flame", "
         pytest.param(_meta(), [], id="nobody's"),
     ],
 )
-async def test_a_child_concerns_its_owner_and_whom_its_label_names(
+async def test_change_of_a_child_enqueues_its_owner_and_the_cluster_in_its_label(
     kind: Callable[..., Any], metadata: ObjectMeta, keys: list[str]
 ) -> None:
     operator, _ = _operator()
@@ -129,7 +129,7 @@ async def test_a_child_concerns_its_owner_and_whom_its_label_names(
     assert await _queued(operator) == keys
 
 
-async def test_a_change_of_label_concerns_the_old_one_and_the_new_one() -> None:
+async def test_changed_label_enqueues_the_old_and_the_new_cluster() -> None:
     operator, _ = _operator()
     operator.stores.pods.apply(WatchEvent(EventType.ADDED, PodView(metadata=_meta(label="a"))))
     await _queued(operator)
@@ -139,7 +139,7 @@ async def test_a_change_of_label_concerns_the_old_one_and_the_new_one() -> None:
     assert await _queued(operator) == ["default/a", "default/b"]
 
 
-async def test_the_end_of_a_child_concerns_its_owner() -> None:
+async def test_deletion_of_a_child_enqueues_its_owner() -> None:
     operator, _ = _operator()
     operator.stores.pods.apply(WatchEvent(EventType.ADDED, PodView(metadata=_meta(owner=OURS))))
     await _queued(operator)
@@ -150,7 +150,7 @@ async def test_the_end_of_a_child_concerns_its_owner() -> None:
 
 
 @pytest.mark.parametrize("store", ["pods", "services", "config_maps"])
-async def test_what_an_answer_tells_of_a_child_concerns_its_owner_once(store: str) -> None:
+async def test_response_about_a_child_enqueues_its_owner_once(store: str) -> None:
     operator, _ = _operator()
     children: Any = getattr(operator.stores, store)
     kind: Any = {"pods": PodView, "services": ServiceView, "config_maps": ConfigMapView}[store]
@@ -164,16 +164,16 @@ async def test_what_an_answer_tells_of_a_child_concerns_its_owner_once(store: st
     assert await _queued(operator) == ["default/my-flame"]
 
 
-async def test_what_an_answer_tells_of_the_flame_cluster_concerns_nobody() -> None:
+async def test_response_about_a_flame_cluster_enqueues_nothing() -> None:
     operator, _ = _operator()
-    operator.stores.flame_clusters.observe(FlameClusterView(metadata=_meta("my-flame")))
+    operator.stores.flame_clusters.observe(FlameClusterView.of(metadata=_meta("my-flame")))
 
     assert await _queued(operator) == []
 
 
-async def test_what_happens_now_overtakes_what_was_there_at_the_start() -> None:
+async def test_change_overtakes_the_initial_list() -> None:
     operator, _ = _operator()
-    initial = [FlameClusterView(metadata=_meta(name, uid=name)) for name in ("a", "b", "c")]
+    initial = [FlameClusterView.of(metadata=_meta(name, uid=name)) for name in ("a", "b", "c")]
     operator.stores.flame_clusters.replace(initial, "5")
     operator.stores.pods.apply(WatchEvent(EventType.ADDED, PodView(metadata=_meta(version=6, label="c"))))
 
@@ -216,7 +216,7 @@ def _make_ready(api: FakeApi) -> None:
 
 
 async def _during(operator: Operator, script: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Runs the operator while the script runs, then asks it to stop."""
+    """Run the operator while the script runs, then asks it to stop."""
     stop = asyncio.Event()
     running = asyncio.create_task(operator.run(stop))
     try:
@@ -226,7 +226,7 @@ async def _during(operator: Operator, script: Callable[[], Coroutine[Any, Any, N
         await running
 
 
-def test_it_makes_a_cluster_that_was_there_and_one_that_comes() -> None:
+def test_existing_and_new_clusters_are_reconciled() -> None:
     async def main() -> None:
         operator, api = _operator()
         _put_cluster(api, "first")
@@ -246,7 +246,7 @@ def test_it_makes_a_cluster_that_was_there_and_one_that_comes() -> None:
     virtually(main())
 
 
-def test_it_tells_what_it_did_before_it_ends() -> None:
+def test_events_are_written_before_the_operator_ends() -> None:
     async def main() -> None:
         operator, api = _operator()
         _put_cluster(api, "first")
@@ -260,7 +260,7 @@ def test_it_tells_what_it_did_before_it_ends() -> None:
     virtually(main())
 
 
-def test_it_starts_no_pass_before_it_knows_what_is_there() -> None:
+def test_no_pass_starts_before_the_caches_have_synced() -> None:
     async def main() -> None:
         operator, api = _operator()
         _put_cluster(api, "first")
@@ -297,7 +297,7 @@ class _KeptOut(FakeApi):
         return await super().list_page(resource, namespace, **options)
 
 
-def test_a_namespace_that_does_not_let_it_in_keeps_no_other_waiting() -> None:
+def test_forbidden_namespace_does_not_delay_the_others() -> None:
     async def main() -> None:
         api = _KeptOut(VirtualClock(), {"team-b"})
         operator, _ = _operator({"controller": {"namespaces": ["default", "team-b"]}}, api)
@@ -306,7 +306,7 @@ def test_a_namespace_that_does_not_let_it_in_keeps_no_other_waiting() -> None:
         api.put("flameclusters", {"metadata": metadata, "spec": raw_spec(replicas(1))})
         # As when its owner is known of before what is there of it.
         operator.stores.flame_clusters.apply(
-            WatchEvent(EventType.ADDED, FlameClusterView(metadata=ObjectMeta("second", "team-b", "u", "1")))
+            WatchEvent(EventType.ADDED, FlameClusterView.of(metadata=ObjectMeta("second", "team-b", "u", "1")))
         )
         made: list[tuple[int, int]] = []
 
@@ -322,15 +322,15 @@ def test_a_namespace_that_does_not_let_it_in_keeps_no_other_waiting() -> None:
     virtually(main())
 
 
-def test_a_pass_in_flight_is_finished_before_it_ends() -> None:
+def test_running_pass_finishes_before_the_operator_ends() -> None:
     async def main() -> None:
         operator, _ = _operator()
         done: list[Key] = []
 
-        async def slow(key: Key) -> PassResult:
+        async def slow(key: Key) -> Result:
             await asyncio.sleep(5)
             done.append(key)
-            return PassResult((), None, ())
+            return Result()
 
         operator._controller.reconcile = slow  # type: ignore[method-assign]
 
@@ -345,11 +345,11 @@ def test_a_pass_in_flight_is_finished_before_it_ends() -> None:
     virtually(main())
 
 
-def test_a_pass_that_does_not_end_does_not_keep_it_for_ever() -> None:
+def test_hanging_pass_does_not_prevent_the_end() -> None:
     async def main() -> None:
         operator, _ = _operator()
 
-        async def stuck(key: Key) -> PassResult:
+        async def stuck(key: Key) -> Result:
             await asyncio.Event().wait()
             raise AssertionError(key)
 
@@ -366,7 +366,7 @@ def test_a_pass_that_does_not_end_does_not_keep_it_for_ever() -> None:
     virtually(main())
 
 
-def test_a_converged_cluster_is_looked_at_again_and_nothing_is_written() -> None:
+def test_resync_of_a_converged_cluster_writes_nothing() -> None:
     async def main() -> None:
         operator, api = _operator({"controller": {"resyncSeconds": 100}})
         _put_cluster(api, "first")
@@ -399,15 +399,15 @@ def _passes(operator: Operator) -> list[float]:
     times: list[float] = []
     original = operator._controller.reconcile
 
-    async def counting(key: Key) -> PassResult:
+    async def counting(key: Key) -> Result:
         times.append(asyncio.get_running_loop().time())
-        return await original(key) if len(times) < TOO_MANY else PassResult((), None, ())
+        return await original(key) if len(times) < TOO_MANY else Result()
 
     operator._controller.reconcile = counting  # type: ignore[method-assign]
     return times
 
 
-def test_what_a_quota_refuses_is_retried_with_backoff_up_to_a_minute() -> None:
+def test_quota_refusal_is_retried_with_backoff_up_to_a_minute() -> None:
     notes = Notes()
     operator, api = _operator(observer=notes)
     api.fail("create", PODS.plural, quota(), times=10_000)
@@ -427,7 +427,7 @@ def test_what_a_quota_refuses_is_retried_with_backoff_up_to_a_minute() -> None:
     assert passes[-1] - passes[-2] <= 75
 
 
-def test_while_a_replacement_is_put_off_there_is_no_busy_loop() -> None:
+def test_postponed_replacement_causes_no_busy_loop() -> None:
     notes = Notes()
     operator, api = _operator(observer=notes)
     passes = _passes(operator)
@@ -440,12 +440,12 @@ def test_while_a_replacement_is_put_off_there_is_no_busy_loop() -> None:
             await asyncio.sleep(1)
             _ready_since(api, "2025-01-01T00:00:00Z")
             await asyncio.sleep(3600)
-            for wait in (0, 10, 20):
+            for delay in (0, 10, 20):
                 passes.clear()
                 newest = [pod for pod in api.all("pods") if "executor-manager" in pod["metadata"]["name"]][-1]
                 api.put("pods", newest | {"status": {"phase": "Failed"}})
                 failed = asyncio.get_running_loop().time()
-                await asyncio.sleep(wait + 1)
+                await asyncio.sleep(delay + 1)
                 series.append([time - failed for time in passes])
                 await asyncio.sleep(60)
 
@@ -471,9 +471,9 @@ def _ready_since(api: FakeApi, time: str) -> None:
 # --- Settings that change while it runs --------------------------------------------------------------------------------
 
 
-async def test_settings_for_flame_concern_everybody_but_not_before_what_is_urgent() -> None:
+async def test_flame_settings_enqueue_all_clusters_with_low_priority() -> None:
     operator, _ = _operator()
-    clusters = [FlameClusterView(metadata=_meta(name, uid=name)) for name in ("a", "b", "c")]
+    clusters = [FlameClusterView.of(metadata=_meta(name, uid=name)) for name in ("a", "b", "c")]
     operator.stores.flame_clusters.replace(clusters, "5")
     await _queued(operator)
 
@@ -483,9 +483,9 @@ async def test_settings_for_flame_concern_everybody_but_not_before_what_is_urgen
     assert await _queued(operator) == ["default/c", "default/a", "default/b"]
 
 
-async def test_other_settings_concern_nobody() -> None:
+async def test_other_settings_enqueue_nothing() -> None:
     operator, _ = _operator()
-    operator.stores.flame_clusters.replace([FlameClusterView(metadata=_meta("a"))], "5")
+    operator.stores.flame_clusters.replace([FlameClusterView.of(metadata=_meta("a"))], "5")
     await _queued(operator)
 
     operator.reconfigure(OperatorConfig.model_validate({"controller": {"maxCreatesPerPass": 5}}))
@@ -510,7 +510,7 @@ def test_other_settings_are_used_from_the_next_pass_on() -> None:
             for pod in api.all("pods")
             if "initContainers" in pod["spec"]
         }
-        assert images == {"first": "busybox:1.37", "second": "x"}
+        assert images == {"first": "xflops/flame-executor-manager:v0.6.0", "second": "x"}
         first = api.find("flameclusters", "first")
         assert first is not None
         assert first["status"]["executorManager"]["outdated"] == 1
@@ -519,7 +519,7 @@ def test_other_settings_are_used_from_the_next_pass_on() -> None:
 
 
 @pytest.mark.parametrize("seconds", [10, 10_000])
-def test_the_time_between_two_looks_may_change_while_it_is_waited_for(seconds: float) -> None:
+def test_resync_period_may_change_during_the_wait(seconds: float) -> None:
     async def main() -> None:
         operator, api = _operator({"controller": {"resyncSeconds": 1000}})
         _put_cluster(api, "first")
@@ -543,7 +543,7 @@ def test_the_time_between_two_looks_may_change_while_it_is_waited_for(seconds: f
 # --- Failing alone -----------------------------------------------------------------------------------------------------
 
 
-def test_a_cluster_whose_pass_fails_in_an_unforeseen_way_takes_no_other_with_it() -> None:
+def test_unexpected_exception_in_a_pass_affects_no_other_cluster() -> None:
     async def main() -> None:
         operator, api = _operator({"controller": {"workers": 1}})
         _put_cluster(api, "bad")
@@ -551,7 +551,7 @@ def test_a_cluster_whose_pass_fails_in_an_unforeseen_way_takes_no_other_with_it(
         original = operator._controller.reconcile
         crashes = 0
 
-        async def reconcile(key: Key) -> PassResult:
+        async def reconcile(key: Key) -> Result:
             nonlocal crashes
             if key[1] == "bad":
                 crashes += 1
@@ -570,7 +570,7 @@ def test_a_cluster_whose_pass_fails_in_an_unforeseen_way_takes_no_other_with_it(
     virtually(main())
 
 
-def test_an_invalid_cluster_takes_no_other_with_it() -> None:
+def test_invalid_cluster_affects_no_other_cluster() -> None:
     async def main() -> None:
         operator, api = _operator()
         _put_cluster(api, "bad", executorManager=5)
@@ -605,7 +605,7 @@ class DeepApi(FakeApi):
 
 
 @pytest.mark.skipif((3, 12) <= sys.version_info < (3, 14), reason="Python 3.12 and 3.13 cannot read so deep")
-def test_a_cluster_that_cannot_even_be_read_takes_no_other_with_it() -> None:
+def test_unreadable_cluster_affects_no_other_cluster() -> None:
     async def main() -> None:
         operator, api = _operator(api=DeepApi(VirtualClock()))
         _put_cluster(api, "deep")
@@ -628,8 +628,8 @@ class Relabelling(FakeApi):
     async def create(self, resource: Resource[T], namespace: str, body: Any, **options: Any) -> T:
         return await super().create(resource, namespace, self._changed(body), **options)
 
-    async def rehearse_creation(self, resource: Resource[T], namespace: str, body: Any) -> T:
-        return await super().rehearse_creation(resource, namespace, self._changed(body))
+    async def dry_run_create(self, resource: Resource[T], namespace: str, body: Any) -> T:
+        return await super().dry_run_create(resource, namespace, self._changed(body))
 
     def _changed(self, body: Any) -> Any:
         labels = {key: value for key, value in body["metadata"].get("labels", {}).items() if key != self.label}
@@ -637,7 +637,7 @@ class Relabelling(FakeApi):
 
 
 @pytest.mark.parametrize("label", ["app", "flame.xflops.io/cluster"])
-def test_executors_that_a_webhook_takes_the_labels_off_are_not_made_without_end(label: str) -> None:
+def test_webhook_that_removes_labels_causes_no_endless_creates(label: str) -> None:
     async def main() -> None:
         api = Relabelling(VirtualClock())
         operator, _ = _operator(api=api)
@@ -660,7 +660,7 @@ def test_executors_that_a_webhook_takes_the_labels_off_are_not_made_without_end(
     virtually(main())
 
 
-def test_a_part_that_dies_takes_the_process_down() -> None:
+def test_failed_task_ends_the_process() -> None:
     """A process without its watch or its workers looks healthy and does nothing."""
 
     async def main() -> None:
@@ -682,19 +682,19 @@ def test_a_part_that_dies_takes_the_process_down() -> None:
 @pytest.mark.parametrize(
     ("result", "told"),
     [
-        (PassResult((), None, ()), "success"),
-        (PassResult((), 0.0, ()), "requeue"),
-        (PassResult((), 1e6, ()), "requeue_after"),
-        (PassResult((broken(),), 1e6, ()), "error"),
+        (Result(), "success"),
+        (Result(outcomes=(wait("A", "", 0.0),)), "requeue"),
+        (Result(outcomes=(wait("A", "", 1e6),)), "requeue_after"),
+        (Result((broken(),), (wait("A", "", 1e6),)), "error"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_it_tells_how_each_pass_ended_and_how_long_it_took(result: PassResult, told: str) -> None:
+def test_observer_receives_result_and_duration_of_each_pass(result: Result, told: str) -> None:
     async def main() -> None:
         notes = Notes()
         operator, _ = _operator(observer=notes)
 
-        async def reconcile(key: Key) -> PassResult:
+        async def reconcile(key: Key) -> Result:
             await asyncio.sleep(2)
             return result
 
@@ -711,12 +711,12 @@ def test_it_tells_how_each_pass_ended_and_how_long_it_took(result: PassResult, t
     virtually(main())
 
 
-def test_a_pass_that_fails_in_an_unforeseen_way_is_told_as_a_crash() -> None:
+def test_unexpected_exception_in_a_pass_is_reported_as_a_crash() -> None:
     async def main() -> None:
         notes = Notes()
         operator, _ = _operator(observer=notes)
 
-        async def reconcile(key: Key) -> PassResult:
+        async def reconcile(key: Key) -> Result:
             raise RecursionError("a spec that nobody thought of")
 
         operator._controller.reconcile = reconcile  # type: ignore[method-assign]
@@ -731,13 +731,13 @@ def test_a_pass_that_fails_in_an_unforeseen_way_is_told_as_a_crash() -> None:
     virtually(main())
 
 
-def test_it_knows_which_passes_are_under_way() -> None:
+def test_running_passes_are_tracked() -> None:
     async def main() -> None:
         operator, _ = _operator()
 
-        async def reconcile(key: Key) -> PassResult:
+        async def reconcile(key: Key) -> Result:
             await asyncio.sleep(5)
-            return PassResult((), None, ())
+            return Result()
 
         operator._controller.reconcile = reconcile  # type: ignore[method-assign]
 
@@ -745,10 +745,10 @@ def test_it_knows_which_passes_are_under_way() -> None:
             await asyncio.sleep(1)
             operator.queue.add(("default", "a"))
             await asyncio.sleep(3)
-            stillest = operator.passes.stillest()
-            assert stillest == (("default", "a"), asyncio.get_running_loop().time() - 3)
+            longest_idle = operator.passes.longest_idle()
+            assert longest_idle == (("default", "a"), asyncio.get_running_loop().time() - 3)
             await asyncio.sleep(3)
-            assert operator.passes.stillest() is None
+            assert operator.passes.longest_idle() is None
 
         await _during(operator, script)
 
@@ -789,17 +789,17 @@ async def _eventful(api: FakeApi) -> None:
     await asyncio.sleep(5)
 
 
-def test_each_line_of_a_pass_says_which_pass_over_what_it_is_and_why() -> None:
+def test_each_log_line_of_a_pass_has_cluster_id_and_trigger() -> None:
     log = [line for line in _log_of(_eventful) if "subreconciler" in line]
 
-    assert {line["outcome"] for line in log} >= {"done", "wait", "stop", "error"}
+    assert {line["outcome"] for line in log} >= {"done", "wait", "error"}
     for line in log:
         assert line.keys() >= PASS | STEP, line
         assert (line["namespace"], line["cluster"]) == ("default", "first")
     assert {"FlameCluster", "Pod", "retry"} <= {part for line in log for part in line["trigger"].split(",")}
 
 
-def test_lines_of_one_pass_have_one_id_and_those_of_another_another() -> None:
+def test_log_lines_of_one_pass_share_an_id() -> None:
     log = [line for line in _log_of(_eventful) if line.get("subreconciler") == "UpdateStatus"]
 
     # It opens and closes each pass.
@@ -808,15 +808,15 @@ def test_lines_of_one_pass_have_one_id_and_those_of_another_another() -> None:
     assert len(set(ids)) == len(ids) / 2
 
 
-def test_what_waits_or_fails_says_why() -> None:
+def test_wait_or_failure_is_logged_with_its_reason() -> None:
     log = [line for line in _log_of(_eventful) if line.get("outcome") in {"wait", "stop", "error"}]
 
     assert all(line["reason"] for line in log)
-    assert {line["reason"] for line in log} >= {"QuotaExceeded", "Paused"}
-    assert [line["error"] for line in log if line["reason"] == "QuotaExceeded"] == [str(quota())] * 2
+    assert {line["reason"] for line in log} >= {"QuotaExceeded"}
+    assert len([line for line in log if line["reason"] == "QuotaExceeded" and str(quota()) in line["error"]]) == 2
 
 
-def test_at_rest_nothing_is_logged_but_for_those_who_debug() -> None:
+def test_nothing_is_logged_at_rest_above_debug() -> None:
     async def at_rest(api: FakeApi) -> None:
         _put_cluster(api, "first")
         await asyncio.sleep(5)
@@ -839,7 +839,7 @@ def test_at_rest_nothing_is_logged_but_for_those_who_debug() -> None:
 @pytest.mark.parametrize(
     ("namespaces", "watched"), [([], [None]), (["a", "b"], ["a", "b"])], ids=["all namespaces", "some namespaces"]
 )
-def test_only_what_is_asked_for_is_watched_and_children_by_label(
+def test_only_configured_namespaces_are_watched_and_children_by_label(
     namespaces: list[str], watched: list[str | None]
 ) -> None:
     operator, _ = _operator({"controller": {"namespaces": namespaces}})
@@ -848,5 +848,11 @@ def test_only_what_is_asked_for_is_watched_and_children_by_label(
     assert found == [
         (namespace, resource, selector)
         for namespace in watched
-        for resource, selector in ((FLAME_CLUSTERS, ""), (PODS, LABEL), (SERVICES, LABEL), (CONFIG_MAPS, LABEL))
+        for resource, selector in (
+            (FLAME_CLUSTERS, ""),
+            (PODS, LABEL),
+            (SERVICES, LABEL),
+            (CONFIG_MAPS, LABEL),
+            (CLAIMS, LABEL),
+        )
     ]

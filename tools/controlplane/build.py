@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.controlplane.errors import BuildError, ToolchainError, tail
-from tools.controlplane.versions import MODULES, host_platform
+from tools.controlplane.errors import BuildError, tail
+from tools.controlplane.progress import about, clock, run_with_progress
+from tools.controlplane.toolchain import build_environment, find_go
+from tools.controlplane.versions import MODULES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from tools.controlplane.progress import Reporter
     from tools.controlplane.versions import Versions
+
+__all__ = ["TARGETS", "Target", "build", "build_command", "build_environment", "find_go"]
+
+#: How `go build -v` names a package that it compiles, and a module that it downloads.
+_PACKAGE = r"[\w.-]+(/[\w.~-]+)*$"
+_DOWNLOAD = "go: downloading "
 
 # Linker flags come from k8s.io/component-base/version; without them the API server says that it is v0.0.0-master, and
 # clients judge its features by that.
@@ -52,67 +59,34 @@ TARGETS = {
 }
 
 
-def build(names: Sequence[str], directory: Path, versions: Versions, report: Callable[[str], None]) -> None:
+def build(
+    names: Sequence[str],
+    directory: Path,
+    versions: Versions,
+    report: Reporter,
+    environment: Mapping[str, str] = os.environ,
+) -> None:
     """Build some of the binaries, one after the other.
 
     Args:
         names: Keys of `TARGETS`.
         directory: Where they go; it is there. An interrupted build leaves in it the ones that are complete.
         versions: What the go.mod files require.
-        report: Gets a line when a binary is begun and when it is done.
+        report: Gets lines of progress.
+        environment: Where XDG_CACHE_HOME and HOME are looked up.
 
     Raises:
-        ToolchainError: No Go, or one that is too old.
+        ToolchainError: No Go that is new enough, and none to be had.
         BuildError: `go build` failed.
     """
-    go = find_go(versions.go)
+    total = sum(TARGETS[name].seconds for name in names)
+    report(f"building {len(names)} programs, about {about(total)} on two cores the first time")
+    go = find_go(versions.go, report, environment=environment)
     workshop = Path(tempfile.mkdtemp(prefix=".build-", dir=directory))
     try:
-        for number, name in enumerate(names, start=1):
-            expected = _about(TARGETS[name].seconds)
-            report(f"building {name} ({number} of {len(names)}), {expected} the first time on two cores ...")
-            begin = time.monotonic()
-            _build_one(go, name, workshop, versions)
-            (workshop / name).replace(directory / name)
-            report(f"built {name} in {time.monotonic() - begin:.0f} s")
+        _Build(go, names, workshop, directory, versions, report, total, time.monotonic()).run()
     finally:
         shutil.rmtree(workshop, ignore_errors=True)
-
-
-def find_go(minimum: tuple[int, ...]) -> str:
-    """Return the path of a `go` that is new enough.
-
-    It is asked here, because with `GOTOOLCHAIN=local` an old one only says that it can't read go.mod, and without that
-    setting it would quietly download another Go.
-
-    Args:
-        minimum: The lowest version, as (1, 24).
-
-    Raises:
-        ToolchainError: There is none, or it is too old.
-    """
-    wanted = ".".join(str(part) for part in minimum[:2])
-    advice = (
-        f"Install Go {wanted} or newer (go.dev/doc/install), or set KUBEBUILDER_ASSETS to a directory that has the "
-        f"binaries: {', '.join(TARGETS)}."
-    )
-    go = shutil.which("go")
-    if go is None:
-        raise ToolchainError(f"The control plane has to be built and there is no `go` in the PATH. {advice}")
-    # Outside of any module: the answer must not depend on a go.mod that this Go may be too old to read.
-    output = subprocess.run(
-        [go, "version"],
-        cwd=tempfile.gettempdir(),
-        env=os.environ | {"GOTOOLCHAIN": "local"},
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout
-    match = re.search(r"\bgo(\d+(?:\.\d+)+)", output)
-    # A development build of Go says "devel"; whoever has one knows what to do.
-    if match is not None and tuple(int(part) for part in match[1].split("."))[:2] < minimum[:2]:
-        raise ToolchainError(f"{go} is Go {match[1]}, which is too old to build the control plane. {advice}")
-    return go
 
 
 def build_command(go: str, name: str, output: Path, versions: Versions) -> list[str]:
@@ -128,43 +102,69 @@ def build_command(go: str, name: str, output: Path, versions: Versions) -> list[
     major, minor, *_ = versions.kubernetes.removeprefix("v").split(".")
     stamps = {"gitVersion": versions.kubernetes, "gitMajor": major, "gitMinor": minor}
     ldflags = " ".join(["-s -w", *(f"-X {_KUBERNETES_VERSION}.{key}={value}" for key, value in stamps.items())])
-    return [go, "build", "-trimpath", "-ldflags", ldflags, "-o", str(output), target.package]
+    return [go, "build", "-v", "-trimpath", "-ldflags", ldflags, "-o", str(output), target.package]
 
 
-def build_environment() -> dict[str, str]:
-    """Return the environment of `go build`: the caller's, without what would build something else."""
-    system, architecture = host_platform()
-    return os.environ | {
-        "CGO_ENABLED": "0",
-        "GOFLAGS": "-mod=readonly",  # go.sum is complete: nothing that it doesn't name gets in
-        "GOTOOLCHAIN": "local",  # no silent download of another Go
-        "GOWORK": "off",
-        "GOOS": system,
-        "GOARCH": architecture,
-    }
+@dataclass(frozen=True, slots=True)
+class _Build:
+    """A build of some binaries.
 
+    Attributes:
+        go: Path of the Go command.
+        names: Keys of `TARGETS`.
+        workshop: Where unfinished files are.
+        directory: Where finished ones go.
+        versions: What the go.mod files require.
+        report: Gets lines of progress.
+        total: Seconds that it takes with empty caches on two cores.
+        begin: When it began, by the monotonic clock.
+    """
 
-def _build_one(go: str, name: str, workshop: Path, versions: Versions) -> None:
-    log = workshop / f"{name}.log"
-    with log.open("wb") as output:
-        result = subprocess.run(
-            build_command(go, name, workshop / name, versions),
-            cwd=MODULES / TARGETS[name].module,
-            env=build_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            check=False,
+    go: str
+    names: Sequence[str]
+    workshop: Path
+    directory: Path
+    versions: Versions
+    report: Reporter
+    total: float
+    begin: float
+
+    def run(self) -> None:
+        """Build one after the other."""
+        for number, name in enumerate(self.names):
+            begin = time.monotonic()
+            self._compile(number, name)
+            (self.workshop / name).replace(self.directory / name)
+            self.report(f"built {self._place(number)} in {clock(time.monotonic() - begin)}")
+
+    def _compile(self, number: int, name: str) -> None:
+        log = self.workshop / f"{name}.log"
+        code = run_with_progress(
+            build_command(self.go, name, self.workshop / name, self.versions),
+            log,
+            lambda seconds: self._tell(number, seconds, log),
+            self.report.interval,
+            directory=MODULES / TARGETS[name].module,
+            environment=build_environment(),
         )
-    if result.returncode != 0:
-        # Go names every module that it downloads, in any order with what went wrong.
-        said = tail(log, without="go: downloading ")
-        raise BuildError(f"building {name} failed: {go} ended with {result.returncode}; the end of its output:\n{said}")
+        if code != 0:
+            # Go names modules and packages in any order with what went wrong.
+            said = tail(log, without=f"{_DOWNLOAD}|{_PACKAGE}")
+            raise BuildError(f"building {name} failed: {self.go} ended with {code}; the end of its output:\n{said}")
+
+    def _tell(self, number: int, seconds: float, log: Path) -> None:
+        before = sum(TARGETS[name].seconds for name in self.names[:number])
+        done = (before + min(seconds, TARGETS[self.names[number]].seconds)) / self.total
+        passed = clock(time.monotonic() - self.begin)
+        self.report.moving(f"{self._place(number)}: {_news(log)}, {passed} of {clock(self.total)}", done)
+
+    def _place(self, number: int) -> str:
+        return f"{self.names[number]} ({number + 1} of {len(self.names)})"
 
 
-def _about(seconds: int) -> str:
-    minute = 60
-    if seconds < minute:
-        return f"about {math.ceil(seconds / 10) * 10} seconds"
-    minutes = math.ceil(seconds / minute)
-    return "about a minute" if minutes == 1 else f"about {minutes} minutes"
+def _news(log: Path) -> str:
+    """Return what Go has done so far, by its output."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    compiled = sum(1 for line in lines if re.match(_PACKAGE, line))
+    downloads = sum(1 for line in lines if line.startswith(_DOWNLOAD))
+    return f"{downloads} downloads" if compiled == 0 and downloads else f"{compiled} packages"

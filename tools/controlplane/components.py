@@ -31,6 +31,8 @@ _CONTROLLERS = (
     "garbage-collector",
     "namespace",
     "node-lifecycle",
+    "persistentvolume-binder",
+    "persistentvolumeclaim-protection",
     "pod-garbage-collector",
     "replicaset",
     "resourcequota",
@@ -60,20 +62,23 @@ class Probe:
     ca: Path | None = None
 
 
-def command_lines(binaries: Mapping[str, Path], files: StateFiles, ports: Ports) -> dict[str, list[str]]:
+def command_lines(
+    binaries: Mapping[str, Path], files: StateFiles, ports: Ports, kwok_config: Path | None = None
+) -> dict[str, list[str]]:
     """Return the command line of each component, by name and in the order of their start.
 
     Args:
         binaries: Paths by name.
         files: The state directory.
         ports: Where they listen.
+        kwok_config: More of kwok's configuration.
     """
     arguments = {
         ETCD: _etcd(files, ports),
         APISERVER: _apiserver(files, ports),
         "kube-controller-manager": _controller_manager(files, ports),
         "kube-scheduler": _scheduler(files, ports),
-        "kwok": _kwok(files, ports),
+        "kwok": [*_kwok(files, ports), *([] if kwok_config is None else [f"--config={kwok_config}"])],
     }
     return {name: [str(binaries[name]), *arguments[name]] for name in NAMES}
 
@@ -177,6 +182,8 @@ def _kwok(files: StateFiles, ports: Ports) -> list[str]:
         "--manage-all-nodes=true",
         # Without an address it listens on all of them.
         f"--server-address={LOOPBACK}:{ports.kwok}",
+        # Nodes say that their kubelets listen there.
+        f"--node-port={ports.kwok}",
         # Apart from the addresses of Services, which the default overlaps with.
         "--cidr=10.64.0.1/10",
     ]

@@ -8,18 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from tools.controlplane import components
-from tools.controlplane.binaries import ensure_binaries, report_to_stderr
+from tools.controlplane.binaries import ensure_binaries
 from tools.controlplane.errors import ComponentError, NotRunningError, StartError
 from tools.controlplane.nodes import is_schedulable, node
 from tools.controlplane.plane import Connection, Plane
 from tools.controlplane.ports import pick_ports
+from tools.controlplane.progress import STDERR
 from tools.controlplane.state import ADMIN, CONTROLLER_MANAGER, KWOK, SCHEDULER, StateFiles, prepare, write_kubeconfig
 from tools.controlplane.supervisor import Supervisor
 from tools.controlplane.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from types import TracebackType
+
+    from tools.controlplane.progress import Reporter
 
 # A free port may be taken by somebody else before its component binds it. Twice in a row is unlikely enough.
 _ATTEMPTS = 3
@@ -41,7 +44,8 @@ class ControlPlane(Plane):
         *,
         nodes: int = 20,
         binaries: Mapping[str, Path] | None = None,
-        report: Callable[[str], None] = report_to_stderr,
+        report: Reporter = STDERR,
+        kwok_config: Path | None = None,
     ) -> None:
         """Prepare; `start` does the work.
 
@@ -51,6 +55,7 @@ class ControlPlane(Plane):
             nodes: How many Nodes it has, named node-0 and up.
             binaries: Paths by name; by default what `ensure_binaries` finds or builds.
             report: Gets lines of progress.
+            kwok_config: More of kwok's configuration.
         """
         self._temporary = state_dir is None
         # Resolved, because components run in another directory.
@@ -59,6 +64,7 @@ class ControlPlane(Plane):
         self._nodes = nodes
         self._binaries = binaries
         self._report = report
+        self._kwok_config = kwok_config
         self._supervisor: Supervisor | None = None
 
     def __enter__(self) -> Self:
@@ -118,7 +124,7 @@ class ControlPlane(Plane):
         files.root.mkdir(parents=True, exist_ok=True)
         tokens = prepare(files)
         ports = pick_ports()
-        self._supervisor = Supervisor(components.command_lines(binaries, files, ports), files)
+        self._supervisor = Supervisor(components.command_lines(binaries, files, ports, self._kwok_config), files)
         self._connection = Connection(
             ports=ports, supervisor=self._supervisor.address, token=tokens[ADMIN], kubectl=binaries["kubectl"]
         )

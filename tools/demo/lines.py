@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -15,14 +16,29 @@ if TYPE_CHECKING:
     from tools.demo.scene import Scene
 
 
+#: Of a terminal, which breaks a longer line in the middle of a word.
+_COLUMNS = 80
+
+
 def timed(seconds: float, text: str) -> str:
-    """A line with its time.
+    """Return a line with its time, and more lines below it where it is too long for a terminal.
 
     Args:
         seconds: Since the start.
         text: The rest of it.
     """
-    return f"{seconds:6.1f}s  {text}"
+    time = f"{seconds:6.1f}s  "
+    words = text.lstrip()
+    indent = " " * (len(text) - len(words))
+    lines = textwrap.wrap(
+        words,
+        _COLUMNS,
+        initial_indent=time + indent,
+        subsequent_indent=f"{' ' * len(time)}{indent}    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(lines)
 
 
 @dataclass(slots=True)
@@ -37,7 +53,7 @@ class Lines:
     _last: Scene | None = field(default=None, init=False)
 
     def show(self, scene: Scene) -> None:
-        """Prints what is new.
+        """Print the lines that are new.
 
         Args:
             scene: How things are now.
@@ -48,7 +64,7 @@ class Lines:
 
 
 def news(last: Scene | None, now: Scene) -> Iterator[str]:
-    """The lines that tell one scene from the one before.
+    """Return the lines that tell one scene from the one before.
 
     Args:
         last: The one before, None at the start.

@@ -155,7 +155,7 @@ def snapshot(
     events: Iterable[Object],
     others: Iterable[tuple[str, Object]],
 ) -> Snapshot:
-    """Makes a snapshot of the objects of a namespace.
+    """Make a snapshot of the objects of a namespace.
 
     Args:
         now: The time, with a time zone; ages are counted from it.
@@ -225,7 +225,7 @@ def _pod(item: Object, revisions: dict[str, str], now: datetime) -> Pod:
 
 
 def _phase(status: Object) -> str:
-    """The phase, or the reason why a container is not what the phase promises."""
+    """Return the phase, or the reason why a container is not what the phase promises."""
     containers = [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
     reasons = (each.get("state", {}).get("waiting", {}).get("reason") for each in containers)
     return str(next(filter(None, reasons), None) or status.get("reason") or status.get("phase", "Unknown"))

@@ -27,7 +27,7 @@ class Theatre(Protocol):
         """How things are now."""
 
     def kubectl(self, arguments: Sequence[str], timeout: float) -> Future[object]:
-        """Starts a command; its failure is a KubectlError."""
+        """Start a command; raise KubectlError when it fails."""
 
     def trouble(self) -> str | None:
         """Why there is no use in waiting any longer, if so."""
@@ -75,7 +75,7 @@ class Player:
     wait: Callable[[float], None]
 
     def play(self, chapters: Sequence[Chapter]) -> tuple[float, ...]:
-        """Plays chapters one after the other.
+        """Play chapters one after the other.
 
         Args:
             chapters: The story.
@@ -89,7 +89,7 @@ class Player:
         return tuple(self._play(chapter, number, len(chapters)) for number, chapter in enumerate(chapters, start=1))
 
     def stay(self, notes: Sequence[str]) -> None:
-        """Shows the cluster until something ends this from outside, or the operator ends.
+        """Show the cluster until something ends this from outside, or the operator ends.
 
         Args:
             notes: What to say meanwhile.
@@ -109,7 +109,7 @@ class Player:
         return scene.took
 
     def _run(self, chapter: Chapter, scene: Scene) -> Scene:
-        """Types the command and waits; the result is the scene in which all is as expected."""
+        """Type the command and wait; the result is the scene in which all is as expected."""
         before = scene.snapshot
         started = self.clock()
         typed = self.theatre.kubectl(chapter.arguments(before), chapter.deadline)
@@ -137,7 +137,7 @@ class Player:
             raise ChapterFailedError(chapter, str(error), scene.snapshot) from error
 
     def _linger(self, scene: Scene) -> None:
-        """Shows a scene for as long as it takes to read, going on with what is seen of the cluster."""
+        """Show a scene for as long as it takes to read, going on with what is seen of the cluster."""
         until = self.clock() + self.pace
         self._show(scene)
         while self.clock() < until:

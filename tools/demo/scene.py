@@ -51,4 +51,4 @@ class Audience(Protocol):
     """Whoever is shown the scenes."""
 
     def show(self, scene: Scene) -> None:
-        """Shows one; called some times a second."""
+        """Show one scene; called several times a second."""

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from tools.controlplane import ControlPlane
 from tools.controlplane.binaries import ensure_binaries
-from tools.demo import model
+from tools.demo import model, operator_pod
 from tools.demo.story import NAMESPACE
 from tools.installation import NAMESPACE as OPERATOR_NAMESPACE
-from tools.installation import SERVICE_ACCOUNT, OperatorProcess, install
+from tools.installation import SERVICE_ACCOUNT, WITH_FREE_PORTS, OperatorProcess, install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -58,7 +58,7 @@ class Stage:
         return model.snapshot(now=datetime.now(UTC), clusters=clusters, pods=pods, events=events, others=others)
 
     def kubectl(self, arguments: Sequence[str], timeout: float) -> Future[object]:
-        """Starts kubectl.
+        """Start kubectl.
 
         Args:
             arguments: What comes after `kubectl`.
@@ -70,12 +70,12 @@ class Stage:
         return self.typist.submit(lambda: self.plane.kubectl(*arguments, timeout=timeout))
 
     def trouble(self) -> str | None:
-        """Says so if the operator has ended."""
+        """Say so if the operator has ended."""
         code = self.operator.process.poll()
-        return None if code is None else f"the operator has ended with {code}"
+        return None if code is None else f"the operator has ended with exit code {code}"
 
     def environment(self) -> tuple[str, ...]:
-        """What somebody types to work on this control plane: where it is, and where kubectl is if they have none."""
+        """Return the commands to type for work on this control plane, with the path of kubectl if the PATH has none."""
         lines = [f"export KUBECONFIG={self.plane.kubeconfig}"]
         if shutil.which("kubectl") is None:
             link = self.plane.state_dir / "bin" / "kubectl"
@@ -83,6 +83,15 @@ class Stage:
             link.symlink_to(self.kubectl_path)
             lines.append(f"export PATH={link.parent}:$PATH")
         return tuple(lines)
+
+    def places(self) -> tuple[str, ...]:
+        """Return the commands that show the operator's log and its metrics."""
+        address = self.operator.address("metrics")
+        return (
+            f"kubectl -n {OPERATOR_NAMESPACE} logs -f {operator_pod.NAME}",
+            f"tail -f {self.operator.log}",
+            f"curl -s http://{address}/metrics",
+        )
 
     def _list(self, path: str) -> list[model.Object]:
         answer = self.plane._get(path)  # noqa: SLF001 - the one reader of objects that needs no process for each look
@@ -92,7 +101,7 @@ class Stage:
 
 @contextmanager
 def stage(tell: Callable[[str], None]) -> Iterator[Stage]:
-    """Builds the stage, and takes everything down again: no process and no file stays.
+    """Build the stage, and take everything down again: no process and no file stays.
 
     Args:
         tell: Gets a line before each step that takes a while.
@@ -104,16 +113,20 @@ def stage(tell: Callable[[str], None]) -> Iterator[Stage]:
         # Taken down after the control plane: a kubectl that waits for something must not be waited for.
         typist = stack.enter_context(ThreadPoolExecutor(1, "kubectl"))
         tell("Starting a control plane, with kwok in the place of its nodes' kubelets")
-        plane = stack.enter_context(ControlPlane(folder, binaries=binaries))
+        log, copy = Path(folder) / "operator.log", Path(folder) / "operator-container.log"
+        stack.enter_context(operator_pod.copied(log, copy))
+        (kubelet := Path(folder) / "kubelet.yaml").write_text(operator_pod.kubelet_config(copy), encoding="utf-8")
+        plane = stack.enter_context(ControlPlane(folder, binaries=binaries, kwok_config=kubelet))
         tell("Installing the CRD and the permissions of config/")
         install(plane)
         plane.create_namespace(NAMESPACE)
         tell(f"Starting the operator as ServiceAccount {OPERATOR_NAMESPACE}/{SERVICE_ACCOUNT}")
         account = plane.kubeconfig_for_service_account(OPERATOR_NAMESPACE, SERVICE_ACCOUNT)
-        operator = OperatorProcess(account, Path(folder) / "operator.log")
+        operator = OperatorProcess(account, log, WITH_FREE_PORTS)
         stack.callback(operator.stop)
         operator.start()
+        operator_pod.create(plane)
         try:
             yield Stage(plane, operator, typist, binaries["kubectl"])
         finally:
-            tell("Stopping everything")
+            tell("Stopping everything; nothing of it stays")

@@ -41,7 +41,7 @@ class Chapter:
     ends: bool = False
 
     def command(self, before: Snapshot) -> str:
-        """The command line as a user would type it.
+        """Return the command line as a user would type it.
 
         Args:
             before: How things are before.
@@ -63,7 +63,8 @@ def healthy(now: Snapshot, executors: int) -> bool:
         and cluster.state == "Running"
         and cluster.healthy
         and cluster.ready == cluster.updated == cluster.current == executors
-        and len(now.pods) == executors + 1
+        and now.session_manager is not None
+        and len(now.executors) == executors
         and all(pod.ready for pod in now.pods)
     )
 
@@ -100,14 +101,15 @@ def _one_replaced(before: Snapshot, now: Snapshot) -> bool:
 
 
 def _executors_rolled(before: Snapshot, now: Snapshot) -> bool:
-    kept = {pod.uid for pod in before.pods} & {pod.uid for pod in now.pods}
+    kept = {pod.uid for pod in before.executors} & {pod.uid for pod in now.executors}
     manager = before.session_manager
     newer = (
         before.cluster is not None
         and now.cluster is not None
         and before.cluster.config_generation < now.cluster.config_generation
     )
-    return newer and healthy(now, len(before.executors)) and manager is not None and kept == {manager.uid}
+    same = manager is not None and now.session_manager is not None and manager.uid == now.session_manager.uid
+    return newer and healthy(now, len(before.executors)) and same and not kept
 
 
 def _suspended(before: Snapshot, now: Snapshot) -> bool:
@@ -140,7 +142,7 @@ _CHAPTERS = (
         reached=_one_replaced,
     ),
     Chapter(
-        title="A changed configuration rolls the executors, some at a time",
+        title="A changed configuration rolls the executors in steps",
         arguments=_change({"executorManager": {"maxExecutors": 20}}),
         expected="all 8 executors are new ones, under the same session manager",
         reached=_executors_rolled,
@@ -148,11 +150,11 @@ _CHAPTERS = (
     Chapter(
         title="It is scaled to zero, and stays a healthy cluster",
         arguments=_scale(0),
-        expected="only the session manager is left, and ready",
+        expected="no executor is left, and all other Pods are ready",
         reached=_has(0),
     ),
     Chapter(
-        title="It is suspended: no Pod is left, its configuration and Services stay",
+        title="It is suspended: no Pod is left, its Services stay",
         arguments=_change({"suspend": True}),
         expected="the cluster says that it is suspended, and no Pod is left",
         reached=_suspended,
@@ -164,7 +166,7 @@ _CHAPTERS = (
         reached=_has(3),
     ),
     Chapter(
-        title="It is deleted, and the garbage collector takes everything",
+        title="It is deleted, and all its objects go with it",
         arguments=_type("delete", "flamecluster", NAME),
         expected="no Pod, Service or ConfigMap of it is left",
         reached=_all_gone,
@@ -174,7 +176,7 @@ _CHAPTERS = (
 
 
 def chapters(*, keep: bool = False) -> tuple[Chapter, ...]:
-    """The story, in its order.
+    """Return the story, in its order.
 
     Args:
         keep: Whether the cluster is to be there in the end.

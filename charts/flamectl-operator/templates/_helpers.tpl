@@ -1,5 +1,28 @@
-{{/* Of every object. Beside what Helm asks for nothing that config/ does not have. */}}
+{{/* The name of the objects. By default the one that config/ has, so that an installation can change over. */}}
+{{- define "flamectl-operator.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{ .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
+{{- else if .Values.nameOverride -}}
+{{- if contains .Values.nameOverride .Release.Name -}}
+{{ .Release.Name | trunc 50 | trimSuffix "-" }}
+{{- else -}}
+{{ printf "%s-%s" .Release.Name .Values.nameOverride | trunc 50 | trimSuffix "-" }}
+{{- end -}}
+{{- else -}}
+flamectl-operator
+{{- end -}}
+{{- end }}
+
+{{- define "flamectl-operator.serviceAccountName" -}}
+{{ .Values.serviceAccount.name | default (include "flamectl-operator.fullname" .) }}
+{{- end }}
+
+{{/* Of every object. Beside what Helm asks for nothing that config/ does not have. The name stays as it is whatever the objects
+are called: the selectors of an installation cannot change, and alerts and dashboards go by it. */}}
 {{- define "flamectl-operator.labels" -}}
+{{- with omit .Values.commonLabels "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "helm.sh/chart" }}
+{{- toYaml . }}
+{{ end -}}
 app.kubernetes.io/name: flamectl-operator
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
@@ -8,6 +31,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{- define "flamectl-operator.image" -}}
+{{- with dig "imageRegistry" "" (.Values.global | default dict) | default .Values.image.registry }}{{ trimSuffix "/" . }}/{{ end -}}
 {{ .Values.image.repository }}{{ with .Values.image.digest }}@{{ . }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
@@ -16,7 +40,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ .kind }}
 metadata:
-  name: {{ .name }}
+  name: {{ .name | quote }}
   {{- with .namespace }}
   namespace: {{ . | quote }}
   {{- end }}
@@ -25,9 +49,9 @@ metadata:
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: {{ .roleKind }}
-  name: {{ .name }}
+  name: {{ .name | quote }}
 subjects:
   - kind: ServiceAccount
-    name: {{ .root.Values.serviceAccount.name | quote }}
+    name: {{ include "flamectl-operator.serviceAccountName" .root | quote }}
     namespace: {{ .root.Release.Namespace | quote }}
 {{- end }}

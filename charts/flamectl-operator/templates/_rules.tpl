@@ -11,7 +11,7 @@
   resources: [flameclusters/finalizers]
   verbs: [update]
 - apiGroups: ['']
-  resources: [pods, configmaps]
+  resources: [pods, configmaps, persistentvolumeclaims]
   verbs: [list, watch, get, create, patch, delete]
 - apiGroups: ['']
   resources: [services]

@@ -1,5 +1,5 @@
-"""FlameCluster v1alpha1: what users write and read, and the CRD generated from it. Imports nothing else of ours.
+"""FlameCluster v1alpha1: its models, and the CRD generated from them. Imports no other package of this project.
 
-Where to look: `flamecluster` (spec), `status`, `validation` (from JSON to a spec or a list of problems), `crd`. A rule
-stands at the field it is about, once, for the API server and for the operator (`rules`).
+Modules: `flamecluster` (spec), `status`, `validation` (from JSON to a spec or a list of problems), `crd`. A rule is declared once
+at its field, for the API server and for the operator (`rules`).
 """

@@ -1,4 +1,4 @@
-"""The words of the contract: names that users, dashboards and Flame's Pods rely on. To change one breaks clusters."""
+"""Names that users, dashboards and Flame's Pods rely on. A changed name breaks existing clusters."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ CATEGORIES: Final = ("all", "flame")
 NAME_MAX_LENGTH: Final = 35
 NAME_PATTERN: Final = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 
-#: Every key below this prefix is the operator's, with the one exception of `RESTARTED_AT_ANNOTATION`.
+#: The prefix of the operator's keys; only `RESTARTED_AT_ANNOTATION` is for users.
 OWN_PREFIX: Final = f"{GROUP}/"
 CLUSTER_LABEL: Final = f"{OWN_PREFIX}cluster"
 REVISION_ANNOTATION: Final = f"{OWN_PREFIX}revision"
-#: Free text in a podTemplate's annotations: to change it is to ask for a restart, as `kubectl rollout restart` does.
+#: Free text in a podTemplate's annotations; a change restarts the Pods, as `kubectl rollout restart` does.
 RESTARTED_AT_ANNOTATION: Final = f"{OWN_PREFIX}restarted-at"
 
 #: Part of the Services' selectors, as in the HLD.
@@ -36,39 +36,47 @@ MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 SESSION_MANAGER_CONTAINER: Final = "session-manager"
 EXECUTOR_MANAGER_CONTAINER: Final = "executor-manager"
 WAIT_CONTAINER: Final = "wait-for-session-manager"
+OBJECT_CACHE_CONTAINER: Final = "object-cache"
 
 CONFIG_VOLUME: Final = "config"
-#: Names of the operator's other volumes start so: a prefix, for a later version adds one without meeting a user's.
+#: The prefix of the operator's other volumes, so that a later version can add one without a conflict.
 OWN_VOLUME_PREFIX: Final = "flame-"
 CONFIG_DIRECTORY: Final = "/etc/flame"
 CONFIG_FILE: Final = "flame-cluster.yaml"
+#: The file that Flame's clients read, in the directory `.flame` of their home.
+CLIENT_CONFIG_FILE: Final = "flame.yaml"
 
 FLAME_CONFIG_VARIABLE: Final = "FLAME_CONFIG"
 SESSION_MANAGER_VARIABLE: Final = "SESSION_MANAGER_ADDR"
 OBJECT_CACHE_VARIABLE: Final = "OBJECT_CACHE_ADDR"
-#: Set by the operator too, but only as a default: a user may write their own.
+#: The operator sets a default, which users may override.
 LOG_VARIABLE: Final = "RUST_LOG"
-#: Variables that say where the parts of the cluster are; whoever changes one cuts a component off.
+#: Variables with the addresses of the cluster's components; a changed one would disconnect a component.
 OWN_VARIABLES: Final = (FLAME_CONFIG_VARIABLE, SESSION_MANAGER_VARIABLE, OBJECT_CACHE_VARIABLE)
 
 MANAGED_BY: Final = "flamectl-operator"
-#: On Pods: hash of the Pod as rendered. Differs with the operator's version and settings too; replaces nothing by itself.
+#: On Pods: the hash of the rendered Pod, which also depends on the operator's version and settings. It replaces nothing.
 RENDERED_ANNOTATION: Final = f"{OWN_PREFIX}rendered"
-#: On executors: which life of the session manager (`<Pod uid>.<restarts>`) they belong to.
+#: On executors: the life of the session manager (`<Pod uid>.<restarts>`) that they belong to.
 SESSION_MANAGER_ANNOTATION: Final = f"{OWN_PREFIX}session-manager"
-#: On executors that were bound to another life of it than they were made under, since they seemed still to wait for it.
+#: On a session manager with a claim: which storage it keeps its sessions in, so that its successor is known to go on with them.
+SESSION_STORE_ANNOTATION: Final = f"{OWN_PREFIX}session-store"
+#: On executors that were bound to a later life of the session manager, because they seemed still to wait for it.
 REBOUND_ANNOTATION: Final = f"{OWN_PREFIX}rebound"
-#: On the ConfigMap: what `configGeneration` was when this content was written, and the hash of the content.
+#: On executors that are being drained: why (`DrainReason`), and since when.
+DRAINING_ANNOTATION: Final = f"{OWN_PREFIX}draining"
+DRAINING_SINCE_ANNOTATION: Final = f"{OWN_PREFIX}draining-since"
+#: On the ConfigMap: the `configGeneration` of its content, and the hash of the content.
 CONFIG_GENERATION_ANNOTATION: Final = f"{OWN_PREFIX}config-generation"
 CONFIG_HASH_ANNOTATION: Final = f"{OWN_PREFIX}config-hash"
 
-#: Components, as names of children and labels call them; the main containers of the two that have Pods are named alike.
+#: Components, as in the names and labels of children; the main container has the same name.
 SESSION_MANAGER: Final = SESSION_MANAGER_CONTAINER
 EXECUTOR_MANAGER: Final = EXECUTOR_MANAGER_CONTAINER
-OBJECT_CACHE: Final = "object-cache"
+OBJECT_CACHE: Final = OBJECT_CACHE_CONTAINER
 CONFIG_PATH: Final = f"{CONFIG_DIRECTORY}/{CONFIG_FILE}"
 
-#: Where clients (frontend) and executors (backend) reach the session manager: Flame binds the port after the first as well.
+#: The session manager's ports for clients (frontend) and executors (backend). Flame derives the second port from the first.
 FRONTEND_PORT: Final = 8080
 BACKEND_PORT: Final = 8081
 OBJECT_CACHE_PORT: Final = 9090

@@ -1,4 +1,4 @@
-"""What a user says about a component's container: resources and environment, as in core/v1."""
+"""A component's container in the spec: resources and environment, as in core/v1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flamectl_operator.api.rules import Rule, matching
 
 ImagePullPolicy = Literal["Always", "IfNotPresent", "Never"]
 
-# An image reference has a grammar of its own that runtimes judge; what never is one is refused here.
+# Container runtimes parse image references; this rule only rejects text that can never be one.
 Image = Annotated[
     str,
     Field(min_length=1, max_length=1024),
@@ -29,10 +29,10 @@ def _requests_within_limits(resources: ResourceRequirements) -> bool:
 
 
 class ResourceClaim(Model):
-    """A claim of the Pod that the container uses."""
+    """A resource claim of the Pod that the container uses."""
 
-    name: Text = Field(description="Name of an entry in the resourceClaims of the Pod, see podTemplate.spec.")
-    request: Text | None = Field(None, description="Request within the claim; all of it when left out.")
+    name: Text = Field(description="Name of an entry in resourceClaims of the Pod; see podTemplate.spec.")
+    request: Text | None = Field(None, description="Request within the claim; the whole claim when left out.")
 
 
 class ResourceRequirements(Model):
@@ -49,10 +49,10 @@ class ResourceRequirements(Model):
     )
 
     limits: Quantities = Field(
-        {}, description="The most the container may use, by resource name, such as cpu, memory, nvidia.com/gpu."
+        {}, description="Limits of the container, by resource name, such as cpu, memory or nvidia.com/gpu."
     )
     requests: Quantities = Field(
-        {}, description="What is set aside for the container, by resource name; the limits when left out."
+        {}, description="Requests of the container, by resource name; equal to the limits when left out."
     )
     claims: Annotated[tuple[ResourceClaim, ...], Field(max_length=16), MapKey("name")] = Field(
         (), description="Dynamically allocated resources that the container uses."
@@ -77,11 +77,9 @@ class ObjectFieldSelector(Model):
 class ResourceFieldSelector(Model):
     """A resource of a container."""
 
-    container_name: Text | None = Field(None, description="Name of the container; this one when left out.")
+    container_name: Text | None = Field(None, description="Name of the container; this container when left out.")
     resource: Text = Field(description="Resource to select, such as limits.cpu or requests.memory.")
-    divisor: Quantity | None = Field(
-        None, description="The value is given in multiples of this quantity; 1 when left out."
-    )
+    divisor: Quantity | None = Field(None, description="Unit of the value, as a quantity; 1 when left out.")
 
     def authored(self) -> dict[str, Any]:
         """See `Model.authored`; equal quantities look equal."""
@@ -100,7 +98,7 @@ class KeySelector(Model):
 
 
 class EnvVarSource(Model):
-    """Where the value of an environment variable comes from."""
+    """The source of an environment variable's value."""
 
     rules: ClassVar = (
         Rule(
@@ -136,14 +134,14 @@ class EnvVar(Model):
         ),
     )
 
-    # What Kubernetes takes since 1.34: printable ASCII but for the equals sign.
+    # Kubernetes 1.34 and later: printable ASCII except the equals sign.
     name: Annotated[
         str,
         Field(min_length=1, max_length=253),
         matching(r"^[ -<>-~]*$", "must be the name of an environment variable: printable ASCII without ="),
-    ] = Field(description="Name of the variable. RUST_LOG may be set; the operator's default gives way.")
+    ] = Field(description="Name of the variable. RUST_LOG overrides the operator's default.")
     value: Annotated[str, Field(max_length=32768)] = Field(
-        "", description="Value of the variable; $(NAME) refers to a variable before it."
+        "", description="Value of the variable; $(NAME) refers to an earlier variable."
     )
     value_from: EnvVarSource | None = Field(None, description="Source of the value, in place of value.")
 

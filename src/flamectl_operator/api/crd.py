@@ -1,6 +1,6 @@
 """The CustomResourceDefinition of FlameCluster, generated from the models.
 
-`python -m flamectl_operator.api.crd > config/crd/flame.xflops.io_flameclusters.yaml` writes the file anew.
+`python -m flamectl_operator.api.crd > config/crd/flame.xflops.io_flameclusters.yaml` writes the file.
 """
 
 from __future__ import annotations
@@ -40,13 +40,15 @@ def _column(name: str, kind: str, path: str, description: str, *, wide: bool = F
 def _columns() -> list[dict[str, Any]]:
     return [
         _column("State", "string", ".status.state", "State of the cluster."),
-        _column("Session", "integer", ".status.sessionManager.ready", "Session managers that are ready."),
-        _column("Executors", "integer", ".status.executorManager.ready", "Executors that are ready."),
-        _column("Desired", "integer", ".spec.executorManager.replicas", "Executors that are wanted."),
+        _column("Reason", "string", ".status.reason", "Most important fact about the cluster in one word."),
+        _column("Session", "integer", ".status.sessionManager.ready", "Ready session managers."),
+        _column("Executors", "integer", ".status.executorManager.ready", "Ready executors."),
+        _column("Desired", "integer", ".spec.executorManager.replicas", "Wanted executors."),
         _column("Age", "date", ".metadata.creationTimestamp", "Time since the resource was created."),
+        _column("Cache", "integer", ".status.objectCache.ready", "Object caches that are ready.", wide=True),
         _column("Config", "integer", ".status.configGeneration", "Generation of flame-cluster.yaml.", wide=True),
-        _column("Endpoint", "string", ".status.sessionManager.endpoint", "Where clients connect to.", wide=True),
-        _column("Message", "string", ".status.message", "The most important thing about the cluster.", wide=True),
+        _column("Endpoint", "string", ".status.sessionManager.endpoint", "Address for clients.", wide=True),
+        _column("Message", "string", ".status.message", "Most important fact about the cluster.", wide=True),
     ]
 
 
@@ -109,7 +111,7 @@ def custom_resource_definition() -> dict[str, Any]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes shared parts out in full: anchors would be puzzling in a manifest."""
+    """Writes shared parts in full, because anchors would be confusing in a manifest."""
 
     def ignore_aliases(self, _data: Any) -> bool:
         return True

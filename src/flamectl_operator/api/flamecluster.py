@@ -1,47 +1,30 @@
-"""`FlameCluster.spec`: what a user asks for. The schema in `config/crd` is made of these models and their words."""
+"""`FlameCluster.spec`. The schema in `config/crd` is generated from these models and descriptions."""
 
 from __future__ import annotations
 
 import re
-import warnings
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from flamectl_operator.api.client_config import ClientConfigSpec
 from flamectl_operator.api.container import Environment, Image, ImagePullPolicy, ResourceRequirements
+from flamectl_operator.api.flame_options import Limits, Recovery, RuntimeStorage
 from flamectl_operator.api.model import Atomic, Flag, Int32, IntOrString, Model, Text
+from flamectl_operator.api.object_cache import ObjectCacheSpec
+from flamectl_operator.api.persistence import PERSISTENT_STORAGE, Persistence
 from flamectl_operator.api.pod_template import CheckedAgainst, ExecutorManagerPodTemplate, SessionManagerPodTemplate
 from flamectl_operator.api.rules import Rule
 from flamectl_operator.api.slot import DEFAULT as DEFAULT_SLOT
 from flamectl_operator.api.slot import PATTERN_0_5, SlotText, readable_by_0_5
+from flamectl_operator.api.tls import ClusterTlsSpec
 
-FlameVersion = Literal["0.5", "0.6"]
+#: Longest drain, in seconds: a week.
+MAX_DRAIN = 7 * 24 * 3600
+
+FlameVersion = Literal["0.5", "0.6", "0.7"]
 Shim = Literal["host", "wasm"]
 UpdateStrategyType = Literal["RollingUpdate", "Recreate", "OnDelete"]
-
-# Errors of Python's `re` for which Rust's regex, which Flame uses, has no valid reading either. Python refuses other
-# things that Rust takes (`\pL`, `^*`): those are left to the API server, whose RE2 is a sibling of Rust's.
-_SURELY_WRONG = (
-    "unterminated character set",
-    "missing )",
-    "unbalanced parenthesis",
-    "bad character range",
-    "bad escape (end of pattern)",
-)
-_NOTHING_TO_REPEAT = "nothing to repeat"
-
-
-def _may_compile(expression: str) -> bool:
-    try:
-        with warnings.catch_warnings(action="ignore", category=FutureWarning):
-            re.compile(expression)
-    except re.error as error:
-        # After an anchor, as in `^*`, there is something to repeat for Rust; at the start of a branch there is not.
-        at_start = error.msg == _NOTHING_TO_REPEAT and (error.pos == 0 or expression[(error.pos or 0) - 1] in "(|")
-        return not at_start and not error.msg.startswith(_SURELY_WRONG)
-    except OverflowError:  # a number of repetitions that fits no integer
-        return False
-    return True
 
 
 def _percentage(limit: str, what: str) -> Rule:
@@ -57,7 +40,7 @@ _COUNT_OR_PERCENTAGE = IntOrString(8, 'a whole number or a percentage such as "2
 
 
 class RollingUpdate(Model):
-    """How far a rolling update may go at a time."""
+    """Limits of a rolling update."""
 
     rules: ClassVar = (
         Rule(
@@ -72,53 +55,93 @@ class RollingUpdate(Model):
         int | str, _COUNT_OR_PERCENTAGE, _percentage(r"^(0|[1-9][0-9]?|100)%$", "from 0% to 100%")
     ] = Field(
         "25%",
-        description="How many executors may be missing during the update: a number, or a percentage of replicas, "
+        description="The most executors that may be unavailable during the update: a number, or a percentage of replicas, "
         "rounded down.",
     )
     max_surge: Annotated[int | str, _COUNT_OR_PERCENTAGE, _percentage(r"^(0|[1-9][0-9]{0,3})%$", "such as 25%")] = (
         Field(
             0,
-            description="How many executors may be there beyond replicas during the update: a number, or a percentage, "
-            "rounded up. When both come out as 0 by rounding, maxUnavailable is 1.",
+            description="The most executors beyond replicas during the update: a number, or a percentage, "
+            "rounded up. If both round to 0, maxUnavailable is 1.",
         )
     )
 
 
 class UpdateStrategy(Model):
-    """How executors are replaced when what they were made from changed."""
+    """Replacement of executors after a change of the spec."""
 
     type: UpdateStrategyType = Field(
         "RollingUpdate",
-        description="RollingUpdate replaces executors within the limits of rollingUpdate, Recreate all at once, and "
-        "OnDelete only those that somebody deletes.",
+        description="RollingUpdate replaces executors within the limits of rollingUpdate, Recreate replaces all at once, and "
+        "OnDelete replaces only executors that a user deletes.",
     )
     rolling_update: RollingUpdate = Field(
-        RollingUpdate(), description="Limits of a rolling update; without effect for other types."
+        RollingUpdate(), description="Limits of a rolling update; ignored for other types."
+    )
+
+
+class Drain(Model):
+    """How executors end their work before they are deleted by a scale-down or a rollout."""
+
+    timeout_seconds: Annotated[Int32, Field(ge=0, le=MAX_DRAIN)] = Field(
+        600,
+        description="How long an executor may go on with its sessions, without getting new ones, before it is deleted. "
+        "0 deletes it at once.",
     )
 
 
 class SessionManagerSpec(Model):
     """The session manager: the one coordinator of the cluster."""
 
+    rules: ClassVar = (
+        Rule(
+            f"!has(self.persistence) || self.storage.matches(r'{PERSISTENT_STORAGE.pattern}')",
+            lambda manager: manager.persistence is None or PERSISTENT_STORAGE.fullmatch(manager.storage),
+            "must lie on the claim of persistence: fs:///var/lib/flame/session, or "
+            "sqlite:///var/lib/flame/session/flame.db",
+            ".storage",
+        ),
+    )
+
     image: Image = Field(description="Image of the session manager. Use an explicit version tag.")
     image_pull_policy: ImagePullPolicy | None = Field(
-        None, description="When the image is pulled; by Kubernetes' own rule when left out."
+        None, description="Pull policy of the image; Kubernetes' own default when left out."
     )
     resources: ResourceRequirements = Field(ResourceRequirements(), description="Compute resources of the container.")
     env: Environment = Field((), description="Environment variables to add to the container.")
     slot: SlotText = Field(
         DEFAULT_SLOT,
-        description="What one executor of a session gets unless the session says otherwise: whole cores, memory, and "
+        description="Resources of one executor of a session unless the session overrides them: whole cores, memory, and "
         "GPUs if any, as in cpu=1,mem=1g or cpu=2,mem=512Mi,gpu=1. Units are powers of 1024.",
     )
-    policy: Text = Field("priority", description="Scheduling policy of the cluster.")
-    storage: Text = Field(
+    policy: Text = Field(
+        "priority",
+        description="Scheduling policy of the cluster: priority, or drf. Flame 0.5 ignores it.",
+    )
+    storage: Annotated[
+        Text,
+        Rule(
+            "!self.matches('^[A-Za-z][-+.A-Za-z0-9]*://') || self.matches('^(sqlite|fs|file|filesystem)://')",
+            lambda text: (
+                re.match("[A-Za-z][-+.A-Za-z0-9]*://", text) is None
+                or re.match("(sqlite|fs|file|filesystem)://", text) is not None
+            ),
+            "must be none, or begin with sqlite://, fs:// or file://: Flame opens nothing else",
+        ),
+    ] = Field(
         "sqlite://flame.db",
-        description="Where sessions are kept: none, a directory as in fs:///var/lib/flame/session, or an SQLite "
+        description="Storage of sessions: none, a directory such as fs:///var/lib/flame/session, or an SQLite "
         "database.",
     )
+    persistence: Persistence | None = Field(
+        None,
+        description="Claim for sessions and events, mounted at /var/lib/flame/session, where storage must lie. With it "
+        "executors stay when the session manager restarts or is replaced.",
+    )
+    recovery: Recovery = Field(Recovery(), description="Handling of executors that fail to start a session.")
     pod_template: Annotated[dict[str, Any], CheckedAgainst(SessionManagerPodTemplate)] | None = Field(
-        None, description="Additions to the Pod: a partial Pod template, merged under what the operator must set."
+        None,
+        description="Additions to the Pod: a partial Pod template. Fields that the operator must set take precedence.",
     )
 
 
@@ -127,61 +150,49 @@ class ExecutorManagerSpec(Model):
 
     image: Image = Field(description="Image of the executor manager. Use an explicit version tag.")
     image_pull_policy: ImagePullPolicy | None = Field(
-        None, description="When the image is pulled; by Kubernetes' own rule when left out."
+        None, description="Pull policy of the image; Kubernetes' own default when left out."
     )
-    replicas: Annotated[Int32, Field(ge=0)] = Field(
-        1, description="How many executor managers there should be; may be 0."
-    )
+    replicas: Annotated[Int32, Field(ge=0)] = Field(1, description="Number of wanted executor managers; may be 0.")
     resources: ResourceRequirements = Field(ResourceRequirements(), description="Compute resources of each container.")
     env: Environment = Field((), description="Environment variables to add to the containers.")
-    shim: Shim = Field("host", description="How tasks are run: as processes of the host, or as WebAssembly.")
+    shim: Shim = Field("host", description="Runtime of tasks: processes of the host, or WebAssembly.")
     max_executors: Annotated[Int32, Field(ge=1)] = Field(
-        10, description="How many executors one executor manager may run at a time."
+        10, description="The most executors that one executor manager runs at one time."
+    )
+    runtime_storage: RuntimeStorage = Field(
+        RuntimeStorage(), description="Storage for files that Flame writes while executors run."
     )
     update_strategy: UpdateStrategy = Field(
-        UpdateStrategy(), description="How executors are replaced when what they were made from changed."
+        UpdateStrategy(), description="Replacement of executors after a change of the spec."
+    )
+    drain: Drain = Field(
+        Drain(), description="How executors end their work before they are deleted; needs Flame 0.6 or later."
     )
     pod_template: Annotated[dict[str, Any], CheckedAgainst(ExecutorManagerPodTemplate)] | None = Field(
-        None, description="Additions to the Pods: a partial Pod template, merged under what the operator must set."
+        None,
+        description="Additions to the Pods: a partial Pod template. Fields that the operator must set take precedence.",
     )
 
 
-class ObjectCacheSpec(Model):
-    """The object cache, which runs in the executors' Pods."""
-
-    network_interface: Annotated[
-        Text,
-        Field(max_length=256),
-        Rule(
-            "''.matches(self) || !''.matches(self)",
-            _may_compile,
-            "must be a regular expression that compiles, such as eth0 or eth.*",
-        ),
-    ] = Field(
-        "eth0", description="Network interface that the cache listens on: a regular expression that matches its name."
-    )
-    storage: Text = Field("/var/lib/flame/cache", description="Where the cache keeps objects: a directory.")
-
-
-#: The name of an operator deployment, as a Lease holds it. By default a namespace (63), a slash, and the name of a Lease (253).
+#: The identity of an operator deployment in a Lease. By default a namespace (63), a slash, and the name of a Lease (253).
 LockIdentity = Annotated[str, Field(min_length=1, max_length=317)]
 
 
 class LockOptions(Model):
-    """How operators that see the same cluster keep out of each other's way."""
+    """Coordination of operators that see the same cluster."""
 
     disabled: Flag = Field(
-        default=False, description="Whether Pods are deleted without the lock that lets one operator do so at a time."
+        default=False, description="Whether the operator deletes Pods without holding the deletion lock."
     )
     deny_list: Annotated[Atomic[LockIdentity], Field(max_length=32)] = Field(
         (),
-        description="Operators that must not take the lock, by their lock identity: they delete no Pods, and if one of "
+        description="Lock identities of operators that must not take the lock: they delete no Pods, and if one of "
         "them holds the lock, the others do not wait for it.",
     )
 
 
 class FlameClusterSpec(Model):
-    """What a Flame cluster should be like."""
+    """The desired state of a Flame cluster."""
 
     rules: ClassVar = (
         Rule(
@@ -190,6 +201,59 @@ class FlameClusterSpec(Model):
             "must be like cpu=1,mem=512m for Flame 0.5: k, m or g as unit of mem, and no gpu",
             ".sessionManager.slot",
         ),
+        Rule(
+            "self.flameVersion != '0.5' || !has(self.clientConfig)",
+            lambda spec: spec.flame_version != "0.5" or spec.client_config is None,
+            "must not be set for Flame 0.5, whose clients read another file: give them the variable FLAME_ENDPOINT",
+            ".clientConfig",
+        ),
+        Rule(
+            "self.flameVersion != '0.5' || !has(self.tls)",
+            lambda spec: spec.flame_version != "0.5" or spec.tls is None,
+            "must not be set for Flame 0.5, which knows no TLS",
+            ".tls",
+        ),
+        Rule(
+            "self.flameVersion != '0.5' || !has(self.objectCache.tls)",
+            lambda spec: spec.flame_version != "0.5" or spec.object_cache.tls is None,
+            "must not be set for Flame 0.5, which knows no TLS",
+            ".objectCache.tls",
+        ),
+        Rule(
+            "self.flameVersion != '0.7' || !has(self.objectCache.tls)",
+            lambda spec: spec.flame_version != "0.7" or spec.object_cache.tls is None,
+            "must not be set for Flame 0.7, whose services share the certificate of spec.tls",
+            ".objectCache.tls",
+        ),
+        Rule(
+            "self.flameVersion != '0.7' || !has(self.tls) || has(self.tls.trustDomain)",
+            lambda spec: spec.flame_version != "0.7" or spec.tls is None or spec.tls.trust_domain is not None,
+            "must have a trustDomain for Flame 0.7, to which the certificates of nodes and users belong",
+            ".tls",
+        ),
+        Rule(
+            "self.flameVersion == '0.7' || !has(self.tls) || !has(self.tls.trustDomain)",
+            lambda spec: spec.flame_version == "0.7" or spec.tls is None or spec.tls.trust_domain is None,
+            "must not have a trustDomain before Flame 0.7, which brings it",
+            ".tls",
+        ),
+        Rule(
+            "self.flameVersion != '0.5' || !has(self.sessionManager.persistence) || "
+            "self.sessionManager.storage.startsWith('sqlite:')",
+            lambda spec: (
+                spec.flame_version != "0.5"
+                or spec.session_manager.persistence is None
+                or spec.session_manager.storage.startswith("sqlite:")
+            ),
+            "must be an SQLite database for Flame 0.5, such as sqlite:///var/lib/flame/session/flame.db",
+            ".sessionManager.storage",
+        ),
+        Rule(
+            "self.flameVersion != '0.5' || !has(self.objectCache.image)",
+            lambda spec: spec.flame_version != "0.5" or spec.object_cache.image is None,
+            "must not be set for Flame 0.5, which has no object cache",
+            ".objectCache.image",
+        ),
     )
 
     session_manager: SessionManagerSpec = Field(description="The session manager, the one coordinator of the cluster.")
@@ -197,22 +261,38 @@ class FlameClusterSpec(Model):
     object_cache: ObjectCacheSpec = Field(ObjectCacheSpec(), description="The object cache.")
     flame_version: FlameVersion = Field(
         "0.6",
-        description="Which Flame the images hold. Decides their command line and the form of flame-cluster.yaml. Put "
-        "it in quotes.",
+        description="Version of Flame in the images, which decides their command line and the format of flame-cluster.yaml. Put "
+        "the value in quotes.",
+    )
+    schedule_interval: Annotated[Int32, Field(ge=1)] | None = Field(
+        None,
+        description="Milliseconds between two rounds of the scheduler; Flame's default, 100, when left out. Flame 0.5 "
+        "ignores it.",
+    )
+    limits: Limits = Field(Limits(), description="Limits of the whole cluster.")
+    tls: ClusterTlsSpec | None = Field(
+        None, description="Certificate of the session manager for TLS. No TLS when left out."
+    )
+    client_config: ClientConfigSpec | None = Field(
+        None,
+        description="Creates a ConfigMap with the file flame.yaml, which clients mount at ~/.flame; {} is enough. No ConfigMap "
+        "when left out.",
     )
     suspend: Flag = Field(
         default=False,
-        description="Whether the cluster is put to rest: all its Pods are deleted, its configuration and its Services "
-        "stay.",
+        description="Whether the cluster is suspended: the operator deletes all its Pods and keeps its configuration and "
+        "Services.",
     )
     paused: Flag = Field(
-        default=False, description="Whether the operator leaves everything about this cluster as it is."
+        default=False,
+        description="Whether the operator is paused for this cluster: it changes only the status.",
     )
     lock_options: LockOptions = Field(
-        LockOptions(), description="The lock that lets only one operator at a time delete Pods of this cluster."
+        LockOptions(),
+        description="Deletion lock, which allows only one operator at a time to delete Pods of this cluster.",
     )
     config_overrides: dict[str, Any] = Field(
         {},
-        description="Merged last into flame-cluster.yaml, for what this API has no field for, such as cluster.tls or "
-        "cluster.limits.max_sessions.",
+        description="Values to merge last into flame-cluster.yaml, for options without a field in this API, such as "
+        "cluster.pprof.port.",
     )

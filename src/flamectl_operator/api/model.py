@@ -1,4 +1,4 @@
-"""Base of all models of the API: how JSON of the API server is read, and which types its schema is built from."""
+"""Base of all models of the API: reads JSON of the API server, and provides the types of the schema."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def without_nulls(value: Any) -> Any:
-    """Return JSON data without fields that are null: that is absent in this API, and would delete in a merge patch."""
+    """Return JSON data without null fields, because null means absent in this API and would delete in a merge patch."""
     if isinstance(value, dict):
         return {key: without_nulls(part) for key, part in value.items() if part is not None}
     if isinstance(value, list):
@@ -25,7 +25,7 @@ def without_nulls(value: Any) -> Any:
 
 
 class Model(BaseModel):
-    """An object of the API: camelCase in JSON, immutable, and any unknown field is an error."""
+    """An object of the API: camelCase in JSON, immutable, and strict about unknown fields."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -35,13 +35,13 @@ class Model(BaseModel):
         frozen=True,
     )
 
-    #: Rules about several fields at once; those about one field stand at the field.
+    #: Rules about several fields; a rule about one field is declared at the field.
     rules: ClassVar[tuple[Rule, ...]] = ()
 
     @model_validator(mode="before")
     @classmethod
     def _null_is_absent(cls, value: Any) -> Any:
-        """Leave out explicit nulls: the API server prunes them too, before it fills in defaults."""
+        """Leave out explicit nulls, as the API server does before it fills in defaults."""
         if isinstance(value, dict) and None in value.values():
             return {key: part for key, part in value.items() if part is not None}
         return value
@@ -63,10 +63,10 @@ class Model(BaseModel):
         return result
 
     def authored(self) -> dict[str, Any]:
-        """Return what the author asked for, as plain JSON data: the input of a revision hash.
+        """Return the fields that the author set, as plain JSON data: the input of a revision hash.
 
-        Fields at their default are left out, however deep, so that neither writing a default down nor a later release's
-        new optional field changes the result.
+        Fields at their default are left out at every depth, so that neither an explicit default nor a new optional field of a
+        later release changes the result.
         """
         result: dict[str, Any] = {}
         for name, field in type(self).model_fields.items():
@@ -88,7 +88,7 @@ def _authored(value: Any) -> Any:
 
 
 class OpenModel(Model):
-    """A part of a Kubernetes object of which only the fields that matter to a rule are declared; the rest passes."""
+    """A part of a Kubernetes object that declares only the fields of rules; other fields pass through."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -98,8 +98,8 @@ class IntOrString:
 
     Args:
         max_length: Limit for the string, which also bounds the API server's estimate of what a rule costs.
-        expected: How an error names what is expected.
-        pattern: For the schema, so that tools which know no CEL can check the string.
+        expected: The expected value in error messages.
+        pattern: A pattern in the schema, for tools that do not support CEL.
     """
 
     def __init__(self, max_length: int, expected: str, pattern: str | None = None) -> None:
@@ -122,7 +122,7 @@ class IntOrString:
     def __get_pydantic_json_schema__(
         self, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Return the only form of `anyOf` that a structural schema allows at its top."""
+        """Return the only form of `anyOf` that a structural schema allows at the top."""
         schema: JsonSchemaValue = {
             "x-kubernetes-int-or-string": True,
             "anyOf": [{"type": "integer"}, {"type": "string"}],
@@ -134,7 +134,7 @@ class IntOrString:
 
 
 class MapKey:
-    """Makes a list a map keyed by one field: items merge in server-side apply, and no key may come twice."""
+    """Makes a list a map with one key field: items merge in server-side apply, and keys are unique."""
 
     def __init__(self, key: str) -> None:
         self._key = key
@@ -154,7 +154,7 @@ class MapKey:
         return items
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        """Check for duplicates once the items are read."""
+        """Check for duplicates after the items were read."""
         return core_schema.no_info_after_validator_function(self._check, handler(source))
 
     def __get_pydantic_json_schema__(
@@ -172,5 +172,5 @@ INT32_MAX = 2**31 - 1
 Flag = StrictBool
 Int32 = Annotated[StrictInt, Field(le=INT32_MAX, json_schema_extra={"format": "int32"})]
 Int64 = Annotated[StrictInt, Field(json_schema_extra={"format": "int64"})]
-#: Text of a size that keeps an object readable and the cost of rules bounded.
+#: Text with a maximal length, which keeps objects readable and limits the cost of rules.
 Text = Annotated[str, Field(min_length=1, max_length=1024)]

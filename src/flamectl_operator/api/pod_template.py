@@ -1,17 +1,17 @@
-"""`podTemplate`: what a user may add to a component's Pods, and what would break the operator's contract.
+"""`podTemplate`: additions to a component's Pods, and rules that protect the fields that the operator depends on.
 
-Only the fields that a rule looks at are declared; all others pass through to the Pod, where the API server judges them
-(CEL does not see undeclared fields, and a copy of the whole PodSpec would be out of date with the next Kubernetes). A
-container with the name of one of the operator's own is merged with it, under these rules (`pod_template_rules`):
+Only the fields that a rule checks are declared. All other fields pass through to the Pod, where the API server checks them,
+because CEL does not see undeclared fields and a copy of the whole PodSpec would be outdated with the next Kubernetes release. A
+container with the name of one of the operator's containers is merged with it, under these rules (`pod_template_rules`):
 
-- what the resource has a field for is set there and nowhere else: image, imagePullPolicy, env, resources;
-- `command` and `args` are the operator's, they name the configuration file;
-- nothing is mounted at or below /etc/flame, and no volume takes a name of the operator's;
-- the kubelet may not restart an executor in place, and the node name that Flame sees stays the Pod's name;
-- all else (securityContext, volumeMounts, envFrom, lifecycle, probes, ports ...) may be added.
+- fields that the resource has itself are set only there: image, imagePullPolicy, env, resources;
+- `command` and `args` belong to the operator, because they name the configuration file;
+- nothing is mounted at or below /etc/flame, and no volume has a name of the operator's volumes;
+- the kubelet does not restart an executor in place, and Flame's node name stays the Pod's name;
+- all other fields (securityContext, volumeMounts, envFrom, lifecycle, probes, ports ...) may be added.
 
-What an administrator allows (hostPath, privileged ...) is the operator's `podPolicy`, not a matter of this API.
-Merge directives (`$patch` and the like) are refused by the operator alone: CEL cannot see such keys.
+Fields that need an administrator's permission (hostPath, privileged ...) are subject to the operator's `podPolicy`, not to this
+API. Only the operator rejects merge directives (`$patch` and the like), because CEL cannot see such keys.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pydantic_core import core_schema
 
 from flamectl_operator.api.constants import (
     EXECUTOR_MANAGER_CONTAINER,
+    OBJECT_CACHE_CONTAINER,
     RESTARTED_AT_ANNOTATION,
     SESSION_MANAGER_CONTAINER,
     WAIT_CONTAINER,
@@ -73,18 +74,20 @@ class VolumeMount(OpenModel):
 
 
 class Container(OpenModel):
-    """A container of the Pod: one of the operator's own, by its name, or one more."""
+    """A container of the Pod: one of the operator's own, by its name, or an additional one."""
 
     name: Annotated[str, Field(min_length=1, max_length=63)] = Field(
-        description="Name of the container; one of the operator's own is merged with it."
+        description="Name of the container; an entry with the name of one of the operator's containers is merged with it."
     )
     image: Text | None = Field(None, description="Image of an additional container.")
-    image_pull_policy: Text | None = Field(None, description="When to pull the image of an additional container.")
+    image_pull_policy: Text | None = Field(None, description="Pull policy of the image of an additional container.")
     command: Atomic[str] | None = Field(None, description="Entry point of an additional container.")
     args: Atomic[str] | None = Field(None, description="Arguments of an additional container.")
     env: Atomic[dict[str, Any]] | None = Field(None, description="Environment variables of an additional container.")
     resources: dict[str, Any] | None = Field(None, description="Resources of an additional container.")
-    restart_policy: Text | None = Field(None, description="Always makes an additional init container a sidecar.")
+    restart_policy: Text | None = Field(
+        None, description="Restart policy; Always makes an additional init container a sidecar."
+    )
     restart_policy_rules: Atomic[dict[str, Any]] | None = Field(
         None, description="Restart rules of an additional container, by exit code."
     )
@@ -125,6 +128,18 @@ class ExecutorManagerInitContainer(Container):
         taken(EXECUTOR_MANAGER_CONTAINER, "containers"),
         needs_image(WAIT_CONTAINER),
     )
+
+
+class ObjectCacheContainer(Container):
+    """A container of an object cache's Pod."""
+
+    rules: ClassVar = own_container_rules(OBJECT_CACHE_CONTAINER, "spec.objectCache")
+
+
+class ObjectCacheInitContainer(Container):
+    """An init container of an object cache's Pod."""
+
+    rules: ClassVar = (taken(OBJECT_CACHE_CONTAINER, "containers"), needs_image())
 
 
 class Volume(OpenModel):
@@ -183,6 +198,17 @@ class ExecutorManagerPodSpec(PodTemplateSpec):
     ) = Field(None, description=f"Init containers to add, and additions to {WAIT_CONTAINER}.")
 
 
+class ObjectCachePodSpec(PodTemplateSpec):
+    """Part of an object cache's PodSpec."""
+
+    containers: Annotated[tuple[ObjectCacheContainer, ...], Field(max_length=16), MapKey("name")] | None = Field(
+        None, description=f"Containers to add, and additions to {OBJECT_CACHE_CONTAINER}."
+    )
+    init_containers: Annotated[tuple[ObjectCacheInitContainer, ...], Field(max_length=16), MapKey("name")] | None = (
+        Field(None, description="Init containers to add.")
+    )
+
+
 class PodTemplate(Model):
     """A partial Pod template."""
 
@@ -193,7 +219,7 @@ class SessionManagerPodTemplate(PodTemplate):
     """A partial template of the session manager's Pod."""
 
     spec: SessionManagerPodSpec | None = Field(
-        None, description="Partial PodSpec, merged with the operator's as a strategic merge patch is."
+        None, description="Partial PodSpec, merged with the operator's as a strategic merge patch."
     )
 
 
@@ -201,16 +227,24 @@ class ExecutorManagerPodTemplate(PodTemplate):
     """A partial template of the executors' Pods."""
 
     spec: ExecutorManagerPodSpec | None = Field(
-        None, description="Partial PodSpec, merged with the operator's as a strategic merge patch is."
+        None, description="Partial PodSpec, merged with the operator's as a strategic merge patch."
     )
 
 
-#: Merge directives that are named at a time: each with all of its path, so that many below a long one take a lot of memory.
+class ObjectCachePodTemplate(PodTemplate):
+    """A partial template of the object caches' Pods."""
+
+    spec: ObjectCachePodSpec | None = Field(
+        None, description="Partial PodSpec, merged with the operator's as a strategic merge patch."
+    )
+
+
+#: The most merge directives in one message, because each has a whole path, and many long paths take a lot of memory.
 _SHOWN = 10
 
 
 def _directives(value: Any) -> Iterator[str]:
-    """Paths of merge directives. Only what is found costs a path."""
+    """Iterate over the paths of merge directives. Only a directive costs a path."""
     if isinstance(value, dict):
         for key, part in value.items():
             if key.startswith("$"):
@@ -223,7 +257,7 @@ def _directives(value: Any) -> Iterator[str]:
 
 
 def _tidy(template: Any) -> Any:
-    """Return a template without nulls and without empty parts at its top: `{spec: {}}` is the same as nothing."""
+    """Return a template without nulls and empty top-level parts, because `{spec: {}}` means the same as no template."""
     template = without_nulls(template)
     if not isinstance(template, dict):
         return template
@@ -235,10 +269,10 @@ def _tidy(template: Any) -> Any:
 
 
 class CheckedAgainst:
-    """Keeps a field the plain data that it is, but checks it and describes it by a model.
+    """Keeps a field as plain data, but validates and describes it with a model.
 
     Args:
-        model: What declares the fields that matter.
+        model: The model with the fields of rules.
     """
 
     def __init__(self, model: type[PodTemplate]) -> None:
@@ -252,7 +286,7 @@ class CheckedAgainst:
         return value
 
     def __get_pydantic_core_schema__(self, _source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        """Run the model's validation and give back what came in."""
+        """Run the model's validation and return the input."""
         return core_schema.no_info_wrap_validator_function(
             self._check,
             handler.generate_schema(self._model),

@@ -1,4 +1,4 @@
-"""The rules of `podTemplate`: what an addition to a Pod may not say, because the operator's contract would break."""
+"""The rules of `podTemplate`, which protect the fields that the operator depends on."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from flamectl_operator.api.constants import (
     INSTANCE_LABEL,
     MANAGED_BY_LABEL,
     NAME_LABEL,
+    OBJECT_CACHE_CONTAINER,
     OWN_PREFIX,
     OWN_VOLUME_PREFIX,
     RESTARTED_AT_ANNOTATION,
@@ -62,7 +63,7 @@ NO_OWN_VOLUME = Rule(
 
 
 def only_additional(own: str, attribute: str, why: str) -> Rule:
-    """Return the rule that a field is set for additional containers only, not for the operator's own of that name."""
+    """Return the rule that a field is set only for additional containers, not for the operator's container of that name."""
     field = to_camel(attribute)
     return Rule(
         f"self.name != '{own}' || !has(self.{field})",
@@ -78,12 +79,12 @@ def needs_image(*own: str) -> Rule:
         " || ".join([*(f"self.name == '{name}'" for name in own), "has(self.image)"]),
         lambda container: container.name in own or container.image is not None,
         "must have an image, or the name of one of the operator's containers: "
-        f"{SESSION_MANAGER_CONTAINER}, {EXECUTOR_MANAGER_CONTAINER}, {WAIT_CONTAINER}",
+        f"{SESSION_MANAGER_CONTAINER}, {EXECUTOR_MANAGER_CONTAINER}, {OBJECT_CACHE_CONTAINER}, {WAIT_CONTAINER}",
     )
 
 
 def taken(name: str, where: str) -> Rule:
-    """Return the rule that keeps a name free which the operator uses in the Pod's other list of containers."""
+    """Return the rule that reserves a name that the operator uses in the Pod's other list of containers."""
     return Rule(
         f"self.name != '{name}'",
         lambda container: container.name != name,
@@ -93,30 +94,30 @@ def taken(name: str, where: str) -> Rule:
 
 
 def is_config_path(path: str) -> bool:
-    """Whether a mount path is at or below the directory of flame-cluster.yaml."""
+    """Return whether a mount path is at or below the directory of flame-cluster.yaml."""
     inside = posixpath.normpath("/" + path.lstrip("/")).split("/")
     config = CONFIG_DIRECTORY.split("/")
     return inside[: len(config)] == config
 
 
-# CEL has no path functions: doubled slashes and /./ are in the expression, /../ is left to the operator.
+# CEL has no path functions: the expression handles doubled slashes and /./, and the operator handles /../.
 _CONFIG_PATH = "^(/|[.]/)*" + "(/+[.])*/+".join(CONFIG_DIRECTORY.strip("/").split("/")) + "(/.*)?$"
 
 
 def own_container_rules(own: str, component: str) -> tuple[Rule, ...]:
-    """Return what the entry of a component's main container may not say.
+    """Return the rules of the entry of a component's main container.
 
     Args:
-        own: Name of the container.
-        component: Path of the component in the spec, where the same is said in its proper place.
+        own: The name of the container.
+        component: The path of the component in the spec, which has the proper fields.
     """
     elsewhere = {
         "image": f"see {component}.image",
         "image_pull_policy": f"see {component}.imagePullPolicy",
         "env": f"see {component}.env",
         "resources": f"see {component}.resources",
-        "command": "the operator sets it, for it names the configuration file",
-        "args": "the operator sets them, for they name the configuration file",
+        "command": "the operator sets it, because it names the configuration file",
+        "args": "the operator sets them, because they name the configuration file",
         "restart_policy": "Flame loses a node whose container restarts in place, so the operator decides",
         "restart_policy_rules": "Flame loses a node whose container restarts in place, so the operator decides",
     }
@@ -139,10 +140,10 @@ def unset(attribute: str, why: str, *, field: str = "", harmless: bool | None = 
     """Return the rule that a field of the PodSpec is not set.
 
     Args:
-        attribute: Name of the field in the model.
-        why: What it would break.
-        field: Name of the field in Kubernetes, if that is not the attribute in camelCase.
-        harmless: The one value that may be written, for it changes nothing.
+        attribute: The name of the field in the model.
+        why: The reason for the message.
+        field: The name of the field in Kubernetes, if that is not the attribute in camelCase.
+        harmless: The only allowed value, because it changes nothing.
     """
     field = field or to_camel(attribute)
     allowed = "" if harmless is None else f" || self.{field} == {str(harmless).lower()}"

@@ -9,9 +9,9 @@ from typing import Annotated
 from flamectl_operator.api.model import IntOrString
 from flamectl_operator.api.rules import Rule
 
-#: Not below zero, which Pods refuse anyway. The exponent is limited, so that no short text asks for gigabytes.
+#: Not negative, because Pods reject negative quantities. The exponent is limited, so that a short text cannot take gigabytes.
 PATTERN = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,2})?$"
-#: Characters; far more than any quantity needs.
+#: The most characters, far more than any quantity needs.
 MAX_LENGTH = 64
 
 _QUANTITY = re.compile(r"(?P<sign>[-+]?)(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)(?P<suffix>.*)", re.ASCII)
@@ -27,10 +27,10 @@ _PRECISION = 256
 
 
 def parse_quantity(quantity: int | str) -> Decimal:
-    """Return the exact value of a quantity in its base unit: cores, bytes, things.
+    """Return the exact value of a quantity in its base unit: cores, bytes or pieces.
 
     Raises:
-        ValueError: The text is no quantity.
+        ValueError: The text is not a quantity.
     """
     if isinstance(quantity, int):
         return Decimal(quantity)
@@ -49,17 +49,17 @@ def parse_quantity(quantity: int | str) -> Decimal:
 
 
 def canonical(quantity: int | str) -> str:
-    """Return one spelling, a plain decimal number, for all equal quantities: `1`, `"1"` and `1000m` are `1`.
+    """Return a plain decimal number as the canonical form of equal quantities: `1`, `"1"` and `1000m` are `1`.
 
     Raises:
-        ValueError: The text is no quantity.
+        ValueError: The text is not a quantity.
     """
     text = f"{parse_quantity(quantity):f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def is_quantity(quantity: int | str) -> bool:
-    """Whether a value is a quantity of 0 or more."""
+    """Return whether a value is a quantity of 0 or more."""
     if isinstance(quantity, int):
         return quantity >= 0
     return len(quantity) <= MAX_LENGTH and re.fullmatch(PATTERN, quantity, re.ASCII) is not None

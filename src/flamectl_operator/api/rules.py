@@ -1,7 +1,7 @@
-"""A rule is written once and enforced twice: in CEL by the API server at admission, in Python by the operator.
+"""Validation rules, declared once and enforced twice: in CEL by the API server at admission, in Python by the operator.
 
-The operator repeats it because an object stored before a rule existed stays accepted (ratcheting), and because an older
-CRD may still be installed. Both say the same message, so a user meets one wording wherever a mistake is caught.
+The operator repeats the check because an object that was stored before a rule existed stays accepted (ratcheting), and because an
+older CRD may be installed. Both give the same message.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ BROKEN_RULES = "broken_rules"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Something that must hold for a value. Put it in `Annotated[...]` for a field or in `Model.rules` for an object.
+    """A rule about a value. Put it in `Annotated[...]` for a field or in `Model.rules` for an object.
 
     Args:
-        cel: The rule for the API server, about `self`. It sees declared fields only.
-        holds: The same rule in Python; gets the value or the model.
-        message: What would be right, to follow the path and a colon.
-        field: The field of the object that the message is about, as in `.hostname`; empty for the value itself.
+        cel: The rule for the API server, about `self`. It sees only declared fields.
+        holds: The same rule in Python, called with the value or the model.
+        message: The requirement, as text after the path and a colon.
+        field: The field of the object in the message, as in `.hostname`; empty for the value itself.
     """
 
     cel: str
@@ -47,13 +47,13 @@ class Rule:
         return entry
 
     def check(self, value: Any) -> Any:
-        """Return the value unchanged, or raise the error that `validation` turns into a problem."""
+        """Return the value unchanged, or raise an error that `validation` turns into a problem."""
         if not self.holds(value):
             raise broken([(self.field, self.message)])
         return value
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        """Check the rule after whatever else is declared for the field."""
+        """Check the rule after all other declarations of the field."""
         return core_schema.no_info_after_validator_function(self.check, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -63,10 +63,10 @@ class Rule:
 
 
 def broken(problems: Sequence[tuple[str, str]]) -> PydanticCustomError:
-    """Return one pydantic error for all that is wrong with an object, so that none of it hides the rest.
+    """Return one pydantic error for all problems of an object, so that no problem hides the others.
 
     Args:
-        problems: For each the field below the object, as in `Rule.field`, and the message.
+        problems: The field below the object, as in `Rule.field`, and the message of each problem.
     """
     text = "; ".join(message for _, message in problems)
     return PydanticCustomError(BROKEN_RULES, "{text}", {"text": text, "problems": tuple(problems)})
@@ -75,10 +75,10 @@ def broken(problems: Sequence[tuple[str, str]]) -> PydanticCustomError:
 def matching(pattern: str, message: str) -> Rule:
     """Return the rule that a string matches a pattern that RE2 and Python read alike (no look-around, ASCII classes).
 
-    Used in place of the schema's own `pattern`, whose message is the bare expression.
+    It replaces the schema's own `pattern`, because the message of that is only the expression.
 
     Args:
         pattern: Anchored with ^ and $; must not contain a single quote, which ends CEL's raw string.
-        message: See `Rule`.
+        message: The requirement, as in `Rule`.
     """
     return Rule(f"self.matches(r'{pattern}')", re.compile(pattern, re.ASCII).fullmatch, message)

@@ -1,7 +1,8 @@
-"""Turns the JSON schema that pydantic makes of a model into the structural OpenAPI schema that a CRD must have."""
+"""Converts pydantic's JSON schema of a model into the structural OpenAPI schema of a CRD."""
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -17,25 +18,27 @@ def structural(model: type[Model], *, defaults: bool = True) -> dict[str, Any]:
 
     Args:
         model: The model.
-        defaults: Whether the API server fills in what is absent. Not for a status, where absent means unknown.
+        defaults: Whether the API server fills in absent fields. Not for a status, where absent means unknown.
 
     Raises:
         ValueError: A field lacks a description, or has a type that no structural schema can express.
     """
     schema = model.model_json_schema(by_alias=True, mode="validation")
     result = _convert(schema, schema.get("$defs", {}), model.__name__)
-    return result if defaults else _without_defaults(result)
+    return _with_stated_defaults(result) if defaults else _without_defaults(result)
 
 
 def _convert(schema: dict[str, Any], definitions: dict[str, Any], where: str) -> dict[str, Any]:
     schema = _resolve(schema, definitions, where)
     result = {key: value for key, value in schema.items() if key not in ("$defs", "title", "default", "properties")}
-    # Kubernetes has its own words for "anything else is fine"; that anything else is an error is its rule anyway.
+    # Kubernetes has its own keyword for allowing unknown fields; rejecting them is its default.
     additional = result.pop("additionalProperties", False)
     if additional is True:
         result["x-kubernetes-preserve-unknown-fields"] = True
     elif additional:
         result["additionalProperties"] = _convert(additional, definitions, f"{where}.*")
+    if "const" in result:
+        result["enum"] = [result.pop("const")]
     if "items" in result:
         result["items"] = _convert(result["items"], definitions, f"{where}[]")
     if "properties" in schema:
@@ -56,7 +59,7 @@ def _property(schema: dict[str, Any], definitions: dict[str, Any], where: str) -
 
 
 def _resolve(schema: dict[str, Any], definitions: dict[str, Any], where: str) -> dict[str, Any]:
-    """Put a definition in place of a reference to it, and `X` in place of `X or null`, which means absent here."""
+    """Replace a reference by its definition, and `X or null` by `X`, because null means absent here."""
     while True:
         choices = schema.get("anyOf", [])
         if "$ref" in schema:
@@ -72,23 +75,37 @@ def _resolve(schema: dict[str, Any], definitions: dict[str, Any], where: str) ->
 
 
 def _default(schema: dict[str, Any], result: dict[str, Any]) -> Any:
-    """Return what absence means, if that is something.
+    """Return the default that the API server fills in; None for none.
 
-    An object whose fields have defaults gets them all: with `{}` a rule over them would not hold for the default
-    itself, and the API server refuses such a CRD.
+    An object whose fields have defaults gets them all, because with `{}` the default itself would break a rule over these fields,
+    and the API server rejects such a CRD.
     """
     if isinstance(schema.get("default"), dict):
         return {
             name: part["default"] for name, part in result.get("properties", {}).items() if "default" in part
         } or None
-    # An empty text or list says no more than an absent one, and would stand in every stored object.
+    # An empty text or list means the same as an absent field, and would be in every stored object.
     return None if schema.get("default") in ("", [], ()) else schema.get("default")
 
 
 def _in_order(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema with the keys that a reader looks for first in front, and the rest by name."""
+    """Return the schema with the most important keys first and the others sorted by name."""
     known = {key: schema[key] for key in _ORDER if key in schema}
     return {**known, **{key: schema[key] for key in sorted(schema) if key not in known}}
+
+
+def _with_stated_defaults(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema with each default in the description as well, because `kubectl explain` shows nothing else."""
+    result = dict(schema)
+    default = schema.get("default")
+    if default is not None and not isinstance(default, (dict, list)) and "description" in schema:
+        text = default if isinstance(default, str) else json.dumps(default)
+        result["description"] = f"{schema['description']} Default: {text}"
+    if "properties" in result:
+        result["properties"] = {name: _with_stated_defaults(part) for name, part in result["properties"].items()}
+    if "items" in result:
+        result["items"] = _with_stated_defaults(result["items"])
+    return result
 
 
 def _without_defaults(schema: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""What becomes of a status when the installed CRD is not that of this operator.
+"""The status under an installed CRD of another version.
 
-The API server drops, without a word, what the installed CRD does not know; and what a newer operator has stored under a
-newer CRD must not be lost because an older one writes in between.
+The API server silently drops fields that the installed CRD does not declare. Fields that a newer operator stored under a newer
+CRD must not be lost when an older operator writes in between.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def with_unknown(wire: dict[str, Any], stored: Any, model: type[Model] = FlameClusterStatus) -> dict[str, Any]:
-    """Return a status with those fields of the stored one that this version does not know.
+    """Return a status with the unknown fields of the stored status added.
 
     Args:
         wire: The status to be written, as JSON data.
         stored: The status as it is stored.
-        model: What of it this version knows.
+        model: The fields that this version knows.
     """
     if not isinstance(stored, dict):
         return wire
@@ -36,12 +36,12 @@ def with_unknown(wire: dict[str, Any], stored: Any, model: type[Model] = FlameCl
 
 
 def not_stored(written: Any, stored: Any, path: str = "status") -> Iterator[str]:
-    """The paths of fields that were written and are not stored, each as often as it was written.
+    """Return the paths of fields that were written but not stored, with repetitions.
 
     Args:
         written: JSON data that was written.
-        stored: What became of it.
-        path: Where in the object it is.
+        stored: The stored JSON data.
+        path: The path of the data in the object.
     """
     if isinstance(written, dict):
         there = stored if isinstance(stored, dict) else {}

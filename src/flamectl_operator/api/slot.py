@@ -1,15 +1,14 @@
-"""The slot: what one executor of a session gets if the session does not say, in Flame's words (`cpu=1,mem=1g,gpu=1`).
+"""The slot: the default resources of one executor of a session, in Flame's notation (`cpu=1,mem=1g,gpu=1`).
 
-Flame 0.6 ends its session manager over a slot it cannot read; 0.5 panics its scheduler while the process stays up. So
-what could not be read is refused at admission. A missing part counts as 0 in Flame, and that is the value which is
-refused when written (in this API, absent never means zero): cpu and mem must both be there, also under 0.6. Spaces
-around the commas are fine, Flame trims them.
+Flame 0.6 ends its session manager on a slot that it cannot parse; the scheduler of 0.5 panics while its process stays up. So such
+slots are rejected at admission. Flame counts a missing part as 0, and this API rejects 0, because absent never means zero here:
+cpu and mem are both required, also for 0.6. Spaces around the commas are allowed, because Flame trims them.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
@@ -23,11 +22,15 @@ _SIZE = (
     r"|[1-9][0-9]{0,17})"
 )
 _PART = rf"(cpu=[1-9][0-9]{{0,5}}|mem={_SIZE}|gpu=(0|[1-9][0-9]{{0,5}}))"
-#: Two or three parts; that each comes once is a rule of its own, for without look-ahead no expression can say it.
+#: Two or three parts; a separate rule rejects duplicates, because an expression without look-ahead cannot.
 PATTERN = rf"^ *{_PART}( *, *{_PART}){{1,2}} *$"
-#: What 0.5 reads: no gpu, no unit above g, no `Gi`, no `GB`.
+#: The notation of 0.5: no gpu, no unit above g, no `Gi`, no `GB`.
 _PART_0_5 = r"(cpu=[1-9][0-9]{0,5}|mem=([1-9][0-9]{0,8}[kKmMgG]|[1-9][0-9]{0,17}))"
 PATTERN_0_5 = rf"^ *{_PART_0_5} *, *{_PART_0_5} *$"
+
+#: Units of mem in their order.
+_UNITS = "kmgtp"
+_LETTERS = "kKmMgGtTpPiIbB"
 
 MAX_LENGTH = 100
 DEFAULT = "cpu=1,mem=1g"
@@ -45,5 +48,28 @@ SlotText = Annotated[str, Field(max_length=MAX_LENGTH), _SHAPE, _PARTS]
 
 
 def readable_by_0_5(text: str) -> bool:
-    """Whether Flame 0.5 reads the slot as it is meant."""
+    """Return whether Flame 0.5 parses the slot correctly."""
     return re.fullmatch(PATTERN_0_5, text, re.ASCII) is not None
+
+
+class Slot(NamedTuple):
+    """A slot as Flame reads it.
+
+    Args:
+        cpu: Cores.
+        memory: Bytes.
+        gpu: GPUs.
+    """
+
+    cpu: int
+    memory: int
+    gpu: int
+
+
+def parse_slot(text: str) -> Slot:
+    """Return what a slot that `SlotText` accepts asks for. Units of mem are powers of 1024."""
+    parts = dict(part.strip().split("=", 1) for part in text.split(","))
+    number = parts["mem"].rstrip(_LETTERS)
+    unit = parts["mem"][len(number) :][:1].lower()
+    memory = int(number) * 1024 ** (_UNITS.index(unit) + 1 if unit else 0)
+    return Slot(int(parts["cpu"]), memory, int(parts.get("gpu", 0)))

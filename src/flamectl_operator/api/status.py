@@ -1,8 +1,8 @@
-"""`FlameCluster.status`: what the operator says about a cluster, and what it must remember across its own restarts.
+"""`FlameCluster.status`: the operator's report about a cluster, and state that must survive a restart of the operator.
 
-Everything is optional: what is not set is left out. Reading is lenient, for a status may have been written by another
-version or by a person: a part that makes no sense is dropped and the rest kept, so that a bad message never costs
-`nextId`, the high-water mark that keeps executor names from being used twice.
+All fields are optional: fields without a value are left out. Reading is lenient, because another version or a person may have
+written the status: an invalid part is dropped and the rest is kept, so that an invalid message never loses `nextId`, the
+high-water mark that keeps executor names unique.
 """
 
 from __future__ import annotations
@@ -14,19 +14,35 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from flamectl_operator.api.model import Int32, Int64, MapKey, Model
+from flamectl_operator.api.model import Atomic, Int32, Int64, MapKey, Model
+from flamectl_operator.runtime.text import one_line
 
-#: Entries in `unhealthyPods`; a status must stay small, whatever fails.
+#: The most entries in `unhealthyPods`, because a status must stay small.
 MAX_UNHEALTHY_PODS = 10
 #: Characters of a condition's message, the limit of metav1.Condition.
 MAX_MESSAGE = 32768
-#: Characters of a condition's reason, likewise.
+#: The most characters of a message that the operator writes, because a status must stay small.
+LONGEST_MESSAGE = 4096
+#: Characters of a condition's reason, the limit of metav1.Condition.
 MAX_REASON = 1024
+
+
+#: Reason of `Suspended=False` from the first deletion of a suspension until its last Pod is gone.
+SUSPENDING = "Suspending"
 
 
 class State(StrEnum):
     """The state of a cluster in one word."""
 
+    PENDING = "Pending"
+    RUNNING = "Running"
+    FAILED = "Failed"
+
+
+class CacheState(StrEnum):
+    """The state of the object cache in one word."""
+
+    NOT_RUN = "NotRun"
     PENDING = "Pending"
     RUNNING = "Running"
     FAILED = "Failed"
@@ -41,6 +57,8 @@ class ConditionType(StrEnum):
     DEGRADED = "Degraded"
     SUSPENDED = "Suspended"
     PAUSED = "Paused"
+    SESSION_MANAGER_REACHABLE = "SessionManagerReachable"
+    EXECUTORS_REGISTERED = "ExecutorsRegistered"
 
 
 def _read_time(value: Any) -> datetime:
@@ -54,8 +72,8 @@ def _read_time(value: Any) -> datetime:
 
 
 def _shorten(value: Any) -> Any:
-    """Cut a message to what the schema allows: a server's words may be of any length, the status must be written."""
-    return value if not isinstance(value, str) or len(value) <= MAX_MESSAGE else value[: MAX_MESSAGE - 3] + "..."
+    """Cut a message, because a server's text may have any length and hold control characters."""
+    return one_line(value, LONGEST_MESSAGE) if isinstance(value, str) else value
 
 
 #: A moment with the precision of metav1.Time, whole seconds in UTC.
@@ -64,69 +82,108 @@ Message = Annotated[str, BeforeValidator(_shorten), Field(max_length=MAX_MESSAGE
 
 
 class SessionManagerStatus(Model):
-    """What is known of the session manager."""
+    """The status of the session manager."""
 
-    ready: Int32 | None = Field(None, description="How many session managers are ready: 1 or 0.")
+    ready: Int32 | None = Field(None, description="Number of ready session managers: 1 or 0.")
     endpoint: str | None = Field(
-        None, description="Where clients reach the session manager within the Kubernetes cluster."
+        None, description="Address of the session manager for clients within the Kubernetes cluster."
     )
-    revision: str | None = Field(None, description="Revision that the session manager should have.")
-    failures: Int32 | None = Field(None, description="Replacements in a row that did not become ready for long.")
-    next_attempt: Time | None = Field(None, description="When the next replacement is due.")
-    last_failure: str | None = Field(None, description="uid of the last failed Pod that was counted.")
+    revision: str | None = Field(None, description="Wanted revision of the session manager.")
+    failures: Int32 | None = Field(None, description="Number of consecutive replacements that failed.")
+    next_attempt: Time | None = Field(None, description="Time of the next replacement.")
+    last_failure: str | None = Field(None, description="The uid of the last failed Pod that was counted.")
 
 
 class ExecutorManagerStatus(Model):
-    """What is known of the executor managers."""
+    """The status of the executor managers."""
 
-    replicas: Int32 | None = Field(None, description="How many executors there should be.")
-    ready: Int32 | None = Field(None, description="How many executors are ready.")
-    current: Int32 | None = Field(None, description="How many executors exist, neither terminating nor terminal.")
-    updated: Int32 | None = Field(None, description="How many executors have the current revision.")
+    replicas: Int32 | None = Field(None, description="Number of wanted executors.")
+    ready: Int32 | None = Field(None, description="Number of ready executors.")
+    current: Int32 | None = Field(None, description="Number of executors that are neither terminating nor terminal.")
+    registered: Int32 | None = Field(
+        None,
+        description="Number of executors that are registered with the session manager; absent when it cannot be asked.",
+    )
+    draining: Int32 | None = Field(None, description="Number of executors that are being drained.")
+    updated: Int32 | None = Field(None, description="Number of executors with the wanted revision.")
     outdated: Int32 | None = Field(
         None,
-        description="How many executors were rendered by an older operator or with other settings of the operator.",
+        description="Number of executors that an older operator or other operator settings rendered.",
     )
     selector: str | None = Field(None, description="Label selector of the executors, for the scale subresource.")
-    next_id: Int64 | None = Field(None, description="Number of the next executor; numbers are never used twice.")
-    revision: str | None = Field(None, description="Revision that the executors should have.")
-    failures: Int32 | None = Field(
-        None, description="Rounds of replacements in a row that did not become ready for long."
+    next_id: Int64 | None = Field(None, description="Id of the next executor; ids are never used twice.")
+    revision: str | None = Field(None, description="Wanted revision of the executors.")
+    failures: Int32 | None = Field(None, description="Number of consecutive rounds of replacements that failed.")
+    next_attempt: Time | None = Field(None, description="Time of the next replacement.")
+    attempt_id: Int64 | None = Field(None, description="Id below which failures of executors have been counted.")
+
+
+class TlsStatus(Model):
+    """The names in certificates."""
+
+    session_manager_names: Atomic[str] = Field(
+        (), description="DNS names that the certificate of the session manager must cover; none without TLS."
     )
-    next_attempt: Time | None = Field(None, description="When the next replacement is due.")
-    attempt_id: Int64 | None = Field(None, description="Executors with a lower number have had their failure counted.")
+    object_cache_names: Atomic[str] = Field(
+        (), description="DNS names that the certificate of the object cache must cover; none without TLS."
+    )
+
+
+class ObjectCacheStatus(Model):
+    """The status of the object cache."""
+
+    state: CacheState | None = Field(
+        None,
+        description="NotRun when objectCache.image is not set, Running when all replicas are ready, Failed when all that "
+        "exist have failed, else Pending.",
+    )
+    message: Message | None = Field(None, description="Reason why the operator runs no object cache.")
+    endpoint: str | None = Field(None, description="Address of the object cache within the Kubernetes cluster.")
+    replicas: Int32 | None = Field(None, description="Number of wanted object caches.")
+    ready: Int32 | None = Field(None, description="Number of ready object caches.")
+    current: Int32 | None = Field(
+        None, description="Number of object caches that are neither terminating nor terminal."
+    )
+    updated: Int32 | None = Field(None, description="Number of object caches with the wanted revision.")
+    outdated: Int32 | None = Field(
+        None,
+        description="Number of object caches that an older operator or other operator settings rendered.",
+    )
+    revision: str | None = Field(None, description="Revision that the object caches should have.")
 
 
 class Condition(Model):
-    """One aspect of the cluster, as in metav1.Condition."""
+    """A condition of the cluster, as in metav1.Condition."""
 
     type: Annotated[str, Field(min_length=1, max_length=316)] = Field(
-        description="What the condition is about, in CamelCase."
+        description="Type of the condition, in CamelCase."
     )
     status: Literal["True", "False", "Unknown"] = Field(description="True, False or Unknown.")
     observed_generation: Int64 | None = Field(
-        None, description="Generation of the resource that the condition speaks of."
+        None, description="Generation of the resource that the condition is about."
     )
-    last_transition_time: Time = Field(description="When the status last changed.")
+    last_transition_time: Time = Field(description="Time of the last change of the status.")
     reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON)] = Field(
-        description="Why, as one CamelCase word for programs."
+        description="Reason as one CamelCase word for programs."
     )
-    message: Message = Field(description="Why, as text for people.")
+    message: Message = Field(description="Explanation for people.")
 
 
 class Generations(Model):
-    """Which generation is reconciled, and the generation at which each need was seen."""
+    """The reconciled generation, and the generation at which each need was seen."""
 
     reconciled: Int64 = Field(0, description="Last generation that was reconciled completely.")
     needs_config_map_update: Int64 = Field(0, description="Generation whose ConfigMap is not written yet.")
     needs_service_update: Int64 = Field(0, description="Generation whose Services are not written yet.")
     needs_session_manager: Int64 = Field(0, description="Generation that waits for its session manager.")
+    needs_claim_update: Int64 = Field(0, description="Generation whose PersistentVolumeClaims are not as it asks.")
+    needs_object_cache: Int64 = Field(0, description="Generation that lacks object caches, or has too many.")
     needs_grow: Int64 = Field(0, description="Generation that lacks executors.")
     needs_shrink: Int64 = Field(0, description="Generation that has too many executors.")
     needs_pod_replacement: Int64 = Field(0, description="Generation that has Pods of an older revision.")
-    has_unhealthy_pods: Int64 = Field(0, description="Generation that has Pods which fail.")
+    has_unhealthy_pods: Int64 = Field(0, description="Generation that has failing Pods.")
     has_pending_removal: Int64 = Field(
-        0, description="Generation that has Pods about to go; does not hold back reconciled."
+        0, description="Generation that has terminating Pods; does not delay reconciled."
     )
 
     def to_wire(self) -> dict[str, Any]:
@@ -135,55 +192,60 @@ class Generations(Model):
 
 
 class UnhealthyPod(Model):
-    """A Pod that is not well."""
+    """A Pod that has failed or cannot be scheduled."""
 
     name: str = Field(description="Name of the Pod.")
-    reason: str | None = Field(None, description="Why, as one word, such as ImagePullBackOff.")
-    message: Message | None = Field(None, description="Why, in the words of the kubelet or the scheduler.")
+    reason: str | None = Field(None, description="Reason as one word, such as ImagePullBackOff.")
+    message: Message | None = Field(None, description="Explanation of the kubelet or the scheduler.")
 
 
 class FlameClusterStatus(Model):
-    """What the operator says about a cluster."""
+    """The observed state of a cluster."""
 
     state: State | None = Field(
         None,
         description="Pending until the session manager and an executor are ready, then Running; Failed when the "
         "session manager or all executors failed or the spec is invalid.",
     )
-    message: Message | None = Field(None, description="The most important thing about the cluster, in one line.")
-    observed_generation: Int64 | None = Field(
-        None, description="Generation of the resource that this status speaks of."
+    reason: Annotated[str, Field(min_length=1, max_length=MAX_REASON)] | None = Field(
+        None, description="Most important fact about the cluster as one CamelCase word, such as Healthy or Paused."
     )
+    message: Message | None = Field(None, description="Most important fact about the cluster, in one line.")
+    observed_generation: Int64 | None = Field(None, description="Generation of the resource that this status is about.")
     config_generation: Int64 | None = Field(
-        None, description="Counts the contents that flame-cluster.yaml has had, from 1 upwards."
+        None,
+        description="Number of the content of flame-cluster.yaml, which starts at 1 and increases with each change.",
     )
-    config_hash: str | None = Field(None, description="Hash of the content that configGeneration stands for.")
+    config_hash: str | None = Field(None, description="Hash of the content with the number configGeneration.")
     session_manager: SessionManagerStatus = Field(SessionManagerStatus(), description="The session manager.")
     executor_manager: ExecutorManagerStatus = Field(ExecutorManagerStatus(), description="The executor managers.")
+    object_cache: ObjectCacheStatus = Field(ObjectCacheStatus(), description="The object cache.")
     conditions: Annotated[tuple[Condition, ...], MapKey("type")] = Field(
-        (), description="Aspects of the cluster: Ready, Progressing, ConfigValid, Degraded, Suspended and Paused."
+        (), description="Conditions of the cluster: Ready, Progressing, ConfigValid, Degraded, Suspended and Paused."
     )
     generations: Generations = Field(
-        Generations(), description="Which generation is reconciled, and the generation at which each need was seen."
+        Generations(), description="Reconciled generation, and the generation at which each need was seen."
     )
     unhealthy_pods: Annotated[tuple[UnhealthyPod, ...], Field(max_length=MAX_UNHEALTHY_PODS), MapKey("name")] = Field(
-        (), description="Pods that are not well, the first ten by name."
+        (), description="Pods that have failed or cannot be scheduled, the first ten by name."
     )
 
+    tls: TlsStatus = Field(TlsStatus(), description="Names that certificates must cover, if the cluster has TLS.")
+
     def to_wire(self) -> dict[str, Any]:
-        """Return the status as plain JSON data: what is not set is left out, times are RFC 3339 in whole seconds."""
+        """Return the status as plain JSON data, without unset fields and with times as RFC 3339 in whole seconds."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
     @classmethod
     def from_wire(cls, raw: Any) -> Self:
-        """Read a status from JSON data; never raises, and drops only the parts that make no sense."""
+        """Read a status from JSON data; never raise, and drop only invalid parts."""
         if (whole := cls._validated(raw)) is not None:
             return whole
         rest = deepcopy(raw) if isinstance(raw, dict) else {}
         pods = rest.get("unhealthyPods")
         if isinstance(pods, list):
             rest["unhealthyPods"] = pods[:MAX_UNHEALTHY_PODS]
-        # Each round removes at least one part, so this ends, if need be with nothing.
+        # Each round removes at least one part, so the loop ends, in the worst case with an empty status.
         while rest:
             try:
                 return cls.model_validate(rest, by_alias=True, by_name=False)
@@ -195,7 +257,7 @@ class FlameClusterStatus(Model):
 
     @classmethod
     def _validated(cls, raw: Any) -> Self | None:
-        """The status if all of it makes sense, which is the usual case and needs no copy."""
+        """Return the status if all of it is valid, which is the usual case and needs no copy."""
         try:
             return cls.model_validate(raw, by_alias=True, by_name=False)
         except ValidationError:
@@ -206,7 +268,7 @@ _CLEARED = object()
 
 
 def _removable(error: str, location: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """Return what to drop for an error: the part itself, or the object that lacks a required one."""
+    """Return the part to drop for an error: the part itself, or the object that lacks a required part."""
     return location[:-1] if error == "missing" else location
 
 
@@ -232,3 +294,14 @@ def _drop_cleared(part: Any) -> None:
         part[:] = [value for value in part if value is not _CLEARED]
         for value in part:
             _drop_cleared(value)
+
+
+def find(status: FlameClusterStatus, kind: str) -> Condition | None:
+    """Return a condition by its type."""
+    return next((condition for condition in status.conditions if condition.type == kind), None)
+
+
+def suspension_begun(status: FlameClusterStatus) -> bool:
+    """Return whether the status shows a suspension that has begun and is not finished."""
+    condition = find(status, ConditionType.SUSPENDED)
+    return condition is not None and condition.status == "False" and condition.reason == SUSPENDING

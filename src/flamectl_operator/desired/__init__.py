@@ -1,1 +1,1 @@
-"""What should exist for a FlameCluster: pure functions from its spec to plain Kubernetes objects."""
+"""Desired objects: pure functions from a FlameCluster's spec to plain Kubernetes objects."""

@@ -1,32 +1,43 @@
-"""All that should exist for one generation of a FlameCluster, worked out once a pass."""
+"""All desired objects for one generation of a FlameCluster, computed once per pass."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from flamectl_operator.desired import flame_config
-from flamectl_operator.desired.pods import PodTemplate, executor_pod, session_manager_pod
+from flamectl_operator.api import consistency
+from flamectl_operator.api.near_names import near_names
+from flamectl_operator.desired import flame_config, names
+from flamectl_operator.desired.claims import DesiredClaim, object_cache_claim, session_manager_claim
+from flamectl_operator.desired.client_config import client_config_map
+from flamectl_operator.desired.object_cache import object_cache_pod
+from flamectl_operator.desired.pods import executor_pod, session_manager_pod
+from flamectl_operator.desired.revision import fingerprint
 from flamectl_operator.desired.services import services
 
 if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import FlameClusterSpec
     from flamectl_operator.desired.metadata import Identity
+    from flamectl_operator.desired.pod_template import PodTemplate
     from flamectl_operator.settings import FlameSettings
 
 
 @dataclass(frozen=True)
 class DesiredCluster:
-    """What should exist.
+    """The desired objects of a FlameCluster.
 
     Args:
         owner: The FlameCluster.
         spec: Its validated spec.
         config_text: The content of flame-cluster.yaml.
-        config_hash: Its fingerprint.
+        config_hash: The hash of that content.
         services: The Services' manifests.
-        session_manager: The session manager's Pod.
-        executor: The executors' Pods.
+        client_config: The manifest of the ConfigMap that clients mount; None when the spec asks for none.
+        warnings: Fields of the spec that are probably mistakes or have no effect, each with its path.
+        session_manager: The template of the session manager's Pod.
+        executor: The template of the executors' Pods.
+        object_cache: The template of the object caches' Pods; None when the operator runs none.
     """
 
     owner: Identity
@@ -34,25 +45,60 @@ class DesiredCluster:
     config_text: str
     config_hash: str
     services: tuple[dict[str, Any], ...]
+    client_config: dict[str, Any] | None
+    warnings: tuple[str, ...]
     session_manager: PodTemplate
     executor: PodTemplate
+    object_cache: PodTemplate | None
+
+    @cached_property
+    def session_manager_claim(self) -> DesiredClaim | None:
+        """The session manager's claim; None when it has none, or an existing one."""
+        return session_manager_claim(self.owner, self.spec)
+
+    @cached_property
+    def claims(self) -> tuple[DesiredClaim, ...]:
+        """The PersistentVolumeClaims that should exist."""
+        caches = (object_cache_claim(self.owner, self.spec, ordinal) for ordinal in range(self.cache_replicas))
+        return tuple(claim for claim in (self.session_manager_claim, *caches) if claim is not None)
+
+    @property
+    def session_store(self) -> str:
+        """Which storage the session manager keeps its sessions in; empty when they do not persist.
+
+        Flame 0.5 sends no heartbeats, so its executors are replaced with the session manager in any case.
+        """
+        manager = self.spec.session_manager
+        if manager.persistence is None or self.spec.flame_version == "0.5":
+            return ""
+        claim = manager.persistence.existing_claim or names.session_manager(self.owner.name)
+        return fingerprint([claim, manager.storage])
+
+    @property
+    def cache_replicas(self) -> int:
+        """How many object caches the spec asks for; 0 when the operator runs none."""
+        return 0 if self.object_cache is None else self.spec.object_cache.replicas
 
     @classmethod
     def of(cls, owner: Identity, spec: FlameClusterSpec, settings: FlameSettings) -> DesiredCluster:
-        """Works out what should exist.
+        """Compute the desired objects.
 
         Args:
             owner: The FlameCluster.
             spec: Its validated spec.
             settings: The operator's settings for Flame.
         """
-        text = flame_config.render(flame_config.flame_config(owner.name, spec))
+        config = flame_config.flame_config(owner.name, spec)
+        text = flame_config.render(config)
         return cls(
             owner=owner,
             spec=spec,
             config_text=text,
             config_hash=flame_config.content_hash(text),
-            services=services(owner),
+            services=services(owner, spec),
+            client_config=client_config_map(owner, wanted, config) if (wanted := spec.client_config) else None,
+            warnings=(*map(str, consistency.warnings(spec)), *near_names(spec)),
             session_manager=session_manager_pod(owner, spec, settings),
             executor=executor_pod(owner, spec, settings),
+            object_cache=object_cache_pod(owner, spec, settings),
         )

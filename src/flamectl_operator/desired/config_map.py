@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def config_map(owner: Identity, text: str, generation: int) -> dict[str, Any]:
-    """The ConfigMap as it should be.
+    """Return the desired ConfigMap.
 
     Args:
         owner: The FlameCluster.
-        text: flame-cluster.yaml.
-        generation: `configGeneration` of this text. It is kept here beside the hash as well as in the status, so that
-            neither a crash between the two writes nor a deleted ConfigMap loses count.
+        text: The content of flame-cluster.yaml.
+        generation: `configGeneration` of this text. The ConfigMap and the status both hold it with the hash, so that neither a
+            crash between the two writes nor a deleted ConfigMap loses the count.
     """
     metadata = owner.metadata(names.config_map(owner.name), "config")
     metadata["annotations"] = {

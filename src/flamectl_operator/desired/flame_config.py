@@ -1,8 +1,8 @@
-"""flame-cluster.yaml: what Flame's processes read, rendered from the spec.
+"""Renders flame-cluster.yaml, the configuration of Flame's processes, from the spec.
 
-For Flame 0.6 the file carries the documented keys (`cluster.slot`, top-level `executors`) and, beside them, those that 0.6
-really reads (`cluster.resreq`, `cluster.executors`, `cluster.limits`): every version ignores keys it does not know.
-`policies` is left out on purpose: what 0.6.0 needs in it ends later versions, while leaving it out works with each.
+For Flame 0.6 the file has the documented keys (`cluster.slot`, top-level `executors`) and also the keys that 0.6 really reads
+(`cluster.resreq`, `cluster.executors`, `cluster.limits`), because every version ignores unknown keys. `policies` is left out
+unless the author asks for a policy other than the default, because leaving it out works with each version.
 """
 
 from __future__ import annotations
@@ -15,31 +15,35 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from flamectl_operator.api.constants import FRONTEND_PORT, OBJECT_CACHE_PORT
-from flamectl_operator.api.validation import InvalidSpecError, Problem
-from flamectl_operator.desired import names
+from flamectl_operator.api.images import tagged_version
+from flamectl_operator.api.problems import InvalidSpecError, Problem
+from flamectl_operator.desired import names, tls
 
 if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import FlameClusterSpec
+    from flamectl_operator.api.object_cache import Eviction
 
-#: Bytes of all values of a ConfigMap, as the API server counts them.
-MAX_SIZE = 1 << 20
-
-
-def session_manager_endpoint(cluster: str) -> str:
-    """Where clients in the same namespace reach the session manager; also `status.sessionManager.endpoint`."""
-    return f"http://{names.session_manager(cluster)}:{FRONTEND_PORT}"
+#: The last release of Flame whose scheduler has the plugin `gang`.
+_LAST_WITH_GANG = (0, 6, 0)
+#: Bytes of flame-cluster.yaml. A normal file has less than one KiB, but indentation can turn a short spec into megabytes.
+MAX_SIZE = 64 * 1024
 
 
-def object_cache_endpoint(cluster: str) -> str:
-    """Where Flame's processes reach the object cache."""
-    return f"grpc://{names.object_cache(cluster)}:{OBJECT_CACHE_PORT}"
+def session_manager_endpoint(cluster: str, *, secure: bool = False) -> str:
+    """Return the session manager's URL for clients in the same namespace; also `status.sessionManager.endpoint`."""
+    return f"{'https' if secure else 'http'}://{names.session_manager(cluster)}:{FRONTEND_PORT}"
+
+
+def object_cache_endpoint(cluster: str, *, secure: bool = False) -> str:
+    """Return the object cache's URL for Flame's processes."""
+    return f"{'grpcs' if secure else 'grpc'}://{names.object_cache(cluster)}:{OBJECT_CACHE_PORT}"
 
 
 def flame_config(name: str, spec: FlameClusterSpec) -> dict[str, Any]:
-    """The content of flame-cluster.yaml, with `configOverrides` merged in last.
+    """Return the content of flame-cluster.yaml, with `configOverrides` merged in last.
 
     Args:
-        name: Name of the FlameCluster, which is the cluster's name in Flame.
+        name: The name of the FlameCluster, which is the cluster's name in Flame.
         spec: Its spec.
     """
     config = _flat(name, spec) if spec.flame_version == "0.5" else _sectioned(name, spec)
@@ -47,13 +51,13 @@ def flame_config(name: str, spec: FlameClusterSpec) -> dict[str, Any]:
 
 
 def render(config: dict[str, Any]) -> str:
-    """The text of flame-cluster.yaml: stable, in the order of the documentation.
+    """Return the text of flame-cluster.yaml, stable and in the order of the documentation.
 
-    It must not depend on how PyYAML was built. Its emitter in C is ten times as fast, and writes some strings in other ways
-    than the one in Python, which writes whatever holds such strings.
+    The text must not depend on how PyYAML was built. Its C emitter is ten times as fast, but writes some strings differently from
+    the Python emitter, so the Python emitter writes documents with such strings.
 
     Raises:
-        InvalidSpecError: It would be larger than a ConfigMap takes. Only `configOverrides` can make it so.
+        InvalidSpecError: The text is larger than `MAX_SIZE`, which only `configOverrides` can cause.
     """
     dumper = _FastDumper if _plain(config) else _QuotingDumper
     text = _LimitedText()
@@ -62,12 +66,12 @@ def render(config: dict[str, Any]) -> str:
 
 
 def content_hash(text: str) -> str:
-    """A short fingerprint of the text, by which `configGeneration` knows that it changed."""
+    """Return a short hash of the text, which detects changes for `configGeneration`."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def merge(base: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
-    """`base` with `overrides` merged into it as RFC 7386 does: objects merge, null removes, all else replaces."""
+    """Return `base` with `overrides` merged into it as in RFC 7386: objects merge, null removes, other values replace."""
     merged = dict(base)
     for key, value in overrides.items():
         if value is None:
@@ -81,7 +85,7 @@ def merge(base: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flat(name: str, spec: FlameClusterSpec) -> dict[str, Any]:
-    """Flame 0.5: five strings, all of them required."""
+    """Return the content for Flame 0.5: five required strings."""
     manager = spec.session_manager
     return {
         "name": name,
@@ -93,12 +97,12 @@ def _flat(name: str, spec: FlameClusterSpec) -> dict[str, Any]:
 
 
 def _sectioned(name: str, spec: FlameClusterSpec) -> dict[str, Any]:
-    """Flame 0.6 and later."""
+    """Return the content for Flame 0.6 and later."""
     manager, executors, cache = spec.session_manager, spec.executor_manager, spec.object_cache
-    return {
+    config: dict[str, Any] = {
         "cluster": {
             "name": name,
-            "endpoint": session_manager_endpoint(name),
+            "endpoint": session_manager_endpoint(name, secure=tls.cluster_is_secure(spec)),
             "slot": manager.slot,
             "resreq": manager.slot,
             "policy": manager.policy,
@@ -108,30 +112,66 @@ def _sectioned(name: str, spec: FlameClusterSpec) -> dict[str, Any]:
         },
         "executors": {"shim": executors.shim, "limits": {"max_executors": executors.max_executors}},
         "cache": {
-            "endpoint": object_cache_endpoint(name),
+            "endpoint": object_cache_endpoint(name, secure=tls.cache_is_secure(spec)),
             "network_interface": cache.network_interface,
             "storage": cache.storage,
-        },
+        }
+        | _eviction(cache.eviction),
     }
+    return merge(merge(config, {"cluster": _options(spec)}), tls.configuration(spec))
+
+
+def _options(spec: FlameClusterSpec) -> dict[str, Any]:
+    """Return the options of `cluster` that the author sets; Flame has defaults for the others."""
+    options: dict[str, Any] = {}
+    if policies := _policies(spec):
+        options["policies"] = policies
+    if spec.schedule_interval is not None:
+        options["schedule_interval"] = spec.schedule_interval
+    if spec.limits.max_sessions is not None:
+        options["limits"] = {"max_sessions": spec.limits.max_sessions}
+    if spec.session_manager.recovery.retry_limits is not None:
+        options["recovery"] = {"session": {"retry_limits": spec.session_manager.recovery.retry_limits}}
+    return options
+
+
+def _policies(spec: FlameClusterSpec) -> list[str]:
+    """Return the scheduler's plugins for a policy; none when Flame's default applies or Flame does not know the policy.
+
+    Release 0.6.0 needs `gang` as well, because it schedules nothing with `drf` alone. Later releases have no `gang`, and a
+    session manager ends when the list names an unknown policy.
+    """
+    if spec.session_manager.policy != "drf":
+        return []
+    tagged = tagged_version(spec.session_manager.image)
+    without_gang = spec.flame_version != "0.6" or (tagged is not None and tagged > _LAST_WITH_GANG)
+    return ["drf"] if without_gang else ["drf", "gang"]
+
+
+def _eviction(eviction: Eviction) -> dict[str, Any]:
+    """Return what the file says about eviction: nothing where Flame's own defaults hold."""
+    said = {"policy": eviction.policy, "max_memory": eviction.max_memory, "max_objects": eviction.max_objects}
+    section = {key: value for key, value in said.items() if value is not None}
+    return {"eviction": section} if section else {}
 
 
 class _LimitedText(io.StringIO):
-    """Takes no more than a ConfigMap does. Indentation can make megabytes of what was short in the spec."""
+    """A text buffer that rejects more than `MAX_SIZE`."""
 
     _size = 0
 
     def write(self, text: str) -> int:
         self._size += len(text.encode())
         if self._size > MAX_SIZE:
-            limit = f"{MAX_SIZE >> 20} MiB, the most that a ConfigMap takes"
+            limit = f"{MAX_SIZE >> 10} KiB"
             raise InvalidSpecError(
-                (Problem("spec.configOverrides", f"must not make flame-cluster.yaml exceed {limit}"),)
+                (Problem("spec.configOverrides", f"must not make flame-cluster.yaml larger than {limit}"),)
             )
         return super().write(text)
 
 
-#: Strings that both emitters write alike: one line of printable ASCII. As a key also not empty, and not so long that it would
-#: be written as `? key`.
+#: Strings that both emitters write alike: one line of printable ASCII. A key must also be non-empty and short enough not to be
+#: written as `? key`.
 _PLAIN_TEXT = re.compile(r"[ -~]*")
 _PLAIN_KEY = re.compile(r"[ -~]{1,100}")
 
@@ -145,15 +185,20 @@ def _plain(value: Any) -> bool:
 
 
 class _QuotingDumper(yaml.SafeDumper):
-    """Quotes strings that some YAML 1.2 reader could take for a number, which PyYAML (1.1) would leave plain: `0o7`."""
+    """Quotes strings such as `0o7`, which PyYAML (YAML 1.1) leaves plain but a YAML 1.2 reader takes for a number."""
 
 
-class _FastDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc] # there unless built without libyaml
-    """The same, in C."""
+class _FastDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc] # missing when built without libyaml
+    """The same in C."""
+
+
+#: Characters that a YAML reader takes for line breaks or byte order marks outside double quotes.
+_NEEDS_ESCAPES = re.compile("[\x85\u2028\u2029\ufeff]")
 
 
 def _represent_string(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    style = '"' if value[:1] in tuple("0123456789.+-") else None
+    quoted = value[:1] in tuple("0123456789.+-") or _NEEDS_ESCAPES.search(value) is not None
+    style = '"' if quoted else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 

@@ -1,7 +1,7 @@
-"""The Lease `<name>-lock`: who may delete the cluster's Pods, and for how long.
+"""The Lease `<name>-lock`, which records the operator that may delete the cluster's Pods, and for how long.
 
-It is made when it is needed first, and written by whoever takes, extends or gives back the lock. Its times are for people:
-nobody decides by them, for clocks of two machines differ.
+The operator creates the Lease when it is first needed, and writes it to acquire, extend or release the lock. The times in it are
+for people: no decision uses them, because the clocks of two machines differ.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def lease(owner: Identity, holder: str, duration: float, now: datetime) -> dict[str, Any]:
-    """The Lease of a lock that is taken for the first time.
+    """Return the Lease of a lock that is acquired for the first time.
 
     Args:
         owner: The FlameCluster.
-        holder: The lock identity of the operator that takes it.
-        duration: Seconds for which it holds unless it is extended.
+        holder: The lock identity of this operator.
+        duration: Seconds that the lock lasts unless it is extended.
         now: The time.
     """
     return {
@@ -36,12 +36,12 @@ def lease(owner: Identity, holder: str, duration: float, now: datetime) -> dict[
 
 
 def claim(before: LeaseView, holder: str, duration: float, now: datetime) -> dict[str, Any]:
-    """The merge patch that takes the lock, or extends it, unless anybody has written the Lease meanwhile.
+    """Return the merge patch that acquires or extends the lock, unless the Lease has changed meanwhile.
 
     Args:
-        before: The Lease as it was looked at.
-        holder: The lock identity of the operator that takes it.
-        duration: Seconds for which it holds unless it is extended.
+        before: The Lease as it was read.
+        holder: The lock identity of this operator.
+        duration: Seconds that the lock lasts unless it is extended.
         now: The time.
     """
     spec = _held(holder, duration, now)
@@ -52,7 +52,7 @@ def claim(before: LeaseView, holder: str, duration: float, now: datetime) -> dic
 
 
 def given_back(before: LeaseView, now: datetime) -> dict[str, Any]:
-    """The merge patch that gives the lock back, unless anybody has written the Lease meanwhile.
+    """Return the merge patch that releases the lock, unless the Lease has changed meanwhile.
 
     Args:
         before: The Lease as it was last written.
@@ -65,12 +65,12 @@ def given_back(before: LeaseView, now: datetime) -> dict[str, Any]:
 def _held(holder: str, duration: float, now: datetime) -> dict[str, Any]:
     return {
         "holderIdentity": holder,
-        # Whole seconds, at least one. Rounded up: the others shall rather wait too long.
+        # Whole seconds, at least one. Rounded up, because the others must not wait too short.
         "leaseDurationSeconds": max(1, math.ceil(duration)),
         "renewTime": _micro_time(now),
     }
 
 
 def _micro_time(time: datetime) -> str:
-    """As metav1.MicroTime writes it."""
+    """Return a time as a metav1.MicroTime."""
     return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,4 +1,4 @@
-"""Labels and owner references: how children are found, and whose they are."""
+"""Labels and owner references of children."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from flamectl_operator.api.constants import (
 
 @dataclass(frozen=True)
 class Identity:
-    """Who a FlameCluster is: all that its children's metadata depends on.
+    """The identity of a FlameCluster, on which its children's metadata depends.
 
     Args:
         name: `metadata.name`.
         namespace: `metadata.namespace`.
-        uid: `metadata.uid`: a FlameCluster made again under the same name is another owner.
+        uid: `metadata.uid`: a recreated FlameCluster of the same name is another owner.
     """
 
     name: str
@@ -34,11 +34,11 @@ class Identity:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Namespace and name: what the workqueue and the indexes call it."""
+        """Namespace and name, the key in the workqueue and the indexes."""
         return (self.namespace, self.name)
 
     def owner_reference(self) -> dict[str, Any]:
-        """The controller reference that each child carries, and that alone makes it a child."""
+        """Return the controller reference that each child has; only this reference makes it a child."""
         return {
             "apiVersion": API_VERSION,
             "kind": KIND,
@@ -49,7 +49,7 @@ class Identity:
         }
 
     def labels(self, component: str) -> dict[str, str]:
-        """The labels of a child.
+        """Return the labels of a child.
 
         Args:
             component: `session-manager`, `executor-manager`, `object-cache`, `config` or `lock`.
@@ -63,11 +63,11 @@ class Identity:
         }
 
     def selector(self, component: str) -> dict[str, str]:
-        """The labels by which Services, and the scale subresource, select a component's Pods."""
+        """Return the labels with which Services and the scale subresource select a component's Pods."""
         return {APP_LABEL: f"flame-{component}", CLUSTER_LABEL: self.name}
 
     def metadata(self, name: str, component: str) -> dict[str, Any]:
-        """Metadata of a child that is not a Pod."""
+        """Return the metadata of a child that is not a Pod."""
         return {
             "name": name,
             "namespace": self.namespace,

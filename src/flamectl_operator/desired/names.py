@@ -1,49 +1,83 @@
-"""The names of a FlameCluster's children. The executors' ids are the one part that is not a function of its name."""
+"""The names of a FlameCluster's children, which depend only on its name and, for executors, on their ids."""
 
 from __future__ import annotations
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER
 
-#: Most digits of an executor's id: with more, its name would not be a legal hostname. Somebody else's Pod may have such a name
-#: all the same.
+#: The most digits of an executor's id, because with more the name would not be a valid hostname. A foreign Pod may still have
+#: such a name.
 MAX_ID_DIGITS = 10
-#: The last one.
-MAX_ID = 10**MAX_ID_DIGITS - 1
+#: The highest id.
+MAX_ID: int = 10**MAX_ID_DIGITS - 1
 
 
 def config_map(cluster: str) -> str:
-    """The ConfigMap that holds flame-cluster.yaml."""
+    """Return the name of the ConfigMap with flame-cluster.yaml."""
     return f"{cluster}-config"
 
 
+def client_config(cluster: str) -> str:
+    """Return the name of the ConfigMap that clients mount."""
+    return f"{cluster}-client"
+
+
 def lock(cluster: str) -> str:
-    """The Lease that lets one operator at a time delete the cluster's Pods."""
+    """Return the name of the Lease of the deletion lock."""
     return f"{cluster}-lock"
 
 
 def session_manager(cluster: str) -> str:
-    """The session manager's Pod, and the Service before it."""
+    """Return the name of the session manager's Pod and of its Service."""
     return f"{cluster}-{SESSION_MANAGER}"
 
 
 def session_manager_trial(cluster: str) -> str:
-    """A session manager's Pod of a dry run, for the name of the real one is taken. There never is one."""
+    """Return the name of the session manager's Pod in dry runs, because the real name is taken. No such Pod ever exists."""
     return f"{session_manager(cluster)}-trial"
 
 
 def object_cache(cluster: str) -> str:
-    """The Service of the object cache."""
+    """Return the name of the object cache's Service."""
     return f"{cluster}-{OBJECT_CACHE}"
 
 
+def object_cache_replica(cluster: str, ordinal: int) -> str:
+    """Return the name of the Pod of the object cache with this ordinal."""
+    return f"{object_cache(cluster)}-{ordinal}"
+
+
+def object_cache_trial(cluster: str) -> str:
+    """Return the name of an object cache's Pod in a dry run, because the names of the real ones are taken."""
+    return f"{object_cache(cluster)}-trial"
+
+
+def object_cache_ordinal(cluster: str, pod: str) -> int | None:
+    """Return the ordinal in the name of an object cache's Pod, or None when no object cache of that cluster has this name."""
+    return _number(f"{object_cache(cluster)}-", pod)
+
+
+def tls_secret(cluster: str) -> str:
+    """Return the name of a Secret with certificates that a FlameCluster may mount without permission."""
+    return f"{cluster}-flame-tls"
+
+
+def cache_tls_secret(cluster: str) -> str:
+    """Return the name of such a Secret for the object cache."""
+    return f"{cluster}-flame-cache-tls"
+
+
 def executor(cluster: str, executor_id: int) -> str:
-    """The Pod of the executor manager with this id; also its hostname, which is a node's name in Flame."""
+    """Return the name of the executor Pod with this id; it is also the hostname and the name of the node in Flame."""
     return f"{cluster}-{EXECUTOR_MANAGER}-{executor_id}"
 
 
 def executor_id(cluster: str, pod: str) -> int | None:
-    """The id in an executor's Pod name, or None when this is not the name of an executor of that cluster."""
-    suffix = pod.removeprefix(f"{cluster}-{EXECUTOR_MANAGER}-")
+    """Return the id in the name of an executor Pod, or None when the name is not that of an executor of the cluster."""
+    return _number(f"{cluster}-{EXECUTOR_MANAGER}-", pod)
+
+
+def _number(prefix: str, pod: str) -> int | None:
+    suffix = pod.removeprefix(prefix)
     if suffix == pod or not (suffix.isascii() and suffix.isdecimal() and len(suffix) <= MAX_ID_DIGITS):
         return None
     return int(suffix) if suffix == str(int(suffix)) else None

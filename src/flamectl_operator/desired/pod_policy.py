@@ -1,8 +1,8 @@
-"""podPolicy: what a FlameCluster may ask of its Pods.
+"""Enforces podPolicy, which limits the rights that a FlameCluster may give its Pods.
 
-The operator creates Pods with its own rights. Whoever may write a FlameCluster, but not Pods, must not get through a podTemplate
-or `env` what they could not have otherwise: other people's service accounts and Secrets, or the host. So everything of
-that kind is refused unless the operator's settings allow it, with the path of the field and the setting's name.
+The operator creates Pods with its own rights. A user who may write FlameClusters but not Pods must not get more through a
+podTemplate or `env`: other service accounts and Secrets, or the host. So all fields of that kind are rejected unless the
+operator's settings allow them, and the message names the field and the setting.
 """
 
 from __future__ import annotations
@@ -10,22 +10,26 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Any
 
-from flamectl_operator.api.validation import InvalidSpecError, Problem
+from flamectl_operator.api.problems import InvalidSpecError, Problem
+from flamectl_operator.desired.pod_metadata_policy import metadata_problems
 from flamectl_operator.desired.shapes import as_object
+from flamectl_operator.desired.tls import own_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec, SessionManagerSpec
+    from flamectl_operator.api.object_cache import ObjectCacheSpec
+    from flamectl_operator.api.tls import TlsSpec
     from flamectl_operator.settings import PodPolicy
 
-#: Kinds of volumes that give no access to anything but what is the namespace's own, and hold no Secrets.
+#: Kinds of volumes that give access only to objects of the namespace, and not to Secrets.
 HARMLESS_VOLUMES = frozenset({"configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim"})
 
-#: Likewise for sources of projected volumes. All but these and Secrets deliver credentials of the Pod's service account.
+#: Such sources of projected volumes. The other sources except Secrets deliver credentials of the Pod's service account.
 HARMLESS_SOURCES = frozenset({"clusterTrustBundle", "configMap", "downwardAPI"})
 
-#: Capabilities and sysctls that the baseline Pod Security level allows to be added (pod-security-standards, "Baseline").
+#: Capabilities and sysctls that the baseline Pod Security level allows (pod-security-standards, "Baseline").
 BASELINE_CAPABILITIES = frozenset(
     {
         "AUDIT_WRITE",
@@ -66,24 +70,42 @@ _APPARMOR_PREFIX = "container.apparmor.security.beta.kubernetes.io/"
 _CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 
 
-def check_pod_policy(spec: FlameClusterSpec, policy: PodPolicy) -> None:
-    """Refuses a spec that asks for more than the policy allows.
+def check_pod_policy(spec: FlameClusterSpec, policy: PodPolicy, name: str = "") -> None:
+    """Reject a spec that asks for more than the policy allows.
+
+    Args:
+        spec: The spec.
+        policy: The policy.
+        name: Name of the FlameCluster, which may mount the Secrets that are named after it.
 
     Raises:
-        InvalidSpecError: It does; each problem names the field and the setting that would allow it.
+        InvalidSpecError: The policy does not allow the spec; each problem names the field and the setting that would allow it.
     """
     problems = [
         *_component("spec.sessionManager", spec.session_manager, policy),
         *_component("spec.executorManager", spec.executor_manager, policy),
+        *_certificate("spec.tls", spec.tls, policy, name),
+        *_certificate("spec.objectCache.tls", spec.object_cache.tls, policy, name),
+        *_component("spec.objectCache", spec.object_cache, policy),
     ]
     if problems:
         raise InvalidSpecError(tuple(problems))
 
 
-def _component(path: str, component: SessionManagerSpec | ExecutorManagerSpec, policy: PodPolicy) -> Iterator[Problem]:
+def _certificate(path: str, tls: TlsSpec | None, policy: PodPolicy, name: str) -> Iterator[Problem]:
+    """Yield the problem of a Secret that is mounted for TLS. The author of the image can read every mounted Secret."""
+    if tls is not None and not (name and tls.secret_name in own_secrets(name)):
+        yield from _named(f"{path}.secretName", tls.secret_name, policy.secrets, "secrets")
+
+
+def _component(
+    path: str, component: SessionManagerSpec | ExecutorManagerSpec | ObjectCacheSpec, policy: PodPolicy
+) -> Iterator[Problem]:
     yield from _env(f"{path}.env", [variable.model_dump(by_alias=True) for variable in component.env], policy)
     template = component.pod_template or {}
-    yield from _annotations(f"{path}.podTemplate.metadata.annotations", as_object(template.get("metadata")), policy)
+    metadata = as_object(template.get("metadata"))
+    yield from metadata_problems(f"{path}.podTemplate.metadata", metadata, policy)
+    yield from _annotations(f"{path}.podTemplate.metadata.annotations", metadata, policy)
     pod, path = as_object(template.get("spec")), f"{path}.podTemplate.spec"
     yield from _pod(path, pod, policy)
     yield from _pod_security(f"{path}.securityContext", as_object(pod.get("securityContext")), policy)
@@ -95,7 +117,7 @@ def _component(path: str, component: SessionManagerSpec | ExecutorManagerSpec, p
 
 
 def _annotations(path: str, metadata: dict[str, Any], policy: PodPolicy) -> Iterator[Problem]:
-    """AppArmor was set by annotations before it had a field, and they still count."""
+    """Check AppArmor annotations, which still apply beside the newer field."""
     for key, value in sorted(as_object(metadata.get("annotations")).items()):
         confined = value == "runtime/default" or str(value).startswith("localhost/")
         if key.startswith(_APPARMOR_PREFIX) and not confined and not policy.privileged:
@@ -132,7 +154,7 @@ def _volume(path: str, volume: dict[str, Any], policy: PodPolicy) -> Iterator[Pr
         elif kind == "projected":
             yield from _projected(f"{path}.projected", source, policy)
         elif kind == "csi":
-            # Some drivers hand out Secrets and certificates by what the volume itself says.
+            # Some drivers provide Secrets and certificates that the volume itself names.
             yield from _named(f"{path}.csi.driver", source.get("driver"), policy.csi_drivers, "csiDrivers")
             reference = as_object(source.get("nodePublishSecretRef"))
             if reference:
@@ -160,7 +182,7 @@ def _projected(path: str, source: dict[str, Any], policy: PodPolicy) -> Iterator
                 name = as_object(entry["secret"]).get("name")
                 yield from _named(f"{path}.sources[{index}].secret.name", name, policy.secrets, "secrets")
             elif not policy.token_mounts:
-                # Tokens, certificates for the Pod's service account, and what is yet to be invented.
+                # Tokens, certificates for the Pod's service account, and future sources.
                 yield _refused(f"{path}.sources[{index}].{kind}", "tokenMounts")
 
 
@@ -198,7 +220,13 @@ def _container_security(path: str, context: dict[str, Any]) -> Iterator[Problem]
 
 
 def _pod_security(path: str, context: dict[str, Any], policy: PodPolicy) -> Iterator[Problem]:
-    """What Pods' and containers' security contexts have in common, and the Pod's sysctls."""
+    """Check the fields that Pods' and containers' security contexts share, and the Pod's sysctls."""
+    windows = as_object(context.get("windowsOptions"))
+    for field in ("gmsaCredentialSpec", "gmsaCredentialSpecName"):
+        if windows.get(field):
+            yield Problem(
+                f"{path}.windowsOptions.{field}", "is not allowed, because it is the identity of a service account"
+            )
     if policy.privileged:
         return
     for field in ("seccompProfile", "appArmorProfile"):
@@ -207,7 +235,7 @@ def _pod_security(path: str, context: dict[str, Any], policy: PodPolicy) -> Iter
     options = as_object(context.get("seLinuxOptions"))
     if str(options.get("type") or "") not in BASELINE_SELINUX_TYPES or options.get("user") or options.get("role"):
         yield _refused(f"{path}.seLinuxOptions", "privileged")
-    if as_object(context.get("windowsOptions")).get("hostProcess"):
+    if windows.get("hostProcess"):
         yield _refused(f"{path}.windowsOptions.hostProcess", "privileged")
     for index, sysctl in enumerate(_objects(context.get("sysctls"))):
         if str(sysctl.get("name")) not in BASELINE_SYSCTLS:
@@ -215,7 +243,7 @@ def _pod_security(path: str, context: dict[str, Any], policy: PodPolicy) -> Iter
 
 
 def _probed_hosts(path: str, container: dict[str, Any]) -> Iterator[Problem]:
-    """Probes and hooks of another host than the Pod make the kubelet a way into networks that the author cannot reach."""
+    """Reject probes and hooks that name a host, because the kubelet may reach networks that the author cannot."""
     lifecycle = as_object(container.get("lifecycle"))
     handlers = {
         **{probe: as_object(container.get(probe)) for probe in ("startupProbe", "readinessProbe", "livenessProbe")},
@@ -237,5 +265,5 @@ def _refused(path: str, setting: str) -> Problem:
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:
-    """Likewise for lists; entries keep their index."""
+    """Return the objects in a list; other entries become empty objects, so that indexes stay."""
     return [as_object(entry) for entry in value] if isinstance(value, list) else []

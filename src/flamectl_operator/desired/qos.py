@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def keep_guaranteed(pod_spec: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
-    """Keeps the QoS class Guaranteed, and so processors of its own, for a Pod whose other containers all have it.
+    """Keep the QoS class Guaranteed, and with it exclusive CPUs, for a Pod whose other containers all qualify for it.
 
     Args:
-        pod_spec: The Pod, with all that is merged into it.
-        asked: What the author asks for; `requests` of the waiting container there are left as they are.
+        pod_spec: The merged Pod spec.
+        asked: The author's Pod spec; its `requests` for the waiting container stay unchanged.
     """
     inits = entries(pod_spec, "initContainers")
     others = [*entries(pod_spec, "containers"), *(each for each in inits if each.get("name") != WAIT_CONTAINER)]
@@ -34,7 +34,7 @@ def keep_guaranteed(pod_spec: dict[str, Any], asked: dict[str, Any]) -> dict[str
 
 
 def _guaranteed(container: dict[str, Any]) -> bool:
-    """Whether a container asks for just as much processor time and memory as it may have."""
+    """Return whether a container's requests for CPU and memory equal its limits."""
     resources = as_object(container.get("resources"))
     limits, requests = (as_object(resources.get(part)) for part in ("limits", "requests"))
     amounts = [(_amount(limits.get(each)), _amount(requests.get(each, limits.get(each)))) for each in ("cpu", "memory")]
@@ -42,7 +42,7 @@ def _guaranteed(container: dict[str, Any]) -> bool:
 
 
 def _amount(quantity: Any) -> Decimal | None:
-    """The value of a quantity however it is written; None for what is none, which the API server refuses."""
+    """Return the value of a quantity in any notation, or None for text that the API server rejects."""
     if isinstance(quantity, bool) or not isinstance(quantity, int | str):
         return None
     try:

@@ -1,8 +1,8 @@
-"""Revisions: when is a Pod no longer what its author asked for?
+"""Revisions, which tell whether a Pod still matches the spec that its author wrote.
 
-A revision is the hash of the author's words alone: the component's spec without fields that are at their default, and
-what else of the spec ends up in the sections of flame-cluster.yaml that the component reads. It does not change when the
-API server defaults a field, when the operator is upgraded or set up differently, or when the API gains an optional field.
+A revision is the hash of only what the author wrote: the component's spec without fields at their default, and the other parts of
+the spec that end up in the sections of flame-cluster.yaml that the component reads. It does not change when the API server
+defaults a field, when the operator is upgraded or configured differently, or when the API gains an optional field.
 """
 
 from __future__ import annotations
@@ -11,28 +11,56 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
+from flamectl_operator.desired.tls import read_by_executors
+
 if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import FlameClusterSpec
 
-#: Fields of a spec that say how many executors there are and how they are replaced, not what they are.
-_NOT_IN_THE_POD = frozenset({"replicas", "updateStrategy"})
+#: Fields that control the number and the replacement of executors, not the content of their Pods.
+_NOT_IN_THE_POD = frozenset({"replicas", "updateStrategy", "drain"})
+#: Fields of `objectCache` that have an effect although the operator runs no object cache.
+_READ_BESIDE_EXECUTORS = frozenset({"networkInterface", "storage", "eviction"})
 
 
 def session_manager_revision(name: str, spec: FlameClusterSpec) -> str:
-    """Its own spec, and what both components read."""
-    return fingerprint([_read_by_both(name, spec), spec.session_manager.authored()])
+    """Its own spec, what both components read, and those of the other fields that it reads and the author sets."""
+    asked = {
+        "scheduleInterval": spec.schedule_interval,
+        "limits": spec.limits.authored(),
+        "tls": spec.tls.authored() if spec.tls is not None else None,
+    }
+    options = {option: value for option, value in asked.items() if value}
+    return fingerprint([_read_by_both(name, spec), spec.session_manager.authored(), *([options] if options else [])])
 
 
 def executor_revision(name: str, spec: FlameClusterSpec) -> str:
-    """Its own spec, the object cache's, and what both components read."""
+    """Return the hash of its own spec, the object cache's spec, and the common part."""
     own = {key: value for key, value in spec.executor_manager.authored().items() if key not in _NOT_IN_THE_POD}
-    return fingerprint([_read_by_both(name, spec), own, spec.object_cache.authored()])
+    authority = [{"tls": read_by_executors(spec.tls)}] if spec.tls is not None else []
+    return fingerprint([_read_by_both(name, spec), own, _cache_beside_executors(spec), *authority])
+
+
+def object_cache_revision(name: str, spec: FlameClusterSpec) -> str:
+    """Its own spec, and what all components read."""
+    own = {key: value for key, value in spec.object_cache.authored().items() if key not in _NOT_IN_THE_POD}
+    # Before Flame 0.7 the object cache has a certificate of its own, which is in its own spec.
+    shared = [{"tls": spec.tls.authored()}] if spec.tls is not None and spec.flame_version == "0.7" else []
+    return fingerprint([_read_by_both(name, spec), own, *shared])
 
 
 def fingerprint(value: Any) -> str:
-    """A short hash of plain data; the order of keys makes no difference."""
+    """Return a short hash of plain data; the order of keys makes no difference."""
     canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def _cache_beside_executors(spec: FlameClusterSpec) -> dict[str, Any]:
+    """Return what executors read of the object cache, and what a cache reads that the author runs in their Pods."""
+    cache = spec.object_cache
+    authority = {} if cache.tls is None else {"tls": read_by_executors(cache.tls)}
+    if cache.image is not None:
+        return authority
+    return authority | {key: value for key, value in cache.authored().items() if key in _READ_BESIDE_EXECUTORS}
 
 
 def _read_by_both(name: str, spec: FlameClusterSpec) -> list[Any]:

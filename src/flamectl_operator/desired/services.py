@@ -15,16 +15,17 @@ from flamectl_operator.api.constants import (
 from flamectl_operator.desired import names
 
 if TYPE_CHECKING:
+    from flamectl_operator.api.flamecluster import FlameClusterSpec
     from flamectl_operator.desired.metadata import Identity
 
 
-def services(owner: Identity) -> tuple[dict[str, Any], ...]:
-    """All Services of a FlameCluster, in the order in which they are made."""
-    return (session_manager_service(owner), object_cache_service(owner))
+def services(owner: Identity, spec: FlameClusterSpec) -> tuple[dict[str, Any], ...]:
+    """Return all Services of a FlameCluster, in the order of creation."""
+    return (session_manager_service(owner), object_cache_service(owner, spec))
 
 
 def session_manager_service(owner: Identity) -> dict[str, Any]:
-    """Port 8080 is for clients; on 8081 the executors register, and without it no cluster works."""
+    """Return the session manager's Service: port 8080 for clients, and port 8081 where executors register."""
     return _service(
         owner,
         names.session_manager(owner.name),
@@ -34,13 +35,13 @@ def session_manager_service(owner: Identity) -> dict[str, Any]:
     )
 
 
-def object_cache_service(owner: Identity) -> dict[str, Any]:
-    """The object cache lives beside the executors."""
+def object_cache_service(owner: Identity, spec: FlameClusterSpec) -> dict[str, Any]:
+    """Return the Service of the object cache. Where the operator runs none, it may run in the executors' Pods."""
     return _service(
         owner,
         names.object_cache(owner.name),
         component=OBJECT_CACHE,
-        selects=EXECUTOR_MANAGER,
+        selects=EXECUTOR_MANAGER if spec.object_cache.image is None else OBJECT_CACHE,
         ports=[_port("grpc", OBJECT_CACHE_PORT)],
     )
 

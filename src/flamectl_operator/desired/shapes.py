@@ -1,4 +1,4 @@
-"""Reading what an author wrote, of which nobody has checked the shape: what is odd is left to the API server to refuse."""
+"""Readers for unvalidated parts of a spec, which leave values of the wrong type for the API server to reject."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any
 
 
 def as_object(value: Any) -> dict[str, Any]:
-    """The value if it is an object, else an empty one."""
+    """Return the value if it is an object, else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def entries(part: dict[str, Any], field: str) -> list[dict[str, Any]]:
-    """The objects in a list that a field holds."""
+    """Return the objects in the list of a field."""
     found = part.get(field)
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def entry(part: dict[str, Any], field: str, name: str) -> dict[str, Any]:
-    """The one of them that has a name; empty if none has."""
+    """Return the object with this name, else an empty object."""
     return next((each for each in entries(part, field) if each.get("name") == name), {})

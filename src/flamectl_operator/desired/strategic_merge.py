@@ -1,16 +1,16 @@
 """Strategic merge of Pod specs: lists whose entries have a key merge by that key, other lists are replaced.
 
-The keys are those that Kubernetes declares (`x-kubernetes-patch-merge-key` in its OpenAPI description). Directives
-(`$patch` and the like) are not supported: a podTemplate adds and sets, it does not delete. Where a field is one of several
-(a variable's value or its source, a volume's kind, a probe's handler) the patch's choice takes the place of the base's,
-which Kubernetes' own merge leaves to directives.
+The keys are those that Kubernetes declares (`x-kubernetes-patch-merge-key` in its OpenAPI description). Directives (`$patch` and
+the like) are not supported, because a podTemplate adds and sets but does not delete. If only one of several fields may be set (a
+variable's value or source, a volume's kind, a probe's handler), the patch's field replaces the base's; Kubernetes' own merge
+needs directives for that.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-#: Merge key of each list of a Pod spec that has one, by the name of the field.
+#: The merge keys of lists in a Pod spec, by the name of the field.
 MERGE_KEYS = {
     "containers": "name",
     "initContainers": "name",
@@ -27,7 +27,7 @@ MERGE_KEYS = {
     "volumeDevices": "devicePath",
 }
 
-#: Keyed lists whose entries are unions as a whole: an entry of the patch replaces the one of its name.
+#: Keyed lists whose entries are unions as a whole: an entry of the patch replaces the entry of the same name.
 REPLACED_ENTRIES = frozenset({"env", "volumes"})
 
 _PROBES = frozenset({"startupProbe", "readinessProbe", "livenessProbe"})
@@ -35,7 +35,7 @@ _PROBE_HANDLERS = frozenset({"exec", "grpc", "httpGet", "tcpSocket"})
 
 
 def strategic_merge(base: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """`base` with `patch` merged into it; neither is changed. A null in the patch removes the field.
+    """Return `base` with `patch` merged into it; neither is changed. A null in the patch removes the field.
 
     Entries of keyed lists keep the order of `base`; new ones are appended in the order of `patch`.
     """
@@ -57,7 +57,7 @@ def strategic_merge(base: dict[str, Any], patch: dict[str, Any]) -> dict[str, An
 def _merge_lists(field: str, base: list[dict[str, Any]], patch: list[dict[str, Any]]) -> list[dict[str, Any]]:
     key = MERGE_KEYS[field]
     if not all(isinstance(_key(entry, key), (str, int)) for entry in patch):
-        return patch  # not what Kubernetes knows there; it will say so
+        return patch  # not valid in Kubernetes; the API server will reject it
     merged = {entry.get(key): entry for entry in base}
     for entry in patch:
         name = entry.get(key)

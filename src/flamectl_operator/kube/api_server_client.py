@@ -1,27 +1,32 @@
-"""The client of a real API server: a verb of the API becomes a request, and its answer a view."""
+"""The client of a real API server, which turns verbs into requests and responses into views."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from flamectl_operator.kube import wire
+from flamectl_operator.kube.cache.unreadable import UnreadableObjects
 from flamectl_operator.kube.client import EventType, JsonObject, Page, WatchEvent
-from flamectl_operator.kube.errors import UndecodableError
-from flamectl_operator.kube.status import Status, error_from_status
-from flamectl_operator.kube.transport import REQUEST_TIMEOUT
-from flamectl_operator.kube.unreadable import UnreadableObjects
+from flamectl_operator.kube.errors import AnswerTooLargeError, UndecodableError
+from flamectl_operator.kube.http import wire
+from flamectl_operator.kube.http.request import REQUEST_TIMEOUT, Request
+from flamectl_operator.kube.http.status import Status, error_from_status
 from flamectl_operator.kube.views import KubernetesObject
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator
 
+    from flamectl_operator.kube.http.request import Guard
+    from flamectl_operator.kube.http.transport import Transport
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.transport import Guard, Transport
 
 T = TypeVar("T", bound=KubernetesObject)
 
-#: Seconds for one page of a list. The API server itself gives up after 60 (`--request-timeout`).
+#: Seconds for one page of a list. The API server itself times out after 60 (`--request-timeout`).
 LIST_TIMEOUT = 65.0
+
+#: The divisor for the length of a page that is too large: from 500 objects to 1 in four steps.
+SHORTER_PAGE = 8
 
 
 class ApiServerClient:
@@ -29,8 +34,8 @@ class ApiServerClient:
 
     Args:
         transport: Carries the requests.
-        timeout: Seconds for each of them, lists and watches aside.
-        guard: Asked right before each write is sent; None allows all.
+        timeout: Seconds for each request except lists and watches.
+        guard: Called right before each write is sent; None allows all writes.
     """
 
     def __init__(self, transport: Transport, timeout: float = REQUEST_TIMEOUT, guard: Guard | None = None) -> None:
@@ -41,36 +46,37 @@ class ApiServerClient:
 
     async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
         """See `Client.get`."""
-        answer = await self._transport.request("GET", resource.path(namespace, name), timeout=self._timeout)
+        answer = await self._transport.send(Request("GET", resource.path(namespace, name), timeout=self._timeout))
         return wire.decode(resource.view, answer)
 
     async def create(self, resource: Resource[T], namespace: str, body: JsonObject, *, strict: bool = False) -> T:
         """See `Client.create`."""
-        query = {"fieldValidation": "Strict"} if strict else None
-        answer = await self._write("POST", resource.path(namespace), query, body)
+        query = {"fieldValidation": "Strict"} if strict else {}
+        answer = await self._write(Request("POST", resource.path(namespace), query, wire.encode(body)))
         return wire.decode(resource.view, answer)
 
-    async def rehearse_creation(self, resource: Resource[T], namespace: str, body: JsonObject) -> T:
-        """See `Client.rehearse_creation`."""
+    async def dry_run_create(self, resource: Resource[T], namespace: str, body: JsonObject) -> T:
+        """See `Client.dry_run_create`."""
         query = {"fieldValidation": "Strict", "dryRun": "All"}
-        answer = await self._write("POST", resource.path(namespace), query, body)
+        answer = await self._write(Request("POST", resource.path(namespace), query, wire.encode(body)))
         return wire.decode(resource.view, answer)
 
     async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
         """See `Client.replace_status`."""
         path = resource.path(namespace, name, "status")
-        answer = await self._write("PUT", path, None, body)
+        answer = await self._write(Request("PUT", path, body=wire.encode(body)))
         return wire.decode(resource.view, answer)
 
-    async def rehearse_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
-        """See `Client.rehearse_status`."""
+    async def dry_run_replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
+        """See `Client.dry_run_replace_status`."""
         path = resource.path(namespace, name, "status")
-        answer = await self._write("PUT", path, {"dryRun": "All"}, body)
+        answer = await self._write(Request("PUT", path, {"dryRun": "All"}, wire.encode(body)))
         return wire.decode(resource.view, answer)
 
     async def merge_patch(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
         """See `Client.merge_patch`."""
-        answer = await self._write("PATCH", resource.path(namespace, name), None, body, wire.MERGE_PATCH)
+        path = resource.path(namespace, name)
+        answer = await self._write(Request("PATCH", path, body=wire.encode(body), content_type=wire.MERGE_PATCH))
         return wire.decode(resource.view, answer)
 
     async def delete(
@@ -93,7 +99,8 @@ class ApiServerClient:
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
         if grace_period_seconds is not None:
             options["gracePeriodSeconds"] = grace_period_seconds
-        answer = await self._write("DELETE", resource.path(namespace, name), None, options, guard=guard)
+        path = resource.path(namespace, name)
+        answer = await self._write(Request("DELETE", path, body=wire.encode(options), guard=guard))
         return None if wire.is_status(answer) else wire.decode(resource.view, answer)
 
     async def list_page(
@@ -111,8 +118,7 @@ class ApiServerClient:
             query["labelSelector"] = label_selector
         if continue_token:
             query["continue"] = continue_token
-        answer = await self._transport.request("GET", resource.path(namespace), query, timeout=LIST_TIMEOUT)
-        page = wire.decode_list(answer)
+        page = wire.decode_list(await self._page(resource.path(namespace), query, limit))
         version, next_token = page.metadata.resource_version, page.metadata.continue_ or ""
         try:
             items = tuple(wire.decode(resource.view, item) for item in page.items or ())
@@ -120,6 +126,17 @@ class ApiServerClient:
             readable, unreadable = self._unreadable.sort_out(resource, page.items or ())
             return Page(readable, version, next_token, unreadable)
         return Page(items, version, next_token)
+
+    async def _page(self, path: str, query: dict[str, str], limit: int) -> bytes:
+        """Read a page of a list; shorten the page when its response is too large."""
+        while True:
+            try:
+                return await self._transport.send(Request("GET", path, query, timeout=LIST_TIMEOUT))
+            except AnswerTooLargeError:
+                limit //= SHORTER_PAGE
+                if limit == 0:
+                    raise
+                query = {**query, "limit": str(limit)}
 
     async def watch(
         self,
@@ -148,34 +165,19 @@ class ApiServerClient:
                 try:
                     seen = WatchEvent(EventType(event.type), wire.decode(resource.view, event.object))
                 except UndecodableError as error:
-                    # What is gone need not be understood.
+                    # A deleted object needs no decoding.
                     kind = EventType.DELETED if event.type == "DELETED" else EventType.UNREADABLE
                     seen = WatchEvent(kind, self._unreadable.identify(resource, event.object, error))
                 yield seen
 
-    async def _write(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        body: JsonObject,
-        content_type: str = wire.JSON,
-        *,
-        guard: Guard | None = None,
-    ) -> bytes:
-        return await self._transport.request(
-            method,
-            path,
-            query,
-            wire.encode(body),
-            content_type=content_type,
-            timeout=self._timeout,
-            guard=_both(self._guard, guard),
-        )
+    async def _write(self, request: Request) -> bytes:
+        """Send a request under its own guard and the guard of this client."""
+        guard = _both(self._guard, request.guard)
+        return await self._transport.send(replace(request, timeout=self._timeout, guard=guard))
 
 
 def _both(first: Guard | None, second: Guard | None) -> Guard | None:
-    """A guard that asks two."""
+    """Return a guard that calls both guards."""
     if first is None or second is None:
         return first or second
 

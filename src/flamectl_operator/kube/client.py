@@ -1,6 +1,6 @@
-"""The verbs of the API on typed resources: what the operator may ask of a client, whichever it is.
+"""The verbs of the API on typed resources, as a protocol for every client.
 
-`api_server_client` is the one for a real API server. Tests and the simulation have others.
+`api_server_client` implements it for a real API server. Tests and the simulation have their own implementations.
 """
 
 from __future__ import annotations
@@ -13,25 +13,24 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from flamectl_operator.kube.views import KubernetesObject
 
 if TYPE_CHECKING:
+    from flamectl_operator.kube.http.request import Guard
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.transport import Guard
 
 T = TypeVar("T", bound=KubernetesObject)
 
-#: What is written: plain JSON data.
+#: Plain JSON data to write.
 JsonObject = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """A part of a list.
+    """A page of a list.
 
     Args:
         items: The objects; inside a list they carry neither apiVersion nor kind.
-        resource_version: The moment that all pages of the list show.
-        continue_token: Leads to the next page; empty on the last one.
-        unreadable: Objects that are there but cannot be understood. These views hold name, namespace, uid and resourceVersion
-            only.
+        resource_version: The resourceVersion of the whole list.
+        continue_token: The token of the next page; empty on the last page.
+        unreadable: Objects that exist but cannot be decoded. These views hold only name, namespace, uid and resourceVersion.
     """
 
     items: Sequence[T]
@@ -41,49 +40,49 @@ class Page(Generic[T]):
 
 
 class EventType(Enum):
-    """What a line of a watch says; errors are raised instead."""
+    """The type of a watch event; an error event raises an exception instead."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
     DELETED = "DELETED"
     BOOKMARK = "BOOKMARK"
-    #: An object was added or modified and cannot be understood. The view holds name, namespace, uid and resourceVersion only.
+    #: An added or modified object that cannot be decoded. The view holds only name, namespace, uid and resourceVersion.
     UNREADABLE = "UNREADABLE"
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[T]):
-    """A change or a bookmark. Of a bookmark's object only the resourceVersion counts: all changes up to it have been sent."""
+    """A change, or a bookmark: all changes up to the resourceVersion of the bookmark's object have been sent."""
 
     type: EventType
     object: T
 
 
 class Client(Protocol):
-    """What the operator asks of an API server. All methods raise the errors of `kube.errors`."""
+    """A client of an API server. All methods raise the errors of `kube.errors`."""
 
     async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
-        """Read an object, as it is now and not from any cache."""
+        """Read an object with a consistent read, never from a cache."""
         ...
 
     async def create(self, resource: Resource[T], namespace: str, body: JsonObject, *, strict: bool = False) -> T:
-        """Create an object; with `strict`, a field that the API does not know is a BadRequestError that names it."""
+        """Create an object; with `strict`, an unknown field raises a BadRequestError that names it."""
         ...
 
-    async def rehearse_creation(self, resource: Resource[T], namespace: str, body: JsonObject) -> T:
-        """Find out what an object would be, strictly, without creating it; raises what `create` would raise."""
+    async def dry_run_create(self, resource: Resource[T], namespace: str, body: JsonObject) -> T:
+        """Send a strict dry run of `create` and return the object that it would create; raise the errors of `create`."""
         ...
 
     async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
-        """Replace the status; with metadata.resourceVersion in the body, a changed object is a ConflictError."""
+        """Replace the status; with metadata.resourceVersion in the body, a changed object raises a ConflictError."""
         ...
 
-    async def rehearse_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
-        """Find out what `replace_status` would store, without storing it."""
+    async def dry_run_replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
+        """Send a dry run of `replace_status` and return the object that it would store."""
         ...
 
     async def merge_patch(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
-        """Change fields by a JSON merge patch (RFC 7386); a resourceVersion in it is a precondition."""
+        """Change fields with a JSON merge patch (RFC 7386); a resourceVersion in the patch is a precondition."""
         ...
 
     async def delete(
@@ -97,20 +96,20 @@ class Client(Protocol):
         grace_period_seconds: int | None = None,
         guard: Guard | None = None,
     ) -> T | None:
-        """Delete exactly the object with this uid.
+        """Delete the object with this uid.
 
         Args:
             resource: The resource.
             namespace: The object's namespace.
             name: The object's name.
-            uid: Another object of that name is not touched, but is a ConflictError.
-            resource_version: Likewise if the object has changed since.
-            grace_period_seconds: Instead of the object's own; 0 removes a Pod without asking its node.
+            uid: A precondition: another object of the same name raises a ConflictError and stays.
+            resource_version: A precondition: an object that has changed since raises a ConflictError.
+            grace_period_seconds: Overrides the object's grace period; 0 removes a Pod without waiting for its node.
             guard: Called right before the request is sent, after all waiting. If it raises, nothing is sent and the caller gets
                 the error.
 
         Returns:
-            The object if the answer holds it, None if the answer is a Status.
+            The object if the response holds it, None if the response is a Status.
         """
         ...
 
@@ -123,16 +122,16 @@ class Client(Protocol):
         limit: int = 500,
         continue_token: str = "",
     ) -> Page[T]:
-        """Read a page of a list, as it is now and not from any cache.
+        """Read a page of a list with a consistent read, never from a cache.
 
-        An object that cannot be understood does not take the others with it.
+        An object that cannot be decoded does not fail the page.
 
         Args:
             resource: The resource.
             namespace: The namespace, or None for all of them.
-            label_selector: Which objects; all if empty.
+            label_selector: The label selector; empty selects all objects.
             limit: The most items on the page.
-            continue_token: That of the page before; a GoneError says that it is too old.
+            continue_token: The token of the previous page; a token that is too old raises a GoneError.
         """
         ...
 
@@ -146,16 +145,16 @@ class Client(Protocol):
         timeout_seconds: int,
         read_timeout: float,
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Iterate over the changes after a resourceVersion, and bookmarks; close it when leaving it early.
+        """Iterate over the changes after a resourceVersion, and bookmarks; close the iterator when leaving it early.
 
-        An object that cannot be understood does not end it.
+        An object that cannot be decoded does not end the watch.
 
         Args:
             resource: The resource.
             namespace: The namespace, or None for all of them.
-            label_selector: Which objects; one that stops matching is reported as deleted.
-            resource_version: After which to begin; a GoneError, also later, says that it is too old.
-            timeout_seconds: After which the server ends the watch.
-            read_timeout: Seconds of silence that are a ConnectionLostError.
+            label_selector: The label selector; an object that stops matching is reported as deleted.
+            resource_version: The start of the watch; a GoneError, also later, means that it is too old.
+            timeout_seconds: Seconds after which the server ends the watch.
+            read_timeout: Seconds of silence that raise a ConnectionLostError.
         """
         ...

@@ -1,7 +1,7 @@
-"""What can go wrong with a request, one class for each thing a caller would do differently.
+"""Errors of requests: one class for each different reaction of a caller.
 
-The API server says what happened in a `Status` object: decisions are made on its `reason` and code, never on the text of
-its message, with three exceptions that the API leaves no way around: what a 403 was for, and that a webhook knows no dry run.
+The API server describes an error in a `Status` object. Decisions use its `reason` and code and never the text of its message,
+with three exceptions because the API offers no other way: two causes of a 403, and webhooks that do not support dry run.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 class KubernetesError(Exception):
     """Base of all errors of the `kube` room; `str()` is one line for a log, a status or an event."""
 
-    #: Whether a write that ended so may have been applied all the same. Then only a read can tell.
+    #: Whether a write that failed this way may have been applied. Then only a read can tell.
     outcome_unknown = False
-    #: Seconds that the server asks to wait before another attempt; None when it does not ask.
+    #: Seconds to wait before a retry, as the server asks; None when it does not ask.
     retry_after: float | None = None
 
 
@@ -25,15 +25,15 @@ class NotLeadingError(KubernetesError):
 
 
 class LockLostError(KubernetesError):
-    """This process does not hold the lock (any more) that the request needs, so it was not sent. Take it again."""
+    """This process does not hold the lock that the request needs, so the request was not sent. Take the lock again."""
 
 
 class ConnectionFailedError(KubernetesError):
-    """No connection could be made, so nothing was sent. Retry."""
+    """No connection was established, so nothing was sent. Retry."""
 
 
 class UntrustedServerError(ConnectionFailedError):
-    """Who answers has a certificate that our authorities did not sign. These may have been replaced: load them again."""
+    """The server's certificate is not signed by our certificate authorities. They may have been replaced: load them again."""
 
 
 class ConnectionLostError(KubernetesError):
@@ -43,7 +43,13 @@ class ConnectionLostError(KubernetesError):
 
 
 class UndecodableError(ConnectionLostError):
-    """The answer was cut off, or is not what the API promises. As for a lost answer, a write may have been applied."""
+    """The response was cut off or is not valid. As after a lost response, a write may have been applied."""
+
+
+class AnswerTooLargeError(KubernetesError):
+    """The response is larger than this process accepts. A write was applied; request a shorter page of a list."""
+
+    outcome_unknown = True
 
 
 class ApiError(KubernetesError):
@@ -52,8 +58,8 @@ class ApiError(KubernetesError):
     Args:
         code: HTTP status code.
         reason: `Status.reason`, a CamelCase word such as `AlreadyExists`; empty when the body was no Status.
-        message: `Status.message`, the server's own words.
-        retry_after: Seconds the server asks to wait (`Retry-After`), if it does.
+        message: `Status.message`, the server's own text.
+        retry_after: Seconds to wait (`Retry-After`), if the server asks for it.
     """
 
     def __init__(self, code: int, reason: str = "", message: str = "", retry_after: float | None = None) -> None:
@@ -65,30 +71,29 @@ class ApiError(KubernetesError):
 
     @property
     def knows_no_dry_run(self) -> bool:
-        """Whether a dry run failed for a webhook that knows of none."""
+        """Whether a dry run failed because a webhook does not support it."""
         return "does not support dry run" in self.message
 
 
 class BadRequestError(ApiError):
-    """400: the body is not what the API knows, such as an unknown field under strict validation. Do not retry as is."""
+    """400: the body does not match the API, such as an unknown field under strict validation. Do not retry unchanged."""
 
 
 class UnauthorizedError(ApiError):
-    """401: the credentials are not accepted (any more)."""
+    """401: the server does not accept the credentials, or no longer does."""
 
 
 class ForbiddenError(ApiError):
-    """403: RBAC, admission or a quota refuses it. Nothing was changed. Show the server's words and retry slowly."""
+    """403: RBAC, admission or a quota refuses the request. Nothing was changed. Show the server's text and retry slowly."""
 
     @property
     def quota(self) -> bool:
-        """Whether a ResourceQuota refused it."""
+        """Whether a ResourceQuota refused the request."""
         return "exceeded quota" in self.message
 
-    @property
-    def namespace_terminating(self) -> bool:
-        """Whether nothing can be created any more, for the namespace is being deleted."""
-        return "being terminated" in self.message
+
+class NamespaceTerminatingError(ApiError):
+    """403: the namespace is being deleted, so nothing can be created in it. Do not report it; wait for its end."""
 
 
 class NotFoundError(ApiError):
@@ -101,11 +106,11 @@ class NotFoundError(ApiError):
 
 
 class ConflictError(ApiError):
-    """409 Conflict: a precondition (resourceVersion, uid) did not hold. The view was old: look again, then decide again."""
+    """409 Conflict: a precondition (resourceVersion, uid) did not hold, because the view was old. Read it and decide again."""
 
 
 class AlreadyExistsError(ApiError):
-    """409 AlreadyExists: the name is taken, be it by an object that is on its way out. Read it to see whose it is."""
+    """409 AlreadyExists: the name is taken, possibly by a terminating object. Read the object to see its owner."""
 
 
 class GoneError(ApiError):
@@ -113,7 +118,7 @@ class GoneError(ApiError):
 
 
 class InvalidError(ApiError):
-    """422: the object breaks a rule of its schema. Do not retry as is."""
+    """422: the object breaks a rule of its schema. Do not retry unchanged."""
 
 
 class TooManyRequestsError(ApiError):
@@ -121,6 +126,6 @@ class TooManyRequestsError(ApiError):
 
 
 class ServerError(ApiError):
-    """5xx: the server or something before it failed. A write may or may not have been applied."""
+    """5xx: the server or a proxy in front of it failed. A write may or may not have been applied."""
 
     outcome_unknown = True

@@ -1,8 +1,8 @@
-"""Telling people what was done, where they look for it: `kubectl describe` and `kubectl get events`.
+"""Events, which `kubectl describe` and `kubectl get events` show.
 
-Events are best effort. Recording one never waits and never fails; a task writes them one after the other. Whoever tells
-too much is cut short, as in client-go's event correlator: a repetition counts up the Event that is there, and each object
-has a budget, for otherwise a quota that refuses hundreds of Pods would write hundreds of Events.
+Events are best effort. Recording one never waits and never fails; a task writes them one after the other. As in client-go's event
+correlator, a repetition increments the count of the existing Event, and each object has a budget, because otherwise a quota that
+refuses hundreds of Pods would cause hundreds of Events.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import structlog
 
-from flamectl_operator.kube.errors import ForbiddenError, KubernetesError, NotFoundError
+from flamectl_operator.kube.errors import KubernetesError, NamespaceTerminatingError, NotFoundError
 from flamectl_operator.kube.resources import EVENTS
+from flamectl_operator.runtime.limits import Bucket
+from flamectl_operator.runtime.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -26,21 +28,21 @@ if TYPE_CHECKING:
 
 EventKind = Literal["Normal", "Warning"]
 
-#: Characters of a message; the API refuses longer ones.
+#: The most characters of a message; the API rejects longer messages.
 MAX_MESSAGE_LENGTH = 1024
 
-#: Seconds within which the same Event again counts up the first one (client-go's aggregation interval).
+#: Seconds within which a repetition increments the count of the first Event (client-go's aggregation interval).
 REPETITION_INTERVAL = 600.0
 
-#: How many Events an object may have at once, and the seconds after which it gets one more. More than client-go's spam filter
-#: allows (25 and 300 s): a FlameCluster's Events tell the story of all its Pods.
+#: The most Events of an object at once, and the seconds after which it gets one more. They exceed client-go's spam filter (25 and
+#: 300 s), because the Events of a FlameCluster cover all its Pods.
 BURST = 50
 REFILL_INTERVAL = 30.0
 
-#: Events of an object's budget that only warnings may use, so that chatter cannot drown out what went wrong.
+#: The part of an object's budget that only warnings may use, so that normal Events do not displace warnings.
 RESERVED_FOR_WARNINGS = 5
 
-#: Events that wait to be written, and objects or Events that are remembered.
+#: The most waiting Events, and the most objects or Events in each cache.
 QUEUE_LENGTH = 1000
 MEMORY = 4096
 
@@ -61,7 +63,7 @@ class ObjectReference:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """An Event to be written."""
+    """An Event that waits to be written."""
 
     about: ObjectReference
     kind: EventKind
@@ -71,34 +73,26 @@ class _Entry:
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
-        """What two Events have in common when one is a repetition of the other."""
+        """The fields that an Event and its repetition have in common."""
         return (self.about.uid, self.kind, self.reason, self.message)
 
 
 @dataclass(slots=True)
 class _Written:
-    """An Event that exists, and may be counted up."""
+    """An existing Event whose count may be incremented."""
 
     name: str
     count: int
     last: float  # monotonic seconds
 
 
-@dataclass(slots=True)
-class _Bucket:
-    """The budget of an object."""
-
-    tokens: float
-    refilled: float  # monotonic seconds
-
-
 class EventRecorder:
-    """Records Events and writes them from a task of its own.
+    """Records Events and writes them from a separate task.
 
     Args:
-        client: Writes them.
-        component: Who reports, such as `flamectl-operator`.
-        instance: Which of its processes, such as the Pod's name.
+        client: Writes the Events.
+        component: The reporting component, such as `flamectl-operator`.
+        instance: The reporting instance, such as the Pod's name.
         clock: The time of an Event, and the source of its name.
     """
 
@@ -111,25 +105,23 @@ class EventRecorder:
         self._filled = asyncio.Event()
         self._written_all = asyncio.Event()
         self._written_all.set()
-        self._buckets: _LeastRecentlyUsed[_Bucket] = _LeastRecentlyUsed(MEMORY)
+        self._buckets: _LeastRecentlyUsed[Bucket] = _LeastRecentlyUsed(MEMORY)
         self._written: _LeastRecentlyUsed[_Written] = _LeastRecentlyUsed(MEMORY)
         self._names = 0
         self._log = structlog.get_logger(component="events")
-        #: How many Events were not written, be it for the budget, a full queue or an error.
+        #: The number of Events that were not written, because of the budget, a full queue or an error.
         self.dropped = 0
 
     def event(self, about: ObjectReference, kind: EventKind, reason: str, message: str) -> None:
-        """Record an Event; it is written later, or never.
+        """Record an Event, which is written later or dropped.
 
         Args:
             about: The object.
-            kind: `Normal`, or `Warning` for what somebody should look at.
+            kind: `Normal`, or `Warning` when a person should look at it.
             reason: One CamelCase word for machines.
             message: A sentence for people; cut to 1024 characters.
         """
-        if len(message) > MAX_MESSAGE_LENGTH:
-            message = message[: MAX_MESSAGE_LENGTH - 3] + "..."
-        entry = _Entry(about, kind, reason, message, self._clock.now())
+        entry = _Entry(about, kind, reason, one_line(message, MAX_MESSAGE_LENGTH), self._clock.now())
         if not self._within_budget(entry) or not self._has_room(entry):
             self.dropped += 1
             return
@@ -146,8 +138,8 @@ class EventRecorder:
             self._filled.clear()
             self._written_all.set()
 
-    async def flush(self, timeout: float) -> None:  # noqa: ASYNC109 - running out of time is no error here
-        """Wait until all Events are written, `timeout` seconds at the most; `run` must be running."""
+    async def flush(self, timeout: float) -> None:  # noqa: ASYNC109 - a timeout is not an error here
+        """Wait until all Events are written, but at most `timeout` seconds; `run` must be running."""
         try:
             async with asyncio.timeout(timeout):
                 await self._written_all.wait()
@@ -155,18 +147,13 @@ class EventRecorder:
             self._log.warning("events left unwritten", count=len(self._queue))
 
     def _within_budget(self, entry: _Entry) -> bool:
-        """Take a token from the object's bucket, if there is one for this kind of Event."""
+        """Take a token from the object's bucket, if one is available for this type of Event."""
         now = self._clock.monotonic()
-        bucket = self._buckets.get(entry.about.uid, lambda: _Bucket(BURST, now))
-        bucket.tokens = min(BURST, bucket.tokens + (now - bucket.refilled) / REFILL_INTERVAL)
-        bucket.refilled = now
-        if bucket.tokens < 1 + (RESERVED_FOR_WARNINGS if entry.kind == "Normal" else 0):
-            return False
-        bucket.tokens -= 1
-        return True
+        bucket = self._buckets.get(entry.about.uid, lambda: Bucket(1 / REFILL_INTERVAL, BURST, now))
+        return bucket.try_take(now, keep=RESERVED_FOR_WARNINGS if entry.kind == "Normal" else 0)
 
     def _has_room(self, entry: _Entry) -> bool:
-        """Whether the queue takes an Event; a full queue takes a warning in the place of its oldest normal Event."""
+        """Return whether the queue accepts an Event; in a full queue a warning replaces the oldest normal Event."""
         if len(self._queue) < QUEUE_LENGTH:
             return True
         victim = next((queued for queued in self._queue if queued.kind == "Normal"), None)
@@ -183,14 +170,12 @@ class EventRecorder:
         except KubernetesError as error:
             self.dropped += 1
             # An object whose namespace is being deleted cannot have Events any more, and needs none.
-            quiet = isinstance(error, NotFoundError) or (
-                isinstance(error, ForbiddenError) and error.namespace_terminating
-            )
+            quiet = isinstance(error, (NotFoundError, NamespaceTerminatingError))
             log = self._log.debug if quiet else self._log.warning
             log("event not written", about=entry.about.name, reason=entry.reason, error=str(error))
 
     async def _count_up(self, entry: _Entry) -> bool:
-        """Count up the Event that this one repeats; False when there is none."""
+        """Increment the count of the Event that this one repeats; return False when there is none."""
         written = self._written.find(entry.identity)
         if written is None or self._clock.monotonic() - written.last > REPETITION_INTERVAL:
             return False
@@ -198,7 +183,7 @@ class EventRecorder:
         try:
             await self._client.merge_patch(EVENTS, entry.about.namespace, written.name, changes)
         except NotFoundError:
-            return False  # Events live for an hour by default, and anybody may delete them
+            return False  # Events expire after an hour by default, and users may delete them
         written.count += 1
         written.last = self._clock.monotonic()
         return True
@@ -234,7 +219,7 @@ class EventRecorder:
         }
 
     def _name(self, entry: _Entry) -> str:
-        """The object's name and the time in nanoseconds, as client-go does; a counter tells Events of one moment apart."""
+        """Return the object's name and the time in nanoseconds, as client-go does; a counter separates simultaneous Events."""
         self._names += 1
         microseconds = (entry.at - _EPOCH) // (entry.at.resolution)
         suffix = f".{microseconds * 1000 + self._names % 1000:x}"
@@ -245,7 +230,7 @@ V = TypeVar("V")
 
 
 class _LeastRecentlyUsed(Generic[V]):
-    """A dictionary that forgets what was not used for the longest time."""
+    """A dictionary that drops the least recently used entry."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -271,5 +256,5 @@ class _LeastRecentlyUsed(Generic[V]):
 
 
 def _timestamp(at: datetime) -> str:
-    """A metav1.Time, which has whole seconds."""
+    """Return a metav1.Time, which has whole seconds."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

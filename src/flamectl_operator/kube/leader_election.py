@@ -1,12 +1,12 @@
-"""At most one of several processes does the work: the one whose name stands in a Lease.
+"""Leader election: only the process whose identity is in a Lease does the work.
 
-The holder renews the Lease; when it has not done so for the Lease's duration, another takes it. Nobody compares clocks of
-two machines: a holder counts its time from when it *sent* the last renewal that succeeded, the others count from when they
-*saw* the Lease change, which is later. Both count on a clock that also runs while the machine or the process is stopped.
+The holder renews the Lease; another process takes it after it was not renewed for its duration. Clocks of two machines are never
+compared: the holder counts from the time when it *sent* its last successful renewal, the others count from the time when they
+*saw* the Lease change, which is later. Both use a clock that also runs while the machine or the process is stopped.
 
-A holder that cannot renew gives up well before the others may take over, and from then on its fence refuses every write. A
-process that was frozen and wakes up too late finds its fence closed before it can send anything; what it had sent before
-and lands late is harmless, for each write has a precondition or a name of its own.
+A holder that cannot renew stops well before the others may take over, and from then on its fence rejects every write. The fence
+of a process that was frozen is closed before the process can send anything. A request that it sent earlier and that arrives late
+is harmless, because each write has a precondition or a unique name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from flamectl_operator.kube.errors import (
     ConflictError,
     KubernetesError,
     NotFoundError,
-    NotLeadingError,
 )
 from flamectl_operator.kube.resources import LEASES
 
@@ -33,28 +32,29 @@ if TYPE_CHECKING:
     from random import Random
 
     from flamectl_operator.kube.client import Client
+    from flamectl_operator.kube.fence import Fence
     from flamectl_operator.kube.views import LeaseSpec, LeaseView
     from flamectl_operator.runtime.clock import Clock
 
-#: How long giving the Lease back may take when the process ends, in seconds.
+#: Seconds to release the Lease when the process ends.
 RELEASE_PATIENCE = 3.0
 
 #: leaseDurationSeconds written on release (client-go writes 1 too). No leader uses it, so it tells a release from a Lease whose
-#: holderIdentity somebody blanked.
+#: holderIdentity was cleared by someone else.
 GIVEN_BACK = 1
 
-#: How much longer than the retry period an attempt may be put off, so that candidates do not come all at once.
+#: The largest share of the retry period that is added to it, so that candidates do not all come at once.
 JITTER = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTiming:
-    """When a Lease is renewed, given up and taken over, in seconds; each must be well below the one before it.
+    """The periods of leader election, in seconds; each must be well below the previous one.
 
     Args:
-        duration: How long the others wait, after they last saw the Lease change, before they take it.
-        renew_deadline: How long the holder works on after it sent the last renewal that succeeded.
-        retry_period: The time between two attempts to renew or to take.
+        duration: The time since the last seen change of the Lease after which another process takes it.
+        renew_deadline: The time since the last successful renewal was sent after which the holder stops working.
+        retry_period: The time between two attempts to renew or to acquire.
     """
 
     duration: float = 15.0
@@ -62,52 +62,30 @@ class LeaseTiming:
     retry_period: float = 2.0
 
 
-class Fence:
-    """Until when this process may write.
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A process that contends for the Lease.
 
     Args:
-        clock: Its `boottime` is what counts.
+        identity: The name of the process, which no other process ever had.
+        predecessors: Prefix of the identities of its dead predecessors, and of no other process; empty when unknown.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._until = float("-inf")
+    identity: str
+    predecessors: str = ""
 
-    @property
-    def remaining(self) -> float:
-        """Seconds until it closes; none or less when it is closed."""
-        return self._until - self._clock.boottime()
-
-    @property
-    def open(self) -> bool:
-        """Whether writes may be sent."""
-        return self.remaining > 0
-
-    def check(self) -> None:
-        """Be the guard of a client.
-
-        Raises:
-            NotLeadingError: When the fence is closed.
-        """
-        if not self.open:
-            raise NotLeadingError("not sent: this process does not lead (any more)")
-
-    def extend(self, until: float) -> None:
-        """Keep it open until this moment of the clock's `boottime`."""
-        self._until = until
-
-    def close(self) -> None:
-        """Close it now."""
-        self._until = float("-inf")
+    def succeeds(self, holder: str) -> bool:
+        """Return whether a holder is this process or a dead predecessor, so that nobody needs to wait for it."""
+        return holder == self.identity or (bool(self.predecessors) and holder.startswith(self.predecessors))
 
 
 @dataclass(frozen=True, slots=True)
 class _Sighting:
-    """What a look at the Lease showed.
+    """The Lease as it was last seen.
 
     Args:
-        resource_version: As it was; empty when there was none.
-        expires: The moment of our clock's `boottime` at which a holder has been silent for too long.
+        resource_version: Its resourceVersion; empty when there was no Lease.
+        expires: The `boottime` at which its holder has been silent for too long.
     """
 
     resource_version: str
@@ -115,25 +93,25 @@ class _Sighting:
 
 
 class LeaderElector:
-    """Contends for a Lease, and has work done for as long as it holds it.
+    """Contends for a Lease, and runs work for as long as it holds the Lease.
 
     Args:
-        client: Reads and writes the Lease. It is not guarded by the fence, does not retry by itself, and gives up on a
-            request well before the renew deadline.
-        fence: Opened and closed here; guards the clients that do the work.
-        identity: The name of this process, which no other process ever had.
-        namespace: Of the Lease.
-        name: Of the Lease.
-        timing: The seconds that matter.
+        client: Reads and writes the Lease. The fence does not guard it; it does not retry, and it times out well before the renew
+            deadline.
+        fence: Guards the clients that do the work; the elector opens and closes it.
+        candidate: This process.
+        namespace: The namespace of the Lease.
+        name: The name of the Lease.
+        timing: The periods.
         clock: The time.
-        random: Where jitter comes from.
+        random: The source of jitter.
     """
 
     def __init__(
         self,
         client: Client,
         fence: Fence,
-        identity: str,
+        candidate: Candidate,
         *,
         namespace: str,
         name: str,
@@ -143,35 +121,38 @@ class LeaderElector:
     ) -> None:
         self._client = client
         self._fence = fence
-        self._identity = identity
+        self._candidate = candidate
+        self._identity = candidate.identity
         self._namespace = namespace
         self._name = name
         self._timing = timing
         self._clock = clock
         self._random = random
-        self._log = structlog.get_logger(component="leader election", lease=f"{namespace}/{name}", identity=identity)
-        self._held: LeaseView | None = None  # the Lease as we last wrote it; None when that is not certain
-        self._seen: _Sighting | None = None  # the Lease as it last was when we looked
-        self._seen_held = False  # whether the Lease ever had a holder when we looked
+        self._log = structlog.get_logger(
+            component="leader election", lease=f"{namespace}/{name}", identity=candidate.identity
+        )
+        self._held: LeaseView | None = None  # the Lease as we last wrote it; None when uncertain
+        self._seen: _Sighting | None = None  # the Lease as we last saw it
+        self._seen_held = False  # whether we ever saw the Lease with a holder
         self._said = ""
-        #: The clock's monotonic seconds at which it last tried to take or to renew the Lease; None before the first time.
+        #: The monotonic time of the last attempt to acquire or renew the Lease; None before the first one.
         self.last_attempt: float | None = None
 
     @property
     def standing_by(self) -> bool:
-        """Whether it has seen who else holds the Lease, so that it could take over."""
+        """Whether it has seen another holder of the Lease, so that it could take over."""
         return self._seen is not None
 
     async def run(self, term: Callable[[], Coroutine[Any, Any, None]], stop: asyncio.Event) -> None:
-        """Contend, and lead whenever elected, until asked to stop; the Lease is given back in the end.
+        """Contend, and lead whenever elected, until asked to stop; release the Lease in the end.
 
         Args:
-            term: The work of one term. It is cancelled when leadership is lost, and begun anew with the next term. It
-                returns when it has done what `stop` asks for.
-            stop: Set by whoever wants it to stop.
+            term: The work of one term. It is cancelled when leadership is lost, and starts again in the next term. It returns
+                when it has done its part of stopping.
+            stop: Set to ask the process to stop.
 
         Raises:
-            Exception: Whatever ended a term other than the loss of leadership.
+            Exception: The term failed for another reason than the loss of leadership.
         """
         try:
             while not stop.is_set():
@@ -182,7 +163,7 @@ class LeaderElector:
             await self._release()
 
     async def _acquired(self, stop: asyncio.Event) -> bool:
-        """Try until the Lease is ours; False when asked to stop."""
+        """Try until we hold the Lease; return False when asked to stop."""
         while not await self._attempt():
             pause = self._timing.retry_period * (1 + JITTER * self._random.random())
             if await _set_within(stop, pause):
@@ -190,7 +171,7 @@ class LeaderElector:
         return True
 
     async def _lead(self, term: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Have the work done until it ends by itself, or until the Lease is lost."""
+        """Run the work until it ends by itself or the Lease is lost."""
         work = asyncio.create_task(term(), name="term")
         try:
             while self._fence.open:
@@ -208,7 +189,7 @@ class LeaderElector:
                 self._held = None
 
     async def _renew(self) -> None:
-        """Renew once, for as long as there is still a point in it."""
+        """Renew once, and give up when the fence closes."""
         with suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, self._fence.remaining)):
                 await self._attempt(again=True)
@@ -216,20 +197,20 @@ class LeaderElector:
         self._held = None
 
     async def _attempt(self, *, again: bool = False) -> bool:
-        """Take or renew the Lease if that is possible; whether it is ours now.
+        """Acquire or renew the Lease if possible; return whether we hold it now.
 
         Args:
-            again: Whether to look at once who was faster, if anybody was.
+            again: Whether to read the Lease again at once after a conflict.
         """
         sent, self.last_attempt = self._clock.boottime(), self._clock.monotonic()
         try:
             lease = await self._take()
         except (ConflictError, AlreadyExistsError):
-            self._held = None  # somebody was faster: the next attempt looks who
+            self._held = None  # another process wrote first: the next attempt reads the Lease
             return again and await self._attempt()
         except KubernetesError as error:
-            self._held = None  # it may have been applied: the next attempt looks
-            self._say("the Lease cannot be had", error=str(error))
+            self._held = None  # it may have been applied: the next attempt reads the Lease
+            self._say("the Lease could not be acquired", error=str(error))
             return False
         self._held = lease
         if lease is not None:
@@ -238,7 +219,7 @@ class LeaderElector:
         return lease is not None
 
     async def _take(self) -> LeaseView | None:
-        """Write our name and the time into the Lease, unless another holds it."""
+        """Write our identity and the time into the Lease, unless another process holds it."""
         current = self._held
         if current is None:
             try:
@@ -248,40 +229,40 @@ class LeaderElector:
                     return None
                 return await self._client.create(LEASES, self._namespace, self._manifest())
             if not self._available(current):
-                # Also when we believed to hold it: then it was taken from us.
+                # Also when we believed that we hold it, because then another process took it.
                 self._fence.close()
                 if current.spec.holder_identity:
                     self._say("another process leads", holder=current.spec.holder_identity)
                 else:
-                    self._say("the Lease has lost its holder's name, who may still lead: waiting as if it were there")
+                    self._say("holderIdentity of the Lease was cleared: waiting as if its holder still led")
                 return None
         return await self._client.merge_patch(LEASES, self._namespace, self._name, self._claim(current))
 
     def _available(self, lease: LeaseView) -> bool:
-        """Whether it is ours, free, or has not changed for as long as its holder may be silent."""
+        """Return whether the Lease is ours, free, or unchanged for as long as its holder may be silent."""
         spec = lease.spec
         duration = max(spec.lease_duration_seconds or 0, self._timing.duration)
         silent = self._silent_for(lease.metadata.resource_version, duration)
         if spec.holder_identity:
             self._seen_held = True
-            return silent or spec.holder_identity == self._identity
+            return silent or self._candidate.succeeds(spec.holder_identity)
         return silent or self._free_at_once(spec)
 
     def _free_at_once(self, spec: LeaseSpec) -> bool:
-        """Whether a Lease without a holder may be taken without waiting: it was given back, never held, or is still ours.
+        """Return whether a Lease without a holder may be acquired at once: it was released, never held, or is still ours.
 
-        Otherwise somebody may have blanked the name of a leader that works on.
+        Otherwise someone may have cleared the identity of a leader that still works.
         """
         given_back = spec.lease_duration_seconds is not None and spec.lease_duration_seconds <= GIVEN_BACK
         never_held = spec.renew_time is None and not self._seen_held
-        return given_back or never_held or self._fence.open  # an open fence: the leader that works on is us
+        return given_back or never_held or self._fence.open  # with an open fence, this process is the leader
 
     def _vanished(self) -> bool:
-        """Whether a Lease that we saw was deleted so recently that its holder may not have noticed yet."""
+        """Return whether a Lease that we saw was deleted so recently that its holder may not have noticed."""
         return self._seen is not None and not self._fence.open and not self._silent_for("", self._timing.duration)
 
     def _silent_for(self, resource_version: str, seconds: float) -> bool:
-        """Whether the Lease has been as it is for so long, as far as we know."""
+        """Return whether we have seen the Lease unchanged for this long."""
         now = self._clock.boottime()
         if self._seen is None or self._seen.resource_version != resource_version:
             self._seen = _Sighting(resource_version, now + seconds)
@@ -296,7 +277,7 @@ class LeaderElector:
         }
 
     def _claim(self, lease: LeaseView) -> dict[str, Any]:
-        """The patch that makes it ours, unless anybody has written it since."""
+        """Return the patch that makes the Lease ours, unless it was written since."""
         spec = self._spec()
         if lease.spec.holder_identity != self._identity:
             spec |= {"acquireTime": self._now(), "leaseTransitions": (lease.spec.lease_transitions or 0) + 1}
@@ -310,11 +291,11 @@ class LeaderElector:
         }
 
     def _now(self) -> str:
-        """The wall clock as a metav1.MicroTime: for people, nobody decides by it."""
+        """Return the wall clock as a metav1.MicroTime, for people; no decision uses it."""
         return self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
     async def _release(self) -> None:
-        """Give the Lease back, so that another need not wait until it expires."""
+        """Release the Lease, so that another process need not wait until it expires."""
         self._fence.close()
         lease, self._held = self._held, None
         if lease is None:
@@ -327,12 +308,12 @@ class LeaderElector:
             async with asyncio.timeout(RELEASE_PATIENCE):
                 await self._client.merge_patch(LEASES, self._namespace, self._name, body)
         except (KubernetesError, TimeoutError) as error:
-            self._log.warning("the Lease could not be given back; it will expire", error=str(error) or "timed out")
+            self._log.warning("the Lease could not be released; it will expire", error=str(error) or "timed out")
         else:
-            self._log.info("leadership given back")
+            self._log.info("leadership released")
 
     def _say(self, what: str, *, fresh: bool = False, **details: object) -> None:
-        """Log a state of things once."""
+        """Log a state once, until it changes."""
         said = f"{what} {details}"
         if fresh or said != self._said:
             self._log.info(what, **details)
@@ -340,7 +321,7 @@ class LeaderElector:
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for an event, but not longer than that; whether it is set."""
+    """Wait for an event for at most this long; return whether it is set."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()

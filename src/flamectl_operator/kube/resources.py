@@ -1,4 +1,4 @@
-"""Which resources there are, where they live and how they are viewed."""
+"""The resources, their paths and their views."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from urllib.parse import quote
 
-from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, LeaseView, PodView, ServiceView
+from flamectl_operator.kube.views import (
+    ConfigMapView,
+    KubernetesObject,
+    LeaseView,
+    PersistentVolumeClaimView,
+    PodView,
+    ServiceView,
+)
 
 T = TypeVar("T", bound=KubernetesObject)
 
@@ -19,7 +26,7 @@ class Resource(Generic[T]):
         api_version: `v1`, or `group/version`.
         kind: The kind of one object, such as `Pod`.
         plural: The name in paths, such as `pods`.
-        view: What objects are decoded into.
+        view: The type that objects are decoded into.
     """
 
     api_version: str
@@ -28,10 +35,10 @@ class Resource(Generic[T]):
     view: type[T]
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """The path of the collection in all namespaces or one, of an object, or of a subresource of it.
+        """Return the path of the collection in all namespaces or one, of an object, or of a subresource of it.
 
         Raises:
-            ValueError: For a name without a namespace, or a subresource without a name.
+            ValueError: A name has no namespace, or a subresource has no name.
         """
         if (name is not None and namespace is None) or (subresource is not None and name is None):
             raise ValueError("a name needs a namespace, and a subresource a name")
@@ -52,6 +59,7 @@ class Resource(Generic[T]):
 PODS = Resource("v1", "Pod", "pods", PodView)
 SERVICES = Resource("v1", "Service", "services", ServiceView)
 CONFIG_MAPS = Resource("v1", "ConfigMap", "configmaps", ConfigMapView)
+CLAIMS = Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims", PersistentVolumeClaimView)
 LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases", LeaseView)
-#: Events are written and never read back, so their metadata is all that is decoded.
+#: Events are written and never read back, so only their metadata is decoded.
 EVENTS = Resource("v1", "Event", "events", KubernetesObject)

@@ -1,1 +1,1 @@
-"""What is there: the stores' views of a FlameCluster's children, read as Flame's components. Pure, no I/O."""
+"""Observed objects: the stores' views of a FlameCluster's children, read as Flame's components. No I/O."""

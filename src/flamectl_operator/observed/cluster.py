@@ -1,88 +1,41 @@
-"""A snapshot of a FlameCluster's children, taken from the stores; decisions look at nothing else."""
+"""A snapshot of a FlameCluster's children, taken from the stores. Decisions use only this snapshot."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from operator import is_
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import (
+    DRAINING_ANNOTATION,
+    DRAINING_SINCE_ANNOTATION,
     EXECUTOR_MANAGER,
     REBOUND_ANNOTATION,
-    RENDERED_ANNOTATION,
-    REVISION_ANNOTATION,
     SESSION_MANAGER,
     SESSION_MANAGER_ANNOTATION,
+    SESSION_STORE_ANNOTATION,
 )
 from flamectl_operator.desired import names
+from flamectl_operator.flame import knowledge
+from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.observed import pods
+from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.object_cache import ObjectCaches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from datetime import datetime
 
     from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, PodView, ServiceView
-
-
-@dataclass(frozen=True)
-class Component:
-    """A Pod that is ours, read as a component of Flame.
-
-    Args:
-        pod: The Pod.
-        main: Name of the container whose end is the end of the Pod; empty where it is restarted in place.
-    """
-
-    pod: PodView
-    main: str = ""
-
-    @property
-    def name(self) -> str:
-        """Name of the Pod."""
-        return self.pod.name
-
-    @property
-    def revision(self) -> str:
-        """Hash of what the author asked for when it was made."""
-        return self.pod.annotations.get(REVISION_ANNOTATION, "")
-
-    @property
-    def rendered(self) -> str:
-        """Hash of the manifest it was made from."""
-        return self.pod.annotations.get(RENDERED_ANNOTATION, "")
-
-    @cached_property
-    def terminating(self) -> bool:
-        """Whether it is on its way out."""
-        return self.pod.terminating
-
-    @cached_property
-    def terminal(self) -> bool:
-        """Whether it is over and stays so: it has to be replaced."""
-        return pods.is_terminal(self.pod, self.main)
-
-    @cached_property
-    def live(self) -> bool:
-        """Whether it counts: neither on its way out nor over."""
-        return not self.terminating and not self.terminal
-
-    @cached_property
-    def ready(self) -> bool:
-        """Whether it serves."""
-        return self.live and pods.is_ready(self.pod)
-
-    @cached_property
-    def trouble(self) -> pods.Trouble | None:
-        """Why it has failed, if it has."""
-        return pods.trouble(self.pod)
-
-    @cached_property
-    def ailment(self) -> pods.Trouble | None:
-        """Why it has failed or finds no node; on its way out that does not matter any more."""
-        return None if self.terminating else self.trouble or pods.unschedulable(self.pod)
+    from flamectl_operator.kube.views import (
+        ConfigMapView,
+        KubernetesObject,
+        PersistentVolumeClaimView,
+        PodView,
+        ServiceView,
+    )
+    from flamectl_operator.observed.trouble import Trouble
 
 
 @dataclass(frozen=True)
@@ -102,34 +55,67 @@ class Executor(Component):
 
     @property
     def rebound(self) -> bool:
-        """Whether it was bound to that life later than it was made."""
+        """Whether it was bound to that life after its creation."""
         return REBOUND_ANNOTATION in self.pod.annotations
 
     @cached_property
+    def draining(self) -> bool:
+        """Whether it will be deleted when nothing runs on it any more. A drain is never cancelled."""
+        return DRAINING_ANNOTATION in self.pod.annotations
+
+    @property
+    def drain_reason(self) -> str:
+        """Why it is being drained."""
+        return self.pod.annotations.get(DRAINING_ANNOTATION, "")
+
+    @cached_property
+    def draining_since(self) -> datetime | None:
+        """Since when it is being drained; None when the annotation holds no valid time."""
+        try:
+            since = datetime.fromisoformat(self.pod.annotations.get(DRAINING_SINCE_ANNOTATION, ""))
+        except ValueError:
+            return None
+        return since if since.tzinfo is not None else None
+
+    @cached_property
+    def live(self) -> bool:
+        """Whether it counts: neither on its way out, nor over, nor being drained."""
+        return not self.terminating and not self.terminal and not self.draining
+
+    @cached_property
     def started(self) -> bool:
-        """Whether its main container has run: from then on it is bound to the session manager it found."""
+        """Whether its main container has run, so that it is bound to one session manager."""
         return pods.has_started(self.pod, EXECUTOR_MANAGER)
 
 
 @dataclass(frozen=True)
 class Views:
-    """What the stores show of a FlameCluster's children, whoever's they are.
+    """The objects in the stores with the names or the label of a FlameCluster's children, with any owner.
 
     Args:
-        config_map: What has the ConfigMap's name.
-        services: What has the Services' names.
+        config_map: The object with the ConfigMap's name.
+        services: The objects with the Services' names.
         labelled_pods: All Pods with the FlameCluster's label, in its namespace.
+        client_config: The object with the name of the ConfigMap for clients.
+        claims: All PersistentVolumeClaims with the FlameCluster's label, in its namespace.
+        flame: The knowledge about the session manager.
     """
 
     config_map: ConfigMapView | None
     services: tuple[ServiceView, ...]
     labelled_pods: tuple[PodView, ...]
+    client_config: ConfigMapView | None = None
+    claims: tuple[PersistentVolumeClaimView, ...] = ()
+    flame: Knowledge = knowledge.OFF
 
     def same(self, other: Views) -> bool:
-        """Whether these are the very same objects. The stores never change one in place."""
+        """Return whether these are the same objects by identity, because the stores never change an object in place."""
         return (
             self.labelled_pods is other.labelled_pods
+            and self.claims is other.claims
             and self.config_map is other.config_map
+            and self.client_config is other.client_config
+            and self.flame is other.flame
             and len(self.services) == len(other.services)
             and all(map(is_, self.services, other.services))
         )
@@ -137,17 +123,18 @@ class Views:
 
 @dataclass(frozen=True)
 class ObservedCluster:
-    """What is there.
+    """A snapshot of a FlameCluster's children.
 
     Args:
         owner: The FlameCluster.
-        views: What it was read from.
-        services: What has the Services' names, whoever's it is.
-        session_manager_pod: What has the session manager's name, likewise.
-        executors: The executors that are ours, by id.
-        highest_executor_id: The highest id in any Pod's name, whoever's it is; -1 when there is none.
-        departures: When this process first saw each Pod that is on its way out as such, by uid, by the clock's `boottime`.
-        homeless: When it first saw that the scheduler finds no node for the session manager, likewise; None if it has one.
+        views: The objects that the snapshot was read from.
+        services: The objects with the Services' names, with any owner.
+        session_manager_pod: The Pod with the session manager's name, with any owner.
+        executors: The executors of this FlameCluster, by id.
+        highest_executor_id: The highest id in the name of any Pod, with any owner; -1 when there is none.
+        first_seen_terminating: The `boottime` when this process first saw each Pod terminate, by uid.
+        unschedulable: The `boottime` when this process first saw the session manager unschedulable; None if it is not.
+        session_manager_quota_refused: Whether a quota refused the last attempt to create the session manager in this pass.
     """
 
     owner: Identity
@@ -156,21 +143,22 @@ class ObservedCluster:
     session_manager_pod: PodView | None
     executors: tuple[Executor, ...]
     highest_executor_id: int
-    departures: Mapping[str, float]
-    homeless: float | None
+    first_seen_terminating: Mapping[str, float]
+    unschedulable: float | None
+    session_manager_quota_refused: bool = False
 
     @classmethod
     def of(
         cls, owner: Identity, views: Views, boottime: float, earlier: ObservedCluster | None = None
     ) -> ObservedCluster:
-        """Takes the snapshot.
+        """Take a snapshot.
 
         Args:
             owner: The FlameCluster.
-            views: What the stores show.
-            boottime: The time, by the clock's `boottime`.
-            earlier: An earlier snapshot of the same FlameCluster. It is taken again if nothing has changed since, and else what
-                was found out about Pods that have not changed.
+            views: The objects in the stores.
+            boottime: The time as `boottime`.
+            earlier: An earlier snapshot of the same FlameCluster. It is returned again if nothing has changed, and otherwise
+                provides the results for unchanged Pods.
         """
         if earlier is not None and earlier.views.same(views):
             return earlier
@@ -191,118 +179,147 @@ class ObservedCluster:
             if executor_id is None:
                 continue
             highest = max(highest, executor_id)
-            # As with ReplicaSets: an executor whose labels were taken off has left the cluster.
+            # As with ReplicaSets, an executor whose labels were removed no longer belongs to the cluster.
             if pod.controlled_by(owner.uid) and selector <= pod.labels.items():
                 executors.append(Executor(pod, EXECUTOR_MANAGER, executor_id))
         executors.sort(key=lambda executor: executor.executor_id)
         services = {each.name: each for each in views.services}
-        departures = _departures(views.labelled_pods, boottime, {} if earlier is None else earlier.departures)
-        homeless = _homeless(manager, boottime, earlier)
-        return cls(owner, views, services, manager, tuple(executors), highest, departures, homeless)
+        first_seen_terminating = _first_seen_terminating(
+            views.labelled_pods, boottime, {} if earlier is None else earlier.first_seen_terminating
+        )
+        unschedulable = _unschedulable_since(manager, boottime, earlier)
+        return cls(owner, views, services, manager, tuple(executors), highest, first_seen_terminating, unschedulable)
 
     @property
     def config_map(self) -> ConfigMapView | None:
-        """What has the ConfigMap's name, whoever's it is."""
+        """The object with the ConfigMap's name, with any owner."""
         return self.views.config_map
 
     def owns(self, child: KubernetesObject | None) -> bool:
-        """Whether something is there and is this FlameCluster's."""
+        """Return whether an object exists and belongs to this FlameCluster."""
         return child is not None and child.controlled_by(self.owner.uid)
 
     @cached_property
     def session_manager(self) -> Component | None:
-        """The session manager, if it is there and ours, be it on its way out."""
+        """The session manager, if it exists and belongs to this FlameCluster; it may be terminating."""
         pod = self.session_manager_pod
         return Component(pod) if pod is not None and pod.controlled_by(self.owner.uid) else None
 
     @cached_property
     def session_manager_life(self) -> str:
-        """Which life of the session manager this is: its Pod's uid and how often its container restarted; or empty."""
+        """The life of the session manager: its Pod's uid and restart count; empty without one.
+
+        A session manager whose sessions persist goes on where the one before it ended, so its life is that of its storage.
+        """
         manager = self.session_manager
         if manager is None or not manager.live:
             return ""
+        if store := manager.pod.annotations.get(SESSION_STORE_ANNOTATION):
+            return store
         status = pods.container(manager.pod, SESSION_MANAGER)
         return f"{manager.pod.uid}.{status.restart_count if status is not None else 0}"
 
     def follows(self, executor: Executor) -> bool:
-        """Whether an executor belongs to the present life of the session manager.
+        """Return whether an executor belongs to the present life of the session manager.
 
-        One that was rebound seemed not to have started; a kubelet that could not be heard may have told so too late. Then the
-        times tell that it started before this session manager did, or in the same second. (Times of two nodes are compared for
-        these alone: an executor made in place of one that was judged wrongly is not rebound, so a node's clock that is behind
-        costs one Pod and no more. One that is ahead hides that an executor started too early.)
+        An executor is rebound when it seems not to have started, but its kubelet may report the start too late. Then the times
+        show that it started before this session manager, or in the same second. Times of two nodes are compared only for rebound
+        executors: the replacement of a wrongly judged executor is not rebound, so a slow clock on a node costs one Pod at most. A
+        fast clock hides that an executor started too early.
         """
         if executor.session_manager_life != self.session_manager_life:
             return False
         manager = self.session_manager
-        if not executor.rebound or manager is None:
+        if not executor.rebound or manager is None or SESSION_STORE_ANNOTATION in manager.pod.annotations:
             return True
         started = pods.running_since(executor.pod, EXECUTOR_MANAGER)
         since = pods.running_since(manager.pod, SESSION_MANAGER)
         return started is None or since is None or started > since
 
     @cached_property
+    def claims(self) -> dict[str, PersistentVolumeClaimView]:
+        """The PersistentVolumeClaims with the FlameCluster's label, by name, with any owner."""
+        return {claim.name: claim for claim in self.views.claims}
+
+    @cached_property
+    def object_caches(self) -> ObjectCaches:
+        """The Pods that have names of object caches."""
+        return ObjectCaches.of(self.owner, self.views.labelled_pods)
+
+    @cached_property
     def session_manager_ready(self) -> bool:
-        """Whether the session manager serves."""
+        """Whether the session manager is ready."""
         return self.session_manager is not None and self.session_manager.ready
 
     @cached_property
+    def flame(self) -> Knowledge:
+        """The knowledge about the present life of the session manager."""
+        known = self.views.flame
+        return known if known.phase is Phase.OFF or known.life == self.session_manager_life else knowledge.OFF
+
+    @cached_property
+    def draining_executors(self) -> tuple[Executor, ...]:
+        """The executors that are being drained and still run."""
+        return tuple(each for each in self.executors if each.draining and not each.terminating and not each.terminal)
+
+    @cached_property
     def live_executors(self) -> tuple[Executor, ...]:
-        """The executors that count."""
+        """The executors that are neither terminating nor terminal."""
         return tuple(executor for executor in self.executors if executor.live)
 
     @cached_property
     def ready_executors(self) -> tuple[Executor, ...]:
-        """The executors that serve."""
+        """The executors that are ready."""
         return tuple(executor for executor in self.executors if executor.ready)
 
     @cached_property
     def terminal_executors(self) -> tuple[Executor, ...]:
-        """The executors that are over and not yet deleted."""
+        """The executors that have ended for good and are not deleted yet."""
         return tuple(executor for executor in self.executors if executor.terminal and not executor.terminating)
 
     @cached_property
     def terminating(self) -> tuple[Component, ...]:
-        """All Pods of ours that are on their way out."""
-        manager = self.session_manager
-        gone = tuple(executor for executor in self.executors if executor.terminating)
-        return (manager, *gone) if manager is not None and manager.terminating else gone
+        """All Pods of this FlameCluster that are terminating."""
+        return tuple(component for component in self.components if component.terminating)
 
     @cached_property
     def components(self) -> tuple[Component, ...]:
-        """All Pods of ours."""
-        return (self.session_manager, *self.executors) if self.session_manager is not None else self.executors
+        """All Pods of this FlameCluster."""
+        manager = () if self.session_manager is None else (self.session_manager,)
+        return (*manager, *self.object_caches.ours.values(), *self.executors)
 
     @cached_property
-    def unhealthy(self) -> tuple[tuple[Component, pods.Trouble], ...]:
-        """Pods that have failed or find no node, by name, each with what is wrong."""
+    def unhealthy(self) -> tuple[tuple[Component, Trouble], ...]:
+        """The Pods that have failed or cannot be scheduled, sorted by name, each with its trouble."""
         found = [(component, component.ailment) for component in self.components if component.ailment is not None]
         return tuple(sorted(found, key=lambda entry: entry[0].name))
 
 
-def _departures(labelled: Iterable[PodView], boottime: float, known: Mapping[str, float]) -> Mapping[str, float]:
+def _first_seen_terminating(
+    labelled: Iterable[PodView], boottime: float, known: Mapping[str, float]
+) -> Mapping[str, float]:
     return {pod.uid: known.get(pod.uid, boottime) for pod in labelled if pod.terminating}
 
 
-def _homeless(manager: PodView | None, boottime: float, earlier: ObservedCluster | None) -> float | None:
+def _unschedulable_since(manager: PodView | None, boottime: float, earlier: ObservedCluster | None) -> float | None:
     if manager is None or pods.unschedulable_since(manager) is None:
         return None
-    if earlier is None or earlier.homeless is None or earlier.session_manager_pod is None:
+    if earlier is None or earlier.unschedulable is None or earlier.session_manager_pod is None:
         return boottime
-    return earlier.homeless if earlier.session_manager_pod.uid == manager.uid else boottime
+    return earlier.unschedulable if earlier.session_manager_pod.uid == manager.uid else boottime
 
 
 def worked_for(executor: Executor) -> timedelta | None:
-    """For how long an executor that is over had worked, as well as its status tells; None when it does not.
+    """Return how long a terminal executor had worked, as far as its status shows; None when it is unknown.
 
-    Its main container's own times say it best, for it may have waited long for a node, an image or the session manager. Where
-    they are lost, as in an eviction, it counts from when it was made.
+    The times of its main container are best, because the executor may have waited long for a node, an image or the session
+    manager. If they are lost, as after an eviction, the time since its creation counts.
     """
     born, over = executor.pod.metadata.creation_timestamp, terminal_since(executor)
     status = pods.container(executor.pod, EXECUTOR_MANAGER)
     ended = status.state.terminated if status is not None else None
     if ended is not None and ended.started_at is not None and ended.finished_at is not None:
-        # One that could not be started has "started" in 1970.
+        # A container that could not be started has a start time in 1970.
         return ended.finished_at - max(ended.started_at, born or ended.started_at)
     if pods.init_container_failed(executor.pod):
         return timedelta()
@@ -310,9 +327,9 @@ def worked_for(executor: Executor) -> timedelta | None:
 
 
 def terminal_since(component: Component) -> datetime | None:
-    """When a terminal Pod ended, as well as its status tells: its last container's end, else the last write to it.
+    """Return when a terminal Pod ended: the end of its last container, else the last write to the Pod.
 
-    Its node says the one by its own clock, which may be ahead of the API server's; that records the other.
+    The first time is by the node's clock, which may be ahead of the API server's; the second is by the API server's clock.
     """
     finished, metadata = pods.finished_at(component.pod), component.pod.metadata
     written = metadata.last_written

@@ -1,62 +1,41 @@
-"""What a Pod's status says, in the words that decisions use: ready, failed, terminal, started, unschedulable."""
+"""Reads a Pod's status in the terms of decisions: ready, failed, terminal, started, unschedulable."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from flamectl_operator.observed.trouble import Trouble, ended_trouble, waiting_trouble
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from flamectl_operator.kube.views import ContainerStatus, PodCondition, PodView
 
-#: Reasons with which a container waits that mean failure rather than progress.
-FAILING_REASONS = frozenset(
-    {
-        "CrashLoopBackOff",
-        "ImagePullBackOff",
-        "ErrImagePull",
-        "ErrImageNeverPull",
-        "InvalidImageName",
-        "CreateContainerConfigError",
-        "CreateContainerError",
-        "RunContainerError",
-    }
-)
+#: Reasons for a Pod whose node does not report, and for a Pod that has waited for long.
+NODE_NOT_REPORTING = "NodeNotReporting"
+INIT_CONTAINER_WAITING = "InitContainerWaiting"
+CONTAINER_CREATING = "ContainerCreating"
+POD_NOT_READY = "PodNotReady"
+#: Seconds that a scheduled Pod may take to become ready before the status says why it waits.
+READY_PATIENCE = 30.0
+
 TERMINAL_PHASES = frozenset({"Failed", "Succeeded"})
 
 
-@dataclass(frozen=True)
-class Trouble:
-    """What is wrong with a Pod, in Kubernetes' own words.
-
-    Args:
-        reason: One CamelCase word, such as `ImagePullBackOff`.
-        message: The server's or kubelet's message; may be empty.
-    """
-
-    reason: str
-    message: str = ""
-
-    def __str__(self) -> str:
-        """For messages: the reason, and the message if there is one."""
-        return f"{self.reason}: {self.message}" if self.message else self.reason
-
-
 def condition(pod: PodView, kind: str) -> PodCondition | None:
-    """A condition of a Pod by its type."""
+    """Return a condition of a Pod by its type."""
     return next((each for each in pod.status.conditions if each.type == kind), None)
 
 
 def is_terminal(pod: PodView, main: str) -> bool:
-    """Whether the Pod is over and has to be replaced: the kubelet does not bring it back.
+    """Return whether the Pod has ended for good and must be replaced, because the kubelet does not restart it.
 
-    So is an executor whose main container ended while a sidecar lives on. A main container that is restarted in place
-    (restartPolicy Always) is the kubelet's business.
+    An executor is also terminal when its main container ended while a sidecar still runs. A main container that is restarted in
+    place (restartPolicy Always) is up to the kubelet.
 
     Args:
         pod: A Pod.
-        main: Name of the container whose end is the end of the Pod; empty where it is restarted in place.
+        main: The container whose end ends the Pod; empty where the kubelet restarts containers in place.
     """
     if pod.status.phase in TERMINAL_PHASES:
         return True
@@ -65,7 +44,7 @@ def is_terminal(pod: PodView, main: str) -> bool:
 
 
 def is_ready(pod: PodView) -> bool:
-    """Whether the Pod counts as ready: the condition says so, it is neither terminating nor over.
+    """Return whether the Pod is ready: its condition is true, and it is neither terminating nor terminal.
 
     A Pod whose phase was set to Failed may keep `Ready=True`, so the phase comes first.
     """
@@ -80,13 +59,13 @@ def is_ready(pod: PodView) -> bool:
 
 
 def ready_since(pod: PodView) -> datetime | None:
-    """Since when the Pod has been ready, or None when it is not."""
+    """Return since when the Pod has been ready; None when it is not."""
     ready = condition(pod, "Ready")
     return ready.last_transition_time if ready is not None and is_ready(pod) else None
 
 
 def has_started(pod: PodView, main: str) -> bool:
-    """Whether the main container has ever run, that is, the init containers are through."""
+    """Return whether the main container has ever run, that is, all init containers have finished."""
     status = container(pod, main)
     return status is not None and (
         status.state.running is not None or status.state.terminated is not None or status.restart_count > 0
@@ -94,63 +73,111 @@ def has_started(pod: PodView, main: str) -> bool:
 
 
 def running_since(pod: PodView, main: str) -> datetime | None:
-    """Since when a container has been running, or None when it is not."""
+    """Return since when a container has been running; None when it is not."""
     status = container(pod, main)
     return status.state.running.started_at if status is not None and status.state.running is not None else None
 
 
 def trouble(pod: PodView) -> Trouble | None:
-    """Why the Pod has failed, or None when it has not.
+    """Return why the Pod has failed; None when it has not.
 
-    A Pod has failed when its phase is Failed, a container waits with one of `FAILING_REASONS`, or a container that should
+    A Pod has failed when its phase is Failed, a container waits with one of `trouble.FAILING_REASONS`, or a container that should
     run is in `state.terminated`, exit code 0 included: Flame's fatal errors exit with 0. `lastState` does not count.
     """
     if pod.status.phase in TERMINAL_PHASES:
         return _phase_trouble(pod)
     for status in pod.status.init_container_statuses:
-        waiting = status.state.waiting
-        if waiting is not None and waiting.reason in FAILING_REASONS:
-            return Trouble(waiting.reason, waiting.message)
-        if (failure := _init_failure(status)) is not None:
+        if (failure := waiting_trouble(status) or _init_failure(status)) is not None:
             return failure
     for status in pod.status.container_statuses:
-        waiting, ended = status.state.waiting, status.state.terminated
-        if waiting is not None and waiting.reason in FAILING_REASONS:
-            return Trouble(waiting.reason, waiting.message)
-        if ended is not None:
-            return Trouble(
-                ended.reason or "Terminated", ended.message or f"{status.name} exited with {ended.exit_code}"
-            )
+        if (failure := waiting_trouble(status) or ended_trouble(status, "Terminated")) is not None:
+            return failure
     return None
 
 
 def orphaned(pod: PodView) -> bool:
-    """Whether a Pod was ended since its Node is gone: it is called failed for a moment, before it is deleted."""
+    """Return whether a Pod was ended because its Node is gone: it has the phase Failed for a moment before its deletion."""
     return _collection(pod) is not None
 
 
 def _collection(pod: PodView) -> PodCondition | None:
-    """What the Pod garbage collector says of a Pod that it is about to delete."""
+    """Return the condition of the Pod garbage collector on a Pod that it will delete."""
     disruption = condition(pod, "DisruptionTarget")
     collected = disruption is not None and disruption.status == "True" and disruption.reason == "DeletionByPodGC"
     return disruption if collected else None
 
 
 def init_container_failed(pod: PodView) -> bool:
-    """Whether an init container ended with an error, so that the others never ran."""
+    """Return whether an init container failed, so that the other containers never ran."""
     return any(_init_failure(status) is not None for status in pod.status.init_container_statuses)
 
 
 def unschedulable(pod: PodView) -> Trouble | None:
-    """Why the scheduler finds no node for the Pod, or None."""
+    """Return why the scheduler finds no node for the Pod; None otherwise."""
     scheduled = condition(pod, "PodScheduled")
     if scheduled is None or scheduled.status != "False" or pod.spec.node_name:
         return None
     return Trouble(scheduled.reason or "Unschedulable", scheduled.message)
 
 
+def not_reporting_since(pod: PodView) -> datetime | None:
+    """Return since when the Pod's node has not reported; None when it does, or when that is not known.
+
+    The node lifecycle controller then sets the condition `Ready` to false and changes nothing else. A readiness gate sets it with
+    a reason.
+    """
+    ready, containers = condition(pod, "Ready"), condition(pod, "ContainersReady")
+    if pod.terminating or ready is None or containers is None or pod.status.phase in TERMINAL_PHASES:
+        return None
+    silent = ready.status != "True" and not ready.reason and containers.status == "True" and trouble(pod) is None
+    return ready.last_transition_time if silent else None
+
+
+def not_reporting(pod: PodView) -> Trouble | None:
+    """Return what is wrong with a Pod whose node does not report, or None."""
+    since = not_reporting_since(pod)
+    if since is None:
+        return None
+    return Trouble(NODE_NOT_REPORTING, f"it has not reported since {_clock(since)}", f'node "{pod.spec.node_name}"')
+
+
+def waiting_since(pod: PodView) -> tuple[Trouble, datetime] | None:
+    """Return why a scheduled Pod is not ready, and since when; None when it does not wait."""
+    if pod.terminating or not pod.spec.node_name or pod.status.phase in TERMINAL_PHASES or trouble(pod) is not None:
+        return None
+    if any(each.state.running or each.restart_count for each in pod.status.container_statuses):
+        return _not_ready_since(pod)
+    init = pod.status.init_container_statuses
+    running = [each.state.running for each in init if each.state.running is not None]
+    if running:
+        # The others may be sidecars, which keep running.
+        since = running[-1].started_at
+        (name,) = [each.name for each in init if each.state.running is running[-1]]
+        return _waits(INIT_CONTAINER_WAITING, f'init container "{name}"', "it has run since", since)
+    scheduled = condition(pod, "PodScheduled")
+    ended = [each.state.terminated.finished_at for each in init if each.state.terminated is not None]
+    since = max((each for each in ended if each is not None), default=None)
+    since = since or (scheduled.last_transition_time if scheduled is not None else None)
+    return _waits(CONTAINER_CREATING, f'node "{pod.spec.node_name}"', "it has prepared images and volumes since", since)
+
+
+def _not_ready_since(pod: PodView) -> tuple[Trouble, datetime] | None:
+    ready = condition(pod, "Ready")
+    if ready is None or ready.status == "True":
+        return None
+    return _waits(POD_NOT_READY, "", "its containers run, but it has not been ready since", ready.last_transition_time)
+
+
+def _waits(reason: str, subject: str, how: str, since: datetime | None) -> tuple[Trouble, datetime] | None:
+    return None if since is None else (Trouble(reason, f"{how} {_clock(since)}", subject), since)
+
+
+def _clock(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M:%S} UTC"
+
+
 def unschedulable_since(pod: PodView) -> datetime | None:
-    """Since when the scheduler has found no node for the Pod, or None. One that is held back by a gate is none of its concern."""
+    """Return since when the scheduler has found no node for the Pod; None otherwise, and for a Pod with scheduling gates."""
     scheduled, trouble = condition(pod, "PodScheduled"), unschedulable(pod)
     if scheduled is None or trouble is None or trouble.reason != "Unschedulable":
         return None
@@ -158,7 +185,7 @@ def unschedulable_since(pod: PodView) -> datetime | None:
 
 
 def finished_at(pod: PodView) -> datetime | None:
-    """When the last of the Pod's containers ended, as far as its status tells."""
+    """Return when the last of the Pod's containers ended, as far as its status shows."""
     ended = [
         status.state.terminated.finished_at
         for status in pod.status.container_statuses
@@ -168,7 +195,7 @@ def finished_at(pod: PodView) -> datetime | None:
 
 
 def container(pod: PodView, name: str) -> ContainerStatus | None:
-    """The status of a container by its name."""
+    """Return the status of a container by its name."""
     return next((status for status in pod.status.container_statuses if status.name == name), None)
 
 
@@ -176,12 +203,9 @@ def _phase_trouble(pod: PodView) -> Trouble:
     if pod.status.reason:
         return Trouble(pod.status.reason, pod.status.message)
     for status in pod.status.container_statuses:
-        ended = status.state.terminated
-        if ended is not None:
-            return Trouble(
-                ended.reason or pod.status.phase, ended.message or f"{status.name} exited with {ended.exit_code}"
-            )
-    # Last, for among them are sidecars, which are ended after the others.
+        if (failure := ended_trouble(status, pod.status.phase)) is not None:
+            return failure
+    # Last, because some of them are sidecars, which end after the others.
     for status in pod.status.init_container_statuses:
         if (failure := _init_failure(status)) is not None:
             return failure
@@ -192,6 +216,4 @@ def _phase_trouble(pod: PodView) -> Trouble:
 
 def _init_failure(status: ContainerStatus) -> Trouble | None:
     ended = status.state.terminated
-    if ended is None or ended.exit_code == 0:
-        return None
-    return Trouble(ended.reason or "Error", ended.message or f"{status.name} exited with {ended.exit_code}")
+    return ended_trouble(status, "Error") if ended is not None and ended.exit_code != 0 else None

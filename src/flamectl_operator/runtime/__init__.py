@@ -1,5 +1,5 @@
-"""What any controller needs and that knows no Kubernetes: time, queues, backoff, the workflow algebra, logging.
+"""Parts that any controller needs, independent of Kubernetes: time, queues, backoff, the workflow algebra, logging.
 
-Nothing here reads the wall clock or draws a random number by itself: both are handed in, so that a simulation can run the
-whole operator under virtual time. asyncio's own timers are used freely, for their clock is the event loop's.
+Nothing here reads the wall clock or draws a random number by itself: the caller passes in both, so that a simulation can run the
+whole operator under virtual time. asyncio's timers are the exception, because they follow the event loop's clock.
 """

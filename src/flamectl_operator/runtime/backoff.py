@@ -1,4 +1,4 @@
-"""How long to wait after the n-th failure in a row."""
+"""The delay after the n-th consecutive failure."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 class ExponentialBackoff:
     """Exponential backoff with jitter.
 
-    Jitter only ever lengthens a delay, as in client-go's `wait.Jitter`: nobody retries sooner than the base says, and
-    many who failed together do not come back together.
+    Jitter only lengthens a delay, as in client-go's `wait.Jitter`. No retry comes sooner than the base delay, and callers that
+    failed together do not retry together.
 
     Args:
         base: Seconds after the first failure, before jitter.
         factor: Multiplier for each further failure, at least 1.
         limit: The longest delay in seconds, before jitter.
         jitter: The largest share of a delay that is added to it; 0.5 means up to half as long again.
-        random: The source of the jitter.
+        random: The source of randomness.
     """
 
     base: float
@@ -32,8 +32,8 @@ class ExponentialBackoff:
     random: Random
 
     def delay(self, failures: int) -> float:
-        """Seconds to wait after `failures` failures in a row, counted from 1."""
-        # The exponent is bounded because a float overflows after some thousand failures, long after the limit counts.
+        """Return the seconds to wait after `failures` consecutive failures, counted from 1."""
+        # A float overflows after some thousand failures, long after the delay has reached the limit, so bound the exponent.
         steps = max(0, failures - 1)
         if self.factor > 1 and self.base > 0:
             steps = min(steps, math.ceil(math.log(max(1.0, self.limit / self.base), self.factor)))

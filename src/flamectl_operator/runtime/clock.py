@@ -1,4 +1,4 @@
-"""Where the operator gets the time from, so that a test or a simulation can be the one who gives it."""
+"""The operator's source of time, which a test or a simulation can replace."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall clock, monotonic clocks and sleep, which belong together: virtual time must move all of them."""
+    """Wall clock, monotonic clocks and sleep in one protocol, because virtual time must move all of them."""
 
     def now(self) -> datetime:
-        """The wall clock, aware and in UTC. For what people read, never for measuring how long something took."""
+        """Return the wall clock, aware and in UTC. People read it; it never measures a duration."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since some fixed moment, never going back: the event loop's own clock."""
+        """Return the event loop's clock: seconds since a fixed moment, which never go back."""
         ...
 
     def boottime(self) -> float:
-        """Seconds since some fixed moment that also pass while the machine sleeps: what a lease is measured with."""
+        """Return seconds since a fixed moment that also pass while the machine sleeps; leases are measured with it."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Let `seconds` pass; zero or less lets others run once."""
+        """Sleep for `seconds`; zero or less yields to other tasks once."""
         ...
 
 
@@ -35,21 +35,21 @@ class SystemClock:
     """The real time."""
 
     def now(self) -> datetime:
-        """The system's wall clock in UTC."""
+        """Return the system's wall clock in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """The running event loop's clock, in seconds.
+        """Return the running event loop's clock, in seconds.
 
         Raises:
-            RuntimeError: When no event loop runs.
+            RuntimeError: No event loop is running.
         """
         return asyncio.get_running_loop().time()
 
     def boottime(self) -> float:
-        """`CLOCK_BOOTTIME`, in seconds; where there is none (macOS), the monotonic clock, which there goes on in sleep."""
+        """Return `CLOCK_BOOTTIME` in seconds; without one (macOS), the monotonic clock, which also runs in sleep there."""
         return time.clock_gettime(_BOOTTIME)
 
     async def sleep(self, seconds: float) -> None:
-        """Let `seconds` pass on the event loop's clock."""
+        """Sleep for `seconds` on the event loop's clock."""
         await asyncio.sleep(max(0.0, seconds))

@@ -1,7 +1,7 @@
-"""Whether a process is alive and whether it is ready, as the kubelet asks it.
+"""Liveness and readiness of a process, as the kubelet probes them.
 
-Checks are pure decisions over what somebody else keeps: they say what is wrong, or nothing. The answers look like those of
-the API server's own `/healthz?verbose`, save that the reason is not withheld: it is what one would look for.
+Checks are pure decisions over the state of other objects and return the problem, or an empty text. The responses look like those
+of the API server's `/healthz?verbose`, except that they include the reason.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
     from flamectl_operator.runtime.clock import Clock
 
-#: Says why it fails, in one line; empty when all is well.
+#: Returns why it fails, in one line; empty when it passes.
 Check = Callable[[], str]
 
-#: Seconds between two beats of the heart.
+#: Seconds between two heartbeats.
 BEAT = 1.0
 
-#: Seconds that the event loop may be late. It runs everything: what blocks it for so long has taken a wrong turn.
+#: Seconds that the event loop may be late. Only a bug blocks it for so long.
 MAX_LAG = 5.0
 
 
 def ping() -> str:
-    """Passes always: who answers is there."""
+    """Pass always, because a process that answers is alive."""
     return ""
 
 
@@ -44,15 +44,15 @@ class Health:
 
 
 def report(title: str, checks: Mapping[str, Check], *, verbose: bool = False) -> tuple[bool, str]:
-    """Makes all checks.
+    """Run all checks.
 
     Args:
-        title: What they are checks of, such as `healthz`.
+        title: The name of the group of checks, such as `healthz`.
         checks: The checks by name.
-        verbose: Whether to list them even if none fails.
+        verbose: Whether to list the checks even if all pass.
 
     Returns:
-        Whether none failed, and what to answer.
+        Whether all checks passed, and the body of the response.
     """
     lines, failed = [], False
     for name, check in checks.items():
@@ -65,7 +65,7 @@ def report(title: str, checks: Mapping[str, Check], *, verbose: bool = False) ->
 
 
 class Heartbeat:
-    """Measures how late the event loop is: a task that the loop has to run each second.
+    """Measures how late the event loop is with a task that is due each second.
 
     Args:
         clock: The time.
@@ -77,7 +77,7 @@ class Heartbeat:
         self._last_lag = 0.0
 
     async def run(self) -> None:
-        """Beats until cancelled."""
+        """Measure until cancelled."""
         while True:
             self._due = self._clock.monotonic() + BEAT
             await self._clock.sleep(BEAT)
@@ -85,10 +85,10 @@ class Heartbeat:
 
     @property
     def lag(self) -> float:
-        """How late the last beat was, or the next one is by now, in seconds."""
+        """Seconds by which the last heartbeat was late, or by which the next one is overdue."""
         overdue = 0.0 if self._due is None else self._clock.monotonic() - self._due
         return max(self._last_lag, overdue)
 
     def check(self) -> str:
-        """Fails when the event loop does nothing for long, over and over."""
+        """Fail when the event loop was blocked for longer than `MAX_LAG`."""
         return "" if self.lag <= MAX_LAG else f"the event loop was blocked for {self.lag:.1f} s"

@@ -1,4 +1,4 @@
-"""Bounds on what goes on: so many at a time, so many a second. Both can be changed while somebody waits."""
+"""Limits on concurrency and on rates. Both can be changed while callers wait."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
     from flamectl_operator.runtime.clock import Clock
 
-#: The longest that somebody who waits for a token sleeps before looking again, in seconds: the rate may have been raised.
+#: The longest sleep of a caller that waits for a token, in seconds, because the rate may have been raised meanwhile.
 LOOK_AGAIN = 1.0
 
-#: And the shortest, in seconds: rounding may leave a wait so short that it does not move the clock.
+#: The shortest sleep, in seconds, because rounding may leave a wait so short that it does not move the clock.
 SHORTEST_WAIT = 0.001
 
 
 class Slots:
-    """Lets so many in at a time; the others wait in line.
+    """A semaphore with a limit that can be changed; callers wait in the order in which they came.
 
     Args:
-        limit: How many, at least 1.
+        limit: The most holders at one time, at least 1.
     """
 
     def __init__(self, limit: int) -> None:
@@ -32,13 +32,13 @@ class Slots:
         self._line: deque[asyncio.Future[None]] = deque()
 
     def resize(self, limit: int) -> None:
-        """Changes how many may be in; those who are in stay."""
+        """Change the limit; callers that hold a slot keep it."""
         self._limit = limit
         self._admit()
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Waits for a slot and keeps it for as long as this is entered."""
+        """Wait for a slot and keep it while the context is entered."""
         await self._enter()
         try:
             yield
@@ -55,10 +55,10 @@ class Slots:
             await admitted
         except asyncio.CancelledError:
             if admitted.done() and not admitted.cancelled():
-                self._leave()  # let in and called away at the same moment
+                self._leave()  # admitted and cancelled in the same iteration of the loop
             else:
                 self._line.remove(admitted)
-                self._admit()  # somebody who came after, while this one was still in line
+                self._admit()  # a slot may have been free for the next caller
             raise
 
     def _leave(self) -> None:
@@ -67,7 +67,7 @@ class Slots:
 
     def _admit(self) -> None:
         while self._line and self._taken < self._limit:
-            # Who was cancelled just now takes itself off the line when it runs.
+            # A caller that was just cancelled removes itself from the line when it runs.
             admitted = next((each for each in self._line if not each.done()), None)
             if admitted is None:
                 return
@@ -76,47 +76,76 @@ class Slots:
             admitted.set_result(None)
 
 
-class TokenBucket:
-    """Lets so many pass a second, and a few at once after a while in which nobody came, as client-go's rate limiter.
+class Bucket:
+    """A token bucket, which every limit on requests, events and log lines uses.
 
     Args:
-        rate: How many a second; 0 lets everybody pass.
-        burst: How many at once; 0 means as many as in a second, at least one.
+        rate: Tokens per second.
+        size: The most tokens; the bucket starts full.
+        now: The time, in seconds of a monotonic clock.
+    """
+
+    __slots__ = ("_filled", "_tokens", "rate", "size")
+
+    def __init__(self, rate: float, size: float, now: float) -> None:
+        self.rate = rate
+        self.size = size
+        self._tokens = size
+        self._filled = now
+
+    def resize(self, rate: float, size: float, now: float) -> None:
+        """Change the rate and the size."""
+        self._fill(now)
+        self.rate, self.size = rate, size
+        self._tokens = min(self._tokens, size)
+
+    def try_take(self, now: float, keep: float = 0) -> bool:
+        """Take a token if at least `keep` tokens remain after it.
+
+        Returns:
+            Whether a token was taken.
+        """
+        self._fill(now)
+        if self._tokens < 1 + keep:
+            return False
+        self._tokens -= 1
+        return True
+
+    def wait(self, now: float) -> float:
+        """Return the seconds until a token is available."""
+        self._fill(now)
+        return max(0.0, (1 - self._tokens) / self.rate)
+
+    def _fill(self, now: float) -> None:
+        self._tokens = min(self.size, self._tokens + (now - self._filled) * self.rate)
+        self._filled = now
+
+
+class TokenBucket:
+    """A rate limiter that callers wait for, with a burst after a quiet time, like client-go's.
+
+    Args:
+        rate: Callers per second; 0 lets every caller pass.
+        burst: The most callers at once; 0 means as many as in one second, at least one.
         clock: The time.
     """
 
     def __init__(self, rate: float, burst: int, clock: Clock) -> None:
         self._clock = clock
         self._turn = asyncio.Lock()
-        self._rate = rate
-        self._size = _size(rate, burst)
-        self._tokens = self._size
-        self._filled: float | None = None
+        self._bucket = Bucket(rate, _size(rate, burst), clock.monotonic())
 
     def resize(self, rate: float, burst: int) -> None:
-        """Changes the rate and how many may pass at once."""
-        self._fill()
-        self._rate, self._size = rate, _size(rate, burst)
-        self._tokens = min(self._tokens, self._size)
+        """Change the rate and the burst."""
+        self._bucket.resize(rate, _size(rate, burst), self._clock.monotonic())
 
     async def take(self) -> None:
-        """Waits until it may pass; who comes first passes first."""
-        if self._rate == 0:
+        """Wait until the caller may pass; callers pass in order of arrival."""
+        if self._bucket.rate == 0:
             return
         async with self._turn:
-            while self._rate > 0:
-                self._fill()
-                if self._tokens >= 1:
-                    self._tokens -= 1
-                    return
-                missing = (1 - self._tokens) / self._rate
-                await self._clock.sleep(min(max(missing, SHORTEST_WAIT), LOOK_AGAIN))
-
-    def _fill(self) -> None:
-        now = self._clock.monotonic()
-        if self._filled is not None:
-            self._tokens = min(self._size, self._tokens + (now - self._filled) * self._rate)
-        self._filled = now
+            while self._bucket.rate > 0 and not self._bucket.try_take(now := self._clock.monotonic()):
+                await self._clock.sleep(min(max(self._bucket.wait(now), SHORTEST_WAIT), LOOK_AGAIN))
 
 
 def _size(rate: float, burst: int) -> float:

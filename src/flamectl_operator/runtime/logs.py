@@ -1,21 +1,22 @@
 """One stream of structured log lines: JSON for machines, coloured for a terminal.
 
-Lines of the operator and of the libraries below it (aiohttp, asyncio, kubernetes: through stdlib logging, from warning
-upwards) come out in the same format. What is bound to the context of a task, such as the cluster and the reconcile id, is
-on each of its lines.
+Lines of the operator and of the libraries below it (aiohttp, asyncio, kubernetes: through stdlib logging, from warning upwards)
+have the same format. Values that are bound to the context of a task, such as the cluster and the reconcile id, are on each of its
+lines.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO, cast
 
 import structlog
 from structlog.processors import ExceptionRenderer
 from structlog.tracebacks import ExceptionDictTransformer
 
 from flamectl_operator.runtime.clock import Clock, SystemClock
+from flamectl_operator.runtime.log_limits import LibraryLimit, LineLimit, LogLimits, PatientStream, add_suppressed
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -23,13 +24,16 @@ if TYPE_CHECKING:
 
     from structlog.typing import Processor, WrappedLogger
 
-Format = Literal["json", "console"]
+Format = Literal["auto", "json", "console"]
+
+#: The first keys of a line, so that people can read it without a parser.
+_FIRST = ("timestamp", "level", "event", "namespace", "cluster")
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
 class _Threshold:
-    """The lowest level that is logged; the first step of each line, so that it can be changed under loggers in use."""
+    """The lowest level that is logged: the first processor of each line, so that it can change while loggers are in use."""
 
     def __init__(self) -> None:
         self.level = logging.INFO
@@ -56,34 +60,38 @@ def configure_logging(
     """Configure structlog and stdlib logging for the whole process; may be called again.
 
     Args:
-        log_format: `json`, one object a line, or `console`, coloured if the stream is a terminal.
+        log_format: `json`, one object per line; `console`, coloured if the stream is a terminal; or `auto`, which is `console` on
+            a terminal and `json` otherwise.
         level: The lowest level that is logged, one of `LEVELS`. Calls below it cost little.
-        stream: Where lines go, standard error if not given.
-        clock: Where timestamps come from, the system's clock if not given.
-        preliminary: Whether this is going to be called again. Loggers that are in use by then follow the new configuration,
-            which costs time on each line.
+        stream: The output; standard error by default.
+        clock: The source of timestamps; the system clock by default.
+        preliminary: Whether a second call will follow. Loggers that are in use by then follow the new configuration, which costs
+            time on each line.
 
     Raises:
-        ValueError: When the level is unknown.
+        ValueError: The level is unknown.
     """
     _threshold.level = _number(level)
-    stream = stream or sys.stderr
-    enrich = _enrich(clock or SystemClock())
-    render = _render(log_format, stream)
+    clock = clock or SystemClock()
+    limits = LogLimits(clock)
+    # Only what these two methods of a stream do matters below.
+    patient = cast("TextIO", PatientStream(stream or sys.stderr))
+    enrich = _enrich(clock)
+    render = _render(log_format, patient)
     structlog.configure(
-        processors=[_threshold, *enrich, *render],
+        processors=[_threshold, structlog.contextvars.merge_contextvars, LineLimit(limits), *enrich, *render],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
-        logger_factory=structlog.WriteLoggerFactory(stream),
+        logger_factory=structlog.WriteLoggerFactory(patient),
         cache_logger_on_first_use=not preliminary,
     )
-    _route_stdlib(enrich, render, stream)
+    _route_stdlib(enrich, render, patient, limits)
 
 
 def set_level(level: str) -> None:
     """Change the lowest level that is logged, for all loggers.
 
     Raises:
-        ValueError: When the level is unknown.
+        ValueError: The level is unknown.
     """
     _threshold.level = _number(level)
     logging.getLogger().setLevel(max(_threshold.level, logging.WARNING))
@@ -96,7 +104,7 @@ def _number(level: str) -> int:
 
 
 def _enrich(clock: Clock) -> list[Processor]:
-    """What each line gets, whoever wrote it."""
+    """Return the processors that every line passes, from every library."""
 
     def add_timestamp(
         _logger: WrappedLogger, _method: str, event: MutableMapping[str, Any]
@@ -105,7 +113,6 @@ def _enrich(clock: Clock) -> list[Processor]:
         return event
 
     return [
-        structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         add_timestamp,
         structlog.processors.StackInfoRenderer(),
@@ -113,24 +120,37 @@ def _enrich(clock: Clock) -> list[Processor]:
 
 
 def _render(log_format: Format, stream: TextIO) -> list[Processor]:
-    """The last steps, which turn a line into text."""
-    if log_format == "console":
-        # Not rich's tracebacks: they show local variables, and among those may be credentials.
+    """Return the last processors, which turn a line into text."""
+    if log_format == "console" or (log_format == "auto" and stream.isatty()):
+        # Not rich's tracebacks, because they show local variables, which may hold credentials.
         return [
             structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback)
         ]
     return [
         ExceptionRenderer(ExceptionDictTransformer(show_locals=False, max_frames=20)),
+        _in_order,
         structlog.processors.JSONRenderer(default=str),
     ]
 
 
-def _route_stdlib(enrich: list[Processor], render: list[Processor], stream: TextIO) -> None:
-    """Let stdlib logging come out through the same steps; it replaces the handlers of the root logger."""
+def _in_order(_logger: WrappedLogger, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Put first what a reader looks for first."""
+    first = {key: event[key] for key in _FIRST if key in event}
+    return first | {key: value for key, value in event.items() if key not in first}
+
+
+def _route_stdlib(enrich: list[Processor], render: list[Processor], stream: TextIO, limits: LogLimits) -> None:
+    """Send stdlib logging through the same processors; this replaces the handlers of the root logger."""
     handler = logging.StreamHandler(stream)
+    handler.addFilter(LibraryLimit(limits))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[structlog.stdlib.add_logger_name, *enrich],
+            foreign_pre_chain=[
+                structlog.stdlib.add_logger_name,
+                structlog.contextvars.merge_contextvars,
+                add_suppressed,
+                *enrich,
+            ],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *render],
         )
     )

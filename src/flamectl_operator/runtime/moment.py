@@ -1,4 +1,4 @@
-"""One moment by both of the clocks that decisions go by."""
+"""One moment on both clocks that decisions use."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Moment:
     """Now.
 
     Args:
-        wall: The wall clock, aware and in UTC: for what a status holds, and is compared with it.
-        boottime: The clock's `boottime`, in seconds: for how long something has lasted.
+        wall: The wall clock, aware and in UTC: for times that are compared with times in a status.
+        boottime: The clock's `boottime`, in seconds: for durations.
     """
 
     wall: datetime

@@ -1,7 +1,7 @@
-"""What the parts of an operator tell about their work, as they do it, to whoever wants to know.
+"""The interface through which parts of the operator report on their work.
 
-Each part calls the observer it was given and knows no more: the metrics are one. What can be read off a part when somebody
-asks, such as the length of a queue, it does not tell.
+Each part calls the observer that it was given; the metrics are one. A part does not report values that can be read from it at any
+time, such as the length of a queue.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 #: How a pass ended, in the words of controller-runtime.
-Result = Literal["success", "error", "requeue", "requeue_after"]
+Ended = Literal["success", "error", "requeue", "requeue_after"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +18,10 @@ class StepReport:
     """How a step of a pass ended.
 
     Args:
-        name: The step's.
+        name: The step's name.
         outcome: `done`, `wait`, `stop` or `error`.
-        seconds: How long it took.
-        conflicts: How many of its writes found that the object had changed since it was looked at.
+        seconds: The duration of the step.
+        conflicts: The number of its writes that ended in a conflict.
     """
 
     name: str
@@ -31,41 +31,41 @@ class StepReport:
 
 
 class Observer:
-    """Hears all that parts tell. This one does nothing with it; others override what they want to know. Durations in seconds."""
+    """Receives all reports and ignores them; subclasses override what they need. Durations are in seconds."""
 
     def key_added(self) -> None:
-        """A key was marked as in need of work."""
+        """Note that a key was added to the queue."""
 
     def key_retried(self) -> None:
-        """A key was given to the queue for later."""
+        """Note that a key was added to the queue with a delay."""
 
     def key_taken(self, waited: float) -> None:
-        """A worker took a key that had been waiting for so long."""
+        """Note that a worker took a key, and how long the key had waited."""
 
     def key_done(self, worked: float) -> None:
-        """A worker gave back a key that it had held for so long."""
+        """Note that a worker finished a key, and how long the work took."""
 
-    def pass_ended(self, result: Result, seconds: float) -> None:
-        """A pass over a key ended."""
+    def pass_ended(self, result: Ended, seconds: float) -> None:
+        """Note that a pass over a key ended."""
 
     def pass_crashed(self) -> None:
-        """A step, or a whole pass, failed in a way that nobody foresaw."""
+        """Note that a step, or a whole pass, raised an unexpected exception."""
 
     def step_ended(self, report: StepReport) -> None:
-        """A step of a pass ended."""
+        """Note that a step of a pass ended."""
 
     def first_ready(self, seconds: float) -> None:
-        """What is reconciled became ready for the first time, so long after it was made."""
+        """Note that an object became ready for the first time, and how long after its creation."""
 
     def request_answered(self, method: str, host: str, code: int | None) -> None:
-        """An attempt at a request got an answer with this status code, or None."""
+        """Note that an attempt at a request got an answer with this status code, or no answer (None)."""
 
     def request_held_back(self, method: str, host: str, seconds: float) -> None:
-        """A request waited so long for the operator's own limits before it could be sent."""
+        """Note how long a request waited for the operator's own limits before it was sent."""
 
     def request_ended(self, method: str, host: str, seconds: float) -> None:
-        """An attempt at a request ended, whatever became of it; streams are left out."""
+        """Note that an attempt at a request ended, successfully or not; streams are not reported."""
 
 
-#: For those whom nobody observes.
+#: The observer of parts that need none.
 UNOBSERVED = Observer()

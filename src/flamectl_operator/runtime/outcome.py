@@ -1,8 +1,7 @@
-"""The algebra of a pass: what a step can end in, and how the ends of many steps become one.
+"""The outcome of one step of a pass, and the joined result of many steps.
 
-After ctrlkit: a pass is an ordered list of steps, each of which is done, waits for something, or stops the pass. An error
-is none of these, it is raised. Joining keeps what the caller of the pass must know: all errors, all reasons to wait, and
-the shortest delay after which somebody must look again.
+A step is done, waits for something, or stops the pass. An error is none of these: it is raised. The result of a pass keeps
+what its caller must know: all errors, all reasons to wait, and the shortest delay after which the pass must be repeated.
 """
 
 from __future__ import annotations
@@ -13,10 +12,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
 
 class Kind(Enum):
-    """What becomes of the pass after a step."""
+    """The effect of a step on the rest of the pass."""
 
     DONE = "done"
     WAIT = "wait"
@@ -25,14 +25,14 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a step ended.
+    """How a step ended, or why a decision postpones something.
 
     Args:
-        kind: Whether the pass goes on, and whether it must come back.
+        kind: Whether the pass goes on, and whether it must be repeated.
         reason: One CamelCase word for logs and conditions; empty when done.
-        message: A sentence for people; empty when done.
-        delay: Seconds until the key must be looked at again, or None where an event is going to come.
-        attention: Whether somebody has to do something about it, for it does not end by itself.
+        message: A sentence for the status; empty when no user needs to know.
+        delay: Seconds until the pass must be repeated, or None when an event will trigger it.
+        attention: Whether a person has to act, because the wait does not end by itself.
     """
 
     kind: Kind
@@ -46,53 +46,74 @@ class Outcome:
 DONE = Outcome(Kind.DONE)
 
 
-def wait(reason: str, message: str, delay: float | None = None) -> Outcome:
-    """The step must be repeated later; the pass goes on with the next step."""
+def wait(reason: str, message: str = "", delay: float | None = None) -> Outcome:
+    """Return an outcome that repeats the step later; the pass goes on with the next step."""
     return Outcome(Kind.WAIT, reason, message, delay)
 
 
+def wait_until(reason: str, until: datetime, now: datetime, message: str = "") -> Outcome:
+    """Return a wait that ends at a time.
+
+    Args:
+        reason: One CamelCase word.
+        until: When the pass must be repeated.
+        now: The time.
+        message: A sentence for the status.
+    """
+    return wait(reason, message, max(0.0, (until - now).total_seconds()))
+
+
 def blocked(reason: str, message: str, delay: float | None = None) -> Outcome:
-    """As `wait`, but somebody has to do something about it, for it does not end by itself."""
+    """Return a wait that needs a person to act, because it does not end by itself."""
     return Outcome(Kind.WAIT, reason, message, delay, attention=True)
 
 
 def stop(reason: str, message: str, delay: float | None = None) -> Outcome:
-    """The step must be repeated later, and the steps after it make no sense before: the pass ends here."""
+    """Return an outcome that ends the pass here, because the later steps cannot run yet."""
     return Outcome(Kind.STOP, reason, message, delay)
 
 
 @dataclass(frozen=True, slots=True)
-class PassResult:
-    """What a whole pass ended in.
+class Result:
+    """The joined outcomes of several steps.
 
     Args:
-        errors: What was raised, in the order of the steps.
-        delay: The shortest delay that anybody asked for, in seconds; None where nobody did.
-        waits: The outcomes that wait or stop, in the order of the steps.
+        errors: Exceptions, in the order of the steps.
+        outcomes: Outcomes that wait or stop, in the order of the steps.
     """
 
-    errors: tuple[Exception, ...]
-    delay: float | None
-    waits: tuple[Outcome, ...]
+    errors: tuple[Exception, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
+
+    @property
+    def delay(self) -> float | None:
+        """The shortest delay that an outcome asks for, in seconds; None when no outcome asks for one."""
+        return min((outcome.delay for outcome in self.outcomes if outcome.delay is not None), default=None)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether an outcome stops the pass."""
+        return any(outcome.kind is Kind.STOP for outcome in self.outcomes)
+
+    def join(self, other: Result) -> Result:
+        """Return the joined result of both, this one first."""
+        return Result(self.errors + other.errors, self.outcomes + other.outcomes)
 
 
-def join(outcomes: Iterable[Outcome], errors: Iterable[Exception] = ()) -> PassResult:
-    """Make one result of the outcomes and errors of a pass."""
-    waits = tuple(outcome for outcome in outcomes if outcome.kind is not Kind.DONE)
-    delay = min((outcome.delay for outcome in waits if outcome.delay is not None), default=None)
-    return PassResult(errors=tuple(errors), delay=delay, waits=waits)
+#: The result of no steps: `NOTHING.join(x)` and `x.join(NOTHING)` equal x.
+NOTHING = Result()
 
 
 def combine(outcomes: Iterable[Outcome]) -> Outcome:
-    """The one outcome of a step that did several things.
+    """Return the single outcome of a step that did several things.
 
-    The strictest kind, the shortest delay and all messages. What needs attention comes first and gives the reason, then what
-    has something to say.
+    It has the strictest kind, the shortest delay and all messages. An outcome that needs attention comes first and gives the
+    reason, then an outcome with a message.
     """
-    joined = join(outcomes)
-    if not joined.waits:
+    result = Result(outcomes=tuple(outcome for outcome in outcomes if outcome.kind is not Kind.DONE))
+    if not result.outcomes:
         return DONE
-    waits = sorted(joined.waits, key=lambda outcome: (not outcome.attention, not outcome.message))
-    kind = Kind.STOP if any(outcome.kind is Kind.STOP for outcome in waits) else Kind.WAIT
+    waits = sorted(result.outcomes, key=lambda outcome: (not outcome.attention, not outcome.message))
+    kind = Kind.STOP if result.interrupted else Kind.WAIT
     messages = dict.fromkeys(outcome.message for outcome in waits if outcome.message)
-    return Outcome(kind, waits[0].reason, "; ".join(messages), joined.delay, waits[0].attention)
+    return Outcome(kind, waits[0].reason, "; ".join(messages), result.delay, waits[0].attention)

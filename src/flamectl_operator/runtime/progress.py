@@ -1,8 +1,8 @@
-"""What is under way, and when it last made progress: this tells work that is stuck from work that takes long.
+"""Work in progress and the time of its last progress, which tells stuck work from slow work.
 
-A pass over a large cluster may take minutes. One against an API server that does not answer takes longer still, for each of its
-requests has to time out first. Starting the process again helps neither. Work that is stuck makes no progress at all: it waits
-for something that never comes.
+A pass over a large cluster may take minutes. A pass against an API server that does not answer takes even longer, because each of
+its requests has to time out first. Restarting the process helps neither. Stuck work makes no progress at all: it waits for
+something that never comes.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ K = TypeVar("K", bound="Hashable")
 
 @dataclass(slots=True)
 class _Work:
-    """Something under way; `moved` is when it last made progress, by the event loop's clock."""
+    """Work in progress; `moved` is the time of its last progress on the event loop's clock."""
 
     moved: float
 
 
-#: What the running task, or the one that started it, works on.
+#: The work of the running task, or of the task that started it.
 _WORK: ContextVar[_Work | None] = ContextVar("work", default=None)
 
 
-def got_on() -> None:
-    """Notes progress of the work that the running task belongs to, such as a request that was answered or timed out."""
+def record_progress() -> None:
+    """Record progress of the running task's work, such as a request that was answered or timed out."""
     work = _WORK.get()
     if work is not None:
         work.moved = _now()
 
 
 class UnderWay(Generic[K]):
-    """Things under way, each by its key."""
+    """Work in progress, by key."""
 
     def __init__(self) -> None:
         self._works: dict[K, _Work] = {}
 
     @contextmanager
     def begin(self, key: K) -> Iterator[None]:
-        """For the time of a piece of work; tasks that are started in it work on the same."""
+        """Track work while the context is entered; tasks started inside belong to the same work."""
         work = self._works[key] = _Work(_now())
         token = _WORK.set(work)
         try:
@@ -54,8 +54,8 @@ class UnderWay(Generic[K]):
             _WORK.reset(token)
             del self._works[key]
 
-    def stillest(self) -> tuple[K, float] | None:
-        """The work whose last progress is longest ago, and when that was by the event loop's clock; None if there is no work."""
+    def longest_idle(self) -> tuple[K, float] | None:
+        """Return the work whose last progress is oldest, with the time of that progress; None without work."""
         key = min(self._works, key=lambda key: self._works[key].moved, default=None)
         return None if key is None else (key, self._works[key].moved)
 

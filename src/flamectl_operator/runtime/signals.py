@@ -1,4 +1,4 @@
-"""Being asked to stop: the first signal asks, the second one insists."""
+"""Stop signals: the first one asks for a clean stop, the second one ends the process."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from types import FrameType
 
-#: What shells add to the number of the signal that ended a process.
+#: Shells add this to the number of the signal that ended a process.
 _SIGNALLED = 128
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:
-    """Have SIGTERM and SIGINT set an event; once that has happened, the next one ends the process at once.
+    """Set an event on the first SIGTERM or SIGINT; end the process at once on the next one.
 
     Args:
-        stop: Set by the first signal, in the running event loop.
+        stop: The event that the first signal sets, in the running event loop.
     """
     loop = asyncio.get_running_loop()
 
@@ -28,8 +28,8 @@ def stop_on_signals(stop: asyncio.Event) -> None:
         stop.set()
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
-            # The event loop may be what is stuck, so its handler is of no use here. The default action is none for a process that
-            # is the first one in its container.
+            # The event loop may be stuck, so its signal handler is of no use here. The default action does nothing for a process
+            # that is PID 1 in its container.
             signal.signal(number, _insist)
 
     for number in _SIGNALS:

@@ -1,4 +1,4 @@
-"""Tasks that run side by side: until the first of them ends, or as long as the process does."""
+"""Tasks that run in parallel, until the first of them ends or for the life of the process."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 class TaskDiedError(Exception):
-    """A task that should run for ever ended; its error, if it had one, is the cause.
+    """A task that should run until cancelled ended; its error, if any, is the cause.
 
-    A process that goes on without its watch or its workers looks healthy and does nothing: better to end and be restarted.
+    The process ends and is restarted, because a process without its watch or its workers looks healthy and does nothing.
     """
 
     def __init__(self, name: str, error: BaseException | None) -> None:
@@ -23,16 +23,16 @@ class TaskDiedError(Exception):
 
 @asynccontextmanager
 async def racing(*tasks: asyncio.Task[Any]) -> AsyncIterator[set[asyncio.Task[Any]]]:
-    """Wait until the first of some tasks has ended, and see to it that all of them have ended in the end.
+    """Wait until the first of some tasks has ended, and end all of them on leaving the context.
 
-    Entering it waits for the first task, and raises nothing of what that raised: whoever wants its result awaits it. Leaving it,
-    or being cancelled, cancels the tasks that still run and waits for them; what these raise then is lost.
+    Entering the context waits for the first task and does not raise its error; a caller that needs its result awaits the task.
+    Leaving the context, or being cancelled, cancels the tasks that still run, waits for them, and drops their errors.
 
     Args:
-        tasks: The tasks, which are from now on the race's.
+        tasks: The tasks, which this context owns from now on.
 
     Yields:
-        The tasks that have ended: one, or more if they ended at the same moment.
+        The tasks that have ended: one, or several if they ended at the same moment.
     """
     try:
         ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -47,31 +47,31 @@ async def run_forever(tasks: Mapping[str, Coroutine[Any, Any, None]]) -> NoRetur
     """Run named coroutines until the first of them ends, or until cancelled; all have ended when it raises.
 
     Args:
-        tasks: The coroutines by the name that tasks and errors carry.
+        tasks: The coroutines, by the name for tasks and errors.
 
     Raises:
-        TaskDiedError: When one returned or failed. The others are cancelled first.
-        asyncio.CancelledError: When cancelled.
+        TaskDiedError: A task returned or failed. The others have been cancelled.
+        asyncio.CancelledError: The caller was cancelled.
     """
     async with racing(*(asyncio.create_task(coroutine, name=name) for name, coroutine in tasks.items())) as ended:
         pass
-    # The first by name, so that the same failures give the same message.
+    # Take the first by name, so that the same failures give the same message.
     task = min(ended, key=lambda task: (task.cancelled() or task.exception() is None, task.get_name()))
     error = None if task.cancelled() else task.exception()
     raise TaskDiedError(task.get_name(), error) from error
 
 
 async def while_running(background: Mapping[str, Coroutine[Any, Any, None]], work: Coroutine[Any, Any, None]) -> None:
-    """Do some work while tasks run that must not end before it; all have ended when it returns or raises.
+    """Run some work while background tasks run, which must not end first; all have ended when it returns or raises.
 
     Args:
-        background: The tasks, by the name that they and errors carry. They are cancelled when the work is done.
-        work: What is waited for.
+        background: The tasks, by the name for tasks and errors. They are cancelled when the work is done.
+        work: The work to wait for.
 
     Raises:
-        TaskDiedError: When one of the tasks ended first; the work is cancelled then.
-        Exception: What the work raised.
-        asyncio.CancelledError: When cancelled.
+        TaskDiedError: A background task ended first; the work has been cancelled.
+        Exception: The work failed.
+        asyncio.CancelledError: The caller was cancelled.
     """
     working, running = asyncio.create_task(work), asyncio.create_task(run_forever(background))
     async with racing(working, running):

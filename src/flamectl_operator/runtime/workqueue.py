@@ -1,35 +1,36 @@
 """The queue between "something changed" and "look at it again", with the semantics of client-go's workqueue.
 
-It holds keys, not events: however many events there are for a key while it waits, it is handed out once. A key is held by
-one worker at a time; what is added for it meanwhile makes it come back when that worker is `done`. To these rules it adds
-delayed adds, a backoff for keys that fail, and two priorities: a change that happened just now overtakes the initial list
-and the resync, which are not urgent and come in thousands.
+It holds keys, not events: a key with many events is handed out once. One worker at a time holds a key; when the key is added
+meanwhile, it becomes ready again after that worker calls `done`. Beyond client-go's rules the queue has delayed adds, a backoff
+for keys that fail, groups that take turns, and two priorities: a recent change overtakes the initial list and the resync, which
+are not urgent and come in thousands.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from flamectl_operator.runtime.observer import UNOBSERVED
+from flamectl_operator.runtime.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
     from flamectl_operator.runtime.backoff import ExponentialBackoff
     from flamectl_operator.runtime.observer import Observer
 
 K = TypeVar("K", bound="Hashable")
 
-#: Every so many picks the oldest key of low priority has its turn, so that a storm of changes cannot starve it for ever.
+#: Every eighth pick takes the oldest key of low priority, so that a storm of changes cannot starve such keys.
 LOW_PRIORITY_TURN = 8
 
 
 class Priority(IntEnum):
-    """How urgent a key is; a key that is added twice keeps the more urgent one."""
+    """The priority of a key; a key that is added twice keeps the higher one."""
 
     LOW = 0
     NORMAL = 1
@@ -41,7 +42,7 @@ class QueueShutDown(Exception):  # noqa: N818 - a signal that ends a worker's lo
 
 @dataclass(frozen=True, slots=True)
 class _Timer:
-    """A delayed add that has not come due."""
+    """A delayed add that is not due yet."""
 
     handle: asyncio.TimerHandle
     priority: Priority
@@ -52,16 +53,23 @@ class WorkQueue(Generic[K]):
 
     Args:
         backoff: The delays of `add_rate_limited`.
-        observer: Hears of keys that come and go.
+        observer: Receives reports about keys.
+        group: Returns the group of a key. Groups take turns, so that a group with many keys does not delay the others. By default
+            all keys are in one group.
     """
 
-    def __init__(self, backoff: ExponentialBackoff, observer: Observer = UNOBSERVED) -> None:
+    def __init__(
+        self,
+        backoff: ExponentialBackoff,
+        observer: Observer = UNOBSERVED,
+        group: Callable[[K], Hashable] = lambda _key: None,
+    ) -> None:
         self._backoff = backoff
         self._observer = observer
-        self._ready: dict[Priority, OrderedDict[K, None]] = {priority: OrderedDict() for priority in Priority}
-        self._processing: dict[K, float] = {}  # since when
+        self._ready: dict[Priority, Turns[K]] = {priority: Turns(group) for priority in Priority}
+        self._processing: dict[K, float] = {}  # the time since when
         self._dirty: dict[K, Priority] = {}  # added again while a worker holds them
-        self._added: dict[K, float] = {}  # when those that wait, dirty ones included, were first added
+        self._added: dict[K, float] = {}  # when each waiting key, also a dirty one, was first added
         self._timers: dict[K, _Timer] = {}
         self._failures: dict[K, int] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
@@ -71,20 +79,20 @@ class WorkQueue(Generic[K]):
         self._idle.set()
 
     def __len__(self) -> int:
-        """The number of keys that wait for a worker now: neither delayed ones nor those in a worker's hands."""
+        """Return the number of keys that wait for a worker now, without delayed keys and keys that a worker holds."""
         return sum(len(keys) for keys in self._ready.values())
 
     def depth(self, priority: Priority) -> int:
-        """The number of keys of a priority that need work, those included that are in a worker's hands and were added again."""
+        """Return the number of waiting keys of a priority, with keys that were added again while a worker holds them."""
         return len(self._ready[priority]) + sum(each is priority for each in self._dirty.values())
 
     @property
     def processing(self) -> Mapping[K, float]:
-        """The keys in workers' hands, and since when, by the event loop's clock."""
+        """The keys that workers hold, with the event loop's time since when."""
         return self._processing
 
     def add(self, key: K, priority: Priority = Priority.NORMAL) -> None:
-        """Mark a key as in need of work; without effect after `shut_down`."""
+        """Add a key; without effect after `shut_down`."""
         if self._shutting_down:
             return
         if key not in self._added:
@@ -96,7 +104,7 @@ class WorkQueue(Generic[K]):
             self._make_ready(key, priority)
 
     def add_after(self, key: K, delay: float, priority: Priority = Priority.NORMAL) -> None:
-        """Add a key once `delay` seconds have passed; of several such adds the earliest counts."""
+        """Add a key after `delay` seconds; the earliest of several delayed adds counts."""
         if self._shutting_down:
             return
         self._observer.key_retried()
@@ -113,20 +121,20 @@ class WorkQueue(Generic[K]):
         self._timers[key] = _Timer(handle, priority)
 
     def add_rate_limited(self, key: K) -> None:
-        """Count a failure of the key and add it after the backoff for that many."""
+        """Count a failure of the key and add the key after the backoff delay."""
         failures = self._failures.get(key, 0) + 1
         self._failures[key] = failures
         self.add_after(key, self._backoff.delay(failures))
 
     def forget(self, key: K) -> None:
-        """End the key's series of failures. It neither takes the key out of the queue nor cancels a delayed add."""
+        """Reset the key's failures. The key stays in the queue, and so does a delayed add."""
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """Wait for a key and take it; the caller must call `done` with it, whatever happens.
+        """Wait for a key and take it; the caller must always call `done` with it.
 
         Raises:
-            QueueShutDown: After `shut_down`, at once and for everyone who waits.
+            QueueShutDown: `shut_down` was called; all waiting callers get this error.
         """
         while True:
             if self._shutting_down:
@@ -143,10 +151,10 @@ class WorkQueue(Generic[K]):
         """Give a key back; if it was added meanwhile, it is ready again.
 
         Raises:
-            ValueError: When no worker holds the key, which would be a bug that hides a lost key.
+            ValueError: No worker holds the key. Ignoring this bug could hide a lost key.
         """
         if key not in self._processing:
-            raise ValueError(f"done() for a key that nobody works on: {key!r}")
+            raise ValueError(f"done() for a key that no worker holds: {key!r}")
         self._observer.key_done(_now() - self._processing.pop(key))
         if not self._processing:
             self._idle.set()
@@ -155,7 +163,7 @@ class WorkQueue(Generic[K]):
             self._make_ready(key, priority)
 
     def shut_down(self) -> None:
-        """Hand out no more keys and drop those that wait; workers in flight may finish."""
+        """Stop handing out keys and drop waiting keys; workers may finish the keys that they hold."""
         self._shutting_down = True
         for timer in self._timers.values():
             timer.handle.cancel()
@@ -175,20 +183,20 @@ class WorkQueue(Generic[K]):
         if key in self._ready[Priority.NORMAL]:
             return
         if priority is Priority.NORMAL:
-            self._ready[Priority.LOW].pop(key, None)
-        self._ready[priority][key] = None
+            self._ready[Priority.LOW].discard(key)
+        self._ready[priority].add(key)
         self._wake_one()
 
     def _come_due(self, key: K) -> None:
         self.add(key, self._timers.pop(key).priority)
 
     def _pick(self) -> K:
-        """Take the oldest urgent key, or in its turn the oldest of the others."""
+        """Take the oldest key of normal priority, or on every eighth pick of low priority."""
         self._picks += 1
         low, normal = self._ready[Priority.LOW], self._ready[Priority.NORMAL]
         low_turn = self._picks % LOW_PRIORITY_TURN == 0
         keys = low if low and (low_turn or not normal) else normal
-        return keys.popitem(last=False)[0]
+        return keys.take()
 
     async def _wait_for_key(self) -> None:
         getter = asyncio.get_running_loop().create_future()
@@ -199,7 +207,7 @@ class WorkQueue(Generic[K]):
             if getter in self._getters:
                 self._getters.remove(getter)
             elif len(self):
-                # Woken for a key and cancelled before it could take it: another one must have the chance.
+                # Woken for a key and cancelled before it could take it: wake another one.
                 self._wake_one()
             raise
 

@@ -1,7 +1,7 @@
-"""The operator's settings: what they are, and how those in force come about. Nothing here reads a file or asks a server.
+"""The operator's settings and their layers. Nothing here reads a file or sends a request.
 
-Where to look: `model` (the settings), `layers` (file, environment and command line over one another, each setting with its
-origin), `environment`, `document` (YAML), `changes` (what takes effect while the operator runs).
+Modules: `model` (the settings), `layers` (merges file, environment and command line and records the origin of each setting),
+`environment`, `document` (YAML), `changes` (settings that take effect while the operator runs).
 """
 
 from flamectl_operator.settings.changes import changed, in_force, restart_needed
@@ -19,6 +19,7 @@ from flamectl_operator.settings.model import (
     OperatorConfig,
     PodPolicy,
     Section,
+    endpoint,
     listen_on,
 )
 
@@ -39,6 +40,7 @@ __all__ = [
     "changed",
     "check",
     "defaults",
+    "endpoint",
     "environment_layer",
     "in_force",
     "layer_of",

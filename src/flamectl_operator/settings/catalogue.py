@@ -1,4 +1,4 @@
-"""All settings by their paths, such as `flame.podPolicy.privileged`: read off the model, so that none can be forgotten."""
+"""All settings by their paths, such as `flame.podPolicy.privileged`: derived from the model, so that none is missing."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from flamectl_operator.settings.model import AT_START, OperatorConfig, Section
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-#: What the names of environment variables begin with. Not with `FLAMECTL_OPERATOR_`: into its neighbours' environment
-#: Kubernetes puts variables that begin so for a Service called flamectl-operator.
+#: The prefix of environment variables. It is not `FLAMECTL_OPERATOR_`, because Kubernetes sets variables with that prefix in Pods
+#: beside a Service named flamectl-operator.
 ENVIRONMENT_PREFIX = "FLAMECTL_CONFIG_"
 
-#: What a file says of itself, and that is not a setting.
+#: The keys of a file that are not settings.
 HEAD = ("apiVersion", "kind")
 
 _WORD = re.compile(r"(?<!^)(?=[A-Z])")
@@ -28,9 +28,9 @@ class Setting:
     """One setting.
 
     Args:
-        path: Where it stands in the file.
-        description: What it is for.
-        default: Its value where nobody says anything.
+        path: Its path in the file.
+        description: Its description.
+        default: Its default value.
         live: Whether a change takes effect without a restart.
     """
 
@@ -41,7 +41,7 @@ class Setting:
 
     @property
     def many(self) -> bool:
-        """Whether it takes a list."""
+        """Whether its value is a list."""
         return isinstance(self.default, tuple)
 
     @property
@@ -52,17 +52,17 @@ class Setting:
 
 @cache
 def catalogue() -> Mapping[str, Setting]:
-    """Each setting by its path, in the order of the model."""
+    """Return each setting by its path, in the order of the model."""
     return {setting.path: setting for setting in _settings(OperatorConfig())}
 
 
 def values(config: OperatorConfig) -> dict[str, object]:
-    """The value of each setting by its path."""
+    """Return the value of each setting by its path."""
     return {path: value for path, value in _values(config) if path not in HEAD}
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What was probably meant by a misspelt name, as the end of a sentence; empty when nothing is like it."""
+    """Return a suggestion for a misspelt name, as the end of a sentence; empty when no name is similar."""
     found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)
     return f"; did you mean {found[0]}?" if found else ""
 

@@ -1,4 +1,4 @@
-"""What becomes of settings that are changed while the operator runs."""
+"""Changes of settings while the operator runs."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ S = TypeVar("S", bound=Section)
 
 
 def changed(before: OperatorConfig, after: OperatorConfig) -> tuple[str, ...]:
-    """The paths of the settings that differ, in the order of the model."""
+    """Return the paths of the settings that differ, in the order of the model."""
     old, new = values(before), values(after)
     return tuple(path for path in new if new[path] != old[path])
 
 
 def restart_needed(started: OperatorConfig, wanted: OperatorConfig) -> tuple[str, ...]:
-    """The paths of the settings that differ and that take a restart."""
+    """Return the paths of the changed settings that need a restart."""
     return tuple(path for path in changed(started, wanted) if not catalogue()[path].live)
 
 
 def in_force(started: OperatorConfig, wanted: OperatorConfig) -> OperatorConfig:
-    """What is wanted, but with the settings that were read at the start as they were then.
+    """Return the new settings, except those that need a restart, which keep their values from the start.
 
     Args:
         started: The settings that the process started with.
-        wanted: Those of now.
+        wanted: The present settings.
     """
     return _pinned(started, wanted)
 

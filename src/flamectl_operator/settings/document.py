@@ -1,4 +1,4 @@
-"""Settings as people write and read them: YAML."""
+"""Settings as YAML documents."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
     from flamectl_operator.settings.layers import Effective
 
-#: Characters of a file, and how deep it may be nested. All settings with their explanations take a tenth of the one and half
-#: of the other. Reading YAML holds up everything else, and takes time with the square of the depth.
+#: The most characters of a file, and the deepest nesting. All settings with their explanations take a tenth of the length and
+#: half of the depth. Parsing YAML blocks the event loop, and its time grows with the square of the depth.
 MAX_LENGTH = 50_000
 MAX_DEPTH = 10
 
-#: Columns of what is explained, and of values, which stay on one line.
+#: The width of explanations in columns.
 _WIDTH = 100
 _ONE_LINE = 10 * MAX_LENGTH
 
 _PREAMBLE = """\
-# The settings of flamectl-operator. Each is shown with its default, which holds for as long as the line is a
-# comment: to change one, take the "# " away before it and before its section. A change takes effect within
-# seconds, unless it says that it takes a restart. If something is wrong with it, an event of this object and the
-# operator's log say so, and the settings before it stay in force. `flamectl-operator config` shows what an
-# operator would use that is started now, and where it comes from.
+# The settings of flamectl-operator. Each setting is shown with its default, which applies while its line is a
+# comment. To change a setting, remove the "# " before it and before its section. A change takes effect within
+# seconds, unless the description says that it takes a restart. If the settings are not valid, an event of this
+# object and the operator's log say so, and the previous settings stay in force. `flamectl-operator config` prints
+# the settings that a newly started operator would use, with the origin of each.
 """
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is written twice, for the first one would be lost without a word, and what is nested too deep."""
+    """Rejects duplicate keys, because the first one would be lost silently, and documents that are nested too deep."""
 
     _depth = 0
 
@@ -63,29 +63,29 @@ class _Loader(yaml.SafeLoader):
 
 
 def parse(text: str, origin: str) -> Layer:
-    """What a file says.
+    """Parse the text of a file.
 
     Args:
-        text: Its content.
-        origin: What it is called in messages.
+        text: The content of the file.
+        origin: The name of the file in messages.
 
     Raises:
-        SettingsError: It is not YAML.
+        SettingsError: The text is not YAML.
     """
     if len(text) > MAX_LENGTH:
         raise SettingsError(f"{origin}: longer than {MAX_LENGTH} characters")
     try:
         return Layer(origin, yaml.load(text, _Loader))  # noqa: S506 - it is a safe loader
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:
-        # Other errors than its own: what looks like a date and is none, or has a tag (`!!int`) that does not fit.
+        # PyYAML also raises other errors, for an invalid date or a tag (`!!int`) that does not fit.
         raise SettingsError(f"{origin}: not YAML: {' '.join(str(error).split())}") from error
 
 
 def defaults() -> str:
-    """A file in which every setting is explained, and commented out.
+    """Return a file in which every setting is explained and commented out.
 
-    So it says nothing but what somebody decides: a later version may have better defaults, and an earlier one does not stumble
-    over settings that it does not know.
+    So the file sets only what a person decides: a later version may have better defaults, and an earlier version does not fail on
+    settings that it does not know.
     """
     config = OperatorConfig()
     commented = (f"# {line}" if line else "" for line in _explained(config))
@@ -93,13 +93,13 @@ def defaults() -> str:
 
 
 def show(effective: Effective) -> str:
-    """All settings as a file, each with where it comes from in a comment."""
+    """Return all settings as a file, each with its origin in a comment."""
     config = effective.config
     return "\n".join([*_head(config), *_shown(config, effective)]) + "\n"
 
 
 def show_json(effective: Effective) -> str:
-    """The same for machines: each setting by its path with `value`, `origin` and `live`."""
+    """Return the settings as JSON: each by its path, with `value`, `origin` and `live`."""
     settings = catalogue()
     found = {
         path: {"value": value, "origin": effective.origins[path], "live": settings[path].live}
@@ -151,7 +151,7 @@ def _comment(text: str, indent: str) -> Iterator[str]:
 
 
 def _scalar(value: object) -> str:
-    """A value, or a list of them, on one line."""
+    """Return a value, or a list of them, on one line."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     text: str = yaml.safe_dump(

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def environment_layer(environ: Mapping[str, str]) -> Layer:
-    """What the environment says. Lists are separated by commas; an empty text is an empty list.
+    """Read settings from environment variables. Lists are separated by commas; an empty value is an empty list.
 
     Args:
         environ: The environment.
 
     Raises:
-        SettingsError: A variable begins as ours do, but there is no such setting.
+        SettingsError: A variable has our prefix, but there is no such setting.
     """
     known = {setting.variable: setting for setting in catalogue().values()}
     ours = sorted(name for name in environ if name.startswith(ENVIRONMENT_PREFIX))

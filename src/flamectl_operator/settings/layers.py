@@ -1,7 +1,7 @@
-"""Settings from several places put over one another, with a record of which place each of them comes from.
+"""Layers of settings from several places, merged with a record of each setting's origin.
 
-A layer is what one place says: a file or ConfigMap, the environment, the command line. Each is checked alone, so that a bad
-value is refused also where a later layer has another one; rules between settings are checked on the result.
+A layer holds the settings of one place: a file or ConfigMap, the environment, or the command line. Each layer is checked alone,
+so that a bad value is rejected even if a later layer overrides it. Rules between settings are checked on the result.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
-#: Where a setting comes from that nobody says anything about.
+#: The origin of a setting that no layer sets.
 DEFAULT = "default"
 
 
 class SettingsError(Exception):
-    """The settings cannot be used; the text names the place and the field and says what would be right."""
+    """The settings cannot be used; the text names the place, the field and a valid value."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """What one place says.
+    """The settings of one place.
 
     Args:
-        origin: The place, as messages call it, such as the path of a file.
-        document: What it says, nested as in a file, yet to be checked.
-        origins: More exact places of single settings, such as a flag, by the settings' paths.
+        origin: The name of the place in messages, such as the path of a file.
+        document: The settings, nested as in a file and not validated yet.
+        origins: More exact origins of single settings, such as a flag, by path.
     """
 
     origin: str
@@ -43,17 +43,17 @@ class Layer:
     origins: Mapping[str, str] = field(default_factory=dict)
 
     def origin_of(self, path: str) -> str:
-        """Where in this layer a setting, or an entry of its list, is."""
+        """Return the origin of a setting, or of an entry of its list, in this layer."""
         return self.origins.get(path.partition("[")[0], self.origin)
 
 
 @dataclass(frozen=True)
 class Effective:
-    """Settings that can be used.
+    """Valid settings.
 
     Args:
         config: The settings.
-        origins: Which place each of them comes from, by path; `default` where nobody says anything.
+        origins: The origin of each setting, by path; `default` where no layer sets it.
     """
 
     config: OperatorConfig
@@ -61,11 +61,11 @@ class Effective:
 
 
 def layer_of(origin: str, settings: Mapping[str, tuple[str, object]]) -> Layer:
-    """A layer from single settings.
+    """Return a layer from single settings.
 
     Args:
         origin: The place.
-        settings: By path, the more exact place and the value.
+        settings: The exact origin and the value of each setting, by path.
     """
     document: dict[str, Any] = {}
     for path, (_, value) in settings.items():
@@ -78,13 +78,13 @@ def layer_of(origin: str, settings: Mapping[str, tuple[str, object]]) -> Layer:
 
 
 def merge(layers: Sequence[Layer]) -> Effective:
-    """Puts layers over one another.
+    """Merge layers.
 
     Args:
-        layers: The weakest first. Lists are replaced, not joined.
+        layers: The layers; later ones take precedence. Lists are replaced, not joined.
 
     Raises:
-        SettingsError: One of them has something that is not a setting, or a bad value, or they do not go together.
+        SettingsError: A layer has an unknown setting or a bad value, or settings contradict each other.
     """
     document: dict[str, Any] = {}
     origins = dict.fromkeys(catalogue(), DEFAULT)
@@ -100,10 +100,10 @@ def merge(layers: Sequence[Layer]) -> Effective:
 
 
 def check(layer: Layer) -> None:
-    """Whether a layer makes sense for itself.
+    """Validate one layer alone.
 
     Raises:
-        SettingsError: It has something that is not a setting, or a bad value.
+        SettingsError: The layer has an unknown setting or a bad value.
     """
     try:
         _validated(layer.document)
@@ -120,7 +120,7 @@ def _validated(document: object) -> OperatorConfig:
 
 
 def _listed(complaints: Iterable[tuple[str, str]]) -> str:
-    """All that is wrong, in one line; a place is named once for what is wrong there."""
+    """Return all problems in one line; each place is named once."""
     text, last = "", ""
     for origin, complaint in complaints:
         text += f"{'; ' if text else ''}{'' if origin == last else f'{origin}: '}{complaint}"
@@ -132,12 +132,12 @@ def _complaint(problem: ErrorDetails) -> str:
     path = _path(problem)
     if problem["type"] == "extra_forbidden":
         return f"{path}: no such setting{nearest(path, catalogue())}"
-    # Without the words that pydantic puts before those of our own rules.
+    # Remove the prefix that pydantic adds to the messages of our own rules.
     return f"{path or '(document)'}: {problem['msg'].removeprefix('Value error, ')}"
 
 
 def _conflict(problem: ErrorDetails, origins: Mapping[str, str]) -> str:
-    """Settings that do not go together: all places that say something about their section may have to do with it."""
+    """Return an error about settings that contradict each other, with every place that sets something in their section."""
     section = _path(problem).rpartition(".")[0]
     places = dict.fromkeys(
         origin for path, origin in origins.items() if path.rpartition(".")[0] == section and origin != DEFAULT
@@ -146,7 +146,7 @@ def _conflict(problem: ErrorDetails, origins: Mapping[str, str]) -> str:
 
 
 def _path(problem: ErrorDetails) -> str:
-    """Where in the file: a default that does not go with another setting is found under its name in Python."""
+    """Return the path in the file; for a default that contradicts another setting, pydantic gives the Python name."""
     unknown = problem["type"] == "extra_forbidden"
     names = [part if unknown or isinstance(part, int) else to_camel(part) for part in problem["loc"]]
     text = "".join(f"[{name}]" if isinstance(name, int) else f".{name}" for name in names)
@@ -154,14 +154,14 @@ def _path(problem: ErrorDetails) -> str:
 
 
 def _over(below: object, above: object) -> Any:
-    """Sections joined, the upper one's settings winning. A section without anything in it is null in YAML."""
+    """Return merged sections; the upper one takes precedence. An empty section is null in YAML."""
     if isinstance(below, dict) and isinstance(above, dict):
         return below | {name: _over(below.get(name), value) for name, value in above.items()}
     return below if above is None else above
 
 
 def _said(document: object, prefix: str = "") -> Iterator[str]:
-    """Paths of the settings in a document that was checked."""
+    """Iterate over the paths of the settings in a validated document."""
     if isinstance(document, dict):
         for name, value in document.items():
             if isinstance(value, dict):

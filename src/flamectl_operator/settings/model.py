@@ -1,7 +1,8 @@
-"""The operator's own settings: what a platform team decides once for all FlameClusters.
+"""The operator's own settings, which a platform team sets for all FlameClusters.
 
-In the manner of Kubernetes' component configurations. Unknown keys and bad values are refused with the path of the field,
-for a misspelt safety setting must not pass as its default. What is not marked `AtStart` takes effect without a restart.
+The model follows Kubernetes' component configurations. Unknown keys and bad values are rejected with the path of the field,
+because a misspelt safety setting must not pass as its default. Settings that are not marked `AtStart` take effect without a
+restart.
 """
 
 from __future__ import annotations
@@ -18,37 +19,37 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Marks a setting that is read when the process starts: changing it takes a restart.
+#: Marks a setting that is read only when the process starts, so that a change takes a restart.
 AT_START = "read at the start"
 AtStart = Annotated[T, AT_START]
 
 
 class Section(BaseModel):
-    """Base of all sections: camelCase keys, nothing unknown, nothing changed after reading."""
+    """Base of all sections: camelCase keys, no unknown keys, immutable."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
 
     @model_validator(mode="before")
     @classmethod
     def _nothing_in_it(cls, value: object) -> object:
-        """A section all of whose settings are comments is null in YAML."""
+        """Read null as an empty section, because a section whose settings are all comments is null in YAML."""
         return {} if value is None else value
 
 
-#: Longest of all durations, a year: more is a slip of the pen, and would not fit the clock.
+#: The longest duration, a year, because more is a typing error and would overflow the clock.
 LONGEST = 366 * 24 * 3600.0
 
-#: Largest `burst`, as good as none at all: far more would not fit into a float.
+#: The largest `burst`, which is practically unlimited; far more would not fit into a float.
 MOST_AT_ONCE = 1_000_000
 
-#: How much longer than asked for the wait between two attempts at a lease may become, as in client-go.
+#: The factor by which jitter may lengthen the wait between two attempts on the Lease, as in client-go.
 LEASE_JITTER = 1.2
 
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:\s]*):(?P<port>[0-9]{1,5})")
 _LARGEST_PORT = 65535
 
 
-#: The type of errors about settings that are fine each, but do not go together.
+#: The type of errors about settings that contradict each other.
 COMBINATION = "combination"
 
 
@@ -57,10 +58,10 @@ def _conflict(message: str) -> PydanticCustomError:
 
 
 def listen_on(bind_address: str) -> tuple[str, int] | None:
-    """Host and port of a `bindAddress`, an empty host for all interfaces; None when it is `0`: do not listen.
+    """Return host and port of a `bindAddress`, with an empty host for all interfaces; None for `0`, which means not to listen.
 
     Raises:
-        ValueError: It is neither.
+        ValueError: The address is not valid.
     """
     if bind_address == "0":
         return None
@@ -70,8 +71,30 @@ def listen_on(bind_address: str) -> tuple[str, int] | None:
     return found["host"].strip("[]"), int(found["port"])
 
 
+def endpoint(template: str, *, name: str, namespace: str, cluster_domain: str) -> tuple[str, int]:
+    """Return host and port of a session manager.
+
+    Args:
+        template: HOST:PORT with the placeholders {name}, {namespace} and {clusterDomain}.
+        name: Name of the FlameCluster.
+        namespace: Its namespace.
+        cluster_domain: The cluster's DNS domain.
+
+    Raises:
+        ValueError: The template has another form.
+    """
+    filled = template
+    for placeholder, value in (("name", name), ("namespace", namespace), ("clusterDomain", cluster_domain)):
+        filled = filled.replace(f"{{{placeholder}}}", value)
+    found = _ADDRESS.fullmatch(filled)
+    # The backend needs a port as well.
+    if found is None or not found["host"] or re.search(r"[{}]", filled) or int(found["port"]) >= _LARGEST_PORT:
+        raise ValueError("must be HOST:PORT with the placeholders {name}, {namespace} and {clusterDomain}, or empty")
+    return found["host"].strip("[]"), int(found["port"])
+
+
 def _bind_address(value: object) -> object:
-    """`0` is a number in YAML."""
+    """Return the address as text, because `0` is a number in YAML."""
     value = "0" if value == 0 and not isinstance(value, bool) else value
     if isinstance(value, str):
         listen_on(value)
@@ -85,37 +108,37 @@ BindAddress = Annotated[str, BeforeValidator(_bind_address)]
 
 
 class ClientConnectionSettings(Section):
-    """How hard the operator may press the API server."""
+    """Limits on the operator's load on the API server."""
 
     qps: float = Field(
         0,
         ge=0,
         allow_inf_nan=False,
-        description="Requests a second, watches aside; 0 means as many as the API server's own flow control lets through.",
+        description="Requests per second, except watches; 0 leaves the limit to the API server's own flow control.",
     )
     burst: int = Field(
         0,
         ge=0,
         le=MOST_AT_ONCE,
-        description="Requests that may be sent at once before `qps` holds them back; 0 means those of one second.",
+        description="Requests at once before `qps` limits them; 0 means as many as in one second.",
     )
-    max_in_flight: int = Field(64, ge=1, description="Requests under way at the same time, watches aside.")
+    max_in_flight: int = Field(64, ge=1, description="Concurrent requests, except watches.")
 
 
 class LeaderElectionSettings(Section):
-    """Which of several replicas works. The lengths are those of the other Kubernetes components."""
+    """Leader election between replicas. The durations are those of the other Kubernetes components."""
 
     leader_elect: AtStart[bool] = Field(
-        default=False, description="Whether to work only while holding the lease; needed for more than one replica."
+        default=False, description="Whether to work only while holding the Lease; required for more than one replica."
     )
     lease_duration_seconds: AtStart[SomeSeconds] = Field(
-        15, description="How long the others wait for a leader that is silent until one of them takes over."
+        15, description="Seconds without a sign of the leader after which another replica takes over."
     )
     renew_deadline_seconds: AtStart[SomeSeconds] = Field(
-        10, validate_default=True, description="How long the leader tries to renew the lease until it gives up."
+        10, validate_default=True, description="Seconds that the leader tries to renew the Lease before it gives up."
     )
     retry_period_seconds: AtStart[SomeSeconds] = Field(
-        2, validate_default=True, description="Wait between two attempts to take or to renew the lease."
+        2, validate_default=True, description="Seconds between two attempts to acquire or renew the Lease."
     )
     resource_name: AtStart[Name] = Field("flamectl-operator", description="Name of the Lease.")
     resource_namespace: AtStart[str] = Field("", description="Namespace of the Lease; empty means the operator's own.")
@@ -123,7 +146,7 @@ class LeaderElectionSettings(Section):
     @field_validator("renew_deadline_seconds")
     @classmethod
     def _before_the_lease_ends(cls, value: float, info: ValidationInfo) -> float:
-        """Who cannot renew must have given up before another one takes over."""
+        """Check that a leader that cannot renew gives up before another replica takes over."""
         lease = info.data.get("lease_duration_seconds", LONGEST)
         if value >= lease:
             raise _conflict(f"must be less than leaseDurationSeconds ({value:g} is not less than {lease:g})")
@@ -132,7 +155,7 @@ class LeaderElectionSettings(Section):
     @field_validator("retry_period_seconds")
     @classmethod
     def _often_enough(cls, value: float, info: ValidationInfo) -> float:
-        """There must be time for a second attempt."""
+        """Check that there is time for a second attempt."""
         deadline = info.data.get("renew_deadline_seconds", LONGEST)
         if value * LEASE_JITTER >= deadline:
             raise _conflict(
@@ -143,32 +166,32 @@ class LeaderElectionSettings(Section):
 
 
 class ControllerSettings(Section):
-    """How the controller works through its FlameClusters."""
+    """The reconciliation of FlameClusters."""
 
-    namespaces: AtStart[tuple[Name, ...]] = Field((), description="Namespaces to watch; none means all.")
-    workers: AtStart[int] = Field(8, ge=1, le=256, description="FlameClusters that are reconciled at the same time.")
-    resync_seconds: SomeSeconds = Field(600, description="Each FlameCluster is looked at at least this often.")
+    namespaces: AtStart[tuple[Name, ...]] = Field((), description="Namespaces to watch; an empty list means all.")
+    workers: AtStart[int] = Field(8, ge=1, le=256, description="FlameClusters that are reconciled in parallel.")
+    resync_seconds: SomeSeconds = Field(600, description="Seconds after which each FlameCluster is reconciled again.")
     max_creates_per_pass: int = Field(
-        500, ge=1, description="Pods that one pass creates at the most, so that a huge cluster lets others have a turn."
+        500, ge=1, description="The most Pods that one pass creates, so that a huge cluster does not delay the others."
     )
-    max_writes_in_flight: int = Field(32, ge=1, description="Requests that one pass has under way at the same time.")
+    max_writes_in_flight: int = Field(32, ge=1, description="Concurrent writes of one pass.")
     lock_duration_seconds: SomeSeconds = Field(
-        60, description="How long the lease of a FlameCluster holds unless it is renewed."
+        60, description="Seconds that a FlameCluster's deletion lock lasts unless it is extended."
     )
     lock_identity: AtStart[str] = Field(
-        "", description="Who this operator is in leases of FlameClusters; empty means derived from where it runs."
+        "", description="Identity of this operator in deletion locks; empty derives it from the operator's namespace."
     )
 
 
 class PodPolicy(Section):
-    """What FlameClusters may ask of their Pods beyond the harmless.
+    """Rights that FlameClusters may give their Pods.
 
-    The operator creates Pods with its own rights. Without this policy whoever may write a FlameCluster could, through a
-    podTemplate or `env`, use service accounts, Secrets or host access that they were never given. Everything is off by
-    default. Lists hold exact names; `*` allows any.
+    The operator creates Pods with its own rights. Without this policy, a user who may write a FlameCluster could use service
+    accounts, Secrets or host access beyond their own rights, through a podTemplate or `env`. Everything is off by default.
+    Lists hold exact names; `*` allows any name. `labels` and `annotations` hold patterns of keys.
     """
 
-    service_accounts: tuple[str, ...] = Field((), description="Service accounts Pods may run as, beside `default`.")
+    service_accounts: tuple[str, ...] = Field((), description="Service accounts that Pods may use besides `default`.")
     token_mounts: bool = Field(
         default=False, description="Whether Pods may mount credentials of their service account."
     )
@@ -182,68 +205,92 @@ class PodPolicy(Section):
     secrets: tuple[str, ...] = Field((), description="Secrets that volumes, `env` and `envFrom` may read.")
     projected_volumes: bool = Field(default=False, description="Whether projected volumes are allowed.")
     csi_drivers: tuple[str, ...] = Field((), description="CSI drivers whose inline volumes are allowed.")
-    priority_classes: tuple[str, ...] = Field((), description="Priority classes that may be named.")
-    runtime_classes: tuple[str, ...] = Field((), description="Runtime classes that may be named.")
+    priority_classes: tuple[str, ...] = Field((), description="Priority classes that are allowed.")
+    runtime_classes: tuple[str, ...] = Field((), description="Runtime classes that are allowed.")
     node_names: bool = Field(default=False, description="Whether nodeName, which bypasses the scheduler, is allowed.")
+    labels: tuple[str, ...] = Field(
+        ("*",),
+        description="Patterns of keys of labels that a podTemplate may set. `*` stands for any key but well-known ones that"
+        " grant identity, networks, sidecars, Secrets or devices; another pattern also allows those that it matches.",
+    )
+    annotations: tuple[str, ...] = Field(
+        ("*",), description="Patterns of keys of annotations that a podTemplate may set, as for `labels`."
+    )
 
 
 class FlameSettings(Section):
-    """What Pods of Flame get, and how patient the operator is with them. Durations are in seconds."""
+    """Settings of Flame's Pods, and of waits for them. Durations are in seconds."""
 
-    init_image: str = Field("busybox:1.37", min_length=1, description="Image of the executors' init container.")
+    init_image: str = Field("", description="Image of the executors' init container; empty for the executors' image.")
     cluster_domain: str = Field("cluster.local", min_length=1, description="The cluster's DNS domain.")
     termination_grace_period_seconds: int = Field(
-        10, ge=0, description="Given to every Pod. Short, because Flame's processes ignore SIGTERM."
+        10, ge=0, description="Default of every Pod. Short, because Flame's processes ignore SIGTERM."
     )
     executor_toleration_seconds: int = Field(
         60,
         ge=0,
-        description="How long an executor stays bound to a node that is not ready or unreachable. Flame gives up on such"
-        " a node after 45 s, so Kubernetes' own 300 s would only keep the replacement away.",
+        description="Seconds that an executor stays bound to a node that is not ready or unreachable. Flame gives up on such"
+        " a node after 45 s, so Kubernetes' default of 300 s would only delay the replacement.",
     )
     force_delete_after_seconds: Seconds = Field(
         60,
-        description="How long after its deletion was due a session manager is deleted by force. Its name is needed.",
+        description="Seconds after its grace period when a session manager is force-deleted, because its name is needed.",
     )
     terminal_pod_retention_seconds: Seconds = Field(
-        30, description="How long a failed or completed executor stays, so that its logs can be read."
+        30, description="Seconds that a failed or completed executor is kept, so that its logs can be read."
     )
-    backoff_base_seconds: SomeSeconds = Field(10, description="Wait before the second replacement in a row.")
-    backoff_limit_seconds: SomeSeconds = Field(300, description="Longest wait between replacements.")
+    backoff_base_seconds: SomeSeconds = Field(10, description="Seconds before the second consecutive replacement.")
+    backoff_limit_seconds: SomeSeconds = Field(300, description="The most seconds between replacements.")
     stable_after_seconds: SomeSeconds = Field(
-        600, description="How long Pods must have been ready until earlier failures are forgotten."
+        600, description="Seconds that Pods must be ready before earlier failures are forgotten."
+    )
+    session_manager_endpoint: str = Field(
+        "{name}-session-manager.{namespace}.svc.{clusterDomain}:8080",
+        description="Where the operator asks a session manager: host and port of its frontend; the backend has the next port."
+        " Empty: it asks none, and works by what Pods tell alone.",
+    )
+    registration_deadline_seconds: SomeSeconds = Field(
+        120,
+        description="How long an executor may run without being registered with its session manager until it is replaced.",
     )
     pod_policy: PodPolicy = PodPolicy()
 
+    @field_validator("session_manager_endpoint")
+    @classmethod
+    def _host_and_port(cls, value: str) -> str:
+        """Check that the operator can fill it in for any FlameCluster."""
+        if value:
+            endpoint(value, name="a", namespace="a", cluster_domain="a")
+        return value
+
 
 class LoggingSettings(Section):
-    """What is logged, and how."""
+    """The log."""
 
-    format: AtStart[Literal["json", "console"]] = Field(
-        "json", description="`json` for machines, `console` for people."
+    format: AtStart[Literal["auto", "json", "console"]] = Field(
+        "auto", description="`json` for machines, `console` for people; `auto` is `console` on a terminal, else `json`."
     )
     level: Literal["debug", "info", "warning", "error"] = Field("info", description="The lowest level that is logged.")
 
 
 class MetricsSettings(Section):
-    """Where Prometheus finds the metrics."""
+    """The metrics for Prometheus."""
 
-    bind_address: AtStart[BindAddress] = Field(":8080", description="Where metrics are served; `0` means nowhere.")
+    bind_address: AtStart[BindAddress] = Field(":8080", description="Address of the metrics; `0` serves none.")
 
 
 class HealthSettings(Section):
-    """What the kubelet is told."""
+    """The health checks for the kubelet."""
 
-    bind_address: AtStart[BindAddress] = Field(":8081", description="Where health is served; `0` means nowhere.")
+    bind_address: AtStart[BindAddress] = Field(":8081", description="Address of the health checks; `0` serves none.")
     stuck_after_seconds: AtStart[SomeSeconds] = Field(
         600,
-        description="A pass of which nothing at all gets on for so long makes /healthz fail, so that the process is started"
-        " again.",
+        description="Seconds without progress of a pass after which /healthz fails, so that the process is restarted.",
     )
 
 
 class OperatorConfig(Section):
-    """The whole file."""
+    """All settings."""
 
     api_version: Literal["config.flame.xflops.io/v1alpha1"] = "config.flame.xflops.io/v1alpha1"
     kind: Literal["OperatorConfig"] = "OperatorConfig"

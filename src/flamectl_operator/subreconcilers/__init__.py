@@ -1,30 +1,59 @@
-"""The steps of a pass, in their order. One file a step, named like it."""
+"""The pipeline of a pass: every step in its order. Each step has a file of its own name."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flamectl_operator.runtime.workflow import Always, If, InOrder, Sequential
+from flamectl_operator.subreconcilers.acquire_deletion_lock import AcquireDeletionLock
 from flamectl_operator.subreconcilers.add_services import AddServices
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
-from flamectl_operator.subreconcilers.release_lock import ReleaseLock
+from flamectl_operator.subreconcilers.check_replacements import CheckReplacements
+from flamectl_operator.subreconcilers.drain_executors import DrainExecutors
+from flamectl_operator.subreconcilers.record_before_acting import RecordBeforeActing
+from flamectl_operator.subreconcilers.release_deletion_lock import ReleaseDeletionLock
+from flamectl_operator.subreconcilers.release_lost_nodes import ReleaseLostNodes
 from flamectl_operator.subreconcilers.replace_stale_pods import ReplaceStalePods
 from flamectl_operator.subreconcilers.scale_executors import ScaleExecutors
+from flamectl_operator.subreconcilers.scale_object_cache import ScaleObjectCache
+from flamectl_operator.subreconcilers.update_claims import UpdateClaims
+from flamectl_operator.subreconcilers.update_client_config import UpdateClientConfig
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
-from flamectl_operator.subreconcilers.update_status import CloseStatus, OpenStatus
+from flamectl_operator.subreconcilers.update_status import UpdateStatus
+from flamectl_operator.subreconcilers.watch_session_manager import WatchSessionManager
 
 if TYPE_CHECKING:
-    from flamectl_operator.subreconcilers.base import Subreconciler
+    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.runtime.workflow import Workflow
 
-#: Every step runs in every pass, unless one before it stops the pass, and leaves early when it has nothing to do.
-SUBRECONCILERS: tuple[Subreconciler, ...] = (
-    OpenStatus(),
-    UpdateConfigMap(),
-    AddServices(),
-    AddSessionManager(),
-    ScaleExecutors(),
-    ReplaceStalePods(),
-    ReleaseLock(),
+#: An error of an acting step does not stop the other steps. No step acts unless RecordBeforeActing succeeded, and the status is
+#: updated at the end in any case.
+PIPELINE: Workflow[Pass] = Sequential(
+    RecordBeforeActing(),
+    Always(
+        InOrder(
+            UpdateStatus(),
+            WatchSessionManager(),
+            If(
+                "the spec is valid and not paused",
+                lambda run: run.may_act,
+                InOrder(
+                    UpdateConfigMap(),
+                    AddServices(),
+                    UpdateClientConfig(),
+                    CheckReplacements(),
+                    AcquireDeletionLock(),
+                    UpdateClaims(),
+                    AddSessionManager(),
+                    ScaleObjectCache(),
+                    ScaleExecutors(),
+                    ReplaceStalePods(),
+                    DrainExecutors(),
+                    ReleaseLostNodes(),
+                    ReleaseDeletionLock(),
+                ),
+            ),
+        ),
+        closing=UpdateStatus(),
+    ),
 )
-
-#: UpdateStatus again. Runs at the end of every pass, whatever became of it.
-CLOSING: Subreconciler = CloseStatus()

@@ -1,34 +1,41 @@
-"""AddServices: clients find the session manager, and Flame's processes find each other."""
+"""AddServices: lets clients find the session manager, and Flame's processes find each other."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
 
-from flamectl_operator.decisions.drift import service_patch
 from flamectl_operator.kube.resources import SERVICES
+from flamectl_operator.planning.drift import service_patch
+from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.ensure import ensure
+from flamectl_operator.reconcile.refusals import RefusedError, collect_in_parallel
 from flamectl_operator.runtime.outcome import Outcome, combine
-from flamectl_operator.subreconcilers.ensure import ensure
-from flamectl_operator.subreconcilers.refusals import RefusedError, collect
 
 if TYPE_CHECKING:
-    from flamectl_operator.subreconcilers.context import Context
+    from flamectl_operator.reconcile.run import Pass
 
 
-class AddServices:
-    """Responsible for the Services `<name>-session-manager` and `<name>-object-cache`.
+class AddServices(Subreconciler):
+    """Create the Services `<name>-session-manager` and `<name>-object-cache`, or restore them to their desired state.
 
-    What others own in them (clusterIP, foreign annotations) is left alone. One that cannot be had keeps nothing else from
-    being done.
+    Fields that others own (clusterIP, foreign annotations) stay unchanged.
     """
 
     name = "AddServices"
+    summary = (
+        "Creates the Services of the session manager and the object cache, or restores them to their desired state."
+    )
+    reads = ("Services",)
+    writes = ("Services",)
 
-    async def reconcile(self, context: Context) -> Outcome:
-        """Creates the Services, or brings them back to what they should be."""
-        store, manifests = context.stores.services, context.wanted().desired.services
-        outcomes, errors = await collect(
-            *(partial(ensure, context, SERVICES, store, manifest, service_patch) for manifest in manifests)
+    async def run(self, subject: Pass) -> Outcome:
+        """Ensure both Services; a refusal of one does not prevent the other."""
+        outcomes, errors = await collect_in_parallel(
+            *(
+                partial(ensure, subject.io, SERVICES, manifest, service_patch)
+                for manifest in subject.effective.desired.services
+            )
         )
         refused = [error for error in errors if isinstance(error, RefusedError)]
         if refused:

@@ -1,131 +1,138 @@
-"""ReplaceStalePods: every Pod is what its author asked for, with as little disruption as that allows."""
+"""ReplaceStalePods: replaces Pods that differ from the spec, with as little disruption as possible."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
 
-from flamectl_operator.decisions.rollout import RolloutPlan, plan_rollout
 from flamectl_operator.desired.pods import rebinding_annotations
-from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import PODS
+from flamectl_operator.planning.drain import DrainReason
+from flamectl_operator.planning.object_cache import rollout_wait, stale_to_replace
+from flamectl_operator.planning.rollout import STALE, RolloutPlan, plan_rollout
+from flamectl_operator.planning.spec_changes import because
+from flamectl_operator.reconcile import outcomes
+from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.batch import time_limit
+from flamectl_operator.reconcile.executor_removal import delete_executors, listed, mark_for_draining
+from flamectl_operator.reconcile.refusals import collect, primary_error
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 from flamectl_operator.runtime.slow_start import in_parallel
-from flamectl_operator.subreconcilers import admission, children, lock, outcomes
-from flamectl_operator.subreconcilers.executor_removal import delete_executors, listed
-from flamectl_operator.subreconcilers.refusals import RefusedError, collect, foremost
 
 if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import Executor
-    from flamectl_operator.subreconcilers.context import Context
-    from flamectl_operator.subreconcilers.refusals import Failure
+    from flamectl_operator.observed.object_cache import ObjectCache
+    from flamectl_operator.reconcile.run import Pass
 
 
-class ReplaceStalePods:
-    """Responsible for rollouts: deletes what is stale, as far as the update strategy allows; the next pass makes it anew.
+class ReplaceStalePods(Subreconciler):
+    """Delete stale Pods as far as the update strategy allows; the next pass creates their replacements.
 
-    The session manager comes first. Executors follow when it is ready: those that belong to an earlier one all at once, stale
-    ones within their budget. A rollout whose new Pods do not become ready halts there, with the rest still serving.
+    The session manager comes first, then the object caches, one at a time. Executors of an earlier session manager are deleted
+    all at once when the session manager is ready. Stale executors follow the object caches, within their budget. A rollout stops
+    when its new Pods do not become ready, and the other Pods stay in service.
     """
 
     name = "ReplaceStalePods"
+    summary = "Deletes stale Pods within the budget of the update strategy, the session manager first, then the object caches."
+    reads = ("ConfigMap", "Pods")
+    writes = ("session manager Pod", "object cache Pods", "executor Pods")
 
-    async def reconcile(self, context: Context) -> Outcome:
-        """Deletes the stale Pods whose turn it is."""
-        observed, intent = context.observe(), context.wanted()
-        if intent.suspended:
+    async def run(self, subject: Pass) -> Outcome:
+        """Delete the stale Pods that are due."""
+        observed, effective = subject.observe(), subject.effective
+        if effective.suspended:
             return DONE
-        if not intent.config_map_current(observed):
-            return wait("ConfigMapNotReady", "")
-        error: Failure | None = None
-        if intent.session_manager_to_replace(observed):
-            try:
-                return await self._replace_session_manager(context)
-            except RefusedError as refusal:
-                error = refusal  # it has to stay, and with it those that follow it
-        plan = self._plan(context)
-        asked = bool(plan.stale)
-        if asked and error is None:
-            error = await self._rehearse(context)
-        # Also where none is stale: one that becomes so while others are deleted is not asked about any more.
-        keep_stale = not asked or error is not None or not context.ids_left
-        if keep_stale:
-            plan = self._plan(context, keep_stale=True)
+        if not effective.config_map_current(observed):
+            return wait("ConfigMapNotReady")
+        if effective.session_manager_to_replace(observed) and subject.session_manager_replaceable:
+            return await self._replace_session_manager(subject)
+        plan = _plan(subject)
         ends, errors = await collect(
-            partial(self._delete, context, plan, keep_stale=keep_stale), partial(self._rebind, context, plan)
+            partial(self._replace_object_caches, subject),
+            partial(self._delete, subject, plan),
+            partial(self._rebind, subject, plan),
         )
-        if error is not None:
-            errors.append(error)
         if errors:
-            raise foremost(errors)
-        exhausted = [outcomes.no_ids_left()] if asked and not context.ids_left else []
-        return combine([*ends, *exhausted, *map(context.waiting, plan.holds)])
+            raise primary_error(errors)
+        return combine([*ends, *plan.waits])
 
-    def _plan(self, context: Context, *, keep_stale: bool = False) -> RolloutPlan:
-        observed, intent = context.observe(), context.wanted()
-        return plan_rollout(observed, intent, context.moment(), keep_stale=keep_stale, crowded_out=context.crowded_out)
-
-    async def _rehearse(self, context: Context) -> Failure | None:
-        """Why stale executors must stay: those in their place would be refused, or nobody can tell yet.
-
-        Lost ones are of no use in any case.
-        """
-        try:
-            await admission.rehearse_executor(context)
-        except (RefusedError, KubernetesError) as error:
-            return error
-        return None
-
-    async def _replace_session_manager(self, context: Context) -> Outcome:
-        wanted = context.wanted()
-        await admission.rehearse_session_manager(context)
-        if wanted.replicas > 0:
-            # Its executors will go with it: those that follow must not be refused either.
-            if not context.ids_left:
-                return outcomes.no_ids_left()
-            await admission.rehearse_executor(context)
-        if (put_off := await lock.acquire(context)) is not None:
+    async def _replace_session_manager(self, run: Pass) -> Outcome:
+        if (put_off := await run.confirm_lock()) is not None:
             return put_off
-        manager = context.observe().session_manager  # that took a while
-        if manager is None or not context.wanted().session_manager_to_replace(context.observe()):
+        observed = run.observe()  # the confirmation may have updated the view
+        manager = observed.session_manager
+        if manager is None or not run.effective.session_manager_to_replace(observed):
             return outcomes.changed()
-        if not await children.delete(context, PODS, context.stores.pods, manager.pod):
+        if not await run.io.delete(PODS, manager.pod):
             return outcomes.changed()
-        context.normal("SessionManagerDeleted", f'Deleted session manager Pod "{manager.name}": no longer as specified')
+        run.io.record_event(
+            "SessionManagerDeleted",
+            f'Deleted session manager Pod "{manager.name}": {because(STALE, run.changes.session_manager)}',
+        )
         return wait("Terminating", "replacing the session manager")
 
-    async def _delete(self, context: Context, plan: RolloutPlan, *, keep_stale: bool) -> Outcome:
-        if not plan.delete:
-            return DONE
-        if (put_off := await lock.acquire(context)) is not None:
+    async def _replace_object_caches(self, run: Pass) -> Outcome:
+        """Delete the stale object caches that are due; ScaleObjectCache recreates them under their names."""
+        progress = rollout_wait(run.observe(), run.effective) or DONE
+        if not run.object_caches_replaceable or not stale_to_replace(run.observe(), run.effective):
+            return progress
+        if (put_off := await run.confirm_lock()) is not None:
             return put_off
-        # All this took a while, in which executors may have become ready, or fewer.
-        plan = self._plan(context, keep_stale=keep_stale)
-        if not plan.delete:
+        # The confirmation may have updated the view.
+        for cache in stale_to_replace(run.observe(), run.effective):
+            # An unready object cache may be deleted together with others, but not if it has become ready meanwhile.
+            still_due = partial(_replaceable, run, cache)
+            if not await run.io.delete(PODS, cache.pod, unchanged=not cache.ready, still_due=still_due):
+                return outcomes.changed()
+            run.io.record_event(
+                "ObjectCacheDeleted", f'Deleted object cache Pod "{cache.name}": no longer as specified'
+            )
+        return progress
+
+    async def _delete(self, run: Pass, plan: RolloutPlan) -> Outcome:
+        if not plan.delete and not plan.drain:
             return DONE
-        # One that is not ready needs no budget; if it becomes ready before it is its turn to be deleted, it does.
-        as_seen = {executor.name for executor, _ in plan.delete if not executor.ready}
-        removal = await delete_executors(context, [executor for executor, _ in plan.delete], as_seen)
+        if (put_off := await run.confirm_lock()) is not None:
+            return put_off
+        # Meanwhile the number of ready executors may have changed.
+        plan = _plan(run)
+        if not plan.delete and not plan.drain:
+            return DONE
+        # An unready executor needs no budget, unless it becomes ready before its deletion is sent.
+        unchanged = {executor.name for executor, _ in plan.delete if not executor.ready}
+        removal = await delete_executors(run.io, [executor for executor, _ in plan.delete], unchanged)
         deleted = removal.deleted
         for reason in dict.fromkeys(reason for executor, reason in plan.delete if executor.name in deleted):
             chosen = [executor for executor, why in plan.delete if why == reason and executor.name in deleted]
-            context.normal("ExecutorsReplaced", f"Deleted {listed(chosen)} to replace them: {reason}")
-        return removal.outcome()
+            why = because(reason, run.changes.executors) if reason == STALE else reason
+            run.io.record_event("ExecutorsReplaced", f"Deleted {listed(chosen)} to replace them: {why}")
+        why = because(STALE, run.changes.executors)
+        drained = await mark_for_draining(run.io, plan.drain, DrainReason.STALE, why)
+        return combine([removal.outcome(), drained])
 
-    async def _rebind(self, context: Context, plan: RolloutPlan) -> Outcome:
-        """Executors that still wait in their init container have met no session manager: they need only the new mark."""
-        annotations = rebinding_annotations(context.observe().session_manager_life)
+    async def _rebind(self, run: Pass, plan: RolloutPlan) -> Outcome:
+        """Patch executors that wait in their init container, because they have no session manager yet and need no new Pod."""
+        annotations = rebinding_annotations(run.observe().session_manager_life)
         changed: list[Outcome] = []
 
-        async def mark(executor: Executor) -> None:
-            # The resourceVersion sees to it that none is marked which has started meanwhile.
+        async def rebind(executor: Executor) -> None:
+            # The resourceVersion is a precondition, so that no executor is rebound after it has started.
             version = executor.pod.metadata.resource_version
             patch = {"metadata": {"annotations": annotations, "resourceVersion": version}}
-            if await children.patch(context, PODS, context.stores.pods, executor.name, patch) is None:
+            if await run.io.patch(PODS, executor.name, patch) is None:
                 changed.append(outcomes.changed())
 
-        in_flight = context.config.controller.max_writes_in_flight
-        result = await in_parallel(plan.rebind, in_flight, mark, context.turn())
+        result = await in_parallel(plan.rebind, run.io.writes_in_flight, rebind, time_limit(run.clock))
         if result.errors:
-            raise foremost(result.errors)
-        return combine([*changed, *([outcomes.next_turn()] if result.skipped else [])])
+            raise primary_error(result.errors)
+        return combine([*changed, *([outcomes.next_batch()] if result.skipped else [])])
+
+
+def _replaceable(run: Pass, cache: ObjectCache) -> bool:
+    """Return whether an object cache may still be deleted in the present view."""
+    return any(each.pod.uid == cache.pod.uid for each in stale_to_replace(run.observe(), run.effective))
+
+
+def _plan(run: Pass) -> RolloutPlan:
+    return plan_rollout(run.observe(), run.effective, run.now(), keep_stale=not run.executors_replaceable)

@@ -1,4 +1,4 @@
-"""ScaleExecutors: there are as many executors as wanted."""
+"""ScaleExecutors: ensures the wanted number of executors."""
 
 from __future__ import annotations
 
@@ -6,123 +6,133 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from flamectl_operator.decisions.scale import ScalePlan, plan_scale
 from flamectl_operator.desired import names
 from flamectl_operator.desired.pods import executor_annotations
 from flamectl_operator.kube.errors import AlreadyExistsError, KubernetesError
 from flamectl_operator.kube.resources import PODS
+from flamectl_operator.planning.drain import DrainReason
+from flamectl_operator.planning.scale import ScalePlan, plan_scale
+from flamectl_operator.reconcile import outcomes
+from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.batch import time_limit
+from flamectl_operator.reconcile.executor_removal import delete_executors, listed, mark_for_draining
+from flamectl_operator.reconcile.refusals import collect, primary_error
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
-from flamectl_operator.runtime.slow_start import slow_start_batch
-from flamectl_operator.subreconcilers import admission, children, lock, outcomes
-from flamectl_operator.subreconcilers.executor_removal import delete_executors, listed
-from flamectl_operator.subreconcilers.refusals import collect, foremost
 
 if TYPE_CHECKING:
-    from flamectl_operator.subreconcilers.context import Context
+    from flamectl_operator.reconcile.run import Pass
 
 
-class ScaleExecutors:
-    """Responsible for the number of executors: makes what is missing, deletes what is too many, buries what is over.
+class ScaleExecutors(Subreconciler):
+    """Create missing executors, and delete surplus and terminal ones.
 
-    Pods are made in parallel with slow start, each under an id that the status reserved before. Pods that are on their way
-    out are neither counted nor waited for.
+    Executors are created in parallel with slow start, each under an id that the status reserved before. Terminating Pods are
+    neither counted nor awaited.
     """
 
     name = "ScaleExecutors"
+    summary = "Creates missing executors under reserved ids, and deletes surplus and terminal executors."
+    reads = ("ConfigMap", "Pods")
+    writes = ("executor Pods",)
 
-    async def reconcile(self, context: Context) -> Outcome:
-        """Does what the plan says."""
-        plan = self._plan(context)
-        ends, errors = await collect(partial(self._delete, context, plan), partial(self._create, context, plan))
+    async def run(self, subject: Pass) -> Outcome:
+        """Carry out the plan."""
+        plan = _plan(subject)
+        ends, errors = await collect(partial(self._delete, subject, plan), partial(self._create, subject, plan))
         if errors:
-            raise foremost(errors)
-        return combine([*map(context.waiting, plan.holds), *ends])
+            raise primary_error(errors)
+        return combine([*plan.waits, *ends])
 
-    def _plan(self, context: Context) -> ScalePlan:
-        limit = context.config.controller.max_creates_per_pass
-        return plan_scale(context.observe(), context.wanted(), context.moment(), limit)
-
-    async def _delete(self, context: Context, plan: ScalePlan) -> Outcome:
-        if not (plan.bury or plan.delete):
+    async def _delete(self, run: Pass, plan: ScalePlan) -> Outcome:
+        if not plan.deletes and not plan.drain:
             return DONE
-        if (put_off := await lock.acquire(context)) is not None:
+        if (put_off := await run.confirm_lock()) is not None:
             return put_off
-        plan = self._plan(context)  # that took a while
-        removal = await delete_executors(context, (*plan.bury, *plan.delete))
-        for gone, why in ((plan.bury, "failed or completed"), (plan.delete, f"{plan.target} wanted")):
+        plan = _plan(run)  # the confirmation may have updated the view
+        before = len(run.observe().live_executors)
+        removal = await delete_executors(run.io, plan.deletes)
+        for gone, why in (
+            (plan.delete_terminal, "failed or completed"),
+            (plan.delete_unregistered, "not registered with Flame in time"),
+            (plan.delete, f"{plan.target} wanted"),
+        ):
             if removed := [executor for executor in gone if executor.name in removal.deleted]:
-                context.normal("ExecutorsRemoved", f"Removed {listed(removed)}: {why}")
-        return removal.outcome()
+                count = f" ({before} -> {before - len(removed)})" if gone is plan.delete else ""
+                run.io.record_event("ExecutorsRemoved", f"Removed {listed(removed)}: {why}{count}")
+        drained = await mark_for_draining(run.io, plan.drain, DrainReason.SURPLUS, f"{plan.target} wanted")
+        return combine([removal.outcome(), drained])
 
-    async def _create(self, context: Context, plan: ScalePlan) -> Outcome:
-        """Makes Pods under reserved ids. More than were reserved are left to the next pass, which reserves them first."""
-        if plan.bury or plan.delete:
-            plan = self._plan(context)
+    async def _create(self, run: Pass, plan: ScalePlan) -> Outcome:
+        """Create Pods under reserved ids. If the ids do not suffice, the next pass first reserves more."""
+        if plan.deletes or plan.drain:
+            plan = _plan(run)
         if not plan.create:
-            context.memory.creates_at_once = 1
+            run.slow_start.reset()
             return DONE
-        if context.crowded_out:
-            return wait("WaitingForSessionManager", "")  # what comes free is for it
-        at_once = plan.create if await admission.keeps_what_it_is_known_by(context) else 1
-        reserved = context.memory.reserved_ids
-        if not context.ids_left:
+        await run.dry_runs.altered_executor(run.effective, run.ids.trial_name_id)
+        if run.ids.exhausted:
             return outcomes.no_ids_left()
-        ids, context.memory.reserved_ids = reserved[:at_once], reserved[at_once:]
-        creation = _ExecutorCreation(context)
+        ids = run.ids.take(plan.create)
+        before = len(run.observe().live_executors)
+        creation = _Creation(run)
 
         async def create(index: int) -> None:
             await creation.create(ids[index])
 
-        in_flight, memory = context.config.controller.max_writes_in_flight, context.memory
-        result = await slow_start_batch(len(ids), memory.creates_at_once, in_flight, create, context.turn())
-        memory.creates_at_once = result.next_size if result.skipped and not result.errors else 1
-        unused = [executor_id for executor_id in ids if executor_id not in creation.used]
-        context.memory.reserved_ids = sorted(unused + context.memory.reserved_ids)
-        if creation.made:
-            context.normal("ExecutorsCreated", f"Created {_span(context.owner.name, creation.made)}")
+        result = await run.slow_start.run(len(ids), run.io.writes_in_flight, create, time_limit(run.clock))
+        run.ids.give_back(executor_id for executor_id in ids if executor_id not in creation.used)
+        if creation.created:
+            run.io.record_event(
+                "ExecutorsCreated",
+                f"Created {_span(run.io.owner.name, creation.created)} ({before} -> {before + len(creation.created)})",
+            )
         if result.errors:
-            raise foremost(result.errors)
+            raise primary_error(result.errors)
         if creation.taken:
             return wait("Creating", "", outcomes.RECHECK_CHANGED)
-        # What the pass may not make, or has no ids or no time for, the next one does, at once: no event is going to ask for it.
-        return wait("Creating", "", 0) if len(creation.made) < plan.missing else DONE
+        # The next pass follows at once and creates the rest, because no event would trigger it.
+        return wait("Creating", "", 0) if len(creation.created) < plan.missing else DONE
+
+
+def _plan(run: Pass) -> ScalePlan:
+    return plan_scale(run.observe(), run.effective, run.now(), run.max_creates)
 
 
 @dataclass
-class _ExecutorCreation:
-    """Makes executors, and keeps account of the ids.
+class _Creation:
+    """Creates executors and records their ids.
 
     Args:
-        context: The pass.
-        made: Ids of the executors that were made.
-        taken: Ids under which there is something already.
-        lost: Ids of requests whose answer was lost. Something may yet appear under them.
+        run: The pass.
+        created: Ids of executors that were created.
+        taken: Ids whose names are taken.
+        lost: Ids of requests with a lost answer; their Pods may still appear.
     """
 
-    context: Context
-    made: set[int] = field(default_factory=set)
+    run: Pass
+    created: set[int] = field(default_factory=set)
     taken: set[int] = field(default_factory=set)
     lost: set[int] = field(default_factory=set)
 
     @property
     def used(self) -> set[int]:
-        """Ids that must not be tried again; one that got a definite refusal may."""
-        return self.made | self.taken | self.lost
+        """Ids that must not be used again, without those of creates that were definitely rejected."""
+        return self.created | self.taken | self.lost
 
     async def create(self, executor_id: int) -> None:
-        """Makes one, unless the FlameCluster is known to want something else by now.
+        """Create an executor, unless the spec has changed.
 
         Raises:
-            RefusedError: The API server refuses it.
-            KubernetesError: It could not be made, or its fate is unknown.
+            RefusedError: The API server rejects the executor.
+            KubernetesError: The executor was not created, or the outcome is unknown.
         """
-        context = self.context
-        if context.overtaken:
+        run = self.run
+        if run.io.superseded:
             return
-        name, life = names.executor(context.owner.name, executor_id), context.observe().session_manager_life
-        manifest = context.wanted().desired.executor.pod(name, executor_annotations(life))
+        template, name = run.effective.desired.executor, names.executor(run.io.owner.name, executor_id)
+        manifest = template.pod(name, executor_annotations(run.observe().session_manager_life))
         try:
-            pod = await children.create(context, PODS, context.stores.pods, manifest)
+            pod = await run.io.create(PODS, manifest, template.explain)
         except AlreadyExistsError:
             self.taken.add(executor_id)
         except KubernetesError as error:
@@ -130,11 +140,13 @@ class _ExecutorCreation:
                 self.lost.add(executor_id)
             raise
         else:
-            self.made.add(executor_id)
-            admission.check_executor(context, pod, manifest)
+            self.created.add(executor_id)
+            run.dry_runs.check_executor(template, pod, manifest)
 
 
 def _span(cluster: str, ids: set[int]) -> str:
-    """Executors by number and names, for an event."""
-    first, last = (names.executor(cluster, each) for each in (min(ids), max(ids)))
-    return f'executor "{first}"' if len(ids) == 1 else f'{len(ids)} executors, "{first}" to "{last}"'
+    """Return the number and the names of executors, for an event and a log line."""
+    first, last = min(ids), max(ids)
+    if first == last:
+        return f"executor {names.executor(cluster, first)}"
+    return f"{len(ids)} executors {names.executor(cluster, first)}..{last}"

@@ -1,33 +1,43 @@
-"""UpdateConfigMap: flame-cluster.yaml is there and says what the spec says."""
+"""UpdateConfigMap: ensures that flame-cluster.yaml matches the spec."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flamectl_operator.decisions.drift import config_map_patch
+from flamectl_operator.api.constants import CONFIG_HASH_ANNOTATION
 from flamectl_operator.kube.resources import CONFIG_MAPS
-from flamectl_operator.subreconcilers.ensure import ensure
+from flamectl_operator.planning.drift import config_map_patch
+from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.ensure import ensure, unpatchable_config_map
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from flamectl_operator.kube.views import ConfigMapView
+    from flamectl_operator.reconcile.run import Pass
     from flamectl_operator.runtime.outcome import Outcome
-    from flamectl_operator.subreconcilers.context import Context
 
 
-class UpdateConfigMap:
-    """Responsible for the ConfigMap `<name>-config`.
+class UpdateConfigMap(Subreconciler):
+    """Create the ConfigMap `<name>-config`, or restore it to the spec.
 
-    Comes before everything that mounts it: no Pod is made unless the ConfigMap is ours and up to date.
+    The step runs before the Pods that mount the ConfigMap, because no Pod is created unless the ConfigMap is current.
     """
 
     name = "UpdateConfigMap"
+    summary = "Creates the ConfigMap with flame-cluster.yaml, or restores it to the spec."
+    reads = ("ConfigMap",)
+    writes = ("ConfigMap",)
 
-    async def reconcile(self, context: Context) -> Outcome:
-        """Creates the ConfigMap, or brings it to what it should be."""
-        store, manifest = context.stores.config_maps, context.wanted().config_map
-        return await ensure(context, CONFIG_MAPS, store, manifest, config_map_patch, frozen=_frozen)
+    async def run(self, subject: Pass) -> Outcome:
+        """Ensure that the ConfigMap matches its manifest."""
+        manifest = subject.effective.config_map
+        return await ensure(
+            subject.io, CONFIG_MAPS, manifest, config_map_patch, unpatchable=unpatchable_config_map, edited=_edited
+        )
 
 
-def _frozen(existing: ConfigMapView, changes: dict[str, Any]) -> bool:
-    """Whether somebody made it immutable with a content that is not ours: then only a new one helps."""
-    return bool(existing.immutable) and not changes.keys().isdisjoint({"data", "binaryData"})
+def _edited(existing: ConfigMapView, manifest: Mapping[str, Any]) -> bool:
+    """Return whether the content was written for this spec, which means that someone has edited it since."""
+    wanted: dict[str, str] = manifest["metadata"]["annotations"]
+    return existing.annotations.get(CONFIG_HASH_ANNOTATION) == wanted[CONFIG_HASH_ANNOTATION]

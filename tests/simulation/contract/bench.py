@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from flamectl_operator.kube.client import EventType
 from flamectl_operator.kube.errors import NotFoundError
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, Resource
-from flamectl_operator.kube.views import ConfigMapView, FlameClusterView, KubernetesObject, PodView
-from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS
+from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, PodView
+from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flamectl_operator.kube.client import Client, WatchEvent
+    from flamectl_operator.observed.flame_cluster import FlameClusterView
 
 T = TypeVar("T", bound=KubernetesObject)
 LABEL = "flame.xflops.io/cluster"
@@ -31,10 +32,10 @@ class Others(Protocol):
     async def delete(
         self, resource: Resource[Any], name: str, propagation: Literal["Background", "Foreground", "Orphan"]
     ) -> None:
-        """Deletes an object, and says what becomes of its dependents."""
+        """Delete an object, and say what becomes of its dependents."""
 
     async def patch(self, resource: Resource[Any], name: str, subresource: str, body: dict[str, Any]) -> None:
-        """Changes fields of a subresource by a JSON merge patch."""
+        """Change fields of a subresource by a JSON merge patch."""
 
 
 @dataclass
@@ -112,7 +113,7 @@ class Bench:
             return None
 
     async def eventually(self, what: str, check: Callable[[], Any]) -> Any:
-        """Asks until something true comes back."""
+        """Ask until something true comes back."""
         loop = asyncio.get_running_loop()
         end = loop.time() + PATIENCE
         while loop.time() < end:
@@ -122,7 +123,7 @@ class Bench:
         raise AssertionError(f"in vain: {what}")
 
     async def gone(self, resource: Resource[Any], name: str) -> None:
-        """Waits until an object is gone."""
+        """Wait until an object is gone."""
 
         async def check() -> bool:
             return await self.find(resource, name) is None
@@ -130,7 +131,7 @@ class Bench:
         await self.eventually(f"{name} to be gone", check)
 
     async def release(self, resource: Resource[Any], name: str) -> None:
-        """Takes the finalizers off."""
+        """Take the finalizers off."""
         await self.client.merge_patch(resource, self.namespace, name, {"metadata": {"finalizers": None}})
 
     async def watched(

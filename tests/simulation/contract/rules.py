@@ -10,14 +10,15 @@ import pytest
 from flamectl_operator.kube import errors
 from flamectl_operator.kube.client import EventType
 from flamectl_operator.kube.resources import CONFIG_MAPS, LEASES, PODS, SERVICES
-from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS
+from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from tests.simulation.contract.bench import HOLD, LABEL, Bench, owned_by
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from flamectl_operator.kube.client import WatchEvent
-    from flamectl_operator.kube.views import ConfigMapView, FlameClusterView
+    from flamectl_operator.kube.views import ConfigMapView
+    from flamectl_operator.observed.flame_cluster import FlameClusterView
 
     Rule = Callable[[Bench], Awaitable[None]]
 
@@ -30,7 +31,7 @@ async def a_name_is_taken_once(bench: Bench) -> None:
 
 async def a_rehearsal_stores_nothing(bench: Bench) -> None:
     body = bench.pod("one", schedulable=False, labels={"app": "x"})
-    rehearsed = await bench.client.rehearse_creation(PODS, bench.namespace, body)
+    rehearsed = await bench.client.dry_run_create(PODS, bench.namespace, body)
     assert (rehearsed.name, rehearsed.labels) == ("one", {"app": "x"})
     assert await bench.find(PODS, "one") is None
 
@@ -38,7 +39,7 @@ async def a_rehearsal_stores_nothing(bench: Bench) -> None:
 async def a_rehearsal_under_a_name_that_is_taken_says_so(bench: Bench) -> None:
     await bench.new_pod("one", schedulable=False)
     with pytest.raises(errors.AlreadyExistsError):
-        await bench.client.rehearse_creation(PODS, bench.namespace, bench.pod("one", schedulable=False))
+        await bench.client.dry_run_create(PODS, bench.namespace, bench.pod("one", schedulable=False))
 
 
 async def a_terminating_object_keeps_its_name(bench: Bench) -> None:
@@ -254,7 +255,7 @@ async def all_pages_of_a_list_show_one_moment(bench: Bench) -> None:
 
 
 async def the_collector_knows_all(bench: Bench, owner: FlameClusterView) -> None:
-    """Waits until it has heard of all ConfigMaps made so far: it takes away the last one, whose owner does not exist."""
+    """Wait until it has heard of all ConfigMaps made so far: it takes away the last one, whose owner does not exist."""
     nobody = owned_by(owner)[0] | {"name": "nobody", "uid": "00000000-0000-4000-8000-000000000000"}
     await bench.new_config_map("canary", ownerReferences=[nobody])
     await bench.gone(CONFIG_MAPS, "canary")
@@ -411,7 +412,7 @@ async def an_unknown_field_of_a_pod_is_refused_only_when_asked(bench: Bench) -> 
     with pytest.raises(errors.BadRequestError, match="unknown field"):
         await bench.client.create(PODS, bench.namespace, body, strict=True)
     with pytest.raises(errors.BadRequestError, match="unknown field"):
-        await bench.client.rehearse_creation(PODS, bench.namespace, body)
+        await bench.client.dry_run_create(PODS, bench.namespace, body)
     assert await bench.find(PODS, "one") is None
     await bench.client.create(PODS, bench.namespace, body)
     with pytest.raises(errors.BadRequestError, match="unknown field"):
@@ -419,11 +420,11 @@ async def an_unknown_field_of_a_pod_is_refused_only_when_asked(bench: Bench) -> 
 
 
 async def _quota_holds(bench: Bench) -> None:
-    """Waits until a quota that is used up refuses another Pod: it holds once it has been counted what there is."""
+    """Wait until a quota that is used up refuses another Pod: it holds once it has been counted what there is."""
 
     async def refused() -> bool:
         try:
-            await bench.client.rehearse_creation(PODS, bench.namespace, bench.pod("two", schedulable=False))
+            await bench.client.dry_run_create(PODS, bench.namespace, bench.pod("two", schedulable=False))
         except errors.ForbiddenError:
             return True
         return False
@@ -440,7 +441,7 @@ async def a_quota_refuses_before_the_name_is_looked_at(bench: Bench) -> None:
             await bench.new_pod(name, schedulable=False)
         assert refused.value.quota
         with pytest.raises(errors.ForbiddenError):
-            await bench.client.rehearse_creation(PODS, bench.namespace, bench.pod(name, schedulable=False))
+            await bench.client.dry_run_create(PODS, bench.namespace, bench.pod(name, schedulable=False))
 
 
 async def what_is_over_does_not_count_in_a_quota(bench: Bench) -> None:
@@ -502,14 +503,14 @@ async def unknown_fields_of_a_status_are_left_out(bench: Bench) -> None:
 async def a_rehearsal_of_a_status_stores_nothing(bench: Bench) -> None:
     made = await bench.new_flame_cluster()
     body = bench.status(made, status={"state": "Pending", "colour": "red"})
-    answer = await bench.client.rehearse_status(FLAME_CLUSTERS, bench.namespace, "flame", body)
+    answer = await bench.client.dry_run_replace_status(FLAME_CLUSTERS, bench.namespace, "flame", body)
     assert answer.status == {"state": "Pending"}
     found = await bench.client.get(FLAME_CLUSTERS, bench.namespace, "flame")
     assert not found.status
     assert found.metadata.resource_version == made.metadata.resource_version
     await bench.client.replace_status(FLAME_CLUSTERS, bench.namespace, "flame", bench.status(made))
     with pytest.raises(errors.ConflictError):
-        await bench.client.rehearse_status(FLAME_CLUSTERS, bench.namespace, "flame", body)
+        await bench.client.dry_run_replace_status(FLAME_CLUSTERS, bench.namespace, "flame", body)
 
 
 async def names_and_labels_have_a_form(bench: Bench) -> None:

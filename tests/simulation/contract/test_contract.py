@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flamectl_operator.kube import wire
 from flamectl_operator.kube.api_server_client import ApiServerClient
-from flamectl_operator.kube.connection import connect
-from flamectl_operator.kube.retrying import RetryingTransport
+from flamectl_operator.kube.http import wire
+from flamectl_operator.kube.http.connection import connect
+from flamectl_operator.kube.http.request import Request
+from flamectl_operator.kube.http.retrying import RetryingTransport
 from flamectl_operator.runtime.clock import SystemClock
 from tests.simulation.actors import USER
 from tests.simulation.client import ModelClient
@@ -25,8 +26,8 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.world import World, listen_to_logs
 
 if TYPE_CHECKING:
+    from flamectl_operator.kube.http.transport import Transport
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.transport import Transport
     from tests.simulation.api_server import ApiServer
     from tests.simulation.contract.rules import Rule
     from tools.controlplane import Plane
@@ -59,11 +60,11 @@ class _RealOthers:
 
     async def delete(self, resource: Resource[Any], name: str, propagation: str) -> None:
         body = wire.encode({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation})
-        await self._transport.request("DELETE", resource.path(self._namespace, name), None, body)
+        await self._transport.send(Request("DELETE", resource.path(self._namespace, name), body=body))
 
     async def patch(self, resource: Resource[Any], name: str, subresource: str, body: dict[str, Any]) -> None:
         path = resource.path(self._namespace, name, subresource)
-        await self._transport.request("PATCH", path, None, wire.encode(body), content_type=wire.MERGE_PATCH)
+        await self._transport.send(Request("PATCH", path, body=wire.encode(body), content_type=wire.MERGE_PATCH))
 
 
 def _name(rule: Rule) -> str:
@@ -71,7 +72,7 @@ def _name(rule: Rule) -> str:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=_name)
-def test_the_model_keeps(rule: Rule) -> None:
+def test_model_api_server_keeps_the_rule(rule: Rule) -> None:
     listen_to_logs(logging.ERROR)
     world = World(Scenario(seed=1, actions=(), calm_at=0.0))
     judge = _Lenient(world.server, world.loop)
@@ -88,7 +89,7 @@ def test_the_model_keeps(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=_name)
-def test_a_real_one_keeps(rule: Rule, installed: Plane) -> None:
+def test_real_api_server_keeps_the_rule(rule: Rule, installed: Plane) -> None:
     namespace = f"contract-{uuid.uuid4().hex[:10]}"
     installed.create_namespace(namespace)
     installed.wait_for_service_account(namespace)

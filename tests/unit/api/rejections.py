@@ -126,6 +126,14 @@ def _wait(**fields: Any) -> dict[str, Any]:
     return _executor_pod(initContainers=[{"name": "wait-for-session-manager", **fields}])
 
 
+def _cache(**fields: Any) -> dict[str, Any]:
+    return _spec(objectCache={"image": "xflops/flame-object-cache:v0.6.0", **fields})
+
+
+def _cache_pod(**fields: Any) -> dict[str, Any]:
+    return _cache(podTemplate={"spec": fields})
+
+
 def _env(*variables: dict[str, Any]) -> dict[str, Any]:
     return _executor(env=list(variables))
 
@@ -189,6 +197,106 @@ REJECTIONS: tuple[Rejection, ...] = (
         f"{_EXECUTOR}.replicas",
         "must be 2147483647 or less",
         "less than or equal",
+    ),
+    Rejection(
+        "client configuration for 0.5",
+        _spec(flameVersion="0.5", clientConfig={}),
+        "spec.clientConfig",
+        "must not be set for Flame 0.5",
+    ),
+    Rejection(
+        "client configuration as text",
+        _spec(clientConfig="yes"),
+        "spec.clientConfig",
+        "must be an object",
+        "must be of type object",
+    ),
+    Rejection(
+        "empty pattern",
+        _spec(clientConfig={"package": {"excludes": [""]}}),
+        "spec.clientConfig.package.excludes[0]",
+        "must not be empty",
+        "at least 1 chars long",
+    ),
+    Rejection("TLS for 0.5", _spec(flameVersion="0.5", tls={"secretName": "x"}), "spec.tls", "which knows no TLS"),
+    Rejection(
+        "TLS of the cache for 0.5",
+        _spec(flameVersion="0.5", objectCache={"tls": {"secretName": "x"}}),
+        "spec.objectCache.tls",
+        "which knows no TLS",
+    ),
+    Rejection(
+        "TLS of the cache for 0.7",
+        _spec(flameVersion="0.7", objectCache={"tls": {"secretName": "x"}}),
+        "spec.objectCache.tls",
+        "share the certificate of spec.tls",
+    ),
+    Rejection(
+        "TLS for 0.7 without trust domain",
+        _spec(flameVersion="0.7", tls={"secretName": "x"}),
+        "spec.tls",
+        "must have a trustDomain",
+    ),
+    Rejection(
+        "trust domain for 0.6",
+        _spec(tls={"secretName": "x", "trustDomain": "flame.example"}),
+        "spec.tls",
+        "must not have a trustDomain before Flame 0.7",
+    ),
+    Rejection(
+        "trust domain with a scheme",
+        _spec(flameVersion="0.7", tls={"secretName": "x", "trustDomain": "spiffe://flame.example"}),
+        "spec.tls.trustDomain",
+        "must be the name of a SPIFFE trust domain",
+    ),
+    Rejection("TLS without a Secret", _spec(tls={}), "spec.tls.secretName", "must be set", "Required value"),
+    Rejection(
+        "Secret with a slash",
+        _spec(tls={"secretName": "a/b"}),
+        "spec.tls.secretName",
+        "must be the name of a Secret",
+    ),
+    Rejection(
+        "key with a slash",
+        _spec(tls={"secretName": "x", "keyKey": "a/b"}),
+        "spec.tls.keyKey",
+        "must be a key of a Secret",
+    ),
+    Rejection(
+        "storage that Flame cannot open",
+        _session(storage="postgres://db/flame"),
+        f"{_SESSION}.storage",
+        "Flame opens nothing else",
+    ),
+    Rejection(
+        "relative cache directory",
+        _spec(objectCache={"storage": "cache"}),
+        "spec.objectCache.storage",
+        "must be an absolute path",
+    ),
+    Rejection("interval 0", _spec(scheduleInterval=0), "spec.scheduleInterval", "must be 1 or more", "equal to 1"),
+    Rejection(
+        "no sessions", _spec(limits={"maxSessions": 0}), "spec.limits.maxSessions", "must be 1 or more", "equal to 1"
+    ),
+    Rejection(
+        "no attempts",
+        _session(recovery={"retryLimits": 0}),
+        f"{_SESSION}.recovery.retryLimits",
+        "must be 1 or more",
+        "equal to 1",
+    ),
+    Rejection(
+        "unknown medium",
+        _executor(runtimeStorage={"medium": "HugePages"}),
+        f"{_EXECUTOR}.runtimeStorage.medium",
+        "must be one of Memory",
+        "Unsupported value",
+    ),
+    Rejection(
+        "size limit without a unit",
+        _executor(runtimeStorage={"sizeLimit": "big"}),
+        f"{_EXECUTOR}.runtimeStorage.sizeLimit",
+        "must be a quantity",
     ),
     Rejection("replicas as text", _executor(replicas="3"), f"{_EXECUTOR}.replicas", "must be a whole number", _INTEGER),
     Rejection(
@@ -424,7 +532,30 @@ REJECTIONS: tuple[Rejection, ...] = (
             "must be a regular expression that compiles",
             "error parsing regexp",
         )
-        for interface in ("eth[", "eth(", "eth)", "eth[9-0]", "*eth", "(eth|+)", "eth\\", "a{99999999999}")
+        for interface in (
+            "eth[",
+            "eth(",
+            "eth)",
+            "eth[9-0]",
+            "*eth",
+            "(eth|+)",
+            "eth\\",
+            "a{99999999999}",
+            r"[ -\uffff]",
+        )
+    ),
+    Rejection(
+        "interface that is not ASCII",
+        _spec(objectCache={"networkInterface": "(?i)[\u0100-\uffff]"}),
+        "spec.objectCache.networkInterface",
+        "must consist of printable ASCII characters",
+    ),
+    Rejection(
+        "interface that is too long",
+        _spec(objectCache={"networkInterface": "a" * 129}),
+        "spec.objectCache.networkInterface",
+        "must have at most 128 characters, has 129",
+        "Too long",
     ),
     Rejection(
         "empty interface",
@@ -432,6 +563,169 @@ REJECTIONS: tuple[Rejection, ...] = (
         "spec.objectCache.networkInterface",
         "must not be empty",
         "at least 1 chars long",
+    ),
+    Rejection(
+        "object cache for Flame 0.5",
+        _cache() | {"spec": {**_cache()["spec"], "flameVersion": "0.5"}},
+        "spec.objectCache.image",
+        "must not be set for Flame 0.5, which has no object cache",
+    ),
+    Rejection(
+        "image of the object cache with a space",
+        _spec(objectCache={"image": "a b"}),
+        "spec.objectCache.image",
+        "must be an image reference, without spaces",
+    ),
+    Rejection(
+        "negative number of object caches",
+        _cache(replicas=-1),
+        "spec.objectCache.replicas",
+        "must be 0 or more, is -1",
+        "greater than or equal to 0",
+    ),
+    Rejection(
+        "too many object caches",
+        _cache(replicas=101),
+        "spec.objectCache.replicas",
+        "must be 100 or less, is 101",
+        "less than or equal to 100",
+    ),
+    Rejection(
+        "unknown eviction policy",
+        _cache(eviction={"policy": "fifo"}),
+        "spec.objectCache.eviction.policy",
+        "must be one of lru, none",
+        "Unsupported value",
+    ),
+    *(
+        Rejection(
+            f"maxMemory {size!r}",
+            _cache(eviction={"maxMemory": size}),
+            "spec.objectCache.eviction.maxMemory",
+            "must be a size such as 512M or 2Gi; units are powers of 1024",
+        )
+        for size in ("0", "1.5G", "-1G", "lots", "1 G", "")
+    ),
+    Rejection(
+        "no objects in the cache",
+        _cache(eviction={"maxObjects": 0}),
+        "spec.objectCache.eviction.maxObjects",
+        "must be 1 or more, is 0",
+        "greater than or equal to 1",
+    ),
+    *(
+        Rejection(
+            f"{field} of the object cache's container",
+            _cache_pod(containers=[{"name": "object-cache", field: value}]),
+            f"spec.objectCache.podTemplate.spec.containers[0].{field}",
+            f"must not be set for container object-cache: {why}",
+        )
+        for field, value, why in (
+            ("image", "x", "see spec.objectCache.image"),
+            ("imagePullPolicy", "Always", "see spec.objectCache.imagePullPolicy"),
+            ("env", [{"name": "A", "value": "x"}], "see spec.objectCache.env"),
+            ("resources", {"limits": {"cpu": "1"}}, "see spec.objectCache.resources"),
+            ("command", ["sh"], "the operator sets it, because it names the configuration file"),
+            ("args", ["x"], "the operator sets them, because they name the configuration file"),
+            ("restartPolicy", "Never", "Flame loses a node whose container restarts in place"),
+            ("restartPolicyRules", [], "Flame loses a node whose container restarts in place"),
+        )
+    ),
+    Rejection(
+        "init container with the name of the object cache's container",
+        _cache_pod(initContainers=[{"name": "object-cache", "image": "x"}]),
+        "spec.objectCache.podTemplate.spec.initContainers[0].name",
+        "must not be object-cache: that is the name of the operator's own container in containers",
+    ),
+    # Persistence
+    *(
+        Rejection(
+            f"session storage {storage!r} beside the claim",
+            _session(storage=storage, persistence={"size": "1Gi"}),
+            f"{_SESSION}.storage",
+            "must lie on the claim of persistence: fs:///var/lib/flame/session, or sqlite:///var/lib/flame/session/flame.db",
+        )
+        for storage in (
+            "none",
+            "sqlite://flame.db",
+            "fs:///data",
+            "fs:///var/lib/flame/session/../x",
+            "sqlite:///var/lib/flame/session",
+            "sqlite:///var/lib/flame/session/a.db?mode=memory",
+            "fs:///var/lib/flame/sessions",
+        )
+    ),
+    Rejection(
+        "directory as persistent storage of Flame 0.5",
+        {
+            "spec": {
+                "sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}},
+                "flameVersion": "0.5",
+            }
+        },
+        f"{_SESSION}.storage",
+        "must be an SQLite database for Flame 0.5, such as sqlite:///var/lib/flame/session/flame.db",
+    ),
+    *(
+        Rejection(
+            f"persistence {claim}",
+            _cache(persistence=claim),
+            "spec.objectCache.persistence",
+            "must have either size, for a claim that the operator makes, or existingClaim",
+        )
+        for claim in ({}, {"size": "1Gi", "existingClaim": "a"})
+    ),
+    Rejection(
+        "class of an existing claim",
+        _cache(persistence={"existingClaim": "a", "storageClassName": "fast"}),
+        "spec.objectCache.persistence.existingClaim",
+        "must not be set together with storageClassName or accessModes",
+    ),
+    Rejection(
+        "claim without size",
+        _cache(persistence={"size": 0}),
+        "spec.objectCache.persistence.size",
+        "must be more than 0",
+    ),
+    Rejection(
+        "name of a class",
+        _cache(persistence={"size": "1Gi", "storageClassName": "Fast Disk"}),
+        "spec.objectCache.persistence.storageClassName",
+        "must be the name of a StorageClass, or empty",
+    ),
+    Rejection(
+        "name of a claim",
+        _cache(persistence={"existingClaim": "a/b"}),
+        "spec.objectCache.persistence.existingClaim",
+        "must be the name of a PersistentVolumeClaim",
+    ),
+    Rejection(
+        "access modes that exclude each other",
+        _cache(persistence={"size": "1Gi", "accessModes": ["ReadWriteOncePod", "ReadWriteOnce"]}),
+        "spec.objectCache.persistence.accessModes",
+        "must not have ReadWriteOncePod together with other modes",
+    ),
+    Rejection(
+        "claim without an object cache",
+        _spec(objectCache={"persistence": {"size": "1Gi"}}),
+        "spec.objectCache.persistence",
+        "must not be set without image: only an object cache that the operator runs can use a claim",
+    ),
+    *(
+        Rejection(
+            f"cache storage {storage!r} for a claim",
+            _cache(storage=storage, persistence={"size": "1Gi"}),
+            "spec.objectCache.storage",
+            "must be a directory for the claim, below /data, /mnt, /srv, /cache, /tmp or a directory of /var, such as "
+            "/var/lib/flame/cache",
+        )
+        for storage in ("none", "/", "/var/lib", "/usr/local/flame", "/data/../etc")
+    ),
+    Rejection(
+        "existing claim for several caches",
+        _cache(replicas=2, persistence={"existingClaim": "a"}),
+        "spec.objectCache.replicas",
+        "must be at most 1 with persistence.existingClaim, because each replica needs a claim of its own",
     ),
     # Rolling updates
     Rejection(
@@ -583,8 +877,8 @@ REJECTIONS: tuple[Rejection, ...] = (
             ("imagePullPolicy", "Always", "see spec.{}.imagePullPolicy"),
             ("env", [{"name": "A"}], "see spec.{}.env"),
             ("resources", {"limits": {}}, "see spec.{}.resources"),
-            ("command", ["sh"], "the operator sets it, for it names the configuration file"),
-            ("args", ["-v"], "the operator sets them, for they name the configuration file"),
+            ("command", ["sh"], "the operator sets it, because it names the configuration file"),
+            ("args", ["-v"], "the operator sets them, because they name the configuration file"),
             ("restartPolicy", "Always", "Flame loses a node whose container restarts in place"),
             ("restartPolicyRules", [{"action": "Restart"}], "Flame loses a node whose container restarts in place"),
         )
@@ -694,6 +988,38 @@ OPERATOR_REJECTIONS: tuple[Rejection, ...] = (
 
 ACCEPTANCES: tuple[Acceptance, ...] = (
     Acceptance("minimal", {}),
+    Acceptance(
+        "object cache",
+        _cache(
+            imagePullPolicy="Always",
+            replicas=3,
+            resources={"limits": {"memory": "4Gi"}},
+            env=[{"name": "A", "value": "b"}],
+            eviction={"policy": "none", "maxMemory": "512m", "maxObjects": 7},
+            podTemplate={"spec": {"nodeSelector": {"disk": "fast"}}},
+        ),
+    ),
+    *(
+        Acceptance(f"maxMemory {size!r}", _cache(eviction={"maxMemory": size}))
+        for size in ("1G", "2Gi", "512MB", "1024k", "7", "3TiB")
+    ),
+    Acceptance("no object caches", _cache(replicas=0)),
+    *(
+        Acceptance(f"persistent storage {storage!r}", _session(storage=storage, persistence={"size": "10Gi"}))
+        for storage in (
+            "fs:///var/lib/flame/session",
+            "file:///var/lib/flame/session/a",
+            "sqlite:///var/lib/flame/session/flame.db",
+        )
+    ),
+    *(
+        Acceptance(f"persistence {claim}", _cache(persistence=claim))
+        for claim in (
+            {"size": "10Gi", "storageClassName": "", "accessModes": ["ReadWriteOncePod"], "deletionPolicy": "Retain"},
+            {"size": 1000000},
+            {"existingClaim": "my-claim.a"},
+        )
+    ),
     Acceptance("longest name", _name("a" * 35)),
     Acceptance("shortest name", _name("a")),
     Acceptance("name with digits", _name("a-1")),
@@ -715,6 +1041,30 @@ ACCEPTANCES: tuple[Acceptance, ...] = (
     Acceptance("no executors wanted", _executor(replicas=0)),
     Acceptance("most executors", _executor(replicas=2**31 - 1)),
     Acceptance("wasm", _executor(shim="wasm", maxExecutors=1)),
+    Acceptance(
+        "options",
+        _spec(
+            scheduleInterval=1,
+            limits={"maxSessions": 1},
+            sessionManager={"recovery": {"retryLimits": 1}},
+            executorManager={"runtimeStorage": {"medium": "Memory", "sizeLimit": "1Gi"}},
+        ),
+    ),
+    Acceptance(
+        "TLS",
+        _spec(
+            tls={"secretName": "a.b-c", "certKey": "cert.pem", "keyKey": "key.pem", "caKey": "ca_1.pem"},
+            objectCache={"tls": {"secretName": "x"}},
+        ),
+    ),
+    Acceptance("0.7", _spec(flameVersion="0.7")),
+    Acceptance("TLS for 0.7", _spec(flameVersion="0.7", tls={"secretName": "x", "trustDomain": "flame.example"})),
+    Acceptance("client configuration", _spec(clientConfig={})),
+    Acceptance("client's package", _spec(clientConfig={"package": {"excludes": ["*.log"]}})),
+    Acceptance(
+        "empty options",
+        _spec(limits={}, sessionManager={"recovery": {}}, executorManager={"runtimeStorage": {}}),
+    ),
     Acceptance("suspended and paused", _spec(suspend=True, paused=True)),
     Acceptance(
         "lock options",
@@ -781,7 +1131,7 @@ ACCEPTANCES: tuple[Acceptance, ...] = (
     ),
     *(
         Acceptance(f"interface {interface!r}", _spec(objectCache={"networkInterface": interface}))
-        for interface in ("eth.*", "^(eth|ens)[0-9]+$", r"\pL+", "^*", "[[:alpha:]]+0")
+        for interface in ("eth.*", "^(eth|ens)[0-9]+$", r"\pL+", "^*", "[[:alpha:]]+0", r"a\\u")
     ),
     *(
         Acceptance(f"rolling update {fields}", _rolling(**fields))

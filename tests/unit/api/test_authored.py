@@ -44,15 +44,15 @@ def _limits(cpu: Any) -> dict[str, Any]:
     return {"resources": {"limits": {"cpu": cpu}}}
 
 
-def test_a_minimal_spec_is_its_images() -> None:
+def test_authored_part_of_a_minimal_spec_is_its_images() -> None:
     assert _authored() == MINIMAL["spec"]
 
 
-def test_writing_a_default_down_changes_nothing() -> None:
+def test_explicit_default_changes_nothing() -> None:
     assert _authored(**_EVERY_DEFAULT) == _authored()
 
 
-def test_what_differs_from_the_default_is_there() -> None:
+def test_values_that_differ_from_the_default_are_included() -> None:
     authored = _authored(
         executorManager={"replicas": 0, "updateStrategy": {"rollingUpdate": {"maxSurge": 1}}},
         objectCache={"networkInterface": "ens1"},
@@ -73,7 +73,7 @@ def test_what_differs_from_the_default_is_there() -> None:
     }
 
 
-def test_a_component_tells_its_own_part() -> None:
+def test_authored_part_of_a_component() -> None:
     spec = parse_spec(changed(MINIMAL, {"spec": {"executorManager": {"maxExecutors": 2}}})["spec"], "my-flame")
 
     assert spec.executor_manager.authored() == {"image": "xflops/flame-executor-manager:v0.6.0", "maxExecutors": 2}
@@ -105,7 +105,7 @@ def test_the_environment_keeps_its_order_and_loses_its_defaults() -> None:
     ]
 
 
-def test_empty_parts_within_a_pod_template_mean_something() -> None:
+def test_empty_parts_within_a_pod_template_are_kept() -> None:
     template = {"spec": {"volumes": [{"name": "x", "emptyDir": {}}]}}
 
     assert _authored(executorManager={"podTemplate": template})["executorManager"]["podTemplate"] == template

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _CONFIG = Path(__file__).parents[3] / "config"
 _FILE = _CONFIG / "crd" / "flame.xflops.io_flameclusters.yaml"
-_SAMPLES = sorted((_CONFIG / "samples").glob("*.yaml"))
+_SAMPLES = sorted(path for path in (_CONFIG / "samples").rglob("*.yaml") if "kind: FlameCluster" in path.read_text())
 
 
 def _version() -> dict[str, Any]:
@@ -102,7 +102,7 @@ def test_absent_means_the_same_to_the_api_server_and_to_the_operator() -> None:
         "type": "RollingUpdate",
         "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": 0},
     }
-    assert filled["objectCache"] == {"networkInterface": "eth0", "storage": "/var/lib/flame/cache"}
+    assert filled["objectCache"] == {"replicas": 1, "networkInterface": "eth0", "storage": "/var/lib/flame/cache"}
     assert parse_spec(filled, "x") == parse_spec(minimal, "x")
     assert parse_spec(filled, "x").authored() == minimal
 
@@ -130,7 +130,7 @@ def test_scale_and_columns_point_at_fields_that_exist() -> None:
             assert _property(path)
 
 
-def test_a_field_without_description_is_a_mistake() -> None:
+def test_field_without_description_raises() -> None:
     class Bare(Model):
         field: str
 
@@ -138,7 +138,7 @@ def test_a_field_without_description_is_a_mistake() -> None:
         structural(Bare)
 
 
-def test_a_union_is_a_mistake() -> None:
+def test_union_raises() -> None:
     class Either(Model):
         field: int | str = Field(description="Either.")
 
@@ -148,7 +148,24 @@ def test_a_union_is_a_mistake() -> None:
 
 @pytest.mark.parametrize("sample", _SAMPLES, ids=lambda path: path.name)
 def test_samples_are_valid(sample: Path) -> None:
-    for manifest in yaml.safe_load_all(sample.read_text()):
+    clusters = [each for each in yaml.safe_load_all(sample.read_text()) if each["kind"] == "FlameCluster"]
+
+    assert clusters
+    for manifest in clusters:
         assert manifest["apiVersion"] == "flame.xflops.io/v1alpha1"
-        assert manifest["kind"] == "FlameCluster"
         parse_spec(manifest["spec"], manifest["metadata"]["name"])
+
+
+def test_kubectl_explain_states_each_default_of_the_spec() -> None:
+    (version,) = custom_resource_definition()["spec"]["versions"]
+    schema = version["schema"]["openAPIV3Schema"]["properties"]
+
+    def fields(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        yield part
+        for each in part.get("properties", {}).values():
+            yield from fields(each)
+
+    stated = [each for each in fields(schema["spec"]) if isinstance(each.get("default"), (str, int))]
+    assert len(stated) > 5
+    assert [each for each in stated if "Default: " not in each["description"]] == []
+    assert "Default: " not in str(schema["status"])

@@ -47,7 +47,7 @@ def test_a_quantity_has_a_value(quantity: int | str, value: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "m", ".", "1.2.3", "1 Gi", "1gi", "1K", "1e", "1e1000", "--1", "0x1", "\uff11", "1" * 65]
 )
-def test_what_is_no_quantity_is_refused(text: str) -> None:
+def test_invalid_quantity_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="quantity"):
         parse_quantity(text)
     assert not is_quantity(text)
@@ -58,12 +58,12 @@ def test_what_is_no_quantity_is_refused(text: str) -> None:
     [(1, "1", "1000m", "1.0", "+1"), ("1Gi", "1024Mi", 1073741824), ("0", 0, "0m"), ("1e3", "1k", 1000)],
     ids=str,
 )
-def test_equal_quantities_have_one_spelling(equal: tuple[int | str, ...]) -> None:
+def test_equal_quantities_have_one_canonical_form(equal: tuple[int | str, ...]) -> None:
     assert len({canonical(quantity) for quantity in equal}) == 1
 
 
 @given(st.decimals(min_value=0, max_value=10**15, places=6), st.sampled_from(_SUFFIXES))
-def test_the_spelling_keeps_the_value(number: Decimal, suffix: str) -> None:
+def test_canonical_form_keeps_the_value(number: Decimal, suffix: str) -> None:
     quantity = f"{number:f}{suffix}"
 
     assert is_quantity(quantity)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from flamectl_operator.api.crd import custom_resource_definition
-from flamectl_operator.api.validation import InvalidSpecError, Problem, parse_spec
+from flamectl_operator.api.problems import InvalidSpecError, Problem
+from flamectl_operator.api.validation import parse_spec
 from tests.unit.api.rejections import ACCEPTANCES, OPERATOR_REJECTIONS, REJECTIONS, Acceptance, Rejection
 
 
@@ -30,14 +31,14 @@ def _rule_messages(schema: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("row", [*REJECTIONS, *OPERATOR_REJECTIONS], ids=str)
-def test_what_is_wrong_is_refused_with_its_path_and_what_would_be_right(row: Rejection) -> None:
+def test_invalid_spec_is_rejected_with_path_and_requirement(row: Rejection) -> None:
     problems = _problems(row.manifest)
 
     assert any(problem.path == row.path and row.message in problem.message for problem in problems), problems
 
 
 @pytest.mark.parametrize("row", ACCEPTANCES, ids=str)
-def test_what_is_right_is_accepted(row: Acceptance) -> None:
+def test_valid_spec_is_accepted(row: Acceptance) -> None:
     assert _problems(row.manifest) == ()
 
 
@@ -49,7 +50,7 @@ def test_each_rule_of_the_schema_has_a_row_that_breaks_it() -> None:
     assert unbroken == set()
 
 
-def test_titles_tell_rows_apart() -> None:
+def test_titles_of_rows_are_unique() -> None:
     titles = [row.title for row in (*REJECTIONS, *OPERATOR_REJECTIONS)]
 
     assert len(set(titles)) == len(titles)

@@ -28,11 +28,11 @@ Json = dict[str, Any]
         ({"state": "Running"}, None, {"state": "Running"}),
     ],
 )
-def test_what_this_version_does_not_know_is_kept(wire: Json, stored: object, whole: Json) -> None:
+def test_unknown_fields_are_kept(wire: Json, stored: object, whole: Json) -> None:
     assert with_unknown(wire, stored) == whole
 
 
-def test_neither_of_the_two_is_changed() -> None:
+def test_arguments_are_not_changed() -> None:
     wire: Json = {"executorManager": {"ready": 1}}
     stored: Json = {"executorManager": {"later": 1}}
     with_unknown(wire, stored)
@@ -51,5 +51,5 @@ def test_neither_of_the_two_is_changed() -> None:
         ({"l": [{"x": 1, "y": 1}, {"y": 2}]}, {"l": [{"x": 1}, {}]}, ["status.l.y", "status.l.y"]),
     ],
 )
-def test_what_was_written_and_not_stored_is_named(written: Json, stored: Json, paths: list[str]) -> None:
+def test_unstored_fields_are_named(written: Json, stored: Json, paths: list[str]) -> None:
     assert list(not_stored(written, stored)) == paths

@@ -30,7 +30,7 @@ def test_parts_come_in_any_order_and_units_in_flames_spellings(text: str) -> Non
 
 
 @pytest.mark.parametrize("text", ["cpu=0.5,mem=1g", "500m", "cpu=1,ram=1g", "cpu=0,mem=1g", "cpu=1,mem=0"])
-def test_what_flame_cannot_read_is_refused(text: str) -> None:
+def test_slot_that_flame_cannot_parse_is_rejected(text: str) -> None:
     with pytest.raises(ValidationError, match="must be a list such as"):
         _SLOT.validate_python(text)
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flamectl_operator.api.status import (
+    LONGEST_MESSAGE,
     MAX_MESSAGE,
     Condition,
     ExecutorManagerStatus,
@@ -59,7 +60,7 @@ def test_an_empty_status_is_empty() -> None:
     assert FlameClusterStatus.from_wire({}) == FlameClusterStatus()
 
 
-def test_what_is_set_is_written_zeros_included() -> None:
+def test_set_fields_are_written_including_zeros() -> None:
     status = FlameClusterStatus(
         state=State.RUNNING,
         session_manager=SessionManagerStatus(ready=0, next_attempt=_NOON),
@@ -87,7 +88,7 @@ def test_what_is_set_is_written_zeros_included() -> None:
     }
 
 
-def test_what_was_written_reads_the_same() -> None:
+def test_written_status_reads_back_unchanged() -> None:
     status = FlameClusterStatus.from_wire(_WIRE)
 
     assert status.executor_manager.next_id == 7
@@ -99,7 +100,7 @@ def test_a_message_of_any_length_can_be_written() -> None:
     status = FlameClusterStatus(message="x" * (MAX_MESSAGE + 1))
 
     assert status.message is not None
-    assert len(status.message) == MAX_MESSAGE
+    assert len(status.message) == LONGEST_MESSAGE
 
 
 def test_fields_of_a_newer_operator_are_ignored() -> None:
@@ -109,7 +110,7 @@ def test_fields_of_a_newer_operator_are_ignored() -> None:
 
 
 @pytest.mark.parametrize("raw", [None, [], "x", 1])
-def test_what_is_no_status_reads_as_an_empty_one(raw: Any) -> None:
+def test_invalid_status_reads_as_empty(raw: Any) -> None:
     assert FlameClusterStatus.from_wire(raw) == FlameClusterStatus()
 
 
@@ -131,7 +132,7 @@ def test_what_is_no_status_reads_as_an_empty_one(raw: Any) -> None:
         ("unhealthyPods", ["x"]),
     ],
 )
-def test_a_part_that_makes_no_sense_is_dropped_and_the_rest_kept(path: str, value: Any) -> None:
+def test_invalid_part_is_dropped_and_the_rest_kept(path: str, value: Any) -> None:
     outer, _, inner = path.partition(".")
     # Reads as if the part had not been there.
     expected = (
@@ -143,7 +144,7 @@ def test_a_part_that_makes_no_sense_is_dropped_and_the_rest_kept(path: str, valu
     assert FlameClusterStatus.from_wire(_with(path, value)).to_wire() == expected
 
 
-def test_a_condition_that_makes_no_sense_does_not_cost_the_others() -> None:
+def test_invalid_condition_does_not_drop_the_others() -> None:
     bad = [
         {**_CONDITION, "type": "A", "status": "Maybe"},
         {"type": "B"},
@@ -164,12 +165,12 @@ def test_too_many_unhealthy_pods_are_cut_not_lost() -> None:
 
 
 @given(st.sampled_from(sorted(set(_WIRE) - {"executorManager"})), _JSON)
-def test_nothing_in_another_field_costs_the_next_id(field: str, value: Any) -> None:
+def test_invalid_other_field_does_not_drop_the_next_id(field: str, value: Any) -> None:
     assert FlameClusterStatus.from_wire({**_WIRE, field: value}).executor_manager.next_id == 7
 
 
 @given(st.sampled_from(sorted(set(_WIRE["executorManager"]) - {"nextId"})), _JSON)
-def test_nothing_beside_it_costs_the_next_id(field: str, value: Any) -> None:
+def test_invalid_sibling_field_does_not_drop_the_next_id(field: str, value: Any) -> None:
     assert FlameClusterStatus.from_wire(_with(f"executorManager.{field}", value)).executor_manager.next_id == 7
 
 

@@ -10,11 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flamectl_operator.api.validation import MAX_DEPTH, InvalidSpecError, parse_spec
+from flamectl_operator.api.limits import MAX_DEPTH
+from flamectl_operator.api.problems import InvalidSpecError
+from flamectl_operator.api.validation import parse_spec
 from tests.unit.api.rejections import MINIMAL, changed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pytest_mock import MockerFixture
 
     from flamectl_operator.api.flamecluster import FlameClusterSpec
 
@@ -76,7 +80,7 @@ def test_null_means_absent() -> None:
     assert _parse(**nulls).authored() == _parse().authored()
 
 
-def test_overrides_are_taken_as_they_are() -> None:
+def test_config_overrides_are_not_changed() -> None:
     overrides = {"cluster": {"limits": None}, "x": [1, None, {"y": 1.5}]}
 
     assert _parse(configOverrides=overrides).config_overrides == overrides
@@ -98,7 +102,7 @@ def test_a_problem_reads_as_one_line() -> None:
     assert _message(raw) == "spec.executorManager.replicas: must be 0 or more, is -1"
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     raw = {"sessionManager": {"slot": "500m"}, "executorManager": {"image": "", "shim": "x"}, "bogus": 1}
 
     text = _message(raw, "My-Flame")
@@ -114,7 +118,7 @@ def test_all_problems_are_told_at_once() -> None:
         assert path in text
 
 
-def test_all_broken_rules_of_an_object_are_told_at_once() -> None:
+def test_all_broken_rules_of_an_object_are_reported_at_once() -> None:
     template = {"spec": {"hostname": "x", "restartPolicy": "Always"}}
     raw = changed(MINIMAL, {"spec": {"executorManager": {"podTemplate": template}}})["spec"]
 
@@ -131,12 +135,12 @@ def test_a_long_value_is_cut_short() -> None:
 
 
 @pytest.mark.parametrize("raw", [None, {}, [], "x", 1])
-def test_a_spec_that_is_none_is_refused(raw: Any) -> None:
+def test_spec_that_is_not_an_object_is_rejected(raw: Any) -> None:
     assert "spec" in _message(raw)
 
 
 @given(_JSON)
-def test_nothing_but_a_list_of_problems_comes_of_nonsense(raw: Any) -> None:
+def test_random_spec_gives_problems_and_no_other_error(raw: Any) -> None:
     with pytest.raises(InvalidSpecError) as caught:
         parse_spec(raw, "my-flame")
 
@@ -144,7 +148,7 @@ def test_nothing_but_a_list_of_problems_comes_of_nonsense(raw: Any) -> None:
 
 
 @given(st.sampled_from(_FIELDS), _JSON)
-def test_nonsense_in_a_field_is_a_problem_or_fine(field: tuple[str, str], value: Any) -> None:
+def test_random_field_value_is_a_problem_or_valid(field: tuple[str, str], value: Any) -> None:
     component, name = field
     with suppress(InvalidSpecError):
         _parse(**{component: {name: value}})
@@ -178,7 +182,7 @@ DEEP = [
 
 
 @pytest.mark.parametrize(("field", "above", "path"), DEEP)
-def test_what_is_nested_too_deep_is_refused_and_takes_no_memory(
+def test_too_deep_nesting_is_rejected_without_much_memory(
     field: Callable[[Any], dict[str, Any]], above: int, path: str
 ) -> None:
     raw = MINIMAL["spec"] | field(_nested(9000))
@@ -191,7 +195,7 @@ def test_what_is_nested_too_deep_is_refused_and_takes_no_memory(
         tracemalloc.stop()
 
     [problem] = caught.value.problems
-    assert (problem.path, problem.message[:26]) == (path, "must not be nested so deep")
+    assert (problem.path, problem.message[:24]) == (path, "must not be nested more ")
     assert peak < 20e6
 
 
@@ -206,7 +210,7 @@ def test_the_limit_of_nesting_is_a_limit_of_each_field(
 
 
 def test_many_directives_below_a_long_name_take_no_memory() -> None:
-    below = {"k" * 100_000: {f"${number}": 1 for number in range(10_000)}}
+    below = {"k" * 40_000: {f"${number}": 1 for number in range(4_000)}}
     raw = MINIMAL["spec"] | {"sessionManager": {"image": "a", "podTemplate": {"spec": {"affinity": below}}}}
     tracemalloc.start()
     try:
@@ -217,3 +221,15 @@ def test_many_directives_below_a_long_name_take_no_memory() -> None:
         tracemalloc.stop()
 
     assert peak < 20e6
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["(?i)" + r"[ -\uffff]" * 13, "(?i)" + "[\x80-\uffff]" * 24, r"\\" + r"[ -\U0010ffff]" * 8, "x" * 129],
+    ids=["escapes", "characters", "long escapes", "too long"],
+)
+def test_an_interface_that_would_take_long_to_compile_is_refused_before(expression: str, mocker: MockerFixture) -> None:
+    compiled = mocker.patch("re.compile")
+    with suppress(InvalidSpecError):
+        _parse(objectCache={"networkInterface": expression})
+    assert compiled.call_count == 0

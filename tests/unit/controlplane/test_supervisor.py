@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from tools.controlplane.controlplane import ControlPlane
 from tools.controlplane.errors import ComponentError, NotRunningError, StartError, WaitTimeoutError
 from tools.controlplane.plane import Connection, Plane
 from tools.controlplane.ports import pick_ports
+from tools.controlplane.progress import Reporter
 from tools.controlplane.state import StateFiles, prepare
 from tools.controlplane.supervisor import Address, Orders, Supervisor, bound_to_this_process
 from tools.controlplane.waiting import wait_until
@@ -205,13 +207,14 @@ class TestStart:
     def test_other_ports_are_taken_when_one_was_lost_to_somebody_else(self, tmp_path: Path) -> None:
         counter = tmp_path / "starts"
         script = f'echo "$@" >> {counter}; echo listen tcp: bind: address already in use; exit 1'
-        lines: list[str] = []
-        plane = ControlPlane(tmp_path / "state", binaries=self.binaries(tmp_path, script), report=lines.append)
+        said = io.StringIO()
+        plane = ControlPlane(tmp_path / "state", binaries=self.binaries(tmp_path, script), report=Reporter(said))
         with pytest.raises(StartError):
             plane.start()
         starts = counter.read_text(encoding="utf-8").splitlines()
         assert len(set(starts)) == 3
-        assert lines == ["somebody took the port of etcd; trying again with others"] * 2
+        line = "controlplane: somebody took the port of etcd; trying again with others"
+        assert said.getvalue().splitlines() == [line] * 2
 
     def test_an_interrupt_leaves_nothing_behind(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pid_file = tmp_path / "pid"

@@ -16,8 +16,9 @@ from tests.unit.demo.objects import (
     scene,
     seen,
 )
-from tools.demo.lines import Lines, news
+from tools.demo.lines import Lines, news, timed
 from tools.demo.scene import Act
+from tools.demo.story import chapters
 
 
 def test_a_chapter_is_told_line_by_line() -> None:
@@ -82,3 +83,19 @@ def test_each_line_has_its_time_and_no_escape_codes() -> None:
     written: list[str] = []
     Lines(written.append).show(SCENE)
     assert written == ["   7.3s  Chapter 2 of 8: It is scaled"]
+
+
+def test_a_long_line_is_continued_below_without_a_broken_word() -> None:
+    message = (
+        "  event    InvalidSpec: " + "spec.executorManager.podTemplate.spec.containers[0].volumMounts is unknown; " * 3
+    )
+    lines = timed(7.3, message).splitlines()
+    assert len(lines) > 1
+    assert max(len(line) for line in lines) <= 80
+    assert lines[1].startswith(" " * 15)
+    assert " ".join(" ".join(lines).split()) == f"7.3s {' '.join(message.split())}"
+
+
+def test_each_chapter_has_its_title_on_one_line() -> None:
+    for number, chapter in enumerate(chapters(), start=1):
+        assert "\n" not in timed(100.0, f"Chapter {number} of {len(chapters())}: {chapter.title}")

@@ -100,6 +100,14 @@ def test_when_there_is_no_room_those_on_their_way_out_are_left_out_first() -> No
     assert [row.split()[1] for row in rows[1:-1]] == ["Running"] * 8
 
 
+def test_a_message_that_is_too_long_ends_with_a_whole_word() -> None:
+    words = {"8", "of", "executors", "ready", "…"}
+    for width in range(60, 81):
+        (line,) = [each.rstrip() for each in painted(scene(BUSY), width) if "8 of 8" in each]
+        assert line.endswith(" …")
+        assert set(line.partition("Running  ")[2].split()) <= words
+
+
 def test_the_newest_event_is_the_last_line() -> None:
     lines = painted(scene(BUSY))
     assert "Created executor number 19" in lines[-1]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.unit.builders import OWNER, desired, intent, session_template
+from tests.unit.builders import OWNER, desired, effective, session_template
 
 if TYPE_CHECKING:
     from flamectl_operator.desired.cluster import DesiredCluster
@@ -23,7 +23,7 @@ HLD_REFERENCE = {
 
 def _children(wanted: DesiredCluster) -> list[dict[str, Any]]:
     pods = [wanted.session_manager.pod("a"), wanted.executor.pod("b", {"x": "y"})]
-    return [intent().config_map, *wanted.services, *pods]
+    return [effective().config_map, *wanted.services, *pods]
 
 
 def test_every_child_is_owned_as_the_documentation_says() -> None:

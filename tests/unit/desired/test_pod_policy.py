@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flamectl_operator.api.validation import InvalidSpecError
+from flamectl_operator.api.problems import InvalidSpecError
 from flamectl_operator.desired.pod_policy import check_pod_policy
 from flamectl_operator.settings import PodPolicy
 from tests.unit.builders import executor_template, merged, session_template, spec
@@ -128,7 +130,7 @@ def _snake(setting: str) -> str:
 
 
 @pytest.mark.parametrize(("changes", "path", "setting", "allowing"), REFUSED, ids=_IDS)
-def test_it_is_refused_with_its_path_and_the_setting(
+def test_forbidden_field_is_rejected_with_its_path_and_setting(
     changes: dict[str, Any], path: str, setting: str, allowing: object
 ) -> None:
     refused = _refused(changes)
@@ -138,7 +140,9 @@ def test_it_is_refused_with_its_path_and_the_setting(
 
 
 @pytest.mark.parametrize(("changes", "path", "setting", "allowing"), REFUSED, ids=_IDS)
-def test_it_is_allowed_by_that_setting(changes: dict[str, Any], path: str, setting: str, allowing: object) -> None:
+def test_forbidden_field_is_allowed_by_its_setting(
+    changes: dict[str, Any], path: str, setting: str, allowing: object
+) -> None:
     assert _refused(changes, **{_snake(setting): allowing}) == {}
 
 
@@ -182,10 +186,31 @@ def test_other_names_and_settings_do_not_allow_it(changes: dict[str, Any], polic
         ),
         pytest.param(_container({"ports": [{"containerPort": 9000}, {"containerPort": 1, "hostPort": 0}]}), id="ports"),
         pytest.param(_container({"livenessProbe": {"httpGet": {"port": 80}}}), id="a probe of itself"),
-        pytest.param(session_template({}, annotations={"sidecar.istio.io/inject": "false"}), id="other annotations"),
+        pytest.param(session_template({}, annotations={"sidecar.istio.io/inject": "false"}), id="no sidecar"),
+        pytest.param(
+            session_template(
+                {}, labels={"team": "a", "example.com/x": "y"}, annotations={"prometheus.io/scrape": "true"}
+            ),
+            id="other labels and annotations",
+        ),
+        pytest.param(
+            session_template({}, annotations={"flame.xflops.io/restarted-at": "now"}), id="the request for a restart"
+        ),
+        pytest.param({"executorManager": {"image": "example.com/any:1"}}, id="any image"),
+        pytest.param(executor_template({"imagePullSecrets": [{"name": "any"}]}), id="pull secrets"),
+        pytest.param(
+            executor_template({"resourceClaims": [{"name": "gpu", "resourceClaimName": "any"}]}), id="resource claims"
+        ),
+        pytest.param(
+            executor_template(
+                {"tolerations": [{"operator": "Exists"}], "nodeSelector": {"a": "b"}, "schedulerName": "other"}
+            ),
+            id="tolerations, selectors and schedulers",
+        ),
+        pytest.param(executor_template({"securityContext": {"runAsUser": 0, "fsGroup": 0}}), id="any user"),
     ],
 )
-def test_what_is_harmless_needs_no_setting(changes: dict[str, Any]) -> None:
+def test_harmless_field_needs_no_setting(changes: dict[str, Any]) -> None:
     assert _refused(changes) == {}
 
 
@@ -252,7 +277,68 @@ def test_other_sources_of_a_projected_volume_need_none(kind: str) -> None:
     assert _refused(_projected({kind: {"name": "n"}}), projected_volumes=True) == {}
 
 
-def test_everything_that_is_wrong_is_said_at_once() -> None:
+@pytest.mark.parametrize("field", ["labels", "annotations"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "azure.workload.identity/use",
+        "iam.amazonaws.com/role",
+        "eks.amazonaws.com/role-arn",
+        "k8s.v1.cni.cncf.io/networks",
+        "sidecar.istio.io/inject",
+        "traffic.sidecar.istio.io/excludeOutboundPorts",
+        "vault.hashicorp.com/agent-inject",
+        "config.linkerd.io/proxy-image",
+        "devices.nri.io/container.session-manager",
+        "cdi.k8s.io/gpu",
+        "io.katacontainers.config.hypervisor.path",
+        "instrumentation.opentelemetry.io/inject-sdk",
+    ],
+)
+def test_a_well_known_key_takes_a_pattern_that_names_it(field: str, key: str) -> None:
+    changes = session_template({}, **{field: {key: "true"}})
+    path = f"spec.sessionManager.podTemplate.metadata.{field}[{key}]"
+
+    assert list(_refused(changes)) == [path]
+    assert f"flame.podPolicy.{field}" in _refused(changes)[path]
+    assert _refused(changes, **{field: ["*", key]}) == {}
+    assert _refused(changes, **{field: [f"{key.partition('/')[0]}*"]}) == {}
+    assert list(_refused(changes, **{field: ["example.com/*"]})) == [path]
+
+
+@pytest.mark.parametrize("field", ["labels", "annotations"])
+def test_only_keys_that_a_pattern_matches_are_allowed(field: str) -> None:
+    changes = executor_template({}, **{field: {"team.example.com/a": "b", "tier": "web"}})
+    prefix = f"spec.executorManager.podTemplate.metadata.{field}"
+
+    refused = list(_refused(changes, **{field: ["team.example.com/*"]}))
+    assert refused == [f"{prefix}[tier]"]
+    assert list(_refused(changes, **{field: []})) == [f"{prefix}[team.example.com/a]", f"{prefix}[tier]"]
+
+
+def test_a_request_for_a_restart_needs_no_pattern() -> None:
+    changes = session_template({}, annotations={"flame.xflops.io/restarted-at": "now"})
+    assert _refused(changes, annotations=[]) == {}
+
+
+@pytest.mark.parametrize("field", ["gmsaCredentialSpec", "gmsaCredentialSpecName"])
+def test_no_setting_allows_the_identity_of_a_group_managed_service_account(field: str) -> None:
+    options = {"securityContext": {"windowsOptions": {field: "x"}}}
+    everything = {"privileged": True, "service_accounts": ["*"], "host_namespaces": True}
+    for changes, where in ((session_template(options), SM), (_sidecar(options), SM_CONTAINER)):
+        assert list(_refused(changes, **everything)) == [f"{where}.securityContext.windowsOptions.{field}"]
+
+
+def test_each_setting_that_the_documentation_names_exists_and_is_tested() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "security.md").read_text(encoding="utf-8")
+    table = page.split("## podPolicy")[1]
+    documented = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
+    settings = {field.alias or name for name, field in PodPolicy.model_fields.items()}
+    tested = {setting for _, _, setting, _ in REFUSED} | {"labels", "annotations"}
+    assert documented == settings == tested
+
+
+def test_all_problems_are_reported_at_once() -> None:
     both = merged(session_template({"hostPID": True, "nodeName": "n"}), executor_template({"hostIPC": True}))
 
     assert list(_refused(both)) == [f"{SM}.hostPID", f"{SM}.nodeName", f"{EM}.hostIPC"]
@@ -294,7 +380,7 @@ def test_a_volume_of_two_kinds_is_refused_for_each_in_a_fixed_order() -> None:
         pytest.param(_sidecar({"securityContext": ["x"]}), id="container's security context is a list"),
     ],
 )
-def test_malformed_shapes_crash_nothing_whatever_the_policy(changes: dict[str, Any]) -> None:
+def test_malformed_spec_raises_no_unexpected_error(changes: dict[str, Any]) -> None:
     everything = {
         "service_accounts": ["*"], "host_paths": ["/"], "secrets": ["*"], "priority_classes": ["*"],
         "projected_volumes": True,

@@ -46,6 +46,11 @@ NEITHER = (False, False)
             SESSION_MANAGER_ONLY,
             id="restart",
         ),
+        pytest.param({"sessionManager": {"recovery": {"retryLimits": 3}}}, SESSION_MANAGER_ONLY, id="recovery"),
+        pytest.param({"scheduleInterval": 500}, SESSION_MANAGER_ONLY, id="scheduleInterval"),
+        pytest.param({"limits": {"maxSessions": 7}}, SESSION_MANAGER_ONLY, id="maxSessions"),
+        pytest.param({"executorManager": {"runtimeStorage": {"medium": "Memory"}}}, EXECUTORS_ONLY, id="medium"),
+        pytest.param({"executorManager": {"runtimeStorage": {"sizeLimit": "1Gi"}}}, EXECUTORS_ONLY, id="sizeLimit"),
         pytest.param({"executorManager": {"image": "x"}}, EXECUTORS_ONLY, id="executors' image"),
         pytest.param({"executorManager": {"imagePullPolicy": "Never"}}, EXECUTORS_ONLY, id="executors' pull policy"),
         pytest.param({"executorManager": {"resources": {"limits": {"cpu": 1}}}}, EXECUTORS_ONLY, id="their resources"),
@@ -107,6 +112,13 @@ def _limits(cpu: object) -> dict[str, Any]:
         pytest.param(_limits("1"), _limits("1000m"), id="millis"),
         pytest.param(_limits(1), _limits("1"), id="number and text"),
         pytest.param(_limits("1"), _limits("1.0"), id="decimals"),
+        pytest.param({}, {"limits": {}, "sessionManager": {"recovery": {}}}, id="empty options"),
+        pytest.param({}, {"executorManager": {"runtimeStorage": {}}}, id="empty runtimeStorage"),
+        pytest.param(
+            {"executorManager": {"runtimeStorage": {"sizeLimit": "1Gi"}}},
+            {"executorManager": {"runtimeStorage": {"sizeLimit": "1024Mi"}}},
+            id="size limit",
+        ),
         pytest.param(
             {"sessionManager": {"env": [{"name": "A"}]}},
             {"sessionManager": {"env": [{"name": "A", "value": ""}]}},
@@ -129,7 +141,7 @@ def _limits(cpu: object) -> dict[str, Any]:
         pytest.param({}, session_template({"nodeSelector": None}), id="null in the podTemplate"),
     ],
 )
-def test_saying_the_same_in_other_words_makes_nothing_stale(base: dict[str, Any], changes: dict[str, Any]) -> None:
+def test_equivalent_spec_makes_nothing_stale(base: dict[str, Any], changes: dict[str, Any]) -> None:
     assert _moved(changes, base) == NEITHER
 
 
@@ -150,7 +162,7 @@ def test_the_operators_settings_change_what_is_rendered_but_not_the_revision(cha
     assert after.executor.rendered != BASE.executor.rendered
 
 
-def test_patience_is_in_no_hash() -> None:
+def test_wait_settings_are_in_no_hash() -> None:
     after = desired(
         settings=FlameSettings(force_delete_after_seconds=1, backoff_base_seconds=1, stable_after_seconds=1)
     )
@@ -187,7 +199,7 @@ PINNED = [
             "executorManager": {"shim": "wasm", "maxExecutors": 3, "env": [{"name": "A"}], "replicas": 7},
             "objectCache": {"networkInterface": "ens.*", "storage": "/data/cache"},
         },
-        ("fdfc9a90425d7fb3", "79b77a6f2eda7574", "efe6952d0cfc940d"),
+        ("fdfc9a90425d7fb3", "79b77a6f2eda7574", "10079ee75b995f02"),
         id="each component's own",
     ),
     pytest.param(

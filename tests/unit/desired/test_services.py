@@ -21,7 +21,7 @@ def test_clients_and_executors_reach_the_session_manager() -> None:
 
 
 def test_the_object_cache_lives_beside_the_executors() -> None:
-    service = object_cache_service(OWNER)
+    service = object_cache_service(OWNER, desired().spec)
 
     assert service["metadata"]["name"] == "my-flame-object-cache"
     assert service["spec"] == {
@@ -35,7 +35,7 @@ def test_services_select_the_pods_they_are_for() -> None:
     wanted = desired()
     pods = [wanted.session_manager.pod("a"), wanted.executor.pod("b")]
 
-    for service, pod in zip(services(OWNER), pods, strict=True):
+    for service, pod in zip(services(OWNER, wanted.spec), pods, strict=True):
         assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
 
 
@@ -43,5 +43,5 @@ def test_services_select_no_pod_of_the_other_component() -> None:
     wanted = desired()
     pods = [wanted.executor.pod("b"), wanted.session_manager.pod("a")]
 
-    for service, pod in zip(services(OWNER), pods, strict=True):
+    for service, pod in zip(services(OWNER, wanted.spec), pods, strict=True):
         assert not service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()

@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import functools
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from flamectl_operator.kube import wire
 from flamectl_operator.kube.api_server_client import ApiServerClient
-from flamectl_operator.kube.errors import ApiError, GoneError, UndecodableError
+from flamectl_operator.kube.errors import AnswerTooLargeError, ApiError, GoneError, UndecodableError
+from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_mock import MockerFixture
 
     from flamectl_operator.kube.client import WatchEvent
+    from flamectl_operator.kube.http.request import Request
 
 
 class RecordingTransport:
@@ -32,10 +34,8 @@ class RecordingTransport:
         self.calls: list[dict[str, Any]] = []
         self.streams_open = 0
 
-    async def request(
-        self, method: str, path: str, query: Any = None, body: bytes | None = None, **options: Any
-    ) -> bytes:
-        self.calls.append({"method": method, "path": path, "query": query, "body": body, **options})
+    async def send(self, request: Request) -> bytes:
+        self.calls.append({field.name: getattr(request, field.name) for field in fields(request)})
         return self.answer if isinstance(self.answer, bytes) else msgspec.json.encode(self.answer)
 
     @asynccontextmanager
@@ -74,7 +74,7 @@ async def test_get(client: ApiServerClient, transport: RecordingTransport) -> No
     assert transport.call["timeout"] == 3
 
 
-@pytest.mark.parametrize(("strict", "query"), [(False, None), (True, {"fieldValidation": "Strict"})])
+@pytest.mark.parametrize(("strict", "query"), [(False, {}), (True, {"fieldValidation": "Strict"})])
 async def test_create(
     client: ApiServerClient, transport: RecordingTransport, *, strict: bool, query: dict[str, str] | None
 ) -> None:
@@ -148,20 +148,41 @@ async def test_the_next_page_of_a_list_is_found_by_its_token(
     assert transport.call["query"] == {"limit": "500", "continue": "more"}
 
 
+async def test_a_page_that_is_too_large_is_asked_for_with_fewer_objects(
+    client: ApiServerClient, transport: RecordingTransport, mocker: MockerFixture
+) -> None:
+    answer = msgspec.json.encode({"metadata": {"resourceVersion": "9"}, "items": []})
+    request = mocker.patch.object(
+        transport, "send", side_effect=[AnswerTooLargeError("too large"), AnswerTooLargeError("too large"), answer]
+    )
+    page = await client.list_page(PODS, "ns", continue_token="more")
+    assert page.resource_version == "9"
+    assert request.call_count == 3
+    assert request.call_args.args[0].query == {"limit": "7", "continue": "more"}
+
+
+async def test_one_object_that_is_too_large_is_an_error(
+    client: ApiServerClient, transport: RecordingTransport, mocker: MockerFixture
+) -> None:
+    mocker.patch.object(transport, "send", side_effect=AnswerTooLargeError("too large"))
+    with pytest.raises(AnswerTooLargeError):
+        await client.list_page(PODS, "ns")
+
+
 @pytest.mark.parametrize("answer", [b"", b'{"kind":"Pod","meta', b"[]", b'{"metadata":{"name":5}}', b"\xff"])
 async def test_an_answer_that_is_cut_off_or_nonsense_cannot_be_decoded(
     client: ApiServerClient, transport: RecordingTransport, answer: bytes
 ) -> None:
     transport.answer = answer
-    with pytest.raises(UndecodableError, match="cannot be understood"):
+    with pytest.raises(UndecodableError, match="cannot be decoded"):
         await client.get(PODS, "ns", "a")
 
 
-def test_what_became_of_a_write_whose_answer_cannot_be_decoded_is_unknown() -> None:
+def test_write_with_an_undecodable_response_has_an_unknown_outcome() -> None:
     assert UndecodableError("cut off").outcome_unknown
 
 
-async def test_one_that_is_nested_too_deep_for_this_python_is_an_error_like_others(
+async def test_too_deeply_nested_object_is_undecodable(
     client: ApiServerClient, transport: RecordingTransport, mocker: MockerFixture
 ) -> None:
     transport.answer = {}
@@ -215,9 +236,7 @@ def unreadable(name: str, version: str) -> dict[str, Any]:
     return {"metadata": meta, "data": ["no", "mapping"]}
 
 
-async def test_an_object_that_makes_no_sense_does_not_take_the_rest_of_a_list_with_it(
-    client: ApiServerClient, transport: RecordingTransport
-) -> None:
+async def test_unreadable_object_does_not_fail_a_list(client: ApiServerClient, transport: RecordingTransport) -> None:
     items = [{"metadata": {"name": "a"}}, unreadable("b", "7"), {"metadata": {"name": "c"}}]
     transport.answer = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": items}
     with capture_logs() as logs:
@@ -231,10 +250,10 @@ async def test_an_object_that_makes_no_sense_does_not_take_the_rest_of_a_list_wi
     assert [(line["kind"], line["namespace"], line["name"]) for line in logs] == [("ConfigMap", "ns", "b")] * 2
 
 
-async def test_of_very_many_objects_that_make_no_sense_the_last_ones_are_told_once(
+async def test_only_the_latest_unreadable_objects_are_remembered_as_logged(
     client: ApiServerClient, transport: RecordingTransport, mocker: MockerFixture
 ) -> None:
-    mocker.patch("flamectl_operator.kube.unreadable._MOST_UNREADABLE", 2)
+    mocker.patch("flamectl_operator.kube.cache.unreadable._MOST_UNREADABLE", 2)
     with capture_logs() as logs:
         for name in "abca":
             transport.answer = {"metadata": {"resourceVersion": "9"}, "items": [unreadable(name, "7")]}
@@ -243,9 +262,7 @@ async def test_of_very_many_objects_that_make_no_sense_the_last_ones_are_told_on
     assert [line["name"] for line in logs] == ["a", "b", "c", "a"]
 
 
-async def test_an_object_that_makes_no_sense_does_not_end_a_watch(
-    client: ApiServerClient, transport: RecordingTransport
-) -> None:
+async def test_unreadable_object_does_not_end_a_watch(client: ApiServerClient, transport: RecordingTransport) -> None:
     changes = [event("ADDED", unreadable("a", "6")), event("MODIFIED", unreadable("a", "7"))]
     transport.lines = [*changes, event("DELETED", unreadable("a", "8")), event("ADDED", {"metadata": {"name": "b"}})]
     with capture_logs() as logs:
@@ -260,11 +277,11 @@ async def test_an_object_that_makes_no_sense_does_not_end_a_watch(
     assert len(logs) == 3
 
 
-async def test_a_list_with_an_object_of_which_nothing_makes_sense_cannot_be_decoded(
+async def test_list_with_an_object_without_identity_is_undecodable(
     client: ApiServerClient, transport: RecordingTransport
 ) -> None:
     transport.answer = {"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "a"}}, {"metadata": 5}]}
-    with pytest.raises(UndecodableError, match="cannot be understood"):
+    with pytest.raises(UndecodableError, match="cannot be decoded"):
         await client.list_page(CONFIG_MAPS, "ns")
 
 
@@ -279,7 +296,7 @@ async def test_an_error_in_a_watch_is_raised(
 
 
 @pytest.mark.parametrize("line", [b"{", event("RENAMED", {}), event("ADDED", {"metadata": 5}), event("ERROR", [])])
-async def test_a_line_that_makes_no_sense_cannot_be_decoded(
+async def test_invalid_watch_line_is_undecodable(
     client: ApiServerClient, transport: RecordingTransport, line: bytes
 ) -> None:
     transport.lines = [line]
@@ -292,7 +309,7 @@ async def test_each_write_is_guarded_and_no_read(transport: RecordingTransport) 
 
     client = ApiServerClient(transport, guard=guard)
     await client.create(PODS, "ns", {})
-    await client.rehearse_creation(PODS, "ns", {})
+    await client.dry_run_create(PODS, "ns", {})
     await client.replace_status(PODS, "ns", "a", {})
     await client.merge_patch(PODS, "ns", "a", {})
     await client.delete(PODS, "ns", "a", uid="u")

@@ -8,7 +8,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from flamectl_operator.kube import events
-from flamectl_operator.kube.errors import ForbiddenError, KubernetesError, NotFoundError, ServerError
+from flamectl_operator.kube.errors import (
+    ForbiddenError,
+    KubernetesError,
+    NamespaceTerminatingError,
+    NotFoundError,
+    ServerError,
+)
 from flamectl_operator.kube.events import EventRecorder, ObjectReference
 from flamectl_operator.kube.views import KubernetesObject
 from tests.unit.runtime.virtual_time import VirtualClock
@@ -145,7 +151,7 @@ async def test_a_repetition_counts_up_the_first_event(client: EventClient, recor
 @pytest.mark.parametrize(
     ("kind", "reason", "message"), [("Normal", "A", "a"), ("Warning", "B", "a"), ("Warning", "A", "b")]
 )
-async def test_what_differs_is_another_event(
+async def test_different_event_is_a_new_object(
     client: EventClient, recorder: EventRecorder, kind: Literal["Normal", "Warning"], reason: str, message: str
 ) -> None:
     async with running(recorder):
@@ -173,9 +179,7 @@ async def test_a_repetition_of_an_event_that_somebody_removed_is_a_new_one(
     assert [body["count"] for body in client.stored.values()] == [1]
 
 
-async def test_an_object_has_a_budget_of_which_warnings_have_the_last(
-    client: EventClient, recorder: EventRecorder
-) -> None:
+async def test_warnings_have_a_reserved_part_of_the_budget(client: EventClient, recorder: EventRecorder) -> None:
     async with running(recorder):
         for index in range(100):
             recorder.event(ABOUT, "Normal", f"Chatter{index}", "")
@@ -204,7 +208,7 @@ async def test_the_budget_of_one_object_is_not_that_of_another(client: EventClie
     assert "Other" in reasons(client)
 
 
-async def test_a_full_queue_drops_chatter_for_a_warning(
+async def test_full_queue_drops_a_normal_event_for_a_warning(
     client: EventClient, recorder: EventRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "QUEUE_LENGTH", 2)
@@ -231,7 +235,10 @@ async def test_memory_is_bounded(client: EventClient, recorder: EventRecorder, m
     [
         (ServerError(500, "InternalError", "broken"), "warning"),
         (ForbiddenError(403, "Forbidden", "events is forbidden"), "warning"),
-        (ForbiddenError(403, "Forbidden", "namespace x is forbidden because it is being terminated"), "debug"),
+        (
+            NamespaceTerminatingError(403, "Forbidden", "namespace x is forbidden because it is being terminated"),
+            "debug",
+        ),
         (NotFoundError(404, "NotFound", "namespace not found"), "debug"),
     ],
 )

@@ -16,7 +16,8 @@ from flamectl_operator.kube.errors import (
     ForbiddenError,
     NotLeadingError,
 )
-from flamectl_operator.kube.leader_election import Fence, LeaderElector, LeaseTiming
+from flamectl_operator.kube.fence import Fence
+from flamectl_operator.kube.leader_election import Candidate, LeaderElector, LeaseTiming
 from tests.unit.runtime.virtual_time import VirtualClock
 from tests.unit.subreconcilers.fake_api import FakeApi
 
@@ -53,7 +54,7 @@ class Api(FakeApi):
 class Process:
     """One that contends, and notes its terms."""
 
-    def __init__(self, name: str, shared: FakeApi, clock: VirtualClock) -> None:
+    def __init__(self, name: str, shared: FakeApi, clock: VirtualClock, predecessors: str = "") -> None:
         self.name = name
         self.clock = clock
         self.api = Api(shared)
@@ -65,7 +66,7 @@ class Process:
         self.elector = LeaderElector(
             self.api,
             self.fence,
-            name,
+            Candidate(name, predecessors),
             namespace="system",
             name="operator",
             timing=LeaseTiming(),
@@ -106,8 +107,8 @@ class Scene:
         self.api = FakeApi(self.clock)
         self.processes: list[Process] = []
 
-    def start(self, name: str) -> Process:
-        self.processes.append(Process(name, self.api, self.clock))
+    def start(self, name: str, predecessors: str = "") -> Process:
+        self.processes.append(Process(name, self.api, self.clock, predecessors))
         return self.processes[-1]
 
     @property
@@ -125,7 +126,7 @@ class Scene:
         self.api.put("leases", lease | {"spec": lease["spec"] | {"holderIdentity": ""} | rest})
 
     async def until_leading(self, process: Process, limit: float = 60) -> float:
-        """Lets time pass until then, and says how much."""
+        """Let time pass until then, and say how much."""
         begun = self.clock.monotonic()
         async with asyncio.timeout(limit):
             await process.elected.wait()
@@ -143,7 +144,7 @@ async def scene() -> AsyncIterator[Scene]:
         await asyncio.gather(*(process.task for process in scene.processes), return_exceptions=True)
 
 
-async def test_the_first_one_leads_at_once_and_says_so_in_the_lease(scene: Scene) -> None:
+async def test_first_candidate_leads_at_once_and_writes_the_lease(scene: Scene) -> None:
     first = scene.start("first")
     assert await scene.until_leading(first) < 1
     assert first.fence.open
@@ -175,7 +176,43 @@ async def test_another_takes_over_when_the_leader_is_gone(scene: Scene) -> None:
     assert scene.lease["leaseTransitions"] == 1
 
 
-async def test_a_clean_stop_lets_the_next_one_lead_at_its_next_look(scene: Scene) -> None:
+async def test_the_next_container_of_the_leaders_pod_leads_at_once(scene: Scene) -> None:
+    first = scene.start("pod_uid_1", "pod_uid_")
+    await scene.until_leading(first)
+    await asyncio.sleep(60)
+    await first.killed()
+    second = scene.start("pod_uid_2", "pod_uid_")
+    assert await scene.until_leading(second) < 0.1
+    assert scene.lease["leaseTransitions"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "predecessors"),
+    [("other_uid2_2", "other_uid2_"), ("pod_uid2_2", "pod_uid2_"), ("pod_2", "")],
+    ids=["another Pod", "a later Pod of the same name", "no Pod"],
+)
+async def test_a_process_of_another_pod_waits_for_the_lease(scene: Scene, name: str, predecessors: str) -> None:
+    first = scene.start("pod_uid_1", "pod_uid_")
+    await scene.until_leading(first)
+    standby = scene.start(name, predecessors)
+    await asyncio.sleep(60)
+    assert first.leads
+    assert not standby.terms
+    await first.killed()
+    assert await scene.until_leading(standby) >= 11
+
+
+async def test_a_standby_whose_container_restarts_does_not_take_the_lease_of_the_leader(scene: Scene) -> None:
+    leader = scene.start("leader_uid_1", "leader_uid_")
+    await scene.until_leading(leader)
+    await scene.start("standby_uid2_1", "standby_uid2_").killed()
+    restarted = scene.start("standby_uid2_2", "standby_uid2_")
+    await asyncio.sleep(60)
+    assert leader.leads
+    assert not restarted.terms
+
+
+async def test_clean_stop_lets_the_next_candidate_lead_at_its_next_attempt(scene: Scene) -> None:
     first = scene.start("first")
     await scene.until_leading(first)
     second = scene.start("second")
@@ -187,7 +224,7 @@ async def test_a_clean_stop_lets_the_next_one_lead_at_its_next_look(scene: Scene
     assert await scene.until_leading(second) <= 2.4 + 0.1
 
 
-async def test_one_that_only_waits_stops_as_well(scene: Scene) -> None:
+async def test_waiting_candidate_stops_when_asked(scene: Scene) -> None:
     scene.held_by("other")
     process = scene.start("process")
     await asyncio.sleep(5)
@@ -211,7 +248,7 @@ async def test_a_leader_whose_requests_hang_gives_up_before_another_may_take_ove
         first.fence.check()
 
 
-async def test_one_that_lost_leadership_contends_again(scene: Scene) -> None:
+async def test_former_leader_contends_again(scene: Scene) -> None:
     first = scene.start("first")
     await scene.until_leading(first)
     second = scene.start("second")
@@ -273,7 +310,7 @@ async def test_when_the_api_server_is_away_the_term_ends_and_another_begins_when
     assert not first.task.done()
 
 
-async def test_a_stranger_s_lease_is_waited_for_by_our_own_clock(scene: Scene) -> None:
+async def test_foreign_lease_expires_by_our_own_clock(scene: Scene) -> None:
     scene.held_by("other")
     process = scene.start("process")
     assert 15 <= await scene.until_leading(process) <= 15 + 2.5
@@ -286,7 +323,7 @@ async def test_a_longer_duration_of_the_holder_counts(scene: Scene) -> None:
     assert await scene.until_leading(scene.start("process")) >= 40
 
 
-async def test_a_deleted_lease_makes_nobody_leader_before_its_holder_must_have_noticed(scene: Scene) -> None:
+async def test_deleted_lease_is_not_taken_before_its_holder_must_have_noticed(scene: Scene) -> None:
     first = scene.start("first")
     await scene.until_leading(first)
     second = scene.start("second")
@@ -308,7 +345,7 @@ async def test_a_lease_that_another_wrote_its_name_into_ends_the_term_at_once(sc
     assert not first.fence.open
 
 
-async def test_a_leader_whose_name_is_taken_out_of_the_lease_goes_on(scene: Scene) -> None:
+async def test_leader_whose_identity_was_cleared_continues(scene: Scene) -> None:
     first, second = scene.start("first"), scene.start("second")
     await scene.until_leading(first)
     for _ in range(20):
@@ -320,7 +357,7 @@ async def test_a_leader_whose_name_is_taken_out_of_the_lease_goes_on(scene: Scen
 
 
 @pytest.mark.parametrize("wiped", [False, True], ids=["name", "all"])
-async def test_a_lease_that_lost_its_holder_s_name_is_waited_for(scene: Scene, *, wiped: bool) -> None:
+async def test_lease_with_a_cleared_holder_is_awaited(scene: Scene, *, wiped: bool) -> None:
     first = scene.start("first")
     await scene.until_leading(first)
     second = scene.start("second")
@@ -341,7 +378,7 @@ async def test_a_lease_that_nobody_ever_held_is_free(scene: Scene, spec: dict[st
     assert await scene.until_leading(scene.start("process")) < 1
 
 
-async def test_who_is_overtaken_in_a_renewal_looks_at_once(scene: Scene) -> None:
+async def test_conflict_in_a_renewal_causes_a_read_at_once(scene: Scene) -> None:
     first = scene.start("first")
     await scene.until_leading(first)
     scene.held_by("usurper")
@@ -359,7 +396,7 @@ async def test_a_term_that_fails_gives_the_lease_back_and_is_not_repeated(scene:
     assert not first.fence.open
 
 
-async def test_a_lease_that_cannot_be_given_back_does_not_keep_the_process(scene: Scene) -> None:
+async def test_failed_release_does_not_prevent_the_end(scene: Scene) -> None:
     first = scene.start("first")
     await scene.until_leading(first)
     first.api.way.clear()
@@ -380,7 +417,7 @@ async def test_a_fence_closes_by_itself(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_there_are_never_two_leaders_whatever_hangs(scene: Scene, seed: int) -> None:
+async def test_there_are_never_two_leaders_whichever_request_hangs(scene: Scene, seed: int) -> None:
     random = Random(seed)
     processes = [scene.start(name) for name in ("a", "b", "c")]
     terms = 0

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from flamectl_operator.kube.resources import PODS, Resource
-from flamectl_operator.kube.views import FlameClusterView
+from flamectl_operator.observed.flame_cluster import FlameClusterView
 
 FLAME_CLUSTERS = Resource("flame.xflops.io/v1alpha1", "FlameCluster", "flameclusters", FlameClusterView)
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from flamectl_operator.kube import wire
+from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.views import LeaseView, PodView, parse_time
 from flamectl_operator.observed import pods
 
@@ -42,7 +42,7 @@ def test_times_are_read_where_they_are_used() -> None:
 
 
 @pytest.mark.parametrize("odd", [*ODD, None])
-def test_a_time_that_makes_no_sense_is_not_known_and_the_rest_of_the_object_is(odd: str | None) -> None:
+def test_invalid_time_is_unknown_and_the_object_is_decoded(odd: str | None) -> None:
     pod = _pod(odd, "2026-01-02T12:00:03Z")
     assert pod.name == "a"
     assert pods.is_ready(pod)
@@ -53,7 +53,7 @@ def test_a_time_that_makes_no_sense_is_not_known_and_the_rest_of_the_object_is(o
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_a_lease_is_read_whatever_its_times(odd: str) -> None:
+def test_lease_with_invalid_times_is_decoded(odd: str) -> None:
     lease = {"metadata": {"name": "a"}, "spec": {"holderIdentity": "x", "acquireTime": odd, "renewTime": odd}}
     assert wire.decode(LeaseView, msgspec.json.encode(lease)).spec.holder_identity == "x"
 
@@ -69,5 +69,5 @@ def test_a_lease_is_read_whatever_its_times(odd: str) -> None:
         (None, None),
     ],
 )
-def test_what_times_look_like(text: str | None, time: datetime | None) -> None:
+def test_valid_formats_of_times(text: str | None, time: datetime | None) -> None:
     assert parse_time(text) == time

@@ -9,7 +9,8 @@ import pytest
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, REBOUND_ANNOTATION
 from flamectl_operator.kube.views import ContainerState, ContainerStateRunning, ContainerStatus
-from flamectl_operator.observed.cluster import Component, ObservedCluster, Views, terminal_since
+from flamectl_operator.observed.cluster import ObservedCluster, Views, terminal_since
+from flamectl_operator.observed.component import Component
 from tests.unit.builders import (
     BOOTTIME,
     LIFE,
@@ -60,21 +61,21 @@ def test_executors_come_in_the_order_of_their_ids() -> None:
         ),
     ],
 )
-def test_a_pod_that_is_no_executor_of_ours_only_takes_its_id(stranger: PodView) -> None:
+def test_foreign_pod_only_uses_up_its_executor_id(stranger: PodView) -> None:
     found = observed(executor_pod(1), stranger)
 
     assert [each.executor_id for each in found.executors] == [1]
     assert found.highest_executor_id == 3
 
 
-def test_a_pod_whose_owner_reference_is_not_the_controllers_is_not_ours() -> None:
+def test_pod_with_an_owner_reference_that_is_not_the_controller_is_foreign() -> None:
     reference = controller_reference()
     plain = type(reference)(reference.api_version, reference.kind, reference.name, reference.uid, controller=False)
 
     assert observed(executor_pod(0, owner=plain), session_manager(owner=plain)).components == ()
 
 
-def test_pods_under_other_names_are_nobodys_executors() -> None:
+def test_pods_with_other_names_are_not_executors() -> None:
     names = ["my-flame-executor-manager-01", "my-flame-executor-manager-x", "my-flame-2", "my-flame-executor-manager"]
     found = observed(*(pod(name, owner=controller_reference()) for name in names))
 
@@ -91,7 +92,7 @@ def test_a_number_too_large_for_an_id_does_not_use_up_all_ids(digits: int) -> No
     assert found.highest_executor_id < 10**10
 
 
-def test_what_counts_is_neither_terminating_nor_over() -> None:
+def test_live_executors_are_neither_terminating_nor_terminal() -> None:
     found = observed(
         executor_pod(0, "ready"),
         terminating(executor_pod(1, "ready")),
@@ -155,7 +156,7 @@ def test_only_the_restarts_of_its_own_container_begin_a_new_life() -> None:
     assert observed(view).session_manager_life == "sm-uid.1"
 
 
-def test_a_session_manager_whose_container_ended_is_restarted_in_place_and_not_over() -> None:
+def test_session_manager_with_an_ended_container_is_not_terminal() -> None:
     view = session_manager("starting", containers=[ended("session-manager", 0, "Completed")])
     manager = observed(view).session_manager
 
@@ -183,7 +184,7 @@ def _since(name: str, started: datetime | None) -> ContainerStatus:
         pytest.param("earlier", True, ago(100), ago(200), False, id="bound to an earlier one"),
     ],
 )
-def test_which_life_of_the_session_manager_an_executor_follows(
+def test_executor_follows_the_session_manager_in_its_annotation(
     life: str, executor_start: datetime | None, manager_start: datetime, *, rebound: bool, follows: bool
 ) -> None:
     marks = {REBOUND_ANNOTATION: "true"} if rebound else {}
@@ -193,13 +194,13 @@ def test_which_life_of_the_session_manager_an_executor_follows(
     assert found.follows(follower) == follows
 
 
-def test_an_executor_that_has_not_started_follows_whom_it_was_bound_to() -> None:
+def test_executor_that_has_not_started_follows_its_bound_session_manager() -> None:
     follower = executor(0, "waiting", annotations={REBOUND_ANNOTATION: "true"})
 
     assert observed(session_manager(), follower.pod).follows(follower)
 
 
-def test_ownership_is_asked_of_the_uid_alone() -> None:
+def test_ownership_depends_only_on_the_uid() -> None:
     found = observed(config_map=config_map_view(), services=service_views())
 
     assert found.owns(found.config_map)
@@ -239,7 +240,7 @@ def test_only_the_pods_that_changed_are_looked_at_again() -> None:
     assert second.highest_executor_id == 1
 
 
-def test_since_when_a_pod_goes_is_kept_until_it_is_gone() -> None:
+def test_first_seen_terminating_is_kept_until_the_pod_is_gone() -> None:
     manager, leaving = session_manager(), terminating(executor_pod(0))
     first = observed(manager, leaving)
     changed = terminating(executor_pod(0, "failed"))
@@ -248,22 +249,22 @@ def test_since_when_a_pod_goes_is_kept_until_it_is_gone() -> None:
     )
     third = ObservedCluster.of(OWNER, replace(first.views, labelled_pods=(terminating(manager),)), BOOTTIME + 9, second)
 
-    assert first.departures == {leaving.uid: BOOTTIME}
-    assert second.departures == {leaving.uid: BOOTTIME, manager.uid: BOOTTIME + 5}
-    assert third.departures == {manager.uid: BOOTTIME + 5}
+    assert first.first_seen_terminating == {leaving.uid: BOOTTIME}
+    assert second.first_seen_terminating == {leaving.uid: BOOTTIME, manager.uid: BOOTTIME + 5}
+    assert third.first_seen_terminating == {manager.uid: BOOTTIME + 5}
 
 
-def test_since_when_the_session_manager_finds_no_node_is_kept_until_it_has_one() -> None:
+def test_first_seen_unschedulable_is_kept_until_the_session_manager_is_scheduled() -> None:
     held_back = session_manager("unschedulable", conditions=[condition("PodScheduled", "False", "SchedulingGated")])
-    homeless = session_manager("unschedulable")
+    unschedulable = session_manager("unschedulable")
     again = session_manager("unschedulable", annotations={"seen": "again"})
     another = session_manager("unschedulable", uid="another")
     found: ObservedCluster | None = None
     since = []
-    for at, manager in enumerate([held_back, homeless, again, another, session_manager(), another]):
+    for at, manager in enumerate([held_back, unschedulable, again, another, session_manager(), another]):
         views = Views(None, (), (manager,))
         found = ObservedCluster.of(OWNER, views, BOOTTIME + at, found)
-        since.append(found.homeless)
+        since.append(found.unschedulable)
 
     assert since == [None, BOOTTIME + 1, BOOTTIME + 1, BOOTTIME + 3, None, BOOTTIME + 5]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.observed import pods
-from flamectl_operator.observed.pods import Trouble
+from flamectl_operator.observed.trouble import Trouble
 from tests.unit.builders import NOW, UNSCHEDULABLE, ago, condition, ended, later, pod, running, waiting
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ MAIN = "executor-manager"
 
 
 def _last_state(name: str) -> Any:
-    """A container that runs again after it failed: the view does not even have its `lastState`."""
+    """A container that runs again after it failed."""
     return running(name, restarts=3)
 
 
@@ -41,16 +41,28 @@ HEALTHY: list[Any] = [
 FAILED: list[Any] = [
     *(
         pytest.param(
-            {"phase": "Pending", "containers": [waiting(MAIN, reason, "why")]}, Trouble(reason, "why"), id=reason
+            {"phase": "Pending", "containers": [waiting(MAIN, reason, "why")]},
+            Trouble(reason, "why", f'container "{MAIN}"'),
+            id=reason,
         )
-        for reason in (
-            "CrashLoopBackOff",
-            "ImagePullBackOff",
-            "ErrImagePull",
-            "InvalidImageName",
-            "CreateContainerConfigError",
-            "CreateContainerError",
-            "RunContainerError",
+        for reason in ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+    ),
+    pytest.param(
+        {"containers": [waiting(MAIN, "CrashLoopBackOff", "back-off 10s")]},
+        Trouble("CrashLoopBackOff", "", f'container "{MAIN}"'),
+        id="CrashLoopBackOff",
+    ),
+    *(
+        pytest.param(
+            {"phase": "Pending", "containers": [waiting(MAIN, reason, "why")]},
+            Trouble("ImagePullFailed", cause, f'image of container "{MAIN}"'),
+            id=reason,
+        )
+        for reason, cause in (
+            ("ImagePullBackOff", "why"),
+            ("ErrImagePull", "why"),
+            ("InvalidImageName", "this is not the name of an image"),
+            ("ErrImageNeverPull", "it is not on the node, and imagePullPolicy is Never"),
         )
     ),
     pytest.param(
@@ -62,7 +74,9 @@ FAILED: list[Any] = [
         id="ended with 0, as Flame does over fatal errors",
     ),
     pytest.param(
-        {"containers": [ended(MAIN, 137, "OOMKilled", "too much")]}, Trouble("OOMKilled", "too much"), id="killed"
+        {"containers": [ended(MAIN, 137, "OOMKilled", "too much")]},
+        Trouble("OOMKilled", "it was killed at its memory limit", f'container "{MAIN}"'),
+        id="killed",
     ),
     pytest.param({"containers": [ended(MAIN, 3, "")]}, Trouble("Terminated", f"{MAIN} exited with 3"), id="no reason"),
     pytest.param(
@@ -72,12 +86,12 @@ FAILED: list[Any] = [
     ),
     pytest.param(
         {"conditions": [READY], "containers": [running(MAIN), waiting("sidecar", "CrashLoopBackOff", "back-off 10s")]},
-        Trouble("CrashLoopBackOff", "back-off 10s"),
+        Trouble("CrashLoopBackOff", "", 'container "sidecar"'),
         id="a sidecar crashes",
     ),
     pytest.param(
         {"phase": "Pending", "init": [waiting("wait", "ImagePullBackOff", "no")], "containers": [waiting(MAIN)]},
-        Trouble("ImagePullBackOff", "no"),
+        Trouble("ImagePullFailed", "no", 'image of container "wait"'),
         id="init container cannot pull",
     ),
     pytest.param(
@@ -93,7 +107,7 @@ FAILED: list[Any] = [
     pytest.param({"phase": "Failed"}, Trouble("Failed"), id="failed without a word"),
     pytest.param(
         {"phase": "Failed", "init": [ended("wait", 137, "OOMKilled")], "containers": [waiting(MAIN)]},
-        Trouble("OOMKilled", "wait exited with 137"),
+        Trouble("OOMKilled", "it was killed at its memory limit", 'container "wait"'),
         id="phase Failed, for an init container was not to be started again",
     ),
     pytest.param(
@@ -120,17 +134,17 @@ FAILED: list[Any] = [
 
 
 @pytest.mark.parametrize("status", HEALTHY)
-def test_a_pod_on_its_way_has_not_failed(status: dict[str, Any]) -> None:
+def test_starting_pod_has_not_failed(status: dict[str, Any]) -> None:
     assert pods.trouble(pod(**status)) is None
 
 
 @pytest.mark.parametrize(("status", "trouble"), FAILED)
-def test_a_pod_has_failed_and_says_why(status: dict[str, Any], trouble: Trouble) -> None:
+def test_failed_pod_has_a_trouble_with_reason(status: dict[str, Any], trouble: Trouble) -> None:
     assert pods.trouble(pod(**status)) == trouble
 
 
 @pytest.mark.parametrize(("status", "trouble"), FAILED)
-def test_a_failed_pod_is_not_ready_whatever_its_conditions_say(status: dict[str, Any], trouble: Trouble) -> None:
+def test_failed_pod_is_not_ready_despite_its_condition(status: dict[str, Any], trouble: Trouble) -> None:
     assert not pods.is_ready(pod(**{**status, "conditions": [READY]}))
 
 

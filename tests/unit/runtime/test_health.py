@@ -24,20 +24,20 @@ def broken() -> str:
 # Reports
 
 
-def test_when_all_is_well_it_is_said_in_one_word_or_check_by_check() -> None:
+def test_passed_checks_are_reported_as_ok_or_one_by_one() -> None:
     checks = {"ping": fine, "log": fine}
     assert report("healthz", checks) == (True, "ok")
     assert report("healthz", checks, verbose=True) == (True, "[+]ping ok\n[+]log ok\nhealthz check passed\n")
 
 
 @pytest.mark.parametrize("verbose", [False, True])
-def test_what_fails_is_named_with_the_reason(verbose: bool) -> None:  # noqa: FBT001
+def test_failed_check_is_reported_with_its_reason(verbose: bool) -> None:  # noqa: FBT001
     checks = {"ping": fine, "engine": broken}
     text = "[+]ping ok\n[-]engine failed: out of order\nreadyz check failed\n"
     assert report("readyz", checks, verbose=verbose) == (False, text)
 
 
-def test_who_has_no_checks_is_well() -> None:
+def test_report_without_checks_passes() -> None:
     health = Health()
     assert report("healthz", health.live) == report("readyz", health.ready) == (True, "ok")
 
@@ -46,7 +46,7 @@ def test_who_has_no_checks_is_well() -> None:
 
 
 def block(seconds: float) -> None:
-    """Holds up the event loop, as a computation would."""
+    """Hold up the event loop, as a computation would."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualTimeLoop)
     loop.virtual_now += seconds
@@ -72,11 +72,11 @@ async def test_an_idle_loop_is_not_late(heartbeat: Heartbeat) -> None:
     assert (heartbeat.lag, heartbeat.check()) == (0, "")
 
 
-async def test_a_heart_that_does_not_beat_yet_is_not_late() -> None:
+async def test_heartbeat_that_has_not_started_has_no_lag() -> None:
     assert Heartbeat(VirtualClock()).check() == ""
 
 
-async def test_a_loop_that_was_blocked_is_late_until_the_next_beat(heartbeat: Heartbeat) -> None:
+async def test_blocked_loop_has_lag_until_the_next_heartbeat(heartbeat: Heartbeat) -> None:
     await asyncio.sleep(10.5)
     block(MAX_LAG + 2)
     assert heartbeat.check() == f"the event loop was blocked for {MAX_LAG + 1.5:.1f} s"
@@ -87,14 +87,14 @@ async def test_a_loop_that_was_blocked_is_late_until_the_next_beat(heartbeat: He
     assert heartbeat.check() == ""
 
 
-async def test_a_loop_that_is_a_bit_late_is_healthy(heartbeat: Heartbeat) -> None:
+async def test_small_lag_is_healthy(heartbeat: Heartbeat) -> None:
     await asyncio.sleep(10.5)
     block(MAX_LAG)
     assert heartbeat.check() == ""
     assert heartbeat.lag == pytest.approx(MAX_LAG - 0.5)
 
 
-async def test_a_loop_that_is_blocked_over_and_over_fails_each_time_that_it_can_be_asked(heartbeat: Heartbeat) -> None:
+async def test_repeatedly_blocked_loop_fails_each_check(heartbeat: Heartbeat) -> None:
     for _ in range(5):
         await asyncio.sleep(0.01)
         block(MAX_LAG + BEAT + 1)
@@ -102,7 +102,7 @@ async def test_a_loop_that_is_blocked_over_and_over_fails_each_time_that_it_can_
         assert heartbeat.check()
 
 
-async def test_a_heart_that_has_stopped_is_late_for_ever() -> None:
+async def test_lag_of_a_stopped_heartbeat_grows() -> None:
     heartbeat = Heartbeat(VirtualClock())
     async with _running(heartbeat):
         await asyncio.sleep(1)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flamectl_operator.runtime.limits import Slots, TokenBucket
+from flamectl_operator.runtime.limits import Bucket, Slots, TokenBucket
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
 
 
@@ -32,7 +32,7 @@ class Guests:
             await asyncio.sleep(1)
 
 
-async def test_so_many_are_in_at_a_time_and_the_first_to_come_goes_first() -> None:
+async def test_slots_are_limited_and_granted_in_order_of_arrival() -> None:
     guests = Guests(Slots(2))
 
     await asyncio.gather(*(guests.visit(name) for name in "abcde"))
@@ -41,7 +41,7 @@ async def test_so_many_are_in_at_a_time_and_the_first_to_come_goes_first() -> No
     assert (guests.most, guests.slots._taken) == (2, 0)
 
 
-async def test_more_room_lets_those_in_who_wait() -> None:
+async def test_higher_limit_admits_waiting_callers() -> None:
     guests = Guests(Slots(1))
     visits = asyncio.gather(*(guests.visit(name) for name in "abc"))
     await asyncio.sleep(0.5)
@@ -51,7 +51,7 @@ async def test_more_room_lets_those_in_who_wait() -> None:
     assert guests.admitted == {"a": 0, "b": 0.5, "c": 0.5}
 
 
-async def test_less_room_throws_nobody_out() -> None:
+async def test_lower_limit_keeps_current_holders() -> None:
     guests = Guests(Slots(3))
     visits = asyncio.gather(*(guests.visit(name) for name in "abcde"))
     await asyncio.sleep(0.5)
@@ -61,7 +61,7 @@ async def test_less_room_throws_nobody_out() -> None:
     assert guests.admitted == {"a": 0, "b": 0, "c": 0, "d": 1, "e": 2}
 
 
-async def test_who_gives_up_waiting_holds_up_nobody() -> None:
+async def test_cancelled_waiter_does_not_block_the_others() -> None:
     guests = Guests(Slots(1))
     visits = [asyncio.create_task(guests.visit(name)) for name in "abc"]
     await asyncio.sleep(0.5)
@@ -72,7 +72,7 @@ async def test_who_gives_up_waiting_holds_up_nobody() -> None:
     assert guests.slots._taken == 0
 
 
-async def test_who_is_called_away_when_just_let_in_gives_the_slot_back() -> None:
+async def test_caller_cancelled_on_admission_returns_its_slot() -> None:
     slots = Slots(1)
     guests = Guests(slots)
     async with slots.slot():
@@ -85,7 +85,7 @@ async def test_who_is_called_away_when_just_let_in_gives_the_slot_back() -> None
     assert slots._taken == 0
 
 
-async def test_who_comes_behind_one_that_gave_up_is_let_in() -> None:
+async def test_caller_behind_a_cancelled_one_is_admitted() -> None:
     slots = Slots(1)
     guests = Guests(slots)
     async with slots.slot():
@@ -101,7 +101,7 @@ async def test_who_comes_behind_one_that_gave_up_is_let_in() -> None:
     limits=st.lists(st.integers(1, 4), min_size=1, max_size=5),
     visits=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 5), st.booleans()), max_size=15),
 )
-def test_however_they_come_and_go_there_are_never_too_many_and_nobody_is_forgotten(
+def test_random_callers_never_exceed_the_limit_and_all_are_admitted(
     limits: list[int], visits: list[tuple[int, int, bool]]
 ) -> None:
     async def scenario() -> None:
@@ -151,20 +151,20 @@ async def _passages(bucket: TokenBucket, count: int) -> list[float]:
     return times
 
 
-async def test_a_few_pass_at_once_and_then_so_many_a_second() -> None:
+async def test_burst_passes_at_once_then_the_rate_applies() -> None:
     assert await _passages(TokenBucket(2, 3, VirtualClock()), 7) == [0, 0, 0, 0.5, 1, 1.5, 2]
 
 
 @pytest.mark.parametrize(("rate", "times"), [(4, [0, 0, 0, 0, 0.25]), (0.5, [0, 2, 4, 6, 8])])
-async def test_without_a_burst_as_many_pass_at_once_as_in_a_second(rate: float, times: list[float]) -> None:
+async def test_burst_of_zero_means_the_rate_of_one_second(rate: float, times: list[float]) -> None:
     assert await _passages(TokenBucket(rate, 0, VirtualClock()), 5) == times
 
 
-async def test_without_a_rate_everybody_passes() -> None:
+async def test_rate_of_zero_lets_all_callers_pass() -> None:
     assert await _passages(TokenBucket(0, 1, VirtualClock()), 100) == [0] * 100
 
 
-async def test_after_a_rest_as_many_pass_at_once_again_but_no_more() -> None:
+async def test_burst_is_available_again_after_a_rest() -> None:
     bucket = TokenBucket(1, 2, VirtualClock())
     await _passages(bucket, 2)
     await asyncio.sleep(100)
@@ -172,7 +172,7 @@ async def test_after_a_rest_as_many_pass_at_once_again_but_no_more() -> None:
     assert await _passages(bucket, 3) == [0, 0, 1]
 
 
-async def test_a_higher_rate_helps_those_who_wait() -> None:
+async def test_higher_rate_applies_to_waiting_callers() -> None:
     bucket = TokenBucket(0.001, 1, VirtualClock())
     waiting = asyncio.create_task(_passages(bucket, 4))
     await asyncio.sleep(10)
@@ -184,7 +184,7 @@ async def test_a_higher_rate_helps_those_who_wait() -> None:
     assert times[3] - times[1] == pytest.approx(2, abs=0.1)
 
 
-async def test_no_rate_lets_those_pass_who_wait() -> None:
+async def test_removed_rate_lets_waiting_callers_pass() -> None:
     bucket = TokenBucket(0.001, 1, VirtualClock())
     waiting = asyncio.create_task(_passages(bucket, 4))
     await asyncio.sleep(10)
@@ -193,7 +193,7 @@ async def test_no_rate_lets_those_pass_who_wait() -> None:
     assert all(time <= 11 for time in await waiting)
 
 
-async def test_a_lower_rate_takes_what_was_saved() -> None:
+async def test_lower_rate_discards_saved_tokens() -> None:
     bucket = TokenBucket(100, 100, VirtualClock())
     await bucket.take()
     bucket.resize(1, 1)
@@ -201,7 +201,7 @@ async def test_a_lower_rate_takes_what_was_saved() -> None:
     assert await _passages(bucket, 3) == [0, 1, 2]
 
 
-async def test_who_gives_up_waiting_takes_no_token() -> None:
+async def test_cancelled_caller_takes_no_token() -> None:
     bucket = TokenBucket(1, 1, VirtualClock())
     await bucket.take()
     impatient = asyncio.create_task(bucket.take())
@@ -209,3 +209,29 @@ async def test_who_gives_up_waiting_takes_no_token() -> None:
     impatient.cancel()
 
     assert await _passages(bucket, 2) == [0.5, 1.5]
+
+
+# --- Bucket ------------------------------------------------------------------------------------------------------------
+
+
+def test_full_bucket_gives_its_size_and_then_its_rate() -> None:
+    bucket = Bucket(rate=2, size=3, now=0)
+
+    assert [bucket.try_take(0) for _ in range(4)] == [True, True, True, False]
+    assert bucket.wait(0) == 0.5
+    assert bucket.try_take(0.5)
+    assert not bucket.try_take(0.5)
+
+
+def test_caller_that_leaves_a_reserve_is_refused_before_the_bucket_is_empty() -> None:
+    bucket = Bucket(rate=1, size=3, now=0)
+
+    assert [bucket.try_take(0, keep=2) for _ in range(2)] == [True, False]
+    assert bucket.try_take(0)
+
+
+def test_smaller_bucket_keeps_no_more_than_its_size() -> None:
+    bucket = Bucket(rate=1, size=10, now=0)
+    bucket.resize(1, 2, now=0)
+
+    assert [bucket.try_take(0) for _ in range(3)] == [True, True, False]

@@ -60,7 +60,7 @@ async def test_a_json_line_has_time_level_event_and_values() -> None:
     ]
 
 
-def test_what_is_bound_to_the_context_is_on_each_line() -> None:
+def test_values_bound_to_the_context_are_on_each_line() -> None:
     stream = io.StringIO()
     configure_logging("json", "info", stream)
     with structlog.contextvars.bound_contextvars(cluster="a"):
@@ -70,7 +70,7 @@ def test_what_is_bound_to_the_context_is_on_each_line() -> None:
 
 
 @pytest.mark.parametrize("made", loggers())
-def test_each_logger_of_the_operator_says_on_its_lines_whose_they_are(made: ast.Call) -> None:
+def test_lines_of_the_operator_have_their_component(made: ast.Call) -> None:
     stream = io.StringIO()
     configure_logging("json", "info", stream)
     positional = [ast.literal_eval(each) for each in made.args]
@@ -100,14 +100,14 @@ def test_an_exception_is_data_and_shows_no_variables() -> None:
     assert SECRET not in stream.getvalue()
 
 
-def test_values_that_are_no_json_do_not_lose_the_line() -> None:
+def test_line_with_values_that_are_not_json_is_kept() -> None:
     stream = io.StringIO()
     configure_logging("json", "info", stream)
     structlog.get_logger().info("odd", error=ValueError("x"))
     assert lines(stream)[0]["error"] == "x"
 
 
-def test_libraries_come_out_in_the_same_format_from_warning_upwards() -> None:
+def test_libraries_log_in_the_same_format_from_warning_upwards() -> None:
     stream = io.StringIO()
     configure_logging("json", "debug", stream)
     logging.getLogger("aiohttp.client").info("chatter")
@@ -126,7 +126,7 @@ def test_an_exception_of_a_library_is_data_as_well() -> None:
     assert lines(stream)[0]["exception"][0]["exc_type"] == "ValueError"
 
 
-def test_the_console_is_for_people_and_plain_where_it_is_no_terminal() -> None:
+def test_console_format_has_no_colours_without_a_terminal() -> None:
     stream = io.StringIO()
     configure_logging("console", "info", stream)
     structlog.get_logger().info("pass done", writes=3)
@@ -197,3 +197,29 @@ def test_loggers_follow_a_second_configuration_after_a_preliminary_one(
     configure_logging("console", "info", stream)
     log.info("two")
     assert [line[0] for line in stream.getvalue().splitlines()] == formats
+
+
+def test_json_line_begins_with_the_most_important_keys() -> None:
+    stream = io.StringIO()
+    configure_logging("json", "info", stream)
+    structlog.get_logger(component="controller").info("created", a=1, cluster="c", namespace="n")
+
+    assert list(json.loads(stream.getvalue())) == [
+        "timestamp",
+        "level",
+        "event",
+        "namespace",
+        "cluster",
+        "component",
+        "a",
+    ]
+
+
+@pytest.mark.parametrize(("terminal", "json_line"), [(True, False), (False, True)])
+def test_auto_format_is_console_on_a_terminal_and_json_elsewhere(*, terminal: bool, json_line: bool) -> None:
+    stream = io.StringIO()
+    stream.isatty = lambda: terminal  # type: ignore[method-assign]
+    configure_logging("auto", "info", stream)
+    structlog.get_logger().info("one")
+
+    assert stream.getvalue().startswith("{") is json_line

@@ -4,22 +4,22 @@ import asyncio
 
 import pytest
 
-from flamectl_operator.runtime.progress import UnderWay, got_on
+from flamectl_operator.runtime.progress import UnderWay, record_progress
 
 
 def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-async def test_nothing_is_still_when_nothing_is_under_way() -> None:
+async def test_longest_idle_is_none_without_work() -> None:
     works: UnderWay[str] = UnderWay()
-    assert works.stillest() is None
+    assert works.longest_idle() is None
     with works.begin("a"):
-        assert works.stillest() == ("a", now())
-    assert works.stillest() is None
+        assert works.longest_idle() == ("a", now())
+    assert works.longest_idle() is None
 
 
-async def test_what_has_not_got_on_for_the_longest_time_is_the_stillest() -> None:
+async def test_longest_idle_is_the_work_with_the_oldest_progress() -> None:
     works: UnderWay[str] = UnderWay()
     begun = now()
 
@@ -27,29 +27,29 @@ async def test_what_has_not_got_on_for_the_longest_time_is_the_stillest() -> Non
         with works.begin(name):
             for step in steps:
                 await asyncio.sleep(step)
-                got_on()
+                record_progress()
 
     async with asyncio.TaskGroup() as group:
         group.create_task(work("quick", 1, 1, 1, 1, 1, 1))
         group.create_task(work("slow", 2, 100))
         await asyncio.sleep(5.5)
-        assert works.stillest() == ("slow", begun + 2)
+        assert works.longest_idle() == ("slow", begun + 2)
 
 
-async def test_tasks_started_by_a_work_move_it() -> None:
+async def test_progress_of_child_tasks_counts_for_their_work() -> None:
     works: UnderWay[str] = UnderWay()
 
     async def part() -> None:
         await asyncio.sleep(3)
-        got_on()
+        record_progress()
 
     with works.begin("a"):
         async with asyncio.TaskGroup() as group:
             group.create_task(part())
-        assert works.stillest() == ("a", now())
+        assert works.longest_idle() == ("a", now())
 
 
-async def test_outside_of_any_work_nothing_moves() -> None:
+async def test_progress_outside_of_work_is_ignored() -> None:
     works: UnderWay[str] = UnderWay()
     begun = now()
 
@@ -60,12 +60,12 @@ async def test_outside_of_any_work_nothing_moves() -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(idle())
         await asyncio.sleep(5)
-        got_on()
-        assert works.stillest() == ("a", begun)
+        record_progress()
+        assert works.longest_idle() == ("a", begun)
 
 
-async def test_a_work_that_fails_is_over() -> None:
+async def test_failed_work_is_no_longer_tracked() -> None:
     works: UnderWay[str] = UnderWay()
     with pytest.raises(ValueError, match="no"), works.begin("a"):
         raise ValueError("no")
-    assert works.stillest() is None
+    assert works.longest_idle() is None

@@ -28,7 +28,7 @@ asyncio.run(main())
 
 
 @SIGNALS
-def test_the_first_signal_asks(number: signal.Signals) -> None:
+def test_first_signal_sets_the_event(number: signal.Signals) -> None:
     with python(PROGRAM.format(then="pass")) as running:
         assert line(running) == "ready"
         running.send_signal(number)
@@ -42,7 +42,7 @@ STUCK = "while True: time.sleep(0.1)"
 
 @pytest.mark.parametrize("then", ["await asyncio.sleep(300)", STUCK], ids=["waiting", "stuck"])
 @SIGNALS
-def test_the_second_signal_insists(number: signal.Signals, then: str) -> None:
+def test_second_signal_ends_the_process(number: signal.Signals, then: str) -> None:
     with python(PROGRAM.format(then=then), stderr=subprocess.PIPE) as running:
         assert line(running) == "ready"
         running.send_signal(signal.SIGTERM)

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from flamectl_operator.runtime.slow_start import slow_start_batch
+from flamectl_operator.runtime.slow_start import slow_start
 
 
 class Calls:
@@ -33,23 +33,23 @@ class Calls:
         return list(Counter(self.begun).values())
 
 
-async def test_batches_double_until_all_is_done() -> None:
+async def test_calls_in_flight_double_with_each_round_trip() -> None:
     calls = Calls()
-    result = await slow_start_batch(20, 1, 100, calls)
+    result = await slow_start(20, 1, 100, calls)
     assert calls.batches == [1, 2, 4, 8, 5]
     assert (result.succeeded, result.errors, result.skipped) == (20, (), 0)
 
 
-async def test_the_first_failure_spares_the_others() -> None:
+async def test_no_call_follows_when_the_first_one_fails() -> None:
     calls = Calls(failing=frozenset({0}))
-    result = await slow_start_batch(500, 1, 100, calls)
+    result = await slow_start(500, 1, 100, calls)
     assert calls.batches == [1]
     assert (result.succeeded, len(result.errors), result.skipped) == (0, 1, 499)
 
 
-async def test_a_batch_with_an_error_is_finished_and_none_follows() -> None:
+async def test_calls_in_flight_are_finished_after_an_error_and_none_follows() -> None:
     calls = Calls(failing=frozenset({2, 5}))
-    result = await slow_start_batch(100, 2, 100, calls)
+    result = await slow_start(100, 2, 100, calls)
     assert calls.batches == [2, 4]
     assert result.succeeded == 4
     assert [str(error) for error in result.errors] == ["2", "5"]
@@ -58,38 +58,38 @@ async def test_a_batch_with_an_error_is_finished_and_none_follows() -> None:
 
 async def test_no_more_than_the_limit_are_in_flight() -> None:
     calls = Calls()
-    await slow_start_batch(63, 1, 3, calls)
+    await slow_start(63, 1, 3, calls)
     assert calls.most_in_flight == 3
 
 
-@pytest.mark.parametrize(("limit", "made"), [(1, 4), (3, 7), (100, 15)])
-async def test_none_is_made_once_it_is_not_to_go_on(limit: int, made: int) -> None:
+@pytest.mark.parametrize(("limit", "made"), [(1, 4), (3, 9), (100, 15)])
+async def test_no_call_follows_after_go_on_returns_false(limit: int, made: int) -> None:
     calls, loop = Calls(), asyncio.get_running_loop()
     end = loop.time() + 3.5
-    result = await slow_start_batch(63, 1, limit, calls, lambda: loop.time() < end)
+    result = await slow_start(63, 1, limit, calls, lambda: loop.time() < end)
     assert len(calls.begun) == made
     assert (result.succeeded, result.errors, result.skipped) == (made, (), 63 - made)
 
 
-async def test_who_goes_on_later_can_begin_where_it_was() -> None:
+async def test_caller_that_continues_later_begins_with_the_window_it_reached() -> None:
     calls, loop = Calls(), asyncio.get_running_loop()
     end = loop.time() + 1.5
-    result = await slow_start_batch(63, 1, 100, calls, lambda: loop.time() < end)
-    assert (result.succeeded, result.next_size) == (3, 4)
-    result = await slow_start_batch(60, result.next_size, 100, calls)
+    result = await slow_start(63, 1, 100, calls, lambda: loop.time() < end)
+    assert (result.succeeded, result.window) == (3, 4)
+    result = await slow_start(60, result.window, 100, calls)
     assert calls.batches == [1, 2, 4, 8, 16, 32]
 
 
-async def test_a_batch_that_was_cut_off_is_no_reason_for_a_larger_one() -> None:
+async def test_window_never_exceeds_the_limit_in_flight() -> None:
     calls, loop = Calls(), asyncio.get_running_loop()
     end = loop.time() + 0.5
-    result = await slow_start_batch(63, 8, 4, calls, lambda: loop.time() < end)
-    assert (result.succeeded, result.skipped, result.next_size) == (4, 59, 8)
+    result = await slow_start(63, 8, 4, calls, lambda: loop.time() < end)
+    assert (result.succeeded, result.skipped, result.window) == (4, 59, 4)
 
 
-async def test_nothing_to_do_makes_no_call() -> None:
+async def test_zero_calls_make_no_call() -> None:
     calls = Calls()
-    result = await slow_start_batch(0, 1, 1, calls)
+    result = await slow_start(0, 1, 1, calls)
     assert calls.begun == []
     assert (result.succeeded, result.skipped) == (0, 0)
 
@@ -97,14 +97,28 @@ async def test_nothing_to_do_makes_no_call() -> None:
 @pytest.mark.parametrize(("initial", "limit"), [(0, 1), (1, 0)])
 async def test_sizes_below_one_are_refused(initial: int, limit: int) -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        await slow_start_batch(1, initial, limit, Calls())
+        await slow_start(1, initial, limit, Calls())
 
 
-async def test_cancelling_ends_the_calls_under_way() -> None:
+async def test_cancelling_ends_the_running_calls() -> None:
     calls = Calls()
-    batch = asyncio.create_task(slow_start_batch(8, 8, 8, calls))
+    batch = asyncio.create_task(slow_start(8, 8, 8, calls))
     await asyncio.sleep(0.5)
     batch.cancel()
     with pytest.raises(asyncio.CancelledError):
         await batch
     assert calls.in_flight == 0
+
+
+async def test_slow_call_does_not_hold_up_the_others() -> None:
+    begun: list[tuple[int, float]] = []
+    start = asyncio.get_running_loop().time()
+
+    async def call(index: int) -> None:
+        begun.append((index, asyncio.get_running_loop().time() - start))
+        await asyncio.sleep(100 if index == 1 else 1)
+
+    await slow_start(9, 1, 4, call)
+
+    # Calls 1 and 2 begin after the first success. While call 1 takes long, each of the others lets more calls follow.
+    assert begun == [(0, 0), (1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (6, 3), (7, 3), (8, 4)]

@@ -12,7 +12,7 @@ async def fail_after(seconds: float) -> None:
     raise ValueError("broken")
 
 
-async def test_a_race_is_over_when_the_first_has_ended() -> None:
+async def test_race_ends_with_its_first_task() -> None:
     begun = asyncio.get_running_loop().time()
     slow, fast = asyncio.create_task(asyncio.sleep(3)), asyncio.create_task(asyncio.sleep(1, "fast"))
     async with racing(slow, fast) as ended:
@@ -23,13 +23,13 @@ async def test_a_race_is_over_when_the_first_has_ended() -> None:
     assert slow.cancelled()
 
 
-async def test_all_that_end_at_the_same_moment_have_won_a_race() -> None:
+async def test_race_yields_all_tasks_that_ended_at_the_same_moment() -> None:
     both = [asyncio.create_task(asyncio.sleep(1)) for _ in range(2)]
     async with racing(*both) as ended:
         assert ended == set(both)
 
 
-async def test_what_wins_a_race_by_failing_raises_only_where_it_is_asked() -> None:
+async def test_error_of_the_first_task_is_raised_only_when_awaited() -> None:
     failing, other = asyncio.create_task(fail_after(1)), asyncio.create_task(asyncio.sleep(1e9))
     async with racing(failing, other) as ended:
         assert ended == {failing}
@@ -38,7 +38,7 @@ async def test_what_wins_a_race_by_failing_raises_only_where_it_is_asked() -> No
     assert other.cancelled()
 
 
-async def test_a_race_is_not_left_before_its_losers_have_ended_and_what_they_raise_then_is_lost() -> None:
+async def test_leaving_a_race_waits_for_the_other_tasks_and_drops_their_errors() -> None:
     cleaned: list[float] = []
 
     async def stubborn() -> None:
@@ -54,7 +54,7 @@ async def test_a_race_is_not_left_before_its_losers_have_ended_and_what_they_rai
     assert cleaned == [asyncio.get_running_loop().time()]
 
 
-async def test_an_error_of_whoever_looks_on_ends_the_tasks_of_a_race() -> None:
+async def test_error_in_the_context_of_a_race_ends_its_tasks() -> None:
     other = asyncio.create_task(asyncio.sleep(1e9))
     with pytest.raises(KeyError):
         async with racing(other, asyncio.create_task(asyncio.sleep(1))):
@@ -92,12 +92,12 @@ async def test_a_task_that_fails_ends_all_with_its_error() -> None:
     assert other.is_set()
 
 
-async def test_a_task_that_merely_returns_is_as_bad() -> None:
+async def test_task_that_returns_ends_all_with_an_error() -> None:
     with pytest.raises(TaskDiedError, match="task workers ended without being asked to"):
         await run_forever({"workers": asyncio.sleep(1), "reflector": asyncio.sleep(2)})
 
 
-async def test_of_two_that_end_at_once_the_one_with_an_error_is_named() -> None:
+async def test_failed_task_is_named_when_two_end_at_once() -> None:
     with pytest.raises(TaskDiedError) as caught:
         await run_forever({"a": asyncio.sleep(1), "b": fail_after(1)})
     assert caught.value.name == "b"
@@ -121,7 +121,7 @@ async def test_cancelling_cancels_all_tasks() -> None:
     assert sorted(cancelled) == ["a", "b"]
 
 
-async def test_work_is_waited_for_and_ends_what_runs_beside_it() -> None:
+async def test_background_tasks_end_with_the_work() -> None:
     ended: list[str] = []
 
     async def wait_for_ever() -> None:
@@ -138,12 +138,12 @@ async def test_work_is_waited_for_and_ends_what_runs_beside_it() -> None:
     assert ended == ["work", "background"]
 
 
-async def test_work_that_fails_says_so() -> None:
+async def test_error_of_the_work_is_raised() -> None:
     with pytest.raises(ValueError, match="broken"):
         await while_running({"settings": asyncio.sleep(1e9)}, fail_after(1))
 
 
-async def test_work_does_not_go_on_without_what_must_run_beside_it() -> None:
+async def test_work_is_cancelled_when_a_background_task_ends() -> None:
     ended: list[str] = []
 
     async def work() -> None:
@@ -157,7 +157,7 @@ async def test_work_does_not_go_on_without_what_must_run_beside_it() -> None:
     assert ended == ["work"]
 
 
-async def test_cancelling_cancels_the_work_and_what_runs_beside_it() -> None:
+async def test_cancelling_cancels_work_and_background_tasks() -> None:
     cancelled: list[str] = []
 
     async def wait_for_ever(name: str) -> None:

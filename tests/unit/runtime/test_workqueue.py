@@ -32,6 +32,23 @@ async def test_keys_come_in_the_order_of_their_first_add(queue: WorkQueue[str]) 
     assert await take_all(queue) == ["a", "b"]
 
 
+async def test_groups_take_turns_whatever_number_of_keys_they_have() -> None:
+    backoff = ExponentialBackoff(base=1, factor=2, limit=60, jitter=0, random=Random(1))
+    queue: WorkQueue[str] = WorkQueue(backoff, group=lambda key: key[0])
+    for key in ("a1", "a2", "a3", "b1", "a4", "b2"):
+        queue.add(key)
+    assert await take_all(queue) == ["a1", "b1", "a2", "b2", "a3", "a4"]
+
+
+async def test_a_group_waits_for_one_turn_behind_ten_thousand_keys_of_another() -> None:
+    backoff = ExponentialBackoff(base=1, factor=2, limit=60, jitter=0, random=Random(1))
+    queue: WorkQueue[str] = WorkQueue(backoff, group=lambda key: key[0])
+    for number in range(10_000):
+        queue.add(f"a{number}")
+    queue.add("b")
+    assert [await queue.get(), await queue.get()] == ["a0", "b"]
+
+
 async def test_a_key_in_work_is_not_given_to_a_second_worker(queue: WorkQueue[str]) -> None:
     queue.add("a")
     assert await queue.get() == "a"
@@ -55,13 +72,13 @@ async def test_a_key_not_added_while_in_work_does_not_come_back(queue: WorkQueue
     assert len(queue) == 0
 
 
-async def test_giving_back_a_key_that_nobody_holds_is_a_bug(queue: WorkQueue[str]) -> None:
+async def test_done_for_a_key_that_no_worker_holds_raises(queue: WorkQueue[str]) -> None:
     queue.add("a")
-    with pytest.raises(ValueError, match="nobody works on"):
+    with pytest.raises(ValueError, match="no worker holds"):
         queue.done("a")
 
 
-async def test_who_waits_gets_a_key_when_it_comes(queue: WorkQueue[str]) -> None:
+async def test_waiting_getter_receives_a_new_key(queue: WorkQueue[str]) -> None:
     getters = [asyncio.create_task(queue.get()) for _ in range(2)]
     await asyncio.sleep(1)
     queue.add("a")
@@ -78,7 +95,7 @@ async def test_a_cancelled_getter_loses_no_key(queue: WorkQueue[str]) -> None:
     assert first.cancelled()
 
 
-async def test_a_getter_cancelled_while_nothing_is_there_is_forgotten(queue: WorkQueue[str]) -> None:
+async def test_getter_cancelled_on_an_empty_queue_is_removed(queue: WorkQueue[str]) -> None:
     getter = asyncio.create_task(queue.get())
     await asyncio.sleep(1)
     getter.cancel()
@@ -87,28 +104,28 @@ async def test_a_getter_cancelled_while_nothing_is_there_is_forgotten(queue: Wor
     assert await queue.get() == "a"
 
 
-async def test_a_real_change_overtakes_the_initial_list(queue: WorkQueue[str]) -> None:
+async def test_change_overtakes_the_initial_list(queue: WorkQueue[str]) -> None:
     for key in "abc":
         queue.add(key, Priority.LOW)
     queue.add("x")
     assert await take_all(queue) == ["x", "a", "b", "c"]
 
 
-async def test_an_urgent_add_makes_a_waiting_key_urgent(queue: WorkQueue[str]) -> None:
+async def test_normal_add_raises_the_priority_of_a_waiting_key(queue: WorkQueue[str]) -> None:
     queue.add("a", Priority.LOW)
     queue.add("b", Priority.LOW)
     queue.add("b")
     assert await take_all(queue) == ["b", "a"]
 
 
-async def test_a_low_add_does_not_make_an_urgent_key_low(queue: WorkQueue[str]) -> None:
+async def test_low_add_keeps_the_normal_priority_of_a_waiting_key(queue: WorkQueue[str]) -> None:
     queue.add("a")
     queue.add("b")
     queue.add("a", Priority.LOW)
     assert await take_all(queue) == ["a", "b"]
 
 
-async def test_the_most_urgent_add_while_in_work_counts(queue: WorkQueue[str]) -> None:
+async def test_highest_priority_of_adds_during_work_counts(queue: WorkQueue[str]) -> None:
     queue.add("a")
     await queue.get()
     queue.add("a", Priority.LOW)
@@ -126,7 +143,7 @@ async def test_low_keys_do_not_starve(queue: WorkQueue[str]) -> None:
     assert (await take_all(queue)).index("low") == LOW_PRIORITY_TURN - 1
 
 
-async def test_a_delayed_key_comes_when_its_time_has_come(queue: WorkQueue[str]) -> None:
+async def test_delayed_key_is_ready_after_its_delay(queue: WorkQueue[str]) -> None:
     begun = now()
     queue.add_after("a", 30)
     assert len(queue) == 0
@@ -134,13 +151,13 @@ async def test_a_delayed_key_comes_when_its_time_has_come(queue: WorkQueue[str])
     assert now() == begun + 30
 
 
-async def test_no_delay_is_an_add(queue: WorkQueue[str]) -> None:
+async def test_delay_of_zero_adds_at_once(queue: WorkQueue[str]) -> None:
     queue.add_after("a", 0)
     assert len(queue) == 1
 
 
 @pytest.mark.parametrize("delays", [(30, 10), (10, 30)])
-async def test_of_two_delays_the_earlier_time_counts(queue: WorkQueue[str], delays: tuple[float, float]) -> None:
+async def test_earlier_of_two_delays_counts(queue: WorkQueue[str], delays: tuple[float, float]) -> None:
     begun = now()
     for delay in delays:
         queue.add_after("a", delay)
@@ -151,7 +168,7 @@ async def test_of_two_delays_the_earlier_time_counts(queue: WorkQueue[str], dela
     assert len(queue) == 0
 
 
-async def test_of_two_delayed_adds_the_urgent_one_gives_the_priority(queue: WorkQueue[str]) -> None:
+async def test_higher_priority_of_two_delayed_adds_counts(queue: WorkQueue[str]) -> None:
     queue.add_after("a", 10)
     queue.add_after("a", 5, Priority.LOW)
     queue.add("b", Priority.LOW)
@@ -181,14 +198,14 @@ async def test_failures_lengthen_the_delay_until_forgotten(queue: WorkQueue[str]
     assert now() - begun == pytest.approx(1)
 
 
-async def test_forgetting_an_unknown_key_is_fine(queue: WorkQueue[str]) -> None:
+async def test_forgetting_an_unknown_key_does_nothing(queue: WorkQueue[str]) -> None:
     queue.forget("a")
     queue.add_rate_limited("a")
     await asyncio.sleep(1)
     assert await take_all(queue) == ["a"]
 
 
-async def test_after_shut_down_nothing_is_handed_out(queue: WorkQueue[str]) -> None:
+async def test_no_key_is_handed_out_after_shut_down(queue: WorkQueue[str]) -> None:
     queue.add("a")
     queue.add_after("b", 1)
     queue.shut_down()
@@ -201,7 +218,7 @@ async def test_after_shut_down_nothing_is_handed_out(queue: WorkQueue[str]) -> N
     assert len(queue) == 0
 
 
-async def test_shut_down_wakes_everyone_who_waits(queue: WorkQueue[str]) -> None:
+async def test_shut_down_wakes_all_waiting_getters(queue: WorkQueue[str]) -> None:
     getters = [asyncio.create_task(queue.get()) for _ in range(3)]
     await asyncio.sleep(1)
     queue.shut_down()
@@ -239,7 +256,7 @@ def observed(notes: Notes) -> WorkQueue[str]:
     return WorkQueue(ExponentialBackoff(base=1, factor=2, limit=60, jitter=0, random=Random(1)), notes)
 
 
-async def test_it_tells_how_long_a_key_waited_from_its_first_add_and_was_worked_on(
+async def test_observer_receives_wait_since_first_add_and_duration_of_work(
     observed: WorkQueue[str], notes: Notes
 ) -> None:
     observed.add("a", Priority.LOW)
@@ -265,9 +282,7 @@ async def test_a_key_added_while_in_work_waits_from_then_on(observed: WorkQueue[
     assert notes.keys == [("added", 0), ("taken", 0), ("added", 0), ("done", 5), ("taken", 4)]
 
 
-async def test_what_is_put_off_is_a_retry_and_an_add_when_its_time_has_come(
-    observed: WorkQueue[str], notes: Notes
-) -> None:
+async def test_delayed_add_counts_as_retry_and_later_as_add(observed: WorkQueue[str], notes: Notes) -> None:
     observed.add_after("a", 10)
     observed.add_after("b", 0)
     observed.add_rate_limited("c")
@@ -277,7 +292,7 @@ async def test_what_is_put_off_is_a_retry_and_an_add_when_its_time_has_come(
     assert [name for name, _ in notes.keys][4:] == ["added", "added"]
 
 
-async def test_after_shut_down_it_tells_of_nothing_new(observed: WorkQueue[str], notes: Notes) -> None:
+async def test_observer_receives_nothing_after_shut_down(observed: WorkQueue[str], notes: Notes) -> None:
     observed.add("a")
     await observed.get()
     observed.shut_down()
@@ -287,7 +302,7 @@ async def test_after_shut_down_it_tells_of_nothing_new(observed: WorkQueue[str],
     assert notes.keys == [("added", 0), ("taken", 0), ("done", 0)]
 
 
-async def test_its_depth_is_what_needs_work_by_priority(queue: WorkQueue[str]) -> None:
+async def test_depth_counts_waiting_and_dirty_keys_by_priority(queue: WorkQueue[str]) -> None:
     for key in "ab":
         queue.add(key)
     queue.add("low", Priority.LOW)
@@ -299,7 +314,7 @@ async def test_its_depth_is_what_needs_work_by_priority(queue: WorkQueue[str]) -
     assert (queue.depth(Priority.NORMAL), queue.depth(Priority.LOW)) == (1, 2)
 
 
-async def test_it_knows_since_when_keys_are_worked_on(queue: WorkQueue[str]) -> None:
+async def test_processing_has_the_start_time_of_each_key(queue: WorkQueue[str]) -> None:
     queue.add("a")
     queue.add("b")
     await queue.get()

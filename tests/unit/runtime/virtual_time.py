@@ -46,7 +46,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 def virtually(coroutine: Coroutine[Any, Any, R]) -> R:
-    """Runs in virtual time: what waits for a timer waits for nothing."""
+    """Run in virtual time: what waits for a timer waits for nothing."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(coroutine)
 

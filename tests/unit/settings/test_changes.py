@@ -28,7 +28,7 @@ def test_each_setting_takes_effect_or_a_restart(setting: Setting) -> None:
 
 
 @given(said(), said())
-def test_what_is_in_force_is_what_is_wanted_as_far_as_it_goes_without_a_restart(
+def test_settings_in_force_are_the_wanted_ones_except_those_that_need_a_restart(
     before: dict[str, Any], after: dict[str, Any]
 ) -> None:
     started, wanted = _config(before), _config(after)
@@ -42,7 +42,7 @@ def test_what_is_in_force_is_what_is_wanted_as_far_as_it_goes_without_a_restart(
     assert changed(started, started) == restart_needed(started, started) == ()
 
 
-def test_what_needs_a_restart_is_what_is_read_at_the_start() -> None:
+def test_settings_read_at_the_start_need_a_restart() -> None:
     assert {path for path, setting in catalogue().items() if not setting.live} == {
         "leaderElection.leaderElect",
         "leaderElection.leaseDurationSeconds",

@@ -32,21 +32,21 @@ def _uncommented(text: str) -> str:
     return head + "\n" + "\n".join(line.removeprefix("# ") for line in settings.splitlines())
 
 
-def test_the_file_of_defaults_says_nothing() -> None:
+def test_defaults_file_sets_nothing() -> None:
     effective = merge([parse(defaults(), "file")])
 
     assert effective == merge([])
     assert set(yaml.safe_load(defaults())) == set(HEAD)
 
 
-def test_the_file_of_defaults_shows_each_setting_with_its_default() -> None:
+def test_defaults_file_shows_each_setting_with_its_default() -> None:
     effective = merge([parse(_uncommented(defaults()), "file")])
 
     assert effective.config == OperatorConfig()
     assert set(effective.origins.values()) == {"file"}
 
 
-def test_the_file_of_defaults_explains_each_setting_and_marks_those_that_take_a_restart() -> None:
+def test_defaults_file_explains_each_setting_and_marks_restarts() -> None:
     lines = _uncommented(defaults()).splitlines()
     for path, setting in catalogue().items():
         key = path.rpartition(".")[2]
@@ -60,12 +60,12 @@ def test_the_file_of_defaults_explains_each_setting_and_marks_those_that_take_a_
         assert explained, path
 
 
-def test_the_file_of_defaults_fits_on_a_screen_and_is_well_below_what_is_read() -> None:
+def test_defaults_file_is_narrow_and_well_below_the_size_limit() -> None:
     assert max(map(len, defaults().splitlines())) <= 120
     assert len(defaults()) < MAX_LENGTH / 5
 
 
-def test_a_setting_of_the_file_of_defaults_can_be_uncommented() -> None:
+def test_setting_of_the_defaults_file_can_be_uncommented() -> None:
     text = defaults().replace("# controller:\n", "controller:\n").replace("#   workers: 8\n", "  workers: 9\n")
 
     effective = merge([parse(text, "file")])
@@ -77,7 +77,7 @@ def test_a_setting_of_the_file_of_defaults_can_be_uncommented() -> None:
 # --- What is shown -----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_in_force_is_shown_with_where_it_comes_from() -> None:
+def test_settings_are_shown_with_their_origin() -> None:
     effective = merge(
         [
             parse("controller: {workers: 3}", "ConfigMap a/b"),
@@ -96,7 +96,7 @@ def test_what_is_in_force_is_shown_with_where_it_comes_from() -> None:
 
 
 @given(said())
-def test_what_is_shown_can_be_read_again(settings: dict[str, Any]) -> None:
+def test_shown_settings_can_be_parsed_again(settings: dict[str, Any]) -> None:
     effective = merge([layer_of("", {path: ("x", value) for path, value in settings.items()})])
 
     again = merge([parse(show(effective), "file")])
@@ -105,7 +105,7 @@ def test_what_is_shown_can_be_read_again(settings: dict[str, Any]) -> None:
 
 
 @given(said())
-def test_what_is_shown_to_machines_has_each_setting(settings: dict[str, Any]) -> None:
+def test_json_output_has_each_setting(settings: dict[str, Any]) -> None:
     effective = merge([layer_of("", {path: ("x", value) for path, value in settings.items()})])
 
     found = json.loads(show_json(effective))
@@ -125,7 +125,7 @@ def test_what_is_shown_to_machines_has_each_setting(settings: dict[str, Any]) ->
     st.text(alphabet=st.characters(codec="utf-8"), max_size=60)
     | st.text(alphabet="ab:- \n#[]{}'\"&*!|>%,?", max_size=60)
 )
-def test_whatever_is_written_is_read_or_refused_in_one_line(text: str) -> None:
+def test_random_text_is_parsed_or_rejected_in_one_line(text: str) -> None:
     try:
         parse(text, "here")
     except SettingsError as error:
@@ -137,6 +137,6 @@ def test_whatever_is_written_is_read_or_refused_in_one_line(text: str) -> None:
 
 
 @pytest.mark.parametrize("origin", ["/etc/config.yaml", "ConfigMap a/b"])
-def test_a_complaint_names_the_place(origin: str) -> None:
+def test_error_names_the_position(origin: str) -> None:
     with pytest.raises(SettingsError, match=f"^{origin}: not YAML: "):
         parse("a: [", origin)

@@ -82,7 +82,7 @@ def test_a_list_in_the_environment(text: str, namespaces: tuple[str, ...]) -> No
 
 
 @pytest.mark.parametrize("text", ["a,,b", "a,", ","])
-def test_a_list_in_the_environment_with_a_hole_in_it(text: str) -> None:
+def test_list_in_the_environment_with_an_empty_entry(text: str) -> None:
     with pytest.raises(
         SettingsError, match=r"^environment variable FLAMECTL_CONFIG_CONTROLLER_NAMESPACES: controller\."
     ):
@@ -92,7 +92,7 @@ def test_a_list_in_the_environment_with_a_hole_in_it(text: str) -> None:
 # --- Several places ----------------------------------------------------------------------------------------------------
 
 
-def test_the_last_place_wins_and_what_it_does_not_say_stays() -> None:
+def test_last_layer_takes_precedence_and_other_settings_stay() -> None:
     file = parse("controller: {workers: 3, namespaces: [a], resyncSeconds: 60}\nlogging: {level: debug}", "the file")
     environment = environment_layer(
         {"FLAMECTL_CONFIG_CONTROLLER_WORKERS": "4", "FLAMECTL_CONFIG_CONTROLLER_NAMESPACES": "b,c"}
@@ -113,14 +113,14 @@ def test_the_last_place_wins_and_what_it_does_not_say_stays() -> None:
     }
 
 
-def test_an_empty_section_takes_nothing_away() -> None:
+def test_empty_section_overrides_nothing() -> None:
     effective = merge([parse("flame: {podPolicy: {privileged: true}}", "below"), parse("flame:\ncontroller:", "above")])
 
     assert effective.config.flame.pod_policy.privileged
     assert "above" not in effective.origins.values()
 
 
-def test_nobody_says_anything() -> None:
+def test_defaults_apply_without_layers() -> None:
     effective = merge([])
 
     assert effective.config == OperatorConfig()
@@ -129,7 +129,7 @@ def test_nobody_says_anything() -> None:
 
 
 @given(st.lists(said(), max_size=4))
-def test_each_setting_is_that_of_the_last_place_that_has_it(places: list[dict[str, Any]]) -> None:
+def test_each_setting_comes_from_the_last_layer_that_sets_it(places: list[dict[str, Any]]) -> None:
     effective = merge([layer_of("", _document(place)) for place in places])
 
     found = values(effective.config)
@@ -152,11 +152,11 @@ def _complaint(*layers: Layer) -> str:
 FINE = layer_of("command line", {"controller.workers": ("option --workers", 5)})
 
 
-def test_a_bad_value_is_refused_also_where_another_place_has_a_good_one() -> None:
+def test_bad_value_is_rejected_though_a_later_layer_overrides_it() -> None:
     assert _complaint(parse("controller: {workers: many}", "file"), FINE).startswith("file: controller.workers: ")
 
 
-def test_a_section_that_is_none_is_refused_also_where_another_place_has_a_good_one() -> None:
+def test_invalid_section_is_rejected_though_a_later_layer_overrides_it() -> None:
     assert _complaint(parse("controller: []", "file"), FINE).startswith("file: controller: ")
 
 
@@ -180,7 +180,7 @@ def test_a_bad_entry_of_a_list_is_named() -> None:
     assert _complaint(layer).startswith("option --namespace: controller.namespaces[1]: ")
 
 
-def test_settings_that_do_not_go_together_name_all_places_that_may_be_to_blame() -> None:
+def test_conflict_between_settings_names_all_origins() -> None:
     file = parse("leaderElection: {leaseDurationSeconds: 20}\ncontroller: {workers: 3}", "file")
     environment = environment_layer({"FLAMECTL_CONFIG_LEADER_ELECTION_RENEW_DEADLINE_SECONDS": "30"})
 
@@ -190,7 +190,7 @@ def test_settings_that_do_not_go_together_name_all_places_that_may_be_to_blame()
     )
 
 
-def test_settings_that_go_together_may_come_from_different_places() -> None:
+def test_consistent_settings_may_come_from_different_layers() -> None:
     file = parse("leaderElection: {leaseDurationSeconds: 5, retryPeriodSeconds: 1}", "file")
     environment = environment_layer({"FLAMECTL_CONFIG_LEADER_ELECTION_RENEW_DEADLINE_SECONDS": "3"})
 
@@ -205,7 +205,7 @@ def test_settings_that_go_together_may_come_from_different_places() -> None:
         ("flame: {xyzzy: 1}", "flame.xyzzy: no such setting"),
     ],
 )
-def test_an_unknown_setting_is_refused_with_what_was_probably_meant(document: str, complaint: str) -> None:
+def test_unknown_setting_is_rejected_with_a_suggestion(document: str, complaint: str) -> None:
     assert _complaint(parse(document, "file")).startswith(f"file: {complaint}")
 
 
@@ -217,7 +217,7 @@ def test_an_unknown_setting_is_refused_with_what_was_probably_meant(document: st
         ("FLAMECTL_CONFIG_XYZZY", ""),
     ],
 )
-def test_an_unknown_variable_is_refused_with_what_was_probably_meant(variable: str, meant: str) -> None:
+def test_unknown_variable_is_rejected_with_a_suggestion(variable: str, meant: str) -> None:
     with pytest.raises(SettingsError) as raised:
         environment_layer({variable: "1"})
 
@@ -242,7 +242,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_whatever_is_written_is_understood_or_refused(document: object) -> None:
+def test_random_document_is_accepted_or_rejected(document: object) -> None:
     try:
         origins = set(merge([Layer("file", document)]).origins.values())
     except SettingsError as error:

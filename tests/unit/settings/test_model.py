@@ -19,13 +19,13 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
 
     assert config.controller.namespaces == ()
     assert (config.controller.workers, config.controller.resync_seconds) == (8, 600)
-    assert config.flame.init_image == "busybox:1.37"
+    assert config.flame.init_image == ""
     assert config.flame.termination_grace_period_seconds == 10
     assert config.flame.force_delete_after_seconds == 60
     assert config.flame.terminal_pod_retention_seconds == 30
     assert (config.flame.backoff_base_seconds, config.flame.backoff_limit_seconds) == (10, 300)
     assert config.flame.stable_after_seconds == 600
-    assert (config.logging.format, config.logging.level) == ("json", "info")
+    assert (config.logging.format, config.logging.level) == ("auto", "info")
     assert (config.client_connection.qps, config.client_connection.burst) == (0, 0)
     election = config.leader_election
     assert not election.leader_elect
@@ -37,12 +37,14 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
     assert (config.metrics.bind_address, config.health.bind_address) == (":8080", ":8081")
 
 
-def test_nothing_is_allowed_to_pods_unless_it_is_written_down() -> None:
-    assert not any(OperatorConfig().flame.pod_policy.model_dump().values())
+def test_pod_policy_allows_nothing_by_default() -> None:
+    policy = OperatorConfig().flame.pod_policy
+    assert not any(policy.model_dump(exclude={"labels", "annotations"}).values())
+    assert policy.labels == policy.annotations == ("*",)  # all but well-known keys
 
 
 @pytest.mark.parametrize("text", ["", HEAD, "---\n", "{}"], ids=["empty", "head", "document", "object"])
-def test_a_file_that_says_nothing_means_the_defaults(text: str) -> None:
+def test_empty_file_means_the_defaults(text: str) -> None:
     assert _load(text) == OperatorConfig()
 
 
@@ -82,7 +84,7 @@ def test_a_file_is_read() -> None:
         pytest.param("controller: {namespaces: ['']}", "controller.namespaces[0]", id="a namespace without a name"),
         pytest.param("controller: {namespaces: [a, 5]}", "controller.namespaces[1]", id="an entry of a list"),
         pytest.param("controller: []", "controller", id="no section"),
-        pytest.param("flame: {initImage: ''}", "flame.initImage", id="empty"),
+        pytest.param("flame: {clusterDomain: ''}", "flame.clusterDomain", id="empty"),
         pytest.param("flame: {backoffBaseSeconds: 0}", "flame.backoffBaseSeconds", id="zero"),
         pytest.param("flame: {backoffLimitSeconds: .nan}", "flame.backoffLimitSeconds", id="not a number"),
         pytest.param("flame: {forceDeleteAfterSeconds: .inf}", "flame.forceDeleteAfterSeconds", id="for ever"),
@@ -105,7 +107,7 @@ def test_a_file_is_read() -> None:
         pytest.param("text", "(document)", id="text"),
     ],
 )
-def test_what_is_wrong_is_refused_with_the_path_of_the_field(text: str, path: str) -> None:
+def test_invalid_value_is_rejected_with_the_path_of_the_field(text: str, path: str) -> None:
     with pytest.raises(SettingsError) as raised:
         _load(text)
 
@@ -132,7 +134,7 @@ def test_what_is_wrong_is_refused_with_the_path_of_the_field(text: str, path: st
         ),
     ],
 )
-def test_the_lengths_of_the_leader_election_must_fit(text: str, complaint: str) -> None:
+def test_leader_election_durations_must_fit(text: str, complaint: str) -> None:
     with pytest.raises(SettingsError) as raised:
         _load(f"leaderElection: {text}")
 
@@ -149,19 +151,19 @@ def test_the_lengths_of_the_leader_election_must_fit(text: str, complaint: str) 
         ("0", None),
     ],
 )
-def test_an_address_to_listen_on(address: str, place: tuple[str, int] | None) -> None:
+def test_valid_bind_address_is_parsed(address: str, place: tuple[str, int] | None) -> None:
     assert listen_on(address) == place
 
 
 @pytest.mark.parametrize(
     "address", ["", "1", "8080", ":", "host", "host:", "::1:80", "[::1]", ":80 ", ":65536", ":-1", ":٣"]
 )
-def test_what_is_no_address_to_listen_on(address: str) -> None:
+def test_invalid_bind_address_is_rejected(address: str) -> None:
     with pytest.raises(ValueError, match="must be HOST:PORT"):
         listen_on(address)
 
 
-def test_all_that_is_wrong_is_said_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(SettingsError) as raised:
         _load("controller: {workers: 0, resyncSeconds: 0}\nlogging: {level: loud}")
 
@@ -185,7 +187,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
         pytest.param("? [a]\n: b", id="a list for a key"),
     ],
 )
-def test_what_is_not_yaml_is_refused_in_one_line(text: str) -> None:
+def test_invalid_yaml_is_rejected_in_one_line(text: str) -> None:
     with pytest.raises(SettingsError) as raised:
         _load(text)
 
@@ -193,27 +195,27 @@ def test_what_is_not_yaml_is_refused_in_one_line(text: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_what_is_too_much_to_read_is_refused() -> None:
+def test_oversized_document_is_rejected() -> None:
     with pytest.raises(SettingsError, match="here: longer than 50000 characters"):
         _load(" " * 50_001)
 
 
 @pytest.mark.parametrize(("opening", "closing"), ["[]", "{}", ("[{a: ", "}]")], ids=["lists", "mappings", "both"])
-def test_what_is_nested_too_deep_is_refused_before_all_of_it_is_read(opening: str, closing: str) -> None:
+def test_too_deep_nesting_is_rejected_before_the_end_of_the_document(opening: str, closing: str) -> None:
     with pytest.raises(SettingsError, match="here: not YAML: nested too deep"):
         _load("a: " + opening * 6_000 + closing * 6_000)
 
 
-def test_a_section_without_anything_in_it_is_fine() -> None:
+def test_empty_section_is_valid() -> None:
     assert _load("controller:\n  # workers: 3\nflame:\n  podPolicy:\n") == OperatorConfig()
 
 
-def test_a_setting_without_anything_in_it_is_not() -> None:
+def test_empty_setting_is_rejected() -> None:
     with pytest.raises(SettingsError, match=r"controller\.workers"):
         _load("controller:\n  workers:\n")
 
 
-def test_zero_need_not_be_quoted_to_listen_nowhere() -> None:
+def test_unquoted_zero_disables_a_listener() -> None:
     config = _load("metrics: {bindAddress: 0}\nhealth: {bindAddress: '0'}")
 
     assert (config.metrics.bind_address, config.health.bind_address) == ("0", "0")

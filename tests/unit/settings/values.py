@@ -22,6 +22,7 @@ _OTHERS: Mapping[str, object] = {
     "logging.level": "debug",
     "metrics.bindAddress": "localhost:9090",
     "health.bindAddress": "0",
+    "flame.sessionManagerEndpoint": "{name}.{namespace}.example:9000",
 }
 
 

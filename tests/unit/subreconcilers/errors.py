@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from flamectl_operator.kube.errors import (
     AlreadyExistsError,
+    ApiError,
     BadRequestError,
     ConflictError,
     ConnectionFailedError,
@@ -14,6 +17,17 @@ from flamectl_operator.kube.errors import (
     ServerError,
     TooManyRequestsError,
 )
+from flamectl_operator.reconcile.refusals import RefusedError
+
+if TYPE_CHECKING:
+    from flamectl_operator.desired.pod_template import PodTemplate
+    from flamectl_operator.kube.errors import KubernetesError
+
+
+def refusal_of(error: KubernetesError, template: PodTemplate | None = None) -> str:
+    """What users read about a refusal."""
+    assert isinstance(error, ApiError)
+    return str(RefusedError.of(error, template.explain if template is not None else str))
 
 
 def quota() -> ForbiddenError:
@@ -65,7 +79,7 @@ def unreachable() -> ConnectionFailedError:
 #: Answers that do not change by themselves, with the reason that the `Degraded` condition gives.
 REFUSALS = [
     (quota, "QuotaExceeded"),
-    (forbidden, "Forbidden"),
+    (forbidden, "PermissionDenied"),
     (invalid, "Rejected"),
     (bad_request, "Rejected"),
 ]

@@ -1,4 +1,7 @@
-"""A small API server in memory: names, uids, resourceVersions, preconditions and graceful deletion, as the real one has them."""
+"""A small API server in memory: names, uids, resourceVersions, preconditions and graceful deletion, as the real one has them.
+
+The contract suite of the simulation holds it to that: `test_fake_api.py` names the rules that it does not model.
+"""
 
 # ruff: noqa: ARG002 - a client has more parameters than matter here
 
@@ -11,17 +14,23 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from flamectl_operator.kube import wire
 from flamectl_operator.kube.client import EventType, Page, WatchEvent
-from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, KubernetesError, NotFoundError
+from flamectl_operator.kube.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    InvalidError,
+    KubernetesError,
+    NotFoundError,
+)
+from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.views import KubernetesObject
 from tests.unit.support import rfc_7386
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
 
+    from flamectl_operator.kube.http.request import Guard
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.transport import Guard
     from flamectl_operator.runtime.clock import Clock
 
 T = TypeVar("T", bound=KubernetesObject)
@@ -101,7 +110,7 @@ class FakeApi:
         self.faults.append(Fault(verb, plural, error, applied, name, times))
 
     def put(self, plural: str, manifest: Mapping[str, Any]) -> Manifest:
-        """Stores an object as it is, be it new or changed."""
+        """Store an object as it is, be it new or changed."""
         stored = deepcopy(dict(manifest))
         metadata = stored["metadata"]
         key = (plural, metadata["namespace"], metadata["name"])
@@ -137,23 +146,20 @@ class FakeApi:
         name = manifest["metadata"]["name"]
 
         def apply() -> Manifest:
-            if (resource.plural, namespace, name) in self.objects:
-                raise AlreadyExistsError(409, "AlreadyExists", f'{resource.plural} "{name}" already exists')
+            self._check_free(resource, namespace, name)
             manifest["metadata"] |= {"namespace": namespace, "creationTimestamp": _wire(self.clock.now())}
-            if resource.plural == "pods":
-                manifest["status"] = {"phase": "Pending"}
+            _add_defaults(resource.plural, manifest)
             self.webhook(resource.plural, manifest)
             return self.put(resource.plural, manifest)
 
         return self._view(resource, self._write("create", resource, name, apply))
 
-    async def rehearse_creation(self, resource: Resource[T], namespace: str, body: Mapping[str, Any]) -> T:
+    async def dry_run_create(self, resource: Resource[T], namespace: str, body: Mapping[str, Any]) -> T:
         name = body["metadata"]["name"]
         fault = self._fault("rehearse", resource.plural, name)
         if fault is not None:
             raise fault.error
-        if (resource.plural, namespace, name) in self.objects:
-            raise AlreadyExistsError(409, "AlreadyExists", f'{resource.plural} "{name}" already exists')
+        self._check_free(resource, namespace, name)
         manifest = deepcopy({**body, "metadata": {"uid": "uid-of-none", "resourceVersion": "", **body["metadata"]}})
         self.webhook(resource.plural, manifest)
         return self._view(resource, manifest)
@@ -166,7 +172,9 @@ class FakeApi:
 
         return self._view(resource, self._write("status", resource, name, apply))
 
-    async def rehearse_status(self, resource: Resource[T], namespace: str, name: str, body: Mapping[str, Any]) -> T:
+    async def dry_run_replace_status(
+        self, resource: Resource[T], namespace: str, name: str, body: Mapping[str, Any]
+    ) -> T:
         current = self._found(resource, namespace, name)
         self._check(resource, current, body["metadata"])
         return self._view(resource, current | {"status": self._known(body["status"])})
@@ -180,10 +188,16 @@ class FakeApi:
     ) -> T:
         def apply() -> Manifest:
             current = self._found(resource, namespace, name)
-            self._check(resource, current, body.get("metadata", {}))
+            self._check(resource, current, _given(resourceVersion=body.get("metadata", {}).get("resourceVersion")))
             kept = {key: current["metadata"][key] for key in ("uid", "resourceVersion")}
-            merged: Manifest = rfc_7386(current, body)
+            merged: Manifest = rfc_7386(current, {key: value for key, value in body.items() if key != "status"})
+            if merged["metadata"]["uid"] != kept["uid"] or (
+                current.get("immutable") and merged["data"] != current["data"]
+            ):
+                raise InvalidError(422, "Invalid", f'{resource.plural} "{name}" is invalid: field is immutable')
             merged["metadata"] |= kept
+            if "generation" in kept | current["metadata"] and merged.get("spec") != current.get("spec"):
+                merged["metadata"]["generation"] = current["metadata"]["generation"] + 1
             self.webhook(resource.plural, merged)
             return self._update(resource, current, merged)
 
@@ -206,7 +220,9 @@ class FakeApi:
             return self._delete(resource, current, grace_period_seconds)
 
         manifest = self._write("delete", resource, name, apply, guard)
-        return self._view(resource, manifest) if (resource.plural, namespace, name) in self.objects else None
+        # Of a Pod the API server returns the last state, of other objects that are gone a Status.
+        left = resource.plural == "pods" or (resource.plural, namespace, name) in self.objects
+        return self._view(resource, manifest) if left else None
 
     async def list_page(
         self,
@@ -237,12 +253,16 @@ class FakeApi:
         timeout_seconds: int,
         read_timeout: float,
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        seen = int(resource_version)
+        seen, read = int(resource_version), 0
+        selected: dict[str, Manifest] = {}
         while True:
-            for version, kind, plural, manifest in list(self.history):
-                if version > seen and plural == resource.plural and _selected(manifest, label_selector):
-                    yield WatchEvent(EventType(kind), self._view(resource, manifest))
-            seen = self.version
+            for version, kind, plural, manifest in self.history[read:]:
+                if plural != resource.plural:
+                    continue
+                event = _as_selected(kind, manifest, label_selector, selected)
+                if event is not None and version > seen:
+                    yield WatchEvent(event[0], self._view(resource, event[1]))
+            read = len(self.history)
             self.changed.clear()
             await self.changed.wait()
 
@@ -284,6 +304,12 @@ class FakeApi:
             raise NotFoundError(404, "NotFound", f'{resource.plural} "{name}" not found')
         return found
 
+    def _check_free(self, resource: Resource[Any], namespace: str, name: str) -> None:
+        found = self.objects.get((resource.plural, namespace, name))
+        if found is not None:
+            going = "object is being deleted: " if "deletionTimestamp" in found["metadata"] else ""
+            raise AlreadyExistsError(409, "AlreadyExists", f'{going}{resource.plural} "{name}" already exists')
+
     def _check(self, resource: Resource[Any], current: Manifest, preconditions: Mapping[str, Any]) -> None:
         for precondition in ("uid", "resourceVersion"):
             wanted = preconditions.get(precondition)
@@ -295,6 +321,10 @@ class FakeApi:
     def _update(self, resource: Resource[Any], current: Manifest, updated: Manifest) -> Manifest:
         if updated == current:
             return current
+        metadata = updated["metadata"]
+        if metadata.get("deletionGracePeriodSeconds") == 0 and not metadata.get("finalizers"):
+            self.remove(resource.plural, metadata["name"], metadata["namespace"])
+            return updated
         return self.put(resource.plural, updated)
 
     def _delete(self, resource: Resource[Any], current: Manifest, grace: int | None) -> Manifest:
@@ -338,6 +368,35 @@ class FakeApi:
         return wire.decode(resource.view, json.dumps(manifest).encode())
 
 
+def _add_defaults(plural: str, manifest: Manifest) -> None:
+    """Add what the API server adds to an object that is created."""
+    if plural == "pods":
+        manifest["status"] = {"phase": "Pending"}
+    if plural == "flameclusters":
+        manifest.pop("status", None)
+        manifest["metadata"]["generation"] = 1
+    if plural == "services":
+        manifest["spec"].setdefault("type", "ClusterIP")
+        for port in manifest["spec"]["ports"]:
+            port.setdefault("protocol", "TCP")
+            port.setdefault("targetPort", port["port"])
+
+
+def _as_selected(
+    kind: str, manifest: Manifest, selector: str, selected: dict[str, Manifest]
+) -> tuple[EventType, Manifest] | None:
+    """Return a change as a watch with a selector shows it; `selected` holds the objects that the watch has shown."""
+    name = "/".join(manifest["metadata"][key] for key in ("namespace", "name"))
+    before = selected.pop(name, None)
+    if kind != "DELETED" and _selected(manifest, selector):
+        selected[name] = manifest
+        return (EventType.ADDED if before is None else EventType.MODIFIED), manifest
+    if before is None:
+        return None
+    version = {"resourceVersion": manifest["metadata"]["resourceVersion"]}
+    return EventType.DELETED, before | {"metadata": before["metadata"] | version}
+
+
 def _selected(manifest: Manifest, selector: str) -> bool:
     label, _, value = selector.partition("=")
     labels = manifest["metadata"].get("labels", {})
@@ -353,7 +412,7 @@ def _wire(time: datetime) -> str:
 
 
 def _drop(part: Manifest, path: list[str]) -> None:
-    """Removes a field, if it is there."""
+    """Remove a field, if it is there."""
     for step in path[:-1]:
         part = part.get(step, {})
     part.pop(path[-1], None)

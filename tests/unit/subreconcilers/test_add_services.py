@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers.add_services import AddServices
-from flamectl_operator.subreconcilers.refusals import RefusedError
 from tests.unit.builders import desired
 from tests.unit.subreconcilers.errors import REFUSALS, already_exists, conflict, forbidden
 from tests.unit.subreconcilers.world import CACHE_NAME, SM_NAME, World, converged
@@ -23,7 +23,7 @@ BOTH = [SM_NAME, CACHE_NAME]
 
 
 async def _step(world: World) -> Outcome:
-    return await AddServices().reconcile(await world.opened())
+    return await AddServices().run(await world.recorded())
 
 
 def _spec(world: World, name: str) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def _spec(world: World, name: str) -> dict[str, Any]:
     return spec
 
 
-async def test_both_are_made() -> None:
+async def test_both_services_are_created() -> None:
     world = World()
 
     assert await _step(world) is DONE
@@ -41,7 +41,7 @@ async def test_both_are_made() -> None:
     assert world.events.reasons == ["ServiceCreated", "ServiceCreated"]
 
 
-async def test_they_are_left_alone_when_they_are_as_they_should_be() -> None:
+async def test_current_services_are_not_written() -> None:
     world = await converged()
     world.change("services", SM_NAME, {"spec": {"clusterIP": "10.0.0.1"}, "metadata": {"annotations": {"note": "x"}}})
 
@@ -60,7 +60,7 @@ async def test_they_are_left_alone_when_they_are_as_they_should_be() -> None:
         pytest.param({"metadata": {"labels": {"app.kubernetes.io/name": "x"}}}, id="label"),
     ],
 )
-async def test_a_hand_edit_is_undone_and_what_others_own_is_kept(name: str, edit: dict[str, Any]) -> None:
+async def test_manual_edit_is_reverted_and_foreign_fields_are_kept(name: str, edit: dict[str, Any]) -> None:
     world = await converged()
     before = dict(_spec(world, name))
     world.change("services", name, edit)
@@ -75,7 +75,7 @@ async def test_a_hand_edit_is_undone_and_what_others_own_is_kept(name: str, edit
 
 
 @pytest.mark.parametrize("name", BOTH)
-async def test_a_deleted_one_comes_back(name: str) -> None:
+async def test_deleted_service_is_recreated(name: str) -> None:
     world = await converged()
     world.api.remove("services", name)
 
@@ -84,7 +84,7 @@ async def test_a_deleted_one_comes_back(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BOTH)
-async def test_ours_without_its_label_gets_it_back(name: str) -> None:
+async def test_removed_label_is_restored(name: str) -> None:
     world = await converged()
     world.unlabel("services", name)
 
@@ -95,13 +95,13 @@ async def test_ours_without_its_label_gets_it_back(name: str) -> None:
 
 
 @pytest.mark.parametrize(("taken", "other"), [(SM_NAME, CACHE_NAME), (CACHE_NAME, SM_NAME)])
-async def test_a_foreign_one_is_named_and_keeps_nothing_else_from_being_done(taken: str, other: str) -> None:
+async def test_foreign_service_is_reported_and_does_not_block_other_steps(taken: str, other: str) -> None:
     world = World()
     world.squat("services", taken)
 
     outcome = await _step(world)
 
-    assert outcome.reason == "NameConflict"
+    assert outcome.reason == "ServiceConflict"
     assert taken in outcome.message
     assert _spec(world, taken) == {}
     assert world.api.find("services", other) is not None
@@ -109,7 +109,7 @@ async def test_a_foreign_one_is_named_and_keeps_nothing_else_from_being_done(tak
 
 @pytest.mark.parametrize(("error", "reason"), REFUSALS)
 @pytest.mark.parametrize(("refused", "other"), [(SM_NAME, CACHE_NAME), (CACHE_NAME, SM_NAME)])
-async def test_one_that_is_refused_does_not_keep_the_other(
+async def test_refused_service_does_not_prevent_the_other(
     refused: str, other: str, error: Callable[[], KubernetesError], reason: str
 ) -> None:
     world = World()
@@ -122,7 +122,7 @@ async def test_one_that_is_refused_does_not_keep_the_other(
     assert world.api.find("services", other) is not None
 
 
-async def test_one_that_appears_and_is_gone_again_is_looked_for_soon() -> None:
+async def test_name_conflict_with_a_vanished_service_is_rechecked_soon() -> None:
     world = World()
     world.api.fail("create", "services", already_exists(), name=SM_NAME)
 
@@ -131,7 +131,7 @@ async def test_one_that_appears_and_is_gone_again_is_looked_for_soon() -> None:
     assert (outcome.reason, outcome.delay) == ("Changed", 0.25)
 
 
-async def test_a_conflict_is_no_error() -> None:
+async def test_conflict_is_not_an_error() -> None:
     world = await converged()
     world.change("services", SM_NAME, {"spec": {"type": "NodePort"}})
     world.api.fail("patch", "services", conflict())
@@ -139,7 +139,7 @@ async def test_a_conflict_is_no_error() -> None:
     assert (await _step(world)).reason == "Changed"
 
 
-async def test_after_a_conflict_the_next_pass_knows_what_the_watch_has_not_told() -> None:
+async def test_conflict_updates_the_store_for_the_next_pass() -> None:
     world = await converged()
     before = dict(_spec(world, SM_NAME))
     world.change("services", SM_NAME, {"spec": {"type": "NodePort"}})
@@ -153,7 +153,7 @@ async def test_after_a_conflict_the_next_pass_knows_what_the_watch_has_not_told(
     assert _spec(world, SM_NAME) == before
 
 
-async def test_one_that_a_repair_finds_gone_is_made_by_the_next_pass() -> None:
+async def test_service_missing_at_its_repair_is_created_by_the_next_pass() -> None:
     world = await converged()
     world.change("services", SM_NAME, {"spec": {"type": "NodePort"}})
     world.sync()
@@ -166,7 +166,7 @@ async def test_one_that_a_repair_finds_gone_is_made_by_the_next_pass() -> None:
     assert world.api.find("services", SM_NAME) is not None
 
 
-async def test_a_name_conflict_degrades_whatever_becomes_of_the_other_service() -> None:
+async def test_name_conflict_sets_degraded_whatever_the_other_service() -> None:
     world = await converged()
     world.change(
         "services", SM_NAME, {"metadata": {"deletionTimestamp": "2025-06-01T12:00:00Z", "finalizers": ["cloud/lb"]}}
@@ -177,11 +177,11 @@ async def test_a_name_conflict_degrades_whatever_becomes_of_the_other_service() 
     await world.run_pass()
 
     status, reason, message = world.condition("Degraded")
-    assert (status, reason) == ("True", "NameConflict")
+    assert (status, reason) == ("True", "ServiceConflict")
     assert CACHE_NAME in message
 
 
-async def test_a_name_conflict_is_said_also_when_the_other_service_is_refused() -> None:
+async def test_name_conflict_is_reported_when_the_other_service_is_refused() -> None:
     world = World()
     world.squat("services", SM_NAME)
     world.api.fail("create", "services", forbidden(), name=CACHE_NAME)

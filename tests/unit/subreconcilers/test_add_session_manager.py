@@ -8,14 +8,24 @@ import pytest
 
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import PODS
+from flamectl_operator.reconcile.outcomes import RECHECK_TAKEN_NAME
+from flamectl_operator.reconcile.refusals import RefusedError
+from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.outcome import DONE
+from flamectl_operator.subreconcilers.acquire_deletion_lock import AcquireDeletionLock
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
-from flamectl_operator.subreconcilers.outcomes import RECHECK_TAKEN_NAME
-from flamectl_operator.subreconcilers.refusals import RefusedError
-from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
-from tests.unit.builders import OWNER, later, replicas
-from tests.unit.subreconcilers.errors import REFUSALS, already_exists, broken, conflict, invalid, lost, quota
+from tests.unit.builders import OWNER, desired, later, replicas
+from tests.unit.subreconcilers.errors import (
+    REFUSALS,
+    already_exists,
+    broken,
+    conflict,
+    invalid,
+    lost,
+    quota,
+    refusal_of,
+)
 from tests.unit.subreconcilers.world import CM_NAME, SM_NAME, World, converged
 
 if TYPE_CHECKING:
@@ -34,9 +44,10 @@ OTHER = EARLIER | {"name": "other", "uid": "other-uid"}
 
 
 async def _step(world: World) -> Outcome:
-    context = await world.opened()
-    await UpdateConfigMap().reconcile(context)
-    return await AddSessionManager().reconcile(context)
+    run = await world.recorded()
+    await UpdateConfigMap().run(run)
+    await AcquireDeletionLock().run(run)
+    return await AddSessionManager().run(run)
 
 
 def _uid(world: World) -> str:
@@ -44,7 +55,7 @@ def _uid(world: World) -> str:
     return str(world.session_manager["metadata"]["uid"])
 
 
-async def test_it_is_made_when_it_is_missing() -> None:
+async def test_missing_session_manager_is_created() -> None:
     world = World()
 
     assert await _step(world) is DONE
@@ -52,14 +63,14 @@ async def test_it_is_made_when_it_is_missing() -> None:
     assert "SessionManagerCreated" in world.events.reasons
 
 
-async def test_it_is_left_alone_when_it_is_there() -> None:
+async def test_existing_session_manager_is_not_changed() -> None:
     world = await converged()
 
     assert await _step(world) is DONE
     assert world.writes == []
 
 
-async def test_none_is_made_without_a_config_map() -> None:
+async def test_session_manager_is_not_created_without_a_config_map() -> None:
     world = World()
     world.squat("configmaps", CM_NAME)
 
@@ -69,7 +80,7 @@ async def test_none_is_made_without_a_config_map() -> None:
     assert world.session_manager is None
 
 
-async def test_one_that_is_over_goes_and_the_next_pass_makes_another() -> None:
+async def test_terminal_session_manager_is_deleted_and_recreated_by_the_next_pass() -> None:
     world = await converged()
     before = _uid(world)
     world.set_pod(SM_NAME, "failed")
@@ -77,12 +88,12 @@ async def test_one_that_is_over_goes_and_the_next_pass_makes_another() -> None:
     assert (await _step(world)).reason == "Terminating"
     assert world.another_pass_follows
 
-    world.settle()
+    world.let_pods_become_ready()
     await world.run_pass()
     assert _uid(world) != before
 
 
-async def test_there_are_never_two_while_the_old_one_is_on_its_way_out() -> None:
+async def test_no_second_session_manager_while_the_old_one_terminates() -> None:
     world = await converged()
     world.set_pod(SM_NAME, "failed")
     before = _uid(world)
@@ -94,7 +105,7 @@ async def test_there_are_never_two_while_the_old_one_is_on_its_way_out() -> None
     assert [write for write in world.writes if write[:2] == ("create", "pods")] == []
 
 
-async def test_one_that_is_stuck_is_deleted_by_force_and_replaced() -> None:
+async def test_stuck_session_manager_is_force_deleted_and_replaced() -> None:
     world = await converged()
     # By a clock that is far behind.
     metadata = {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10}
@@ -112,7 +123,7 @@ async def test_one_that_is_stuck_is_deleted_by_force_and_replaced() -> None:
     assert "SessionManagerDeleted" in world.events.reasons
 
 
-async def test_one_that_a_finalizer_holds_is_forced_once_and_then_waited_for() -> None:
+async def test_session_manager_with_finalizer_is_force_deleted_once_and_awaited() -> None:
     world = await converged()
     metadata = {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10, "finalizers": ["a/b"]}
     world.change("pods", SM_NAME, {"metadata": metadata})
@@ -138,7 +149,7 @@ async def test_one_that_a_finalizer_holds_is_forced_once_and_then_waited_for() -
         pytest.param([EARLIER], "NameNotFree", id="an earlier FlameCluster's"),
     ],
 )
-async def test_a_foreign_one_is_named_and_not_touched(
+async def test_foreign_pod_is_reported_and_not_changed(
     labels: dict[str, str], references: list[dict[str, Any]], reason: str
 ) -> None:
     world = World()
@@ -152,7 +163,7 @@ async def test_a_foreign_one_is_named_and_not_touched(
     assert world.session_manager == before
 
 
-async def test_executors_are_made_though_the_session_managers_name_is_taken() -> None:
+async def test_executors_are_created_though_the_session_manager_name_is_taken() -> None:
     world = World(replicas(2))
     world.squat("pods", SM_NAME)
 
@@ -162,7 +173,7 @@ async def test_executors_are_made_though_the_session_managers_name_is_taken() ->
     assert world.condition("Degraded")[:2] == ("True", "NameConflict")
 
 
-async def test_a_name_that_was_taken_is_used_when_it_comes_free() -> None:
+async def test_taken_name_is_used_when_it_becomes_free() -> None:
     world = World(replicas(0))
     world.squat("pods", SM_NAME)
     result = await world.run_pass()
@@ -174,7 +185,7 @@ async def test_a_name_that_was_taken_is_used_when_it_comes_free() -> None:
     assert world.status.message == "All components healthy"
 
 
-async def test_ours_without_its_label_gets_it_back_and_is_kept() -> None:
+async def test_removed_label_is_restored_and_the_pod_kept() -> None:
     world = await converged()
     before = _uid(world)
     world.unlabel("pods", SM_NAME)
@@ -187,7 +198,7 @@ async def test_ours_without_its_label_gets_it_back_and_is_kept() -> None:
 
 
 @pytest.mark.parametrize("found", ["ours", "nobody's", "none"])
-async def test_while_the_next_one_waits_ours_without_its_label_is_found(found: str) -> None:
+async def test_unlabelled_session_manager_is_found_during_backoff(found: str) -> None:
     world = await converged()
     attempts = {"failures": 3, "nextAttempt": f"{later(60):%Y-%m-%dT%H:%M:%SZ}"}
     world.change("flameclusters", OWNER.name, {"status": {"sessionManager": attempts}})
@@ -204,7 +215,7 @@ async def test_while_the_next_one_waits_ours_without_its_label_is_found(found: s
     assert [name for verb, _, name in world.writes if verb == "patch"] == ([SM_NAME] if found == "ours" else [])
 
 
-async def test_ours_without_its_label_is_looked_at_again_for_it_may_have_failed_out_of_sight() -> None:
+async def test_relabelled_session_manager_is_checked_for_failure() -> None:
     world = await converged()
     before = _uid(world)
     world.set_pod(SM_NAME, "failed")
@@ -219,9 +230,7 @@ async def test_ours_without_its_label_is_looked_at_again_for_it_may_have_failed_
 
 
 @pytest.mark.parametrize("suspend", [False, True], ids=["wanted", "suspended"])
-async def test_a_label_that_somebody_keeps_taking_off_is_not_fought_over_without_a_pause(
-    mocker: MockerFixture, *, suspend: bool
-) -> None:
+async def test_repeatedly_removed_label_is_restored_with_a_pause(mocker: MockerFixture, *, suspend: bool) -> None:
     world = await converged()
     world.unlabel("pods", SM_NAME)
     world.edit({"suspend": suspend})
@@ -239,7 +248,7 @@ async def test_a_label_that_somebody_keeps_taking_off_is_not_fought_over_without
 
 
 @pytest.mark.parametrize(("error", "_reason"), REFUSALS)
-async def test_ours_without_its_label_gets_it_back_though_creating_is_refused(
+async def test_removed_label_is_restored_though_creates_are_refused(
     error: Callable[[], KubernetesError], _reason: str
 ) -> None:
     """Admission speaks first: with a quota that is used up nobody says that the name is taken."""
@@ -254,7 +263,7 @@ async def test_ours_without_its_label_gets_it_back_though_creating_is_refused(
     assert world.status.message == "All components healthy"
 
 
-async def test_ours_without_its_label_is_not_taken_for_what_a_lost_creation_made() -> None:
+async def test_unlabelled_session_manager_is_not_the_result_of_a_lost_create() -> None:
     """The watch says nothing of it: whoever believes that it was made now waits for ever for it to be shown."""
     world = await converged()
     before = _uid(world)
@@ -268,7 +277,7 @@ async def test_ours_without_its_label_is_not_taken_for_what_a_lost_creation_made
     assert world.session_manager["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
 
 
-async def test_ours_without_its_label_goes_as_well_when_the_cluster_is_suspended() -> None:
+async def test_unlabelled_session_manager_is_deleted_on_suspend() -> None:
     world = await converged()
     world.unlabel("pods", SM_NAME)
     world.edit({"suspend": True})
@@ -279,7 +288,7 @@ async def test_ours_without_its_label_goes_as_well_when_the_cluster_is_suspended
     assert world.status.message == "Suspended: no Pods are wanted"
 
 
-async def test_a_suspended_cluster_leaves_a_foreign_pod_under_the_name_alone() -> None:
+async def test_suspended_cluster_does_not_delete_a_foreign_pod_of_the_name() -> None:
     world = await converged()
     world.edit({"suspend": True})
     await world.converge()
@@ -290,7 +299,7 @@ async def test_a_suspended_cluster_leaves_a_foreign_pod_under_the_name_alone() -
     assert world.session_manager == before
 
 
-async def test_a_label_that_services_select_by_comes_back() -> None:
+async def test_removed_selector_label_is_restored() -> None:
     world = await converged()
     before = _uid(world)
     world.change("pods", SM_NAME, {"metadata": {"labels": {"app": "web"}}})
@@ -303,27 +312,27 @@ async def test_a_label_that_services_select_by_comes_back() -> None:
 
 
 @pytest.mark.parametrize(("error", "reason"), REFUSALS)
-async def test_a_refusal_is_passed_on_in_the_servers_words(error: Callable[[], KubernetesError], reason: str) -> None:
+async def test_refusal_is_raised_with_the_servers_text(error: Callable[[], KubernetesError], reason: str) -> None:
     world = World()
     world.api.fail("create", "pods", error())
 
     with pytest.raises(RefusedError) as raised:
         await _step(world)
 
-    assert (raised.value.reason, str(raised.value)) == (reason, str(error()))
+    assert (raised.value.reason, str(raised.value)) == (reason, refusal_of(error(), desired().session_manager))
 
 
-async def test_a_refused_deletion_is_degraded() -> None:
+async def test_refused_deletion_sets_degraded() -> None:
     world = await converged()
     world.set_pod(SM_NAME, "failed")
     world.api.fail("delete", "pods", REFUSALS[1][0]())
 
     await world.run_pass()
 
-    assert world.condition("Degraded")[:2] == ("True", "Forbidden")
+    assert world.condition("Degraded")[:2] == ("True", "PermissionDenied")
 
 
-async def test_one_whose_creation_was_answered_by_silence_is_found() -> None:
+async def test_session_manager_created_with_a_lost_answer_is_found() -> None:
     world = World(replicas(0))
     world.api.fail("create", "pods", lost(), applied=True)
 
@@ -334,7 +343,7 @@ async def test_one_whose_creation_was_answered_by_silence_is_found() -> None:
 
 
 @pytest.mark.parametrize("error", [lost, quota, already_exists], ids=["lost", "refused", "taken"])
-async def test_one_that_came_and_went_during_a_creation_is_not_there(error: Callable[[], KubernetesError]) -> None:
+async def test_pod_deleted_during_a_create_does_not_count(error: Callable[[], KubernetesError]) -> None:
     """Another operator gave it its label back, which the watch told, and deleted it, which the watch did not tell yet."""
     world = await converged(replicas(0))
     found = world.session_manager
@@ -355,7 +364,7 @@ async def test_one_that_came_and_went_during_a_creation_is_not_there(error: Call
     assert world.status.state == "Pending"
 
 
-async def test_one_whose_creation_was_lost_is_made_later() -> None:
+async def test_session_manager_is_created_later_after_a_lost_request() -> None:
     world = World(replicas(0))
     world.api.fail("create", "pods", lost())
 
@@ -366,7 +375,7 @@ async def test_one_whose_creation_was_lost_is_made_later() -> None:
     assert world.session_manager is not None
 
 
-async def test_a_conflict_in_a_repair_is_no_error() -> None:
+async def test_conflict_in_a_repair_is_not_an_error() -> None:
     world = await converged()
     world.change("pods", SM_NAME, {"metadata": {"labels": {"app": "web"}}})
     world.api.fail("patch", "pods", conflict())
@@ -374,7 +383,7 @@ async def test_a_conflict_in_a_repair_is_no_error() -> None:
     assert (await _step(world)).reason == "Changed"
 
 
-async def test_a_pod_of_the_same_name_that_came_in_between_is_not_deleted() -> None:
+async def test_new_pod_of_the_same_name_is_not_deleted() -> None:
     world = await converged()
     world.set_pod(SM_NAME, "failed")
 
@@ -390,7 +399,7 @@ async def test_a_pod_of_the_same_name_that_came_in_between_is_not_deleted() -> N
     assert "SessionManagerDeleted" not in world.events.reasons
 
 
-async def test_one_that_appears_and_is_gone_again_is_looked_for_soon() -> None:
+async def test_name_conflict_with_a_vanished_pod_is_rechecked_soon() -> None:
     world = World()
     world.api.fail("create", "pods", already_exists(), name=SM_NAME)
 
@@ -399,11 +408,10 @@ async def test_one_that_appears_and_is_gone_again_is_looked_for_soon() -> None:
     assert (outcome.reason, outcome.delay) == ("Changed", 0.25)
 
 
-async def test_one_that_another_process_made_meanwhile_is_taken_for_ours() -> None:
+async def test_session_manager_of_another_process_is_adopted() -> None:
     world = World(replicas(0))
-    context = world.context()
-    assert context.desired is not None
-    same = context.desired.session_manager.pod(SM_NAME) | {"status": {}}
+    run = await world.begin()
+    same = run.effective.desired.session_manager.pod(SM_NAME) | {"status": {}}
 
     def make_it() -> None:
         world.api.put("pods", same)
@@ -417,7 +425,7 @@ async def test_one_that_another_process_made_meanwhile_is_taken_for_ours() -> No
     assert world.status.message == "All components healthy"
 
 
-async def test_a_stale_one_that_another_process_replaced_is_not_deleted_again() -> None:
+async def test_session_manager_replaced_by_another_process_is_not_deleted() -> None:
     world = await converged(replicas(0))
     world.edit({"sessionManager": {"image": "new"}})
     world.sync()
@@ -441,7 +449,7 @@ async def test_other_errors_are_raised() -> None:
         await _step(world)
 
 
-async def test_a_failure_that_comes_to_light_during_a_pass_is_counted_before_it_is_repaired() -> None:
+async def test_failure_during_a_pass_is_counted_before_the_replacement() -> None:
     world = await converged()
     before = _uid(world)
 
@@ -458,7 +466,7 @@ async def test_a_failure_that_comes_to_light_during_a_pass_is_counted_before_it_
     assert (world.status.session_manager.failures, world.deleted) == (1, [SM_NAME])
 
 
-async def test_none_is_made_once_the_user_is_known_to_want_none() -> None:
+async def test_session_manager_is_not_created_after_a_spec_change() -> None:
     world = World()
 
     def change_its_mind() -> None:
@@ -471,14 +479,14 @@ async def test_none_is_made_once_the_user_is_known_to_want_none() -> None:
     assert (world.session_manager, result.delay) == (None, 0)
 
 
-async def test_replacements_that_keep_failing_are_put_off() -> None:
+async def test_failing_replacements_back_off() -> None:
     world = World(replicas(0))
     waits = []
     for _ in range(4):
         await world.run_pass()
         world.set_pod(SM_NAME, "failed")
         await world.run_pass()
-        world.settle()
+        world.let_pods_become_ready()
         world.restart()
         result = await world.run_pass()
         waits.append(0 if world.session_manager is not None else result.delay)
@@ -490,20 +498,19 @@ async def test_replacements_that_keep_failing_are_put_off() -> None:
 
 
 @pytest.mark.parametrize("suspend", [False, True], ids=["wanted", "suspended"])
-async def test_one_that_the_watch_does_not_show_yet_counts_from_when_it_was_found(*, suspend: bool) -> None:
+async def test_session_manager_found_by_a_read_counts_without_a_watch_event(*, suspend: bool) -> None:
     """Otherwise the next pass would say that none is left, or try to make another, until the watch catches up."""
     world = World(replicas(0) | ({"suspend": True} if suspend else {}))
-    context = await world.opened()
-    await UpdateConfigMap().reconcile(context)
-    assert context.desired is not None
-    world.api.put("pods", context.desired.session_manager.pod(SM_NAME) | {"status": {}})
+    run = await world.recorded()
+    await UpdateConfigMap().run(run)
+    world.api.put("pods", run.effective.desired.session_manager.pod(SM_NAME) | {"status": {}})
 
-    await AddSessionManager().reconcile(context)
+    await AddSessionManager().run(run)
 
-    assert context.observe().session_manager is not None
+    assert run.observe().session_manager is not None
 
 
-async def test_one_that_is_made_without_its_label_is_brought_into_sight() -> None:
+async def test_session_manager_created_without_label_is_labelled() -> None:
     world = World()
     world.api.webhook = _without("pods", "flame.xflops.io/cluster")
 
@@ -516,7 +523,7 @@ async def test_one_that_is_made_without_its_label_is_brought_into_sight() -> Non
     assert world.session_manager["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
 
 
-async def test_a_repair_that_is_undone_is_not_told_again_and_again() -> None:
+async def test_reverted_repair_is_reported_once() -> None:
     world = await converged()
     world.api.webhook = _without("pods", "app")
     world.change("pods", SM_NAME, {"metadata": {"labels": {"app": "web"}}})
@@ -530,7 +537,7 @@ async def test_a_repair_that_is_undone_is_not_told_again_and_again() -> None:
 
 
 @pytest.mark.parametrize("error", [broken, lost])
-async def test_one_that_could_not_be_deleted_by_force_is_tried_again(error: Callable[[], KubernetesError]) -> None:
+async def test_failed_forced_deletion_is_retried(error: Callable[[], KubernetesError]) -> None:
     world = await converged()
     metadata = {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10}
     world.change("pods", SM_NAME, {"metadata": metadata})
@@ -557,7 +564,7 @@ def _without(plural: str, label: str) -> Callable[[str, dict[str, Any]], None]:
     return change
 
 
-async def test_one_whose_successor_would_be_refused_keeps_being_found() -> None:
+async def test_session_manager_with_a_refused_replacement_keeps_its_labels() -> None:
     world = await converged()
     world.edit({"sessionManager": {"image": "new"}})
     world.api.fail("rehearse", "pods", invalid(), times=10)

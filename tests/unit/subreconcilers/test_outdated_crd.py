@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from flamectl_operator.subreconcilers.status_store import RECHECK_CRD
+from flamectl_operator.reconcile.status_writer import RECHECK_CRD
 from tests.unit.builders import replicas
 from tests.unit.subreconcilers.errors import broken, conflict
 from tests.unit.subreconcilers.world import KEY, World, converged
@@ -51,7 +51,7 @@ def of_the_hld(world: World) -> None:
 
 
 @pytest.mark.parametrize("field", PROMISES)
-async def test_without_a_place_for_its_promises_the_operator_does_nothing_and_says_why(field: str) -> None:
+async def test_crd_without_durable_fields_stops_the_operator_with_a_reason(field: str) -> None:
     world = World(replicas(2))
     world.api.unknown = (field,)
 
@@ -59,13 +59,13 @@ async def test_without_a_place_for_its_promises_the_operator_does_nothing_and_sa
 
     assert {verb for verb, *_ in world.writes} == {"status"}
     assert result.delay == RECHECK_CRD
-    assert f"The installed CRD is older than the operator and does not know status.{field}" in stored(world)["message"]
+    assert f"The installed CRD is older than the operator and does not store status.{field}" in stored(world)["message"]
     assert "flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -" in stored(world)["message"]
     assert ("Warning", "OutdatedCRD") in {(kind, reason) for kind, reason, _ in world.events.told}
 
 
 @pytest.mark.parametrize("hld", [True, False], ids=["the HLD's", "a little older"])
-async def test_as_long_as_the_crd_is_too_old_nothing_changes(log: list[MutableMapping[str, Any]], *, hld: bool) -> None:
+async def test_outdated_crd_prevents_all_changes(log: list[MutableMapping[str, Any]], *, hld: bool) -> None:
     world = World(replicas(2))
     of_the_hld(world)
     world.api.unknown = world.api.unknown if hld else ("executorManager.nextId",)
@@ -81,7 +81,7 @@ async def test_as_long_as_the_crd_is_too_old_nothing_changes(log: list[MutableMa
 
 
 @pytest.mark.parametrize("hld", [True, False], ids=["the HLD's", "a little older"])
-async def test_when_the_crd_is_updated_the_work_begins(*, hld: bool) -> None:
+async def test_updated_crd_starts_the_work(*, hld: bool) -> None:
     world = World(replicas(2))
     of_the_hld(world)
     world.api.unknown = world.api.unknown if hld else ("executorManager.nextId",)
@@ -96,7 +96,7 @@ async def test_when_the_crd_is_updated_the_work_begins(*, hld: bool) -> None:
     assert stored(world)["message"] == "All components healthy"
 
 
-async def test_a_crd_that_becomes_older_takes_no_name_away() -> None:
+async def test_downgraded_crd_causes_no_reuse_of_names() -> None:
     world = await converged(replicas(2))
     world.edit(replicas(0))
     await world.converge()
@@ -112,7 +112,7 @@ async def test_a_crd_that_becomes_older_takes_no_name_away() -> None:
     assert world.executor_ids == [2]
 
 
-async def test_what_is_no_promise_may_be_missing_and_is_said_once(log: list[MutableMapping[str, Any]]) -> None:
+async def test_missing_non_durable_field_is_logged_once(log: list[MutableMapping[str, Any]]) -> None:
     world = World(replicas(2))
     world.api.unknown = ("generations", "executorManager.selector")
     await world.converge()
@@ -126,7 +126,7 @@ async def test_what_is_no_promise_may_be_missing_and_is_said_once(log: list[Muta
     assert len(told(log)) == 1
 
 
-async def test_what_a_newer_operator_has_stored_is_kept() -> None:
+async def test_fields_of_a_newer_operator_are_kept() -> None:
     world = await converged(replicas(1))
     newer = {"lease": {"holder": "somebody"}, "executorManager": {"drained": 3}}
     world.change("flameclusters", KEY[1], {"status": newer})
@@ -143,7 +143,7 @@ async def test_what_a_newer_operator_has_stored_is_kept() -> None:
 
 
 @pytest.mark.parametrize("error", [broken, conflict])
-async def test_it_is_said_though_saying_it_fails_at_first(
+async def test_outdated_crd_is_reported_after_a_failed_status_write(
     error: Callable[[], KubernetesError], mocker: MockerFixture
 ) -> None:
     world = World(replicas(2))

@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.api.constants import SESSION_MANAGER_ANNOTATION
-from flamectl_operator.decisions.health import Issue
 from flamectl_operator.kube.errors import BadRequestError
+from flamectl_operator.kube.resources import PODS
+from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import DONE
-from flamectl_operator.subreconcilers.refusals import QUOTA_EXCEEDED
 from flamectl_operator.subreconcilers.replace_stale_pods import ReplaceStalePods
-from tests.unit.builders import executor_template, merged, replicas, rolling
-from tests.unit.subreconcilers.errors import REFUSALS, bad_request, broken, forbidden, lost, overloaded, quota
+from tests.unit.builders import desired, executor_template, merged, replicas, rolling
+from tests.unit.subreconcilers.errors import (
+    REFUSALS,
+    bad_request,
+    broken,
+    forbidden,
+    lost,
+    overloaded,
+    quota,
+    refusal_of,
+)
 from tests.unit.subreconcilers.world import CM_NAME, SM_NAME, World, converged, executor_name, take_long
 
 if TYPE_CHECKING:
@@ -30,7 +39,7 @@ NEW_SESSION_MANAGER = {"sessionManager": {"image": "new"}}
 
 
 async def _step(world: World) -> Outcome:
-    return await ReplaceStalePods().reconcile(await world.opened())
+    return await ReplaceStalePods().run(await world.recorded())
 
 
 def _life(world: World, executor_id: int) -> str:
@@ -62,7 +71,7 @@ async def test_stale_executors_are_replaced_within_the_budget() -> None:
         for _ in range(3):  # all that a pass may do while a replacement is not ready yet
             await world.run_pass()
             serving.append(world.serving)
-        world.settle()
+        world.let_pods_become_ready()
 
     assert world.executor_ids == [4, 5, 6, 7]
     assert min(serving) == 3
@@ -79,7 +88,7 @@ async def test_the_session_manager_is_left_alone_when_only_executors_are_stale()
     assert _uid(world) == before
 
 
-async def test_the_replacement_is_asked_for_at_once() -> None:
+async def test_next_pass_is_requested_at_once_after_a_deletion() -> None:
     world = await converged(rolling(2, 1, 0))
     world.edit(NEW_EXECUTORS)
     await world.run_pass()
@@ -87,7 +96,7 @@ async def test_the_replacement_is_asked_for_at_once() -> None:
     assert world.another_pass_follows
 
 
-async def test_a_broken_rollout_stops_and_can_be_taken_back() -> None:
+async def test_broken_rollout_stops_and_can_be_rolled_back() -> None:
     world = await converged(rolling(4, 1, 0))
     world.edit(NEW_EXECUTORS)
     for _ in range(6):
@@ -109,7 +118,7 @@ async def test_a_broken_rollout_stops_and_can_be_taken_back() -> None:
     assert world.status.message == "All components healthy"
 
 
-async def test_recreate_replaces_all_at_once_but_never_side_by_side() -> None:
+async def test_recreate_never_runs_two_revisions_side_by_side() -> None:
     world = await converged(replicas(3, type="Recreate"))
     world.edit(NEW_EXECUTORS)
 
@@ -125,7 +134,7 @@ async def test_recreate_replaces_all_at_once_but_never_side_by_side() -> None:
     assert world.executor_ids == [3, 4, 5]
 
 
-async def test_on_delete_waits_for_somebody_to_delete() -> None:
+async def test_on_delete_waits_for_a_user_to_delete() -> None:
     world = await converged(replicas(2, type="OnDelete"))
     world.edit(NEW_EXECUTORS)
     await world.converge()
@@ -138,7 +147,7 @@ async def test_on_delete_waits_for_somebody_to_delete() -> None:
     assert "1 executors are stale" in (world.status.message or "")
 
 
-async def test_a_surge_comes_before_the_first_one_goes() -> None:
+async def test_surge_is_created_before_the_first_deletion() -> None:
     world = await converged(rolling(2, 0, 1))
     world.edit(NEW_EXECUTORS)
 
@@ -148,7 +157,7 @@ async def test_a_surge_comes_before_the_first_one_goes() -> None:
     await world.run_pass()
     assert world.leaving_ids == []
 
-    world.settle()
+    world.let_pods_become_ready()
     await world.run_pass()
     assert world.leaving_ids == [1]
 
@@ -156,7 +165,7 @@ async def test_a_surge_comes_before_the_first_one_goes() -> None:
     assert world.executor_ids == [2, 3]
 
 
-async def test_scaling_changes_nothing_about_the_executors_that_stay() -> None:
+async def test_scaling_keeps_the_other_executors() -> None:
     world = await converged(rolling(4, 1, 0))
     world.edit(rolling(2, 2, 1))
     await world.converge()
@@ -167,7 +176,7 @@ async def test_scaling_changes_nothing_about_the_executors_that_stay() -> None:
 # --- The session manager -----------------------------------------------------------------------------------------------
 
 
-async def test_a_stale_session_manager_comes_first_and_its_executors_follow_when_the_new_one_is_ready() -> None:
+async def test_executors_are_replaced_after_the_new_session_manager_is_ready() -> None:
     world = await converged(rolling(3, 1, 0))
     before = _uid(world)
     world.edit(NEW_SESSION_MANAGER)
@@ -191,7 +200,7 @@ async def test_a_stale_session_manager_comes_first_and_its_executors_follow_when
     assert {_life(world, number) for number in world.executor_ids} == {f"{_uid(world)}.0"}
 
 
-async def test_executors_follow_a_session_manager_whose_container_restarted() -> None:
+async def test_executors_are_replaced_after_a_restart_of_the_session_manager() -> None:
     world = await converged(replicas(2, type="OnDelete"))
     world.set_pod(SM_NAME, "starting", restarts=1)
     await world.run_pass()
@@ -205,7 +214,7 @@ async def test_executors_follow_a_session_manager_whose_container_restarted() ->
     assert {_life(world, number) for number in world.executor_ids} == {f"{_uid(world)}.1"}
 
 
-async def test_executors_that_still_wait_get_the_new_mark_and_stay() -> None:
+async def test_waiting_executors_are_rebound_and_stay() -> None:
     world = await converged(replicas(2))
     world.edit(replicas(3))
     await world.run_pass()
@@ -218,7 +227,7 @@ async def test_executors_that_still_wait_get_the_new_mark_and_stay() -> None:
     assert _life(world, 2) == f"{_uid(world)}.1"
 
 
-async def test_marks_that_take_long_are_left_to_the_next_pass() -> None:
+async def test_slow_rebinding_continues_in_the_next_pass() -> None:
     world = await converged(replicas(1), {"controller": {"maxWritesInFlight": 1}})
     world.edit(replicas(3))
     await world.run_pass()
@@ -228,27 +237,27 @@ async def test_marks_that_take_long_are_left_to_the_next_pass() -> None:
 
     world.api.interference["patch", "pods"] = partial(take_long, world)
     result = await world.run_pass()
-    assert ("NextTurn", 0) in [(each.reason, each.delay) for each in result.waits]
+    assert ("NextBatch", 0) in [(each.reason, each.delay) for each in result.outcomes]
     assert sorted(_life(world, number)[-2:] for number in (1, 2)) == [".0", ".1"]
 
     await world.run_pass()
     assert sorted(_life(world, number)[-2:] for number in (1, 2)) == [".1", ".1"]
 
 
-async def test_replacements_that_take_long_are_left_to_the_next_pass() -> None:
+async def test_slow_replacement_continues_in_the_next_pass() -> None:
     world = await converged(replicas(4, type="Recreate"), {"controller": {"maxWritesInFlight": 1}})
     world.edit(NEW_EXECUTORS)
 
     world.api.interference["delete", "pods"] = partial(take_long, world)
     result = await world.run_pass()
     assert len(world.leaving_ids) == 1
-    assert ("NextTurn", 0) in [(each.reason, each.delay) for each in result.waits]
+    assert ("NextBatch", 0) in [(each.reason, each.delay) for each in result.outcomes]
 
     await world.run_pass()
     assert len(world.leaving_ids) == 4
 
 
-async def test_an_executor_that_started_meanwhile_is_not_given_the_new_mark() -> None:
+async def test_executor_that_started_meanwhile_is_not_rebound() -> None:
     """The store is late: it shows the executor in its init container, but its main container met the old session manager."""
     world = await converged(replicas(1))
     world.edit(replicas(2))
@@ -264,7 +273,7 @@ async def test_an_executor_that_started_meanwhile_is_not_given_the_new_mark() ->
     assert 1 not in world.executor_ids
 
 
-async def test_a_pod_of_the_same_name_is_not_marked() -> None:
+async def test_another_pod_of_the_same_name_is_not_rebound() -> None:
     world = await converged(replicas(1))
     world.edit(replicas(2))
     await world.run_pass()
@@ -284,7 +293,7 @@ async def test_a_pod_of_the_same_name_is_not_marked() -> None:
     assert result.errors == ()
 
 
-async def test_an_executor_that_cannot_be_marked_does_not_keep_stale_ones_from_being_replaced() -> None:
+async def test_failed_rebinding_does_not_prevent_replacement_of_stale_executors() -> None:
     world = await converged(replicas(2))
     world.edit(replicas(3))
     await world.run_pass()
@@ -298,7 +307,7 @@ async def test_an_executor_that_cannot_be_marked_does_not_keep_stale_ones_from_b
     assert len(result.errors) == 1
 
 
-async def test_one_that_cannot_be_deleted_does_not_keep_the_others() -> None:
+async def test_failed_deletion_does_not_prevent_the_others() -> None:
     world = await converged(replicas(3, type="Recreate"))
     world.edit(NEW_EXECUTORS)
     world.api.fail("delete", "pods", forbidden(), name=executor_name(1), times=100)
@@ -307,10 +316,10 @@ async def test_one_that_cannot_be_deleted_does_not_keep_the_others() -> None:
 
     assert world.leaving_ids == [0, 2]
     assert len(result.errors) == 1
-    assert world.condition("Degraded")[:2] == ("True", "Forbidden")
+    assert world.condition("Degraded")[:2] == ("True", "PermissionDenied")
 
 
-async def test_a_deletion_that_came_too_late_is_not_repeated_at_once() -> None:
+async def test_deletion_that_came_too_late_is_not_repeated_at_once() -> None:
     """Somebody made another Pod of that name, and the watch has not said so yet: to ask again at once would be a busy loop."""
     world = await converged(replicas(1, type="Recreate"))
     world.edit(NEW_EXECUTORS)
@@ -324,7 +333,7 @@ async def test_a_deletion_that_came_too_late_is_not_repeated_at_once() -> None:
     assert result.delay is None or result.delay > 0
 
 
-async def test_what_a_deletion_finds_changed_is_known_to_the_next_pass_whatever_the_watch_tells() -> None:
+async def test_change_found_by_a_deletion_is_known_to_the_next_pass_without_a_watch_event() -> None:
     # Who takes the lock reads the Pods before the first deletion, and would know.
     world = await converged({"lockOptions": {"disabled": True}} | replicas(1, type="Recreate"))
     world.edit(NEW_EXECUTORS)
@@ -345,7 +354,7 @@ REFUSING = [(error, reason) for error, reason in REFUSALS if reason != "QuotaExc
 
 
 @pytest.mark.parametrize(("error", "reason"), REFUSING)
-async def test_a_session_manager_whose_successor_would_be_refused_is_kept(
+async def test_session_manager_stays_when_its_replacement_would_be_refused(
     error: Callable[[], KubernetesError], reason: str
 ) -> None:
     world = await converged(replicas(1))
@@ -359,14 +368,14 @@ async def test_a_session_manager_whose_successor_would_be_refused_is_kept(
 
     assert world.session_manager is not None
     assert "deletionTimestamp" not in world.session_manager["metadata"]
-    assert world.condition("Degraded") == ("True", reason, str(error()))
+    assert world.condition("Degraded") == ("True", reason, refusal_of(error(), desired().session_manager))
     assert world.status.state == "Running"
 
     await world.converge()
     assert _uid(world) != before
 
 
-async def test_executors_of_an_earlier_life_are_replaced_though_the_session_manager_has_to_stay() -> None:
+async def test_lost_executors_are_replaced_though_the_session_manager_must_stay() -> None:
     world = await converged(replicas(2))
     world.edit(NEW_SESSION_MANAGER)
     world.api.fail("rehearse", "pods", bad_request(), times=100)
@@ -383,18 +392,18 @@ async def test_executors_of_an_earlier_life_are_replaced_though_the_session_mana
     assert world.condition("Degraded")[:2] == ("True", "Rejected")
 
 
-async def test_executors_whose_successors_would_be_refused_keep_their_session_manager(mocker: MockerFixture) -> None:
+async def test_session_manager_stays_when_replacements_of_executors_would_be_refused(mocker: MockerFixture) -> None:
     """They would go with it, and one edit may change both."""
     world = await converged(replicas(1))
     world.edit(merged(NEW_SESSION_MANAGER, executor_template({"nodeSelectors": {"gpu": "yes"}})))
-    rehearse = world.api.rehearse_creation
+    rehearse = world.api.dry_run_create
 
     async def refuse(resource: Any, namespace: str, body: Any) -> Any:
         if "nodeSelectors" in body["spec"]:
             raise bad_request()
         return await rehearse(resource, namespace, body)
 
-    mocker.patch.object(world.api, "rehearse_creation", refuse)
+    mocker.patch.object(world.api, "dry_run_create", refuse)
     await world.converge()
 
     assert world.deleted == []
@@ -403,7 +412,7 @@ async def test_executors_whose_successors_would_be_refused_keep_their_session_ma
 
 
 @pytest.mark.parametrize(("error", "reason"), REFUSING)
-async def test_executors_whose_successors_would_be_refused_are_kept(
+async def test_executors_stay_when_their_replacements_would_be_refused(
     error: Callable[[], KubernetesError], reason: str
 ) -> None:
     world = await converged(replicas(2, type="Recreate"))
@@ -420,7 +429,7 @@ async def test_executors_whose_successors_would_be_refused_are_kept(
     assert world.executor_ids == [2, 3]
 
 
-async def test_a_quota_that_is_used_up_does_not_keep_a_rollout_from_going_on() -> None:
+async def test_exhausted_quota_does_not_stop_a_rollout() -> None:
     """The Pod that goes makes room for the one that comes."""
     world = await converged(replicas(2, type="Recreate"))
     world.edit(NEW_EXECUTORS)
@@ -431,12 +440,12 @@ async def test_a_quota_that_is_used_up_does_not_keep_a_rollout_from_going_on() -
     assert world.leaving_ids == [0, 1]
 
 
-async def test_what_was_accepted_is_not_asked_again() -> None:
+async def test_accepted_template_is_not_dry_run_again() -> None:
     world = await converged(rolling(3, 1, 0))
     world.edit(NEW_EXECUTORS)
     await world.run_pass()
     world.api.fail("rehearse", "pods", forbidden(), times=100)
-    world.settle()
+    world.let_pods_become_ready()
 
     await world.converge()
 
@@ -444,7 +453,7 @@ async def test_what_was_accepted_is_not_asked_again() -> None:
 
 
 @pytest.mark.parametrize("error", [lost, broken, overloaded], ids=["no answer", "500", "429"])
-async def test_a_rehearsal_that_fails_is_repeated(error: Callable[[], KubernetesError]) -> None:
+async def test_failed_dry_run_is_repeated(error: Callable[[], KubernetesError]) -> None:
     world = await converged(replicas(1))
     world.edit(NEW_SESSION_MANAGER)
     world.api.fail("rehearse", "pods", error())
@@ -459,7 +468,7 @@ async def test_a_rehearsal_that_fails_is_repeated(error: Callable[[], Kubernetes
 
 
 @pytest.mark.parametrize("error", [lost, broken, overloaded], ids=["no answer", "500", "429"])
-async def test_a_rehearsal_that_fails_keeps_stale_ones_and_nothing_else(error: Callable[[], KubernetesError]) -> None:
+async def test_failed_dry_run_keeps_only_stale_pods(error: Callable[[], KubernetesError]) -> None:
     world = await converged(replicas(2))
     world.edit(NEW_EXECUTORS)
     world.set_executor(1, "waiting")
@@ -494,7 +503,9 @@ _KNOWN_BY = ["flame.xflops.io/revision", "flame.xflops.io/session-manager", "own
 
 @pytest.mark.parametrize("what", _KNOWN_BY)
 @pytest.mark.parametrize("change", [NEW_SESSION_MANAGER, NEW_EXECUTORS], ids=["session manager", "executors"])
-async def test_nothing_goes_for_a_pod_that_would_lose_what_it_is_known_by(what: str, change: dict[str, Any]) -> None:
+async def test_pod_stays_when_its_replacement_would_lose_identifying_metadata(
+    what: str, change: dict[str, Any]
+) -> None:
     world = await converged(replicas(3))
     world.edit(change)
     world.api.webhook = _strip(what)
@@ -514,7 +525,7 @@ async def test_nothing_goes_for_a_pod_that_would_lose_what_it_is_known_by(what: 
 
 @pytest.mark.parametrize("what", [each for each in _KNOWN_BY if each != "app"])
 @pytest.mark.parametrize("rehearsed", [True, False], ids=["dry run", "no dry run"])
-async def test_pods_that_lose_what_they_are_known_by_are_not_made_without_end(what: str, *, rehearsed: bool) -> None:
+async def test_pods_that_lose_identifying_metadata_are_not_created_without_end(what: str, *, rehearsed: bool) -> None:
     world = World(replicas(3))
     world.api.webhook = _strip(what)
     if not rehearsed:
@@ -532,7 +543,7 @@ async def test_pods_that_lose_what_they_are_known_by_are_not_made_without_end(wh
     assert world.condition("Degraded")[0] == "True"
 
 
-async def test_a_session_manager_that_finds_no_node_gets_the_room_of_executors_that_serve_nobody() -> None:
+async def test_unschedulable_session_manager_gets_the_room_of_idle_executors() -> None:
     """Its node was lost; the others are full of executors that belong to the earlier one, and would stay so for good."""
     world = await converged(replicas(3))
     world.api.remove("pods", SM_NAME)
@@ -554,22 +565,25 @@ async def test_a_session_manager_that_finds_no_node_gets_the_room_of_executors_t
     assert len(world.executor_ids) == 3
 
 
-async def test_a_session_manager_that_goes_while_a_quota_refuses_executors_is_not_one_that_was_refused() -> None:
+async def test_quota_refusal_of_executors_does_not_count_for_the_session_manager() -> None:
     world = await converged(replicas(3))
     world.api.remove("pods", SM_NAME)
-    context = await world.opened()
-    context.issues.append(Issue(QUOTA_EXCEEDED, "an executor", degraded=True))
+    run = await world.recorded()
+    world.api.fail("create", "pods", quota(), name=executor_name(9))
+    with pytest.raises(RefusedError):
+        await run.io.create(PODS, run.effective.desired.executor.pod(executor_name(9)))
 
-    await ReplaceStalePods().reconcile(context)
+    await ReplaceStalePods().run(run)
 
     assert world.leaving_ids == []
 
 
-async def test_a_session_manager_that_a_quota_refuses_gets_the_place_of_an_executor_that_serves_nobody() -> None:
+async def test_session_manager_refused_by_quota_gets_the_room_of_an_idle_executor() -> None:
     world = await converged(replicas(2))
     world.api.remove("pods", SM_NAME)
-    world.api.fail("create", "pods", quota(), name=SM_NAME)
+    world.api.fail("create", "pods", quota(), name=SM_NAME, times=2)
 
+    assert (await world.run_pass()).delay == 0
     await world.run_pass()
     assert world.leaving_ids == [0, 1]
 
@@ -587,8 +601,8 @@ async def test_nothing_is_replaced_while_the_cluster_is_suspended() -> None:
     world = await converged(replicas(2))
     world.edit({"suspend": True} | NEW_EXECUTORS)
 
-    context = await world.opened()
-    assert await ReplaceStalePods().reconcile(context) is DONE
+    run = await world.recorded()
+    assert await ReplaceStalePods().run(run) is DONE
 
 
 async def test_nothing_is_replaced_before_the_config_map_is_current() -> None:
@@ -611,7 +625,7 @@ async def test_nothing_is_replaced_before_the_config_map_is_current() -> None:
     ],
     ids=["init image", "others"],
 )
-async def test_other_settings_of_the_operator_replace_nothing_and_are_counted(settings: dict[str, object]) -> None:
+async def test_changed_operator_settings_replace_nothing_and_are_counted(settings: dict[str, object]) -> None:
     world = await converged(replicas(2))
     world.config = type(world.config).model_validate(settings)
     world.restart()

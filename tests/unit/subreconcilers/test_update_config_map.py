@@ -9,13 +9,13 @@ import yaml
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIG_HASH_ANNOTATION
 from flamectl_operator.kube.errors import KubernetesError
+from flamectl_operator.reconcile.outcomes import RECHECK_TAKEN_NAME
+from flamectl_operator.reconcile.refusals import RefusedError
+from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.outcome import DONE, Kind
-from flamectl_operator.subreconcilers.outcomes import RECHECK_TAKEN_NAME
-from flamectl_operator.subreconcilers.refusals import RefusedError
-from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from tests.unit.builders import OWNER, replicas
-from tests.unit.subreconcilers.errors import REFUSALS, broken, conflict
+from tests.unit.subreconcilers.errors import REFUSALS, broken, conflict, refusal_of
 from tests.unit.subreconcilers.world import CM_NAME, KEY, World, converged
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ LABEL = {"flame.xflops.io/cluster": "my-flame"}
 
 
 async def _step(world: World) -> Outcome:
-    return await UpdateConfigMap().reconcile(await world.opened())
+    return await UpdateConfigMap().run(await world.recorded())
 
 
 def _config(world: World) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def _config(world: World) -> dict[str, Any]:
     return found
 
 
-async def test_it_is_made_when_it_is_missing() -> None:
+async def test_missing_config_map_is_created() -> None:
     world = World()
 
     assert await _step(world) is DONE
@@ -52,14 +52,14 @@ async def test_it_is_made_when_it_is_missing() -> None:
     assert world.events.reasons == ["ConfigMapCreated"]
 
 
-async def test_it_is_left_alone_when_it_is_as_it_should_be() -> None:
+async def test_current_config_map_is_not_written() -> None:
     world = await converged()
 
     assert await _step(world) is DONE
     assert world.writes == []
 
 
-async def test_a_change_of_the_spec_is_written_and_counted() -> None:
+async def test_spec_change_is_written_and_increments_the_generation() -> None:
     world = await converged()
     world.edit({"objectCache": {"storage": "/data/x"}})
 
@@ -77,7 +77,7 @@ async def test_a_change_of_the_spec_is_written_and_counted() -> None:
         pytest.param({"metadata": {"labels": {"app.kubernetes.io/name": "x"}}}, id="label"),
     ],
 )
-async def test_a_hand_edit_is_undone_and_not_counted(edit: dict[str, Any]) -> None:
+async def test_manual_edit_is_reverted_without_a_new_generation(edit: dict[str, Any]) -> None:
     world = await converged()
     before = _config(world)
     world.change("configmaps", CM_NAME, edit)
@@ -91,7 +91,7 @@ async def test_a_hand_edit_is_undone_and_not_counted(edit: dict[str, Any]) -> No
     assert world.status.config_generation == 1
 
 
-async def test_a_deleted_one_comes_back_with_its_number() -> None:
+async def test_deleted_config_map_is_recreated_with_its_generation() -> None:
     world = await converged()
     world.edit({"objectCache": {"storage": "/data/x"}})
     await world.converge()
@@ -104,7 +104,7 @@ async def test_a_deleted_one_comes_back_with_its_number() -> None:
 
 
 @pytest.mark.parametrize("number", [2**63 - 1, -1])
-async def test_a_number_from_which_none_can_follow_is_taken_for_lost(number: int) -> None:
+async def test_generation_at_its_maximum_counts_as_lost(number: int) -> None:
     world = await converged()
     world.change("flameclusters", KEY[1], {"status": {"configGeneration": number}})
     world.edit({"objectCache": {"storage": "/data/x"}})
@@ -114,7 +114,7 @@ async def test_a_number_from_which_none_can_follow_is_taken_for_lost(number: int
     assert world.status.config_generation == 2
 
 
-async def test_a_lost_status_takes_its_number_from_the_config_map() -> None:
+async def test_lost_status_takes_the_generation_from_the_config_map() -> None:
     world = await converged()
     world.edit({"objectCache": {"storage": "/data/x"}})
     await world.converge()
@@ -129,7 +129,7 @@ async def test_a_lost_status_takes_its_number_from_the_config_map() -> None:
 @pytest.mark.parametrize(
     "number", ["", "x", "-1", "1.5", "٣", " 2", "9" * 5000], ids=lambda value: value[:5] or "empty"
 )
-async def test_a_number_that_is_none_is_no_number(number: str) -> None:
+async def test_invalid_generation_is_ignored(number: str) -> None:
     world = await converged()
     world.change("configmaps", CM_NAME, {"metadata": {"annotations": {"flame.xflops.io/config-generation": number}}})
 
@@ -150,7 +150,7 @@ async def test_a_number_that_is_none_is_no_number(number: str) -> None:
         pytest.param([EARLIER], "NameNotFree", "earlier FlameCluster", id="an earlier FlameCluster's"),
     ],
 )
-async def test_a_foreign_one_is_named_and_not_touched(
+async def test_foreign_config_map_is_reported_and_not_changed(
     labels: dict[str, str], references: list[dict[str, Any]], reason: str, words: str
 ) -> None:
     world = World()
@@ -167,7 +167,7 @@ async def test_a_foreign_one_is_named_and_not_touched(
     assert _config(world) == before
 
 
-async def test_ours_without_its_label_gets_it_back() -> None:
+async def test_removed_label_is_restored() -> None:
     world = await converged()
     world.unlabel("configmaps", CM_NAME)
 
@@ -175,7 +175,7 @@ async def test_ours_without_its_label_gets_it_back() -> None:
     assert _config(world)["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
 
 
-async def test_one_that_is_going_is_waited_for() -> None:
+async def test_terminating_config_map_is_awaited() -> None:
     world = await converged()
     metadata = {"deletionTimestamp": "2025-06-01T12:00:00Z", "deletionGracePeriodSeconds": 0, "finalizers": ["a/b"]}
     world.change("configmaps", CM_NAME, {"metadata": metadata, "immutable": True, "data": {"x": "y"}})
@@ -186,7 +186,7 @@ async def test_one_that_is_going_is_waited_for() -> None:
     assert world.writes == []
 
 
-async def test_one_that_was_made_immutable_is_replaced_when_its_content_has_to_change() -> None:
+async def test_immutable_config_map_is_recreated_when_its_content_must_change() -> None:
     world = await converged()
     world.change("configmaps", CM_NAME, {"immutable": True})
     world.edit({"objectCache": {"storage": "/data/x"}})
@@ -200,7 +200,20 @@ async def test_one_that_was_made_immutable_is_replaced_when_its_content_has_to_c
     assert "immutable" not in _config(world)
 
 
-async def test_one_that_was_made_immutable_out_of_sight_is_replaced_at_once() -> None:
+async def test_oversized_config_map_is_recreated() -> None:
+    world = await converged()
+    before = _config(world)
+    world.change("configmaps", CM_NAME, {"data": {f"key-{number}": "x" * 1000 for number in range(200)}})
+
+    await world.run_pass()
+    await world.run_pass()
+
+    assert _config(world)["data"] == before["data"]
+    assert _config(world)["metadata"]["annotations"] == before["metadata"]["annotations"]
+    assert any("because somebody put too much into it" in message for _, _, message in world.events.told)
+
+
+async def test_config_map_made_immutable_without_label_is_recreated_at_once() -> None:
     world = await converged()
     world.change("configmaps", CM_NAME, {"immutable": True, "data": {"x": "y"}})
     world.unlabel("configmaps", CM_NAME)
@@ -212,7 +225,7 @@ async def test_one_that_was_made_immutable_out_of_sight_is_replaced_at_once() ->
     assert "flame-cluster.yaml" in _config(world)["data"]
 
 
-async def test_one_that_was_made_immutable_and_replaced_by_somebody_is_not_deleted() -> None:
+async def test_replaced_immutable_config_map_is_not_deleted() -> None:
     world = await converged()
     world.change("configmaps", CM_NAME, {"immutable": True})
     world.edit({"objectCache": {"storage": "/data/x"}})
@@ -226,7 +239,7 @@ async def test_one_that_was_made_immutable_and_replaced_by_somebody_is_not_delet
     assert "ConfigMapDeleted" not in world.events.reasons
 
 
-async def test_one_that_was_made_immutable_with_more_in_it_is_replaced() -> None:
+async def test_immutable_config_map_with_extra_keys_is_recreated() -> None:
     world = await converged()
     world.change("configmaps", CM_NAME, {"immutable": True, "binaryData": {"x": "eA=="}})
 
@@ -236,7 +249,7 @@ async def test_one_that_was_made_immutable_with_more_in_it_is_replaced() -> None
     assert "immutable" not in _config(world)
 
 
-async def test_one_that_was_made_immutable_stays_while_its_content_is_right() -> None:
+async def test_immutable_config_map_with_current_content_stays() -> None:
     world = await converged()
     world.change("configmaps", CM_NAME, {"immutable": True})
 
@@ -246,7 +259,7 @@ async def test_one_that_was_made_immutable_stays_while_its_content_is_right() ->
 
 @pytest.mark.parametrize(("error", "reason"), REFUSALS)
 @pytest.mark.parametrize("verb", ["create", "patch"])
-async def test_a_refusal_is_passed_on_in_the_servers_words(
+async def test_refusal_is_raised_with_the_servers_text(
     verb: str, error: Callable[[], KubernetesError], reason: str
 ) -> None:
     world = World() if verb == "create" else await converged()
@@ -256,10 +269,10 @@ async def test_a_refusal_is_passed_on_in_the_servers_words(
     with pytest.raises(RefusedError, match=r".") as raised:
         await _step(world)
 
-    assert (raised.value.reason, str(raised.value)) == (reason, str(error()))
+    assert (raised.value.reason, str(raised.value)) == (reason, refusal_of(error()))
 
 
-async def test_a_conflict_is_no_error() -> None:
+async def test_conflict_is_not_an_error() -> None:
     world = await converged()
     world.edit({"objectCache": {"storage": "/data/x"}})
     world.api.fail("patch", "configmaps", conflict())
@@ -269,7 +282,7 @@ async def test_a_conflict_is_no_error() -> None:
     assert (outcome.kind, outcome.reason, outcome.message) == (Kind.WAIT, "Changed", "")
 
 
-async def test_one_that_another_operator_made_is_known_to_the_steps_after_it_though_the_watch_is_silent() -> None:
+async def test_config_map_of_another_operator_is_known_to_later_steps_without_a_watch_event() -> None:
     world = World(replicas(1))
     await world.rival("them").run_pass()
     world.sync(FLAME_CLUSTERS)
@@ -279,7 +292,7 @@ async def test_one_that_another_operator_made_is_known_to_the_steps_after_it_tho
     assert world.stores.config_maps.get(OWNER.namespace, CM_NAME) is not None
 
 
-async def test_an_immutable_one_that_was_replaced_meanwhile_is_known_though_the_watch_is_silent() -> None:
+async def test_replaced_immutable_config_map_is_known_without_a_watch_event() -> None:
     world = await converged()
     before = _config(world)
     world.change("configmaps", CM_NAME, {"immutable": True})
@@ -294,7 +307,7 @@ async def test_an_immutable_one_that_was_replaced_meanwhile_is_known_though_the_
     assert "/data/x" in _config(world)["data"]["flame-cluster.yaml"]
 
 
-async def test_an_edit_that_comes_in_between_is_not_overwritten_blindly() -> None:
+async def test_concurrent_edit_is_not_overwritten() -> None:
     world = await converged()
     world.edit({"objectCache": {"storage": "/data/x"}})
     note = {"metadata": {"annotations": {"note": "mine"}}}
@@ -315,7 +328,7 @@ async def test_other_errors_are_raised() -> None:
         await _step(world)
 
 
-async def test_what_somebody_edits_at_the_same_moment_is_no_webhooks_doing(mocker: MockerFixture) -> None:
+async def test_concurrent_edit_is_not_reported_as_a_webhook(mocker: MockerFixture) -> None:
     world = await converged()
     world.change("configmaps", CM_NAME, {"data": {"x": "y"}})
     patch = world.api.merge_patch
@@ -335,7 +348,7 @@ async def test_what_somebody_edits_at_the_same_moment_is_no_webhooks_doing(mocke
 
 @pytest.mark.parametrize("what", ["label", "annotation", "data"])
 @pytest.mark.parametrize("when", ["made", "repaired"])
-async def test_a_webhook_that_undoes_what_is_written_is_told_of_and_looked_for_again(what: str, when: str) -> None:
+async def test_webhook_that_reverts_a_write_is_reported_and_rechecked(what: str, when: str) -> None:
     def undo(plural: str, manifest: dict[str, Any]) -> None:
         if plural != "configmaps":
             return

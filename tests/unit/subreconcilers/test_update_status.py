@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flamectl_operator.decisions.health import Issue
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.runtime.outcome import DONE, Kind
-from flamectl_operator.subreconcilers.context import Context
-from flamectl_operator.subreconcilers.update_status import CloseStatus, OpenStatus
-from tests.unit.builders import raw_spec, replicas
-from tests.unit.subreconcilers.errors import broken, conflict, forbidden, lost, not_found, quota
+from flamectl_operator.reconcile.refusals import RefusedError
+from flamectl_operator.runtime.outcome import DONE, Kind, Result
+from flamectl_operator.subreconcilers.record_before_acting import RecordBeforeActing
+from flamectl_operator.subreconcilers.update_status import UpdateStatus
+from tests.unit.builders import desired, raw_spec, replicas
+from tests.unit.subreconcilers.errors import broken, conflict, forbidden, lost, not_found, quota, refusal_of
 from tests.unit.subreconcilers.world import KEY, SM_NAME, World, converged, executor_name
 
 if TYPE_CHECKING:
@@ -30,35 +30,35 @@ def _status_writes(world: World) -> int:
 # --- The opening step --------------------------------------------------------------------------------------------------
 
 
-async def test_ids_and_the_generation_are_promised() -> None:
+async def test_ids_and_the_generation_are_recorded_before_use() -> None:
     world = World(replicas(3))
-    context = await world.opened()
+    run = await world.recorded()
 
     assert world.status.executor_manager.next_id == 3
     assert world.status.observed_generation == 1
-    assert context.memory.reserved_ids == [0, 1, 2]
+    assert run.ids._reserved == [0, 1, 2]
 
 
-async def test_nothing_is_written_when_there_is_nothing_to_promise() -> None:
+async def test_nothing_is_written_without_durable_changes() -> None:
     world = await converged(replicas(3))
     world.set_executor(0, "starting")
 
-    await world.opened()
+    await world.recorded()
 
     assert world.writes == []
 
 
-async def test_a_status_that_somebody_else_wrote_is_read() -> None:
+async def test_status_of_another_writer_is_read() -> None:
     world = await converged(replicas(3))
     world.change("flameclusters", KEY[1], {"status": {"executorManager": {"nextId": 40}}})
     world.edit(replicas(4))
 
-    await world.opened()
+    await world.recorded()
 
     assert world.status.executor_manager.next_id == 41
 
 
-async def test_ids_from_before_a_failure_was_counted_are_not_used_after_it_though_that_was_while_paused() -> None:
+async def test_ids_from_before_a_failure_counted_while_paused_are_not_used() -> None:
     world = World(replicas(3))
     world.api.fail("create", "pods", quota(), name=executor_name(0), times=2)
     await world.run_pass()
@@ -74,32 +74,30 @@ async def test_ids_from_before_a_failure_was_counted_are_not_used_after_it_thoug
     assert world.executor_ids == [3, 4, 5]
 
 
-async def test_what_is_in_the_pool_is_not_reserved_again() -> None:
+async def test_reserved_ids_are_not_reserved_again() -> None:
     world = World(replicas(3))
-    context = await world.opened()
-    again = await world.opened()
+    await world.recorded()
+    again = await world.recorded()
 
-    assert again.memory is context.memory
-    assert again.memory.reserved_ids == [0, 1, 2]
+    assert again.ids._reserved == [0, 1, 2]
     assert _status_writes(world) == 1
 
 
 @pytest.mark.parametrize("error", [conflict, not_found], ids=["changed", "gone"])
-async def test_a_promise_that_is_not_stored_stops_the_pass(error: Callable[[], KubernetesError]) -> None:
+async def test_unstored_durable_field_stops_the_pass(error: Callable[[], KubernetesError]) -> None:
     world = World(replicas(3))
     world.api.fail("status", "flameclusters", error())
-    context = world.context()
+    run = await world.begin()
 
-    outcome = await OpenStatus().reconcile(context)
+    outcome = await RecordBeforeActing().run(run)
 
     assert outcome.kind is Kind.STOP
     assert outcome.delay is not None
-    assert context.intent is None
-    assert context.memory.reserved_ids == []
+    assert run.ids._reserved == []
 
 
 @pytest.mark.parametrize("error", [conflict, broken, lost, forbidden], ids=["409", "500", "no answer", "403"])
-async def test_without_its_promises_a_pass_writes_nothing_else(error: Callable[[], KubernetesError]) -> None:
+async def test_pass_writes_nothing_else_without_its_durable_fields(error: Callable[[], KubernetesError]) -> None:
     world = World(replicas(3))
     world.api.fail("status", "flameclusters", error())
 
@@ -108,7 +106,7 @@ async def test_without_its_promises_a_pass_writes_nothing_else(error: Callable[[
     assert _status_writes(world) == len(world.writes) == 1
 
 
-async def test_ids_promised_by_a_write_whose_answer_was_lost_are_burnt() -> None:
+async def test_ids_reserved_by_a_write_with_a_lost_answer_are_not_used() -> None:
     world = World(replicas(2))
     world.api.fail("status", "flameclusters", lost(), applied=True)
 
@@ -118,15 +116,15 @@ async def test_ids_promised_by_a_write_whose_answer_was_lost_are_burnt() -> None
     assert world.executor_ids == [2, 3]
 
 
-async def test_of_two_operators_that_promise_the_same_ids_only_one_gets_through() -> None:
+async def test_only_one_of_two_operators_reserves_the_same_ids() -> None:
     world = World(replicas(2))
-    context = world.context()
+    run = await world.begin()
     world.restart()
-    other = world.context()
+    other = await world.begin()
 
-    assert await OpenStatus().reconcile(context) is DONE
-    assert (await OpenStatus().reconcile(other)).kind is Kind.STOP
-    assert other.memory.reserved_ids == []
+    assert await RecordBeforeActing().run(run) is DONE
+    assert (await RecordBeforeActing().run(other)).kind is Kind.STOP
+    assert other.ids._reserved == []
 
 
 # --- Invalid -----------------------------------------------------------------------------------------------------------
@@ -154,7 +152,7 @@ async def test_an_invalid_spec_is_written_once() -> None:
     assert _status_writes(world) == 1
 
 
-async def test_what_the_pod_policy_refuses_is_invalid() -> None:
+async def test_spec_that_the_pod_policy_rejects_is_invalid() -> None:
     world = World({"sessionManager": {"podTemplate": {"spec": {"hostPID": True}}}})
 
     await world.run_pass()
@@ -163,7 +161,7 @@ async def test_what_the_pod_policy_refuses_is_invalid() -> None:
     assert world.api.all("pods") == []
 
 
-async def test_a_mended_spec_goes_on_where_it_was() -> None:
+async def test_corrected_spec_continues() -> None:
     world = await converged(replicas(2))
     world.edit({"executorManager": {"replicas": -1}})
     await world.run_pass()
@@ -178,7 +176,7 @@ async def test_a_mended_spec_goes_on_where_it_was() -> None:
 # --- Paused ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_paused_cluster_is_left_as_it_is_and_says_so() -> None:
+async def test_paused_cluster_is_not_changed_and_reports_it() -> None:
     world = await converged(replicas(2))
     world.edit({"paused": True, "executorManager": {"replicas": 5, "image": "new"}})
     world.set_executor(0, "failed")
@@ -195,7 +193,7 @@ async def test_a_paused_cluster_is_left_as_it_is_and_says_so() -> None:
     assert world.status.observed_generation == 2
 
 
-async def test_a_paused_cluster_still_tells_how_its_pods_are() -> None:
+async def test_paused_cluster_still_reports_its_pods() -> None:
     world = await converged(replicas(2))
     world.edit({"paused": True})
     await world.run_pass()
@@ -217,7 +215,7 @@ async def test_a_resumed_cluster_does_what_it_missed() -> None:
     assert world.executor_ids == [0, 1]
 
 
-async def test_a_paused_cluster_takes_back_what_was_in_the_way() -> None:
+async def test_paused_cluster_clears_earlier_refusals() -> None:
     world = await converged()
     world.edit({"paused": True})
     await world.run_pass()
@@ -232,7 +230,7 @@ async def test_a_paused_cluster_takes_back_what_was_in_the_way() -> None:
     assert world.condition("Degraded")[:2] == ("False", "AsExpected")
 
 
-async def test_a_paused_status_that_cannot_be_stored_is_tried_again() -> None:
+async def test_failed_write_of_a_paused_status_is_retried() -> None:
     world = World({"paused": True})
     world.api.fail("status", "flameclusters", conflict())
 
@@ -245,7 +243,7 @@ async def test_a_paused_status_that_cannot_be_stored_is_tried_again() -> None:
 # --- Suspended ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_suspension_is_announced_before_the_first_pod_goes() -> None:
+async def test_suspension_is_recorded_before_the_first_deletion() -> None:
     world = await converged(replicas(2))
     world.edit({"suspend": True})
 
@@ -260,7 +258,7 @@ async def test_a_suspension_is_announced_before_the_first_pod_goes() -> None:
     assert world.leaving_ids == [0, 1]
 
 
-async def test_a_suspended_cluster_has_no_pods_and_keeps_the_rest() -> None:
+async def test_suspended_cluster_has_no_pods_and_keeps_other_objects() -> None:
     world = await converged(replicas(2))
     world.edit({"suspend": True})
 
@@ -273,7 +271,7 @@ async def test_a_suspended_cluster_has_no_pods_and_keeps_the_rest() -> None:
     assert world.status.generations.reconciled == 2
 
 
-async def test_a_suspension_that_is_not_announced_deletes_nothing() -> None:
+async def test_unrecorded_suspension_deletes_nothing() -> None:
     world = await converged(replicas(2))
     world.edit({"suspend": True})
     world.api.fail("status", "flameclusters", conflict())
@@ -283,7 +281,7 @@ async def test_a_suspension_that_is_not_announced_deletes_nothing() -> None:
     assert world.leaving_ids == []
 
 
-async def test_a_flip_half_way_finishes_the_suspension_first() -> None:
+async def test_resume_half_way_finishes_the_suspension_first() -> None:
     world = await converged(replicas(2))
     world.edit({"suspend": True})
     await world.run_pass()
@@ -300,10 +298,10 @@ async def test_a_flip_half_way_finishes_the_suspension_first() -> None:
     assert world.status.message == "All components healthy"
 
 
-async def test_a_flip_before_anything_went_still_finishes_what_was_announced() -> None:
+async def test_resume_before_the_first_deletion_finishes_the_recorded_suspension() -> None:
     world = await converged(replicas(1))
     world.edit({"suspend": True})
-    await world.opened()
+    await world.recorded()
     world.edit({"suspend": False})
 
     await world.run_pass()
@@ -311,10 +309,10 @@ async def test_a_flip_before_anything_went_still_finishes_what_was_announced() -
     assert world.leaving_ids == [0]
 
 
-async def test_when_the_last_pod_of_a_suspension_goes_at_once_one_that_is_to_run_again_is_looked_at_again() -> None:
+async def test_resumed_cluster_is_requeued_when_the_suspension_ends_at_once() -> None:
     world = await converged(replicas(1))
     world.edit({"suspend": True})
-    await world.opened()
+    await world.recorded()
     world.edit({"suspend": False})
     world.api.remove("pods", SM_NAME)
     # No kubelet has seen this one: its deletion leaves nothing behind.
@@ -343,7 +341,7 @@ async def test_terminal_executors_go_at_once_when_the_cluster_is_suspended() -> 
 # --- The closing step --------------------------------------------------------------------------------------------------
 
 
-async def test_the_status_is_written_when_it_changed_and_only_then() -> None:
+async def test_status_is_written_only_when_it_changed() -> None:
     world = await converged(replicas(2))
     world.set_executor(0, "starting")
 
@@ -355,7 +353,7 @@ async def test_the_status_is_written_when_it_changed_and_only_then() -> None:
     assert _status_writes(world) == 1
 
 
-async def test_a_converged_cluster_is_quiet_whatever_restarts() -> None:
+async def test_converged_cluster_is_quiet_after_restarts() -> None:
     world = await converged(replicas(3))
 
     for seconds in (1, 100, 10_000):
@@ -379,7 +377,7 @@ async def test_a_status_that_changed_meanwhile_is_written_soon() -> None:
     assert result.delay == 0.25
 
 
-async def test_after_a_conflict_the_next_pass_knows_what_the_watch_has_not_told() -> None:
+async def test_conflict_updates_the_store_for_the_next_pass() -> None:
     world = await converged(replicas(2))
     world.edit({"suspend": True})
     world.set_executor(0, "starting")
@@ -392,7 +390,7 @@ async def test_after_a_conflict_the_next_pass_knows_what_the_watch_has_not_told(
     assert world.leaving_ids == [0, 1]
 
 
-async def test_one_that_a_write_finds_gone_is_left_alone_from_then_on() -> None:
+async def test_cluster_that_a_write_finds_deleted_is_not_written_again() -> None:
     world = await converged(replicas(2))
     world.api.remove("flameclusters", KEY[1])
     world.set_executor(0, "failed")
@@ -405,7 +403,7 @@ async def test_one_that_a_write_finds_gone_is_left_alone_from_then_on() -> None:
     assert (world.writes, result.errors, result.delay) == ([], (), None)
 
 
-async def test_one_that_was_made_again_under_its_name_is_seen_by_the_write_that_finds_the_other_gone() -> None:
+async def test_recreated_cluster_is_seen_by_the_write_to_the_deleted_one() -> None:
     world = await converged(replicas(2))
     world.api.remove("flameclusters", KEY[1])
     world.apply(raw_spec(replicas(3)), uid="uid-of-the-next")
@@ -418,29 +416,39 @@ async def test_one_that_was_made_again_under_its_name_is_seen_by_the_write_that_
     assert world.status.executor_manager.replicas == 3
 
 
-async def test_issues_of_the_pass_end_up_in_the_status() -> None:
+async def test_refusal_of_an_acting_step_is_in_the_status() -> None:
     world = await converged()
-    context = await world.opened()
-    context.issues.append(Issue("QuotaExceeded", "exceeded quota", degraded=True))
+    run = await world.recorded()
+    refusal = RefusedError("QuotaExceeded", "exceeded quota")
+    run.report.add("AddServices", Result(errors=(refusal,)), acts=True)
 
-    await CloseStatus().reconcile(context)
+    await UpdateStatus().run(run)
 
     assert world.condition("Degraded") == ("True", "QuotaExceeded", "exceeded quota")
 
 
-async def test_without_an_opening_there_is_no_closing() -> None:
-    world = World()
+async def test_before_the_acting_steps_the_status_counts_the_pods_and_keeps_an_earlier_refusal() -> None:
+    world = await converged(replicas(2))
+    run = await world.recorded()
+    run.report.add("AddServices", Result(errors=(RefusedError("QuotaExceeded", "exceeded quota"),)), acts=True)
+    await UpdateStatus().run(run)
+    world.api.remove("pods", executor_name(1))
 
-    assert await CloseStatus().reconcile(world.context()) is DONE
-    assert world.writes == []
+    await UpdateStatus().run(await world.recorded())
+
+    assert world.status.executor_manager.ready == 1
+    assert world.condition("Degraded") == ("True", "QuotaExceeded", "exceeded quota")
 
 
-async def test_a_step_before_the_opening_one_is_a_mistake() -> None:
-    with pytest.raises(RuntimeError, match="opening UpdateStatus"):
-        Context.wanted(World().context())
+async def test_step_that_needs_a_valid_spec_raises_without_one() -> None:
+    run = await World({"sessionManager": {"slot": "cpu=0"}}).begin()
+
+    assert not run.may_act
+    with pytest.raises(RuntimeError, match="spec is invalid"):
+        run.effective  # noqa: B018 - a property
 
 
-async def test_conditions_of_others_survive() -> None:
+async def test_foreign_conditions_are_kept() -> None:
     world = await converged()
     theirs = {
         "type": "Theirs",
@@ -458,7 +466,7 @@ async def test_conditions_of_others_survive() -> None:
     assert world.condition("Theirs") == ("True", "X", "")
 
 
-async def test_times_of_conditions_move_with_their_status_alone() -> None:
+async def test_transition_time_changes_only_with_the_status() -> None:
     world = await converged(replicas(2))
     before = {each.type: each.last_transition_time for each in world.status.conditions}
     world.clock.elapsed += 100
@@ -476,7 +484,7 @@ async def test_times_of_conditions_move_with_their_status_alone() -> None:
 # --- When to look again ------------------------------------------------------------------------------------------------
 
 
-async def test_failures_are_forgotten_ten_minutes_later_without_any_event() -> None:
+async def test_failures_reset_ten_minutes_later_without_an_event() -> None:
     world = await converged(replicas(1))
     world.set_executor(0, "failed")
     await world.run_pass()
@@ -493,17 +501,18 @@ async def test_failures_are_forgotten_ten_minutes_later_without_any_event() -> N
     assert result.delay is None
 
 
-async def test_failures_whose_time_comes_during_a_pass_are_forgotten_by_the_next() -> None:
+async def test_failures_due_for_reset_during_a_pass_are_reset_by_the_next() -> None:
     world = await converged(replicas(1))
     world.set_executor(0, "failed")
     await world.run_pass()
     world.clock.elapsed += 40
     await world.converge()
     world.clock.elapsed += 599
-    context = await world.opened()
+    run = await world.recorded()
 
     world.clock.elapsed += 2
-    outcome = await CloseStatus().reconcile(context)
+    run.report.add("AddServices", Result(), acts=True)
+    outcome = await UpdateStatus().run(run)
 
     assert (outcome.reason, outcome.delay) == ("Stable", 0)
     await world.run_pass()
@@ -521,7 +530,7 @@ async def _one_of_two_is_missing(world: World, attempts: int) -> None:
         await world.run_pass()
 
 
-async def test_a_replacement_that_is_put_off_is_waited_for_without_spinning() -> None:
+async def test_postponed_replacement_causes_no_busy_passes() -> None:
     world = await converged(replicas(2))
     await _one_of_two_is_missing(world, 3)
 
@@ -547,7 +556,7 @@ async def test_a_replacement_that_a_quota_refuses_is_retried_with_backoff_and_no
 # --- What a status that was stored is followed by ----------------------------------------------------------------------
 
 
-async def test_what_was_stored_is_told_though_the_answer_was_lost() -> None:
+async def test_stored_status_is_reported_after_a_lost_answer() -> None:
     world = await converged(replicas(1))
     world.set_executor(0, "starting")
     await world.run_pass()
@@ -562,7 +571,7 @@ async def test_what_was_stored_is_told_though_the_answer_was_lost() -> None:
     assert world.events.reasons == ["Ready"]
 
 
-async def test_a_spec_that_is_read_while_an_answer_is_looked_for_is_not_missed(mocker: MockerFixture) -> None:
+async def test_spec_read_after_a_lost_answer_triggers_a_pass(mocker: MockerFixture) -> None:
     world = await converged(replicas(1))
     world.set_executor(0, "starting")
     await world.run_pass()
@@ -582,7 +591,7 @@ async def test_a_spec_that_is_read_while_an_answer_is_looked_for_is_not_missed(m
     assert world.executor_ids == [0, 1]
 
 
-async def test_what_was_refused_stays_said_while_a_pass_does_not_come_so_far() -> None:
+async def test_refusal_stays_reported_while_passes_end_earlier() -> None:
     world = await converged(replicas(1))
     world.edit(replicas(2))
     world.api.fail("create", "pods", quota())
@@ -592,7 +601,7 @@ async def test_what_was_refused_stays_said_while_a_pass_does_not_come_so_far() -
     world.clock.elapsed += 5
     world.api.fail("create", "pods", broken())
     assert len((await world.run_pass()).errors) == 1
-    assert world.condition("Degraded") == ("True", "QuotaExceeded", str(quota()))
+    assert world.condition("Degraded") == ("True", "QuotaExceeded", refusal_of(quota(), desired().executor))
     world.clock.elapsed += 5
     world.api.fail("create", "pods", quota())
     await world.run_pass()

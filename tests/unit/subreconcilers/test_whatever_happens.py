@@ -14,7 +14,7 @@ from tests.unit.subreconcilers.errors import broken, conflict, forbidden, lost, 
 from tests.unit.subreconcilers.world import CACHE_NAME, CM_NAME, SM_NAME, World
 
 if TYPE_CHECKING:
-    from flamectl_operator.runtime.outcome import PassResult
+    from flamectl_operator.runtime.outcome import Result
 
 EDITS: list[dict[str, Any]] = [
     *(replicas(count) for count in (0, 1, 3)),
@@ -104,7 +104,7 @@ class Script:
             case ["fault", verb, plural, error, applied]:
                 world.api.fail(verb, plural, FAULTS[error](), applied=applied and error in ("lost", "500"))
 
-    def _check(self, result: PassResult) -> None:
+    def _check(self, result: Result) -> None:
         assert all(not isinstance(error, AssertionError) for error in result.errors)
         assert not [each for each in result.errors if type(each).__module__ == "builtins"], "a bug in a step"
 
@@ -122,7 +122,7 @@ class Script:
             at_once = at_once + 1 if result.delay == 0 and world.api.version == before else 0
             assert at_once < 3, f"a busy loop: {result}"
             world.clock.elapsed += 30
-            world.settle()
+            world.let_pods_become_ready()
         status = world.status
         assert status.message == "All components healthy"
         assert (status.executor_manager.ready, status.executor_manager.updated) == (2, 2)
@@ -151,5 +151,5 @@ class Script:
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 @given(happenings)
-def test_in_the_end_all_is_well_and_quiet(happened: list[Any]) -> None:
+def test_cluster_converges_and_is_quiet_after_faults(happened: list[Any]) -> None:
     asyncio.run(Script().run(happened))

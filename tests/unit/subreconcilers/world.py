@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from flamectl_operator.api.constants import CLUSTER_LABEL, EXECUTOR_MANAGER, SESSION_MANAGER
+from flamectl_operator.api.constants import CLUSTER_LABEL, EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER
 from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.controller import Controller
 from flamectl_operator.desired import names
 from flamectl_operator.kube.events import EventRecorder
-from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, SERVICES
+from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, PODS, SERVICES
+from flamectl_operator.reconcile.batch import BATCH_TIME_LIMIT
+from flamectl_operator.reconcile.cluster_io import WRITES, WriteCount
+from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, Stores
 from flamectl_operator.settings import OperatorConfig
-from flamectl_operator.subreconcilers.context import TURN
-from flamectl_operator.subreconcilers.stores import FLAME_CLUSTERS, Stores
-from flamectl_operator.subreconcilers.update_status import OpenStatus
+from flamectl_operator.subreconcilers.record_before_acting import RecordBeforeActing
 from tests.unit.builders import NOW, OWNER, PodState, V, _status, executor_pod, merged, raw_spec
 from tests.unit.notes import Notes
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
@@ -25,11 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from flamectl_operator.flame.watcher import Flame
+    from flamectl_operator.kube.cache.store import Change, Store
     from flamectl_operator.kube.events import EventKind, ObjectReference
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.store import Change, Store
-    from flamectl_operator.runtime.outcome import PassResult
-    from flamectl_operator.subreconcilers.context import Context
+    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.runtime.outcome import Result
 
 KEY = (OWNER.namespace, OWNER.name)
 SM_NAME = names.session_manager(OWNER.name)
@@ -40,6 +42,10 @@ LOCK_NAME = names.lock(OWNER.name)
 
 def executor_name(executor_id: int) -> str:
     return names.executor(OWNER.name, executor_id)
+
+
+def cache_name(ordinal: int) -> str:
+    return names.object_cache_replica(OWNER.name, ordinal)
 
 
 class Recorded(EventRecorder):
@@ -63,19 +69,25 @@ class World:
     Args:
         changes: What the spec says beyond the minimum.
         config: The operator's settings, as in its file.
+        flame: The session managers; None when nobody asks them.
     """
 
     #: Who the operator is in Leases.
     lock_identity = "us"
 
-    def __init__(self, changes: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        changes: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+        flame: Flame | None = None,
+    ) -> None:
         self.clock = ManualClock(NOW)
         self.api = FakeApi(self.clock)
         self.events = Recorded(self.api, self.clock)
         self.config = OperatorConfig.model_validate(config or {})
         self.notes = Notes()
         self.news: list[Change[Any]] = []
-        self.stores = _stores(self.news)
+        self.stores = _stores(self.news, flame)
         self.controller = self._controller()
         self.apply(raw_spec(changes), uid=OWNER.uid)
 
@@ -96,7 +108,7 @@ class World:
     # --- What people do
 
     def apply(self, spec: Mapping[str, Any], **metadata: Any) -> None:
-        """Writes the FlameCluster."""
+        """Write the FlameCluster."""
         current = self.api.find("flameclusters", OWNER.name) or {"metadata": {"generation": 0}}
         identity = {
             "name": OWNER.name,
@@ -131,8 +143,9 @@ class World:
 
     def set_pod(self, name: str, state: PodState, *, restarts: int = 0, since: datetime | None = None) -> None:
         """The kubelet or the scheduler reports."""
-        main = SESSION_MANAGER if name == SM_NAME else EXECUTOR_MANAGER
-        init = "" if name == SM_NAME else "wait-for-session-manager"
+        cache = name.startswith(f"{CACHE_NAME}-")
+        main = SESSION_MANAGER if name == SM_NAME else OBJECT_CACHE if cache else EXECUTOR_MANAGER
+        init = "wait-for-session-manager" if main == EXECUTOR_MANAGER else ""
         example = executor_pod(0, **_status(state, main, init, since or self.clock.now(), restarts))
         status = msgspec.json.decode(msgspec.json.encode(example.status))
         found = self.api.find("pods", name)
@@ -143,7 +156,7 @@ class World:
     def set_executor(self, executor_id: int, state: PodState, **changes: Any) -> None:
         self.set_pod(executor_name(executor_id), state, **changes)
 
-    def settle(self) -> None:
+    def let_pods_become_ready(self) -> None:
         """What terminates goes, everything else becomes ready."""
         for pod in self.api.all("pods"):
             name = pod["metadata"]["name"]
@@ -162,6 +175,7 @@ class World:
             (PODS, self.stores.pods, CLUSTER_LABEL),
             (SERVICES, self.stores.services, CLUSTER_LABEL),
             (CONFIG_MAPS, self.stores.config_maps, CLUSTER_LABEL),
+            (CLAIMS, self.stores.claims, CLUSTER_LABEL),
         )
         for resource, store, label in stores:
             if not resources or resource in resources:
@@ -176,7 +190,7 @@ class World:
 
     # --- What the operator does
 
-    async def run_pass(self, *, stale: bool = False) -> PassResult:
+    async def run_pass(self, *, stale: bool = False) -> Result:
         """One pass, with views that are current unless said otherwise."""
         if not stale:
             self.sync()
@@ -189,11 +203,11 @@ class World:
         return bool(self.news)
 
     async def converge(self) -> None:
-        """Passes until all is as wanted."""
+        """Pass until all is as wanted."""
         for _ in range(30):
             before = self.api.version
             await self.run_pass()
-            self.settle()
+            self.let_pods_become_ready()
             if self.api.version == before:
                 return
         raise AssertionError("this never ends")
@@ -207,19 +221,20 @@ class World:
         """Another process takes over; what was only remembered is gone."""
         self.controller = self._controller()
 
-    def context(self, *, stale: bool = False) -> Context:
+    async def begin(self, *, stale: bool = False) -> Pass:
+        """A pass before its first step, with views that are current unless said otherwise."""
         if not stale:
             self.sync()
         cluster = self.stores.flame_clusters.get(*KEY)
         assert cluster is not None
-        return self.controller._context(cluster)
+        WRITES.set(WriteCount())
+        return await self.controller._state(KEY, cluster).begin(cluster, self.config)
 
-    async def opened(self) -> Context:
-        """The context of a pass after its opening step."""
-        context = self.context()
-        await OpenStatus().reconcile(context)
-        assert context.intent is not None
-        return context
+    async def recorded(self) -> Pass:
+        """A pass after its first step."""
+        run = await self.begin()
+        await RecordBeforeActing().run(run)
+        return run
 
     # --- What is there
 
@@ -235,6 +250,16 @@ class World:
     def executor_ids(self) -> list[int]:
         """Of the executors that are not on their way out."""
         return sorted(self._ids(leaving=False))
+
+    @property
+    def cache_ordinals(self) -> list[int]:
+        """Of the object caches that are not terminating."""
+        found = (
+            names.object_cache_ordinal(OWNER.name, pod["metadata"]["name"])
+            for pod in self.api.all("pods")
+            if "deletionTimestamp" not in pod["metadata"]
+        )
+        return sorted(ordinal for ordinal in found if ordinal is not None)
 
     @property
     def leaving_ids(self) -> list[int]:
@@ -267,7 +292,7 @@ class World:
 
     @property
     def deleted(self) -> list[str]:
-        """Names of Pods whose deletion was asked for."""
+        """Name of Pods whose deletion was asked for."""
         return [name for verb, plural, name in self.api.writes if (verb, plural) == ("delete", "pods")]
 
     @property
@@ -275,11 +300,12 @@ class World:
         return self.api.writes
 
 
-def _stores(news: list[Change[Any]]) -> Stores:
-    stores = Stores.empty()
+def _stores(news: list[Change[Any]], flame: Flame | None = None) -> Stores:
+    stores = Stores.empty(flame)
     stores.pods.subscribe(news.append, answers=True)
     stores.services.subscribe(news.append, answers=True)
     stores.config_maps.subscribe(news.append, answers=True)
+    stores.claims.subscribe(news.append, answers=True)
     return stores
 
 
@@ -294,4 +320,4 @@ async def converged(changes: Mapping[str, Any] | None = None, config: Mapping[st
 
 def take_long(world: World) -> None:
     """A request takes as long as a batch of them may."""
-    world.clock.elapsed += TURN
+    world.clock.elapsed += BATCH_TIME_LIMIT

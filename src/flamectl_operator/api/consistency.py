@@ -1,0 +1,146 @@
+"""Checks across fields: contradictions that Flame could not run with, and contradictions that deserve a warning."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.images import tagged_version
+from flamectl_operator.api.override_schema import override_problems, override_warnings
+from flamectl_operator.api.problems import Problem
+from flamectl_operator.api.quantity import parse_quantity
+from flamectl_operator.api.slot import parse_slot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from decimal import Decimal
+
+    from flamectl_operator.api.flamecluster import FlameClusterSpec
+
+_SLOT = "spec.sessionManager.slot"
+_LIMITS = "spec.executorManager.resources.limits"
+_GI = 1024**3
+#: Policies that the schedulers of Flame 0.6 and later know by themselves.
+_POLICIES = ("priority", "drf")
+#: The default of `maxExecutors`, about which nothing has to be said.
+_MAX_EXECUTORS = 10
+#: Where an executor of Flame 0.7 finds its own certificate.
+_NODE_CERTIFICATE = "/etc/flame-tls/cluster"
+
+
+def problems(spec: FlameClusterSpec) -> Iterator[Problem]:
+    """Yield contradictions with which no session could run, or that Flame could not read."""
+    yield from _slot_beyond_limits(spec)
+    yield from override_problems(spec.config_overrides, spec.flame_version)
+
+
+def warnings(spec: FlameClusterSpec) -> Iterator[Problem]:
+    """Yield what is probably a mistake, or has no effect. `ConfigValid` says it, and nothing is refused."""
+    yield from _versions(spec)
+    yield from _memory(spec)
+    yield from _without_effect(spec)
+    yield from _node_certificates(spec)
+    yield from override_warnings(spec.config_overrides, spec.flame_version)
+
+
+def _slot_beyond_limits(spec: FlameClusterSpec) -> Iterator[Problem]:
+    slot, limits = parse_slot(spec.session_manager.slot), _limits(spec)
+    if (cpus := _cpus(limits)) is not None and slot.cpu > cpus:
+        yield Problem(_SLOT, f"must fit an executor: cpu={slot.cpu}, but {_LIMITS}.cpu gives it {cpus}")
+    if (memory := limits.get("memory")) is not None and slot.memory > memory:
+        needs = f"mem is {_gib(slot.memory)}"
+        yield Problem(_SLOT, f"must fit an executor: {needs}, but {_LIMITS}.memory is {_gib(memory)}")
+    gpus = [amount for name, amount in limits.items() if name.endswith("/gpu")]
+    if gpus and slot.gpu > sum(gpus):
+        yield Problem(_SLOT, f"must fit an executor: gpu={slot.gpu}, but its limits have {sum(gpus):f}")
+
+
+def _versions(spec: FlameClusterSpec) -> Iterator[Problem]:
+    """Compare the images' tags with `flameVersion`, and with each other where that finds nothing."""
+    images = {
+        "spec.sessionManager.image": spec.session_manager.image,
+        "spec.executorManager.image": spec.executor_manager.image,
+        "spec.objectCache.image": spec.object_cache.image or "",
+    }
+    tagged = {path: version for path, image in images.items() if (version := tagged_version(image)) is not None}
+    for path, version in tagged.items():
+        if version.flame_version != spec.flame_version:
+            yield Problem(path, f"has a tag of Flame {version.flame_version}, but flameVersion is {spec.flame_version}")
+    if len({version.flame_version for version in tagged.values()}) > 1:
+        said = " and ".join(f"{version.flame_version} ({path})" for path, version in tagged.items())
+        yield Problem("spec", f"components of different minor versions may not understand each other: {said}")
+
+
+def _memory(spec: FlameClusterSpec) -> Iterator[Problem]:
+    """Compare the memory of as many slots as fit the CPUs with the memory limit.
+
+    An executor registers the CPUs of its limit, but the memory of its node, so Flame fills it by CPU alone.
+    """
+    slot, limits = parse_slot(spec.session_manager.slot), _limits(spec)
+    memory, cpus = limits.get("memory"), _cpus(limits)
+    if memory is None:
+        yield Problem(
+            f"{_LIMITS}.memory",
+            "is not set: an executor tells Flame the memory of its whole node, so Flame may put more on the executors of a "
+            "node than the node has",
+        )
+    elif cpus is None:
+        yield Problem(
+            f"{_LIMITS}.cpu",
+            "is not set: an executor tells Flame all CPUs of its node, so its slots may need more than its memory limit of "
+            f"{_gib(memory)}",
+        )
+    elif (slots := cpus // slot.cpu) * slot.memory > memory:
+        yield Problem(
+            f"{_LIMITS}.memory",
+            f"is {_gib(memory)}, but Flame fills an executor by CPU: {slots} slots of {slot.cpu} CPUs fit its {cpus}, and "
+            f"need {_gib(slots * slot.memory)}",
+        )
+
+
+def _without_effect(spec: FlameClusterSpec) -> Iterator[Problem]:
+    version, manager = spec.flame_version, spec.session_manager
+    if version == "0.5":
+        for path, value in (
+            ("spec.scheduleInterval", spec.schedule_interval),
+            ("spec.limits.maxSessions", spec.limits.max_sessions),
+            ("spec.sessionManager.recovery.retryLimits", manager.recovery.retry_limits),
+            ("spec.sessionManager.policy", manager.policy if manager.policy != "priority" else None),
+        ):
+            if value is not None:
+                yield Problem(path, "has no effect: Flame 0.5 ignores it")
+        if re.match("(fs|file|filesystem)://|none$", manager.storage):
+            yield Problem("spec.sessionManager.storage", "Flame 0.5 opens SQLite databases alone")
+    elif manager.policy not in _POLICIES:
+        yield Problem(
+            "spec.sessionManager.policy",
+            f"has no effect: Flame {version} has the policies {' and '.join(_POLICIES)}; give other ones by "
+            "configOverrides.cluster.policies",
+        )
+    if version == "0.6" and spec.executor_manager.max_executors != _MAX_EXECUTORS:
+        yield Problem("spec.executorManager.maxExecutors", "has no effect: Flame 0.6 reads it and does not enforce it")
+
+
+def _node_certificates(spec: FlameClusterSpec) -> Iterator[Problem]:
+    if spec.flame_version != "0.7" or spec.tls is None:
+        return
+    if f'"{_NODE_CERTIFICATE}"' not in str(spec.executor_manager.pod_template or {}).replace("'", '"'):
+        yield Problem(
+            "spec.executorManager.podTemplate",
+            "executors of Flame 0.7 with TLS end without a certificate of their own; mount one for each at "
+            f"{_NODE_CERTIFICATE}",
+        )
+
+
+def _limits(spec: FlameClusterSpec) -> dict[str, Decimal]:
+    return {name: parse_quantity(amount) for name, amount in spec.executor_manager.resources.limits.items()}
+
+
+def _cpus(limits: dict[str, Decimal]) -> int | None:
+    """Return the CPUs that an executor registers: those of its limit, rounded up; None without a limit."""
+    return math.ceil(limits["cpu"]) if limits.get("cpu") else None
+
+
+def _gib(amount: Decimal | int) -> str:
+    return f"{float(amount) / _GI:.4g} GiB"

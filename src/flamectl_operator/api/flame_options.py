@@ -1,0 +1,51 @@
+"""Options of flame-cluster.yaml beyond the HLD. Without a value, Flame's own default applies."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from flamectl_operator.api.model import Int32, Model
+from flamectl_operator.api.quantity import Quantity, canonical
+
+#: `emptyDir.medium` other than the node's disk.
+Medium = Literal["Memory"]
+
+
+class Limits(Model):
+    """Limits of the whole cluster."""
+
+    max_sessions: Annotated[Int32, Field(ge=1)] | None = Field(
+        None, description="The most sessions that are open at one time; no limit when left out. Flame 0.5 ignores it."
+    )
+
+
+class Recovery(Model):
+    """The session manager's handling of executors that fail to start a session."""
+
+    retry_limits: Annotated[Int32, Field(ge=1)] | None = Field(
+        None,
+        description="Number of retries of a session after executors failed to bind to it; Flame's default, 5, when "
+        "left out. Flame 0.5 ignores it.",
+    )
+
+
+class RuntimeStorage(Model):
+    """Storage for files that Flame writes while executors run: an emptyDir for each directory."""
+
+    medium: Medium | None = Field(
+        None,
+        description="Memory for a tmpfs, which counts towards the container's memory limit; the node's disk when left "
+        "out.",
+    )
+    size_limit: Quantity | None = Field(
+        None, description="Size limit of each directory, such as 10Gi; no limit when left out."
+    )
+
+    def authored(self) -> dict[str, Any]:
+        """See `Model.authored`; equal quantities look equal."""
+        result = super().authored()
+        if "sizeLimit" in result:
+            result["sizeLimit"] = canonical(result["sizeLimit"])
+        return result

@@ -1,0 +1,44 @@
+"""Reads the version of Flame from an image's tag."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+#: `v0.6.0`, `0.6.1-rc2`, `0.6`, `v0.6.0-debian`; nothing is read from `latest`, `main` or `20260801`.
+_VERSION = re.compile(
+    r"v?(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})(?:\.(0|[1-9][0-9]{0,3}))?(?:[-._+][-._+A-Za-z0-9]*)?"
+)
+
+
+class Version(NamedTuple):
+    """A version of Flame.
+
+    Args:
+        major: The first number.
+        minor: The second number; the first two numbers decide the format of flame-cluster.yaml.
+        patch: The third number; 0 when the tag leaves it out.
+    """
+
+    major: int
+    minor: int
+    patch: int
+
+    @property
+    def flame_version(self) -> str:
+        """The version in the notation of `spec.flameVersion`."""
+        return f"{self.major}.{self.minor}"
+
+
+def tagged_version(image: str) -> Version | None:
+    """Return the version in an image's tag; None without a tag or without a version in the tag.
+
+    Args:
+        image: An image reference, such as `registry:5000/xflops/flame-session-manager:v0.6.0@sha256:...`.
+    """
+    _, _, tag = image.partition("@")[0].rpartition("/")[2].partition(":")
+    match = _VERSION.fullmatch(tag)
+    if match is None:
+        return None
+    major, minor, patch = (int(number or 0) for number in match.groups())
+    return Version(major, minor, patch)

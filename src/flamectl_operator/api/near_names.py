@@ -1,0 +1,45 @@
+"""Containers of a podTemplate whose names are nearly those of the operator's: probably a typo, which nothing else would show.
+
+Such a container is one more container of the Pod, beside the operator's own. If it has an image it is valid, and its settings
+have no effect on the container that its author meant.
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Any
+
+from flamectl_operator.api.constants import EXECUTOR_MANAGER_CONTAINER, SESSION_MANAGER_CONTAINER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from flamectl_operator.api.flamecluster import FlameClusterSpec
+
+#: How alike two names must be, from 0 to 1, to be taken for a typo.
+_ALIKE = 0.85
+
+
+def near_names(spec: FlameClusterSpec) -> tuple[str, ...]:
+    """Return a warning for each container whose name is nearly that of the component's own container."""
+    components = (
+        ("spec.sessionManager", spec.session_manager.pod_template, SESSION_MANAGER_CONTAINER),
+        ("spec.executorManager", spec.executor_manager.pod_template, EXECUTOR_MANAGER_CONTAINER),
+    )
+    return tuple(warning for each in components for warning in _near_names(*each))
+
+
+def _near_names(path: str, template: dict[str, Any] | None, own: str) -> Iterator[str]:
+    containers = ((template or {}).get("spec") or {}).get("containers") or ()
+    for index, container in enumerate(containers):
+        name = container.get("name") if isinstance(container, dict) else None
+        if isinstance(name, str) and name != own and _is_near(name, own):
+            where = f"{path}.podTemplate.spec.containers[{index}]"
+            yield f'{where} is one more container named "{name}"; the component\'s own is named "{own}"'
+
+
+def _is_near(name: str, own: str) -> bool:
+    short, wanted = (re.sub(r"[-_.]|flame", "", each.lower()) for each in (name, own))
+    component = wanted.removesuffix("manager")
+    return short in {component, f"{component}s", wanted} or SequenceMatcher(None, short, wanted).ratio() >= _ALIKE

@@ -1,0 +1,48 @@
+"""Problems of a spec, each with the path of its field."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*", re.ASCII)
+#: Characters of a key that a path shows.
+_SHOWN_KEY = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A problem of one field.
+
+    Args:
+        path: The path of the field in Kubernetes' notation: `spec.executorManager.env[2].name`.
+        message: The requirement, as text after the path and a colon.
+    """
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        """Return one line for a status or a log."""
+        return f"{self.path}: {self.message}"
+
+
+class InvalidSpecError(ValueError):
+    """The spec is not valid. Show the problems to the user and wait for another generation; a retry does not help.
+
+    Args:
+        problems: All problems, in the order of the fields.
+    """
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = problems
+
+
+def path_of(location: tuple[int | str, ...]) -> str:
+    """Return the path of a field below `spec`, in Kubernetes' notation."""
+    path = "spec"
+    for step in location:
+        plain = isinstance(step, str) and _PLAIN_KEY.fullmatch(step)
+        path += f".{step}" if plain else f"[{str(step)[:_SHOWN_KEY]}]"
+    return path

@@ -1,0 +1,75 @@
+"""The object cache as a component of its own: its Pods, and what flame-cluster.yaml says about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.constants import LOG_VARIABLE, OBJECT_CACHE, OBJECT_CACHE_PORT, OWN_VOLUME_PREFIX
+from flamectl_operator.desired import names, revision
+from flamectl_operator.desired.pod_template import (
+    PodTemplate,
+    arguments,
+    claim_volume,
+    config_volume,
+    mountable_directory,
+    own_container,
+    pod_defaults,
+    template_of,
+)
+from flamectl_operator.desired.tls import add_cache_files
+
+if TYPE_CHECKING:
+    from flamectl_operator.api.flamecluster import FlameClusterSpec
+    from flamectl_operator.api.object_cache import ObjectCacheSpec
+    from flamectl_operator.desired.metadata import Identity
+    from flamectl_operator.settings import FlameSettings
+
+OBJECT_CACHE_LOG = "info"
+
+#: Directories that the object cache writes besides its storage.
+DIRECTORIES = {f"{OWN_VOLUME_PREFIX}logs": "/usr/local/flame/logs"}
+STORAGE_VOLUME = f"{OWN_VOLUME_PREFIX}storage"
+
+
+def object_cache_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSettings) -> PodTemplate | None:
+    """Return the Pods of the object cache, or None when the operator runs none.
+
+    The container may restart in place (restartPolicy Always): the Pod keeps its address, which object references hold.
+    """
+    component = spec.object_cache
+    if component.image is None:
+        return None
+    probe = {"tcpSocket": {"port": OBJECT_CACHE_PORT}, "timeoutSeconds": 2}
+    container = {
+        "name": OBJECT_CACHE,
+        "env": [{"name": LOG_VARIABLE, "value": OBJECT_CACHE_LOG}],
+        "ports": [{"name": "grpc", "containerPort": OBJECT_CACHE_PORT, "protocol": "TCP"}],
+        # Flame speaks gRPC without its health service, so an open port is all that a probe can find out. At its start the
+        # cache reads what its storage holds, which may take a while.
+        "startupProbe": probe | {"periodSeconds": 1, "failureThreshold": 300},
+        "readinessProbe": probe | {"periodSeconds": 5, "failureThreshold": 2},
+        "livenessProbe": probe | {"periodSeconds": 10, "failureThreshold": 3},
+    }
+    persistence, directory = component.persistence, storage_directory(component)
+    directories = DIRECTORIES if persistence is not None else DIRECTORIES | _mountable(directory)
+    defaults = add_cache_files(pod_defaults(settings, container, directories), spec)
+    own, volumes = own_container(OBJECT_CACHE, component, arguments(spec), {}), [config_volume(owner)]
+    if persistence is not None:
+        own["volumeMounts"] += [{"name": STORAGE_VOLUME, "mountPath": directory}]
+        volumes += [claim_volume(STORAGE_VOLUME, persistence.existing_claim or names.object_cache(owner.name))]
+    musts = {"restartPolicy": "Always", "volumes": volumes, "containers": [own]}
+    template = template_of(
+        owner, OBJECT_CACHE, component, (defaults, musts), revision.object_cache_revision(owner.name, spec)
+    )
+    each_its_own = persistence is not None and persistence.existing_claim is None
+    return replace(template, claim_volume=STORAGE_VOLUME) if each_its_own else template
+
+
+def _mountable(directory: str) -> dict[str, str]:
+    return mountable_directory(STORAGE_VOLUME, directory, DIRECTORIES.values())
+
+
+def storage_directory(cache: ObjectCacheSpec) -> str:
+    """Return the directory where the cache keeps objects; Flame takes a URL for it as well."""
+    return cache.storage.removeprefix("fs://").removeprefix("file://")

@@ -1,0 +1,275 @@
+"""The common part of all components' Pods: three layers, each merged over the previous one.
+
+1. defaults, which a podTemplate may override: security context, probes, grace period, writable directories;
+2. the `podTemplate`;
+3. fields that Flame and the operator depend on: names, image, arguments, configuration mount, own environment variables, labels,
+   owner and annotations.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from flamectl_operator.api.constants import (
+    CONFIG_DIRECTORY,
+    CONFIG_PATH,
+    CONFIG_VOLUME,
+    FLAME_CONFIG_VARIABLE,
+    OWN_VOLUME_PREFIX,
+    RENDERED_ANNOTATION,
+    REVISION_ANNOTATION,
+    WAIT_CONTAINER,
+)
+from flamectl_operator.desired import names, revision
+from flamectl_operator.desired.field_paths import authored_paths
+from flamectl_operator.desired.qos import keep_guaranteed
+from flamectl_operator.desired.shapes import as_object, entries, entry
+from flamectl_operator.desired.strategic_merge import strategic_merge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pydantic import BaseModel
+
+    from flamectl_operator.api.flamecluster import ExecutorManagerSpec, FlameClusterSpec, SessionManagerSpec
+    from flamectl_operator.api.object_cache import ObjectCacheSpec
+    from flamectl_operator.desired.metadata import Identity
+    from flamectl_operator.settings import FlameSettings
+
+    ComponentSpec: TypeAlias = SessionManagerSpec | ExecutorManagerSpec | ObjectCacheSpec
+
+#: Volumes that Flame 0.5 must not have, because it works in `/usr/local/flame/work` and finds its migrations there.
+NOT_IN_0_5 = {f"{OWN_VOLUME_PREFIX}work"}
+
+#: A directory that the author names is mounted only where the mount cannot hide something of the image's.
+_MOUNTABLE_ROOTS = ("/var/", "/data/", "/mnt/", "/srv/", "/cache/", "/tmp/")  # noqa: S108 - paths in the container
+
+#: The fields of the restricted Pod Security level that are independent of the image.
+CONTAINER_SECURITY = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+@dataclass(frozen=True)
+class PodTemplate:
+    """The common manifest of a component's Pods.
+
+    Args:
+        manifest: The Pod without `metadata.name`.
+        revision: The hash of the spec that the author wrote.
+        rendered: The hash of the manifest, which also changes with the operator's version and settings.
+        component: Name of the component.
+        asked: The spec of the author's podTemplate.
+        claim_volume: Name of the volume for which each Pod has a claim of its own, named like the Pod; empty without one.
+    """
+
+    manifest: dict[str, Any]
+    revision: str
+    rendered: str
+    component: str
+    asked: dict[str, Any]
+    claim_volume: str = ""
+
+    def explain(self, message: str) -> str:
+        """Return what the API server says about a Pod, with the component and the paths of the FlameCluster."""
+        words = authored_paths(message, self.component, self.manifest["spec"], self.asked)
+        return f"{self.component.replace('-', ' ')}: {words}"
+
+    def pod(self, name: str, annotations: dict[str, str] | None = None) -> dict[str, Any]:
+        """Return the manifest of one Pod.
+
+        Args:
+            name: `metadata.name`.
+            annotations: Annotations of only this Pod; no hash includes them.
+        """
+        metadata = self.manifest["metadata"]
+        pod = self.manifest | {
+            "metadata": metadata
+            | {"name": name, "annotations": metadata["annotations"] | self._hashes() | (annotations or {})}
+        }
+        if self.claim_volume:
+            own = claim_volume(self.claim_volume, name)
+            volumes = [own if each["name"] == self.claim_volume else each for each in pod["spec"]["volumes"]]
+            pod["spec"] = pod["spec"] | {"volumes": volumes}
+        return pod
+
+    def _hashes(self) -> dict[str, str]:
+        return {REVISION_ANNOTATION: self.revision, RENDERED_ANNOTATION: self.rendered}
+
+
+def template_of(
+    owner: Identity,
+    component: str,
+    spec: ComponentSpec,
+    layers: tuple[dict[str, Any], dict[str, Any]],
+    author_revision: str,
+) -> PodTemplate:
+    """Return the template of a component's Pods, merged from three layers.
+
+    Args:
+        owner: The FlameCluster.
+        component: The name of the component and of its main container.
+        spec: The component's spec; its podTemplate is the middle layer.
+        layers: The operator's defaults, and the fields that the operator must set.
+        author_revision: The hash of the spec that the author wrote.
+    """
+    defaults, musts = layers
+    template = spec.pod_template or {}
+    metadata = template.get("metadata") or {}
+    asked = template.get("spec") or {}
+    pod_spec = strategic_merge(strategic_merge(_yielding(defaults, component, spec, asked), asked), musts)
+    # With 0 the API server removes a Pod at once, and the next one would be created while its processes still run.
+    if pod_spec.get("terminationGracePeriodSeconds") == 0:
+        pod_spec["terminationGracePeriodSeconds"] = 1
+    # A list without a merge key is replaced, but a toleration for a GPU node must not remove ours for lost nodes.
+    authored = asked.get("tolerations")
+    if "tolerations" in defaults and isinstance(authored, list) and all(isinstance(each, dict) for each in authored):
+        pod_spec["tolerations"] = _joined_tolerations(authored, defaults["tolerations"])
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "namespace": owner.namespace,
+            "labels": {**(metadata.get("labels") or {}), **owner.labels(component), **owner.selector(component)},
+            "annotations": dict(metadata.get("annotations") or {}),
+            "ownerReferences": [owner.owner_reference()],
+        },
+        "spec": keep_guaranteed(pod_spec, asked) if "initContainers" in defaults else pod_spec,
+    }
+    return PodTemplate(manifest, author_revision, revision.fingerprint(manifest), component, asked)
+
+
+def pod_defaults(settings: FlameSettings, container: dict[str, Any], directories: dict[str, str]) -> dict[str, Any]:
+    """Return the part of a PodSpec that a podTemplate may override.
+
+    Args:
+        settings: The operator's settings for Flame.
+        container: The main container.
+        directories: The mount paths of emptyDirs, by the name of the volume.
+    """
+    mounts = [{"name": volume, "mountPath": path} for volume, path in directories.items()]
+    return {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": settings.termination_grace_period_seconds,
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [container | {"securityContext": CONTAINER_SECURITY, "volumeMounts": mounts}],
+        "volumes": [{"name": volume, "emptyDir": {}} for volume in directories],
+    }
+
+
+def own_container(name: str, component: ComponentSpec, args: list[str], addresses: dict[str, str]) -> dict[str, Any]:
+    """Return the fields that the container must have. The author's variables come last, because they may refer to the others."""
+    own = {FLAME_CONFIG_VARIABLE: CONFIG_PATH} | addresses
+    container: dict[str, Any] = {
+        "name": name,
+        "image": component.image,
+        "args": args,
+        "env": [{"name": variable, "value": value} for variable, value in own.items()]
+        + [_plain(variable) for variable in component.env],
+        "volumeMounts": [{"name": CONFIG_VOLUME, "mountPath": CONFIG_DIRECTORY, "readOnly": True}],
+    }
+    if component.image_pull_policy is not None:
+        container["imagePullPolicy"] = component.image_pull_policy
+    if resources := _plain(component.resources):
+        container["resources"] = resources
+    return container
+
+
+def claim_volume(volume: str, claim: str) -> dict[str, Any]:
+    """Return a volume that mounts a PersistentVolumeClaim."""
+    return {"name": volume, "persistentVolumeClaim": {"claimName": claim}}
+
+
+def config_volume(owner: Identity) -> dict[str, Any]:
+    """Return the volume with flame-cluster.yaml."""
+    return {"name": CONFIG_VOLUME, "configMap": {"name": names.config_map(owner.name)}}
+
+
+def arguments(spec: FlameClusterSpec) -> list[str]:
+    """Return the arguments: the flag for the configuration, because the images' entry points are the binaries."""
+    return ["--flame-conf" if spec.flame_version == "0.5" else "--config", CONFIG_PATH]
+
+
+def address(service: str, port: int, owner: Identity, settings: FlameSettings) -> str:
+    """Return the host and port of a Service, which resolves in every namespace."""
+    return f"{service}.{owner.namespace}.svc.{settings.cluster_domain}:{port}"
+
+
+def directories_for(directories: dict[str, str], spec: FlameClusterSpec) -> dict[str, str]:
+    """Return the directories that the cluster's version of Flame writes."""
+    return {
+        volume: path
+        for volume, path in directories.items()
+        if not (spec.flame_version == "0.5" and volume in NOT_IN_0_5)
+    }
+
+
+def mountable_directory(volume: str, directory: str, taken: Iterable[str]) -> dict[str, str]:
+    """Return a directory that the author names by the name of its volume; nothing when a mount could hide other files.
+
+    Args:
+        volume: Name of the volume.
+        directory: The directory.
+        taken: Directories that have mounts of their own.
+    """
+    path = posixpath.normpath(directory)
+    others = (CONFIG_DIRECTORY, *taken)
+    nested = any(path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/") for other in others)
+    # Directories right below /var, such as /var/lib, hold more than the cache.
+    shallow = path.startswith("/var/") and path.count("/") < 3  # noqa: PLR2004 - as in /var/lib/flame
+    return {} if nested or shallow or not path.startswith(_MOUNTABLE_ROOTS) else {volume: path}
+
+
+def _plain(part: BaseModel) -> dict[str, Any]:
+    return part.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+
+def _yielding(
+    defaults: dict[str, Any],
+    component: str,
+    spec: ComponentSpec,
+    asked: dict[str, Any],
+) -> dict[str, Any]:
+    """Return the defaults without fields that contradict the author's but would survive the merge.
+
+    These are: directories at or below a directory that the author mounts, which they would hide; variables that the author sets,
+    because their position decides which variables they may refer to; and fields that conflict with `privileged`.
+    """
+    authored = entry(asked, "containers", component)
+    # Normalised as the kubelet does: `data//x`, `/data/x/.` and `/data/x` are the same path.
+    mounted = [str(mount.get("mountPath", "")).lstrip("/") for mount in entries(authored, "volumeMounts")]
+    paths = [posixpath.normpath(f"/{path}").rstrip("/") for path in mounted]
+    variables = {variable.name for variable in spec.env}
+    [container] = defaults["containers"]
+    container = container | {
+        "env": [entry for entry in container["env"] if entry["name"] not in variables],
+        "volumeMounts": [
+            mount
+            for mount in container["volumeMounts"]
+            if not any(path and f"{mount['mountPath']}/".startswith(f"{path}/") for path in paths)
+        ],
+    }
+    yielding = defaults | {"containers": [_privileged_or_not(container, authored)]}
+    if "initContainers" in defaults:
+        [wait] = defaults["initContainers"]
+        yielding["initContainers"] = [_privileged_or_not(wait, entry(asked, "initContainers", WAIT_CONTAINER))]
+    return yielding
+
+
+def _privileged_or_not(container: dict[str, Any], authored: dict[str, Any]) -> dict[str, Any]:
+    """Return a container's defaults, without `allowPrivilegeEscalation: false` if the author makes it privileged."""
+    if as_object(authored.get("securityContext")).get("privileged") is not True:
+        return container
+    security = {key: value for key, value in container["securityContext"].items() if key != "allowPrivilegeEscalation"}
+    return container | {"securityContext": security}
+
+
+def _joined_tolerations(asked: list[dict[str, Any]], ours: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def covered(toleration: dict[str, Any]) -> bool:
+        return any(
+            other.get("key") in (None, "", toleration["key"]) and other.get("effect") in (None, "", "NoExecute")
+            for other in asked
+        )
+
+    return [*asked, *(toleration for toleration in ours if not covered(toleration))]

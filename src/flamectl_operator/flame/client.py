@@ -1,0 +1,241 @@
+"""The client of one session manager: gRPC over asyncio, with a deadline on every call.
+
+Flame 0.7 renamed two calls. When a session manager does not know the name that was used last, the client uses the other one and
+remembers it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from grpclib.client import Channel, StreamStreamMethod, UnaryUnaryMethod
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
+
+from flamectl_operator.flame.messages import BACKEND, FRONTEND, message_class
+from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Session, Snapshot
+
+if TYPE_CHECKING:
+    import ssl
+    from types import TracebackType
+
+#: Seconds that a call may take, the connection included.
+DEADLINE = 5.0
+
+_OPEN = 0
+
+_EMPTY, _RESULT = message_class("EmptyRequest"), message_class("Result")
+_NODES, _EXECUTORS, _SESSIONS = (message_class(f"{kind}List") for kind in ("Node", "Executor", "Session"))
+_RELEASE, _REGISTER = message_class("ReleaseNodeRequest"), message_class("RegisterNodeRequest")
+_WATCH, _WATCHED = message_class("WatchNodeRequest"), message_class("WatchNodeResponse")
+
+
+class FlameError(Exception):
+    """A call to a session manager failed, or its outcome is unknown.
+
+    Args:
+        reason: One CamelCase word.
+        message: A sentence.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class SessionManager(Protocol):
+    """What the operator asks of a session manager, and tells it. Each method raises FlameError."""
+
+    async def snapshot(self) -> Snapshot:
+        """Ask for the nodes, the executors and the sessions."""
+        ...
+
+    async def release_node(self, name: str) -> None:
+        """Take a node out of the table. A living node keeps its executors until their sessions end, and gets no new ones."""
+        ...
+
+    async def report_lost(self, name: str) -> None:
+        """Tell that a node is gone: in 30 s the session manager removes its executors and runs their tasks elsewhere.
+
+        The name is registered once more, without any capacity, and its connection is ended. The session manager then treats it
+        like each node whose connection is lost. `release_node` afterwards takes it out of the table.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the connection; the next call opens another one."""
+        ...
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a session manager listens.
+
+    Args:
+        host: Host name or address.
+        port: Port of the frontend, which clients use; the backend, which executors use, has the next port.
+        tls: How to check the server, or None for a connection without TLS.
+    """
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None = None
+
+
+class GrpcSessionManager:
+    """A session manager behind gRPC.
+
+    Args:
+        endpoint: Where it listens.
+        deadline: Seconds that a call may take.
+    """
+
+    def __init__(self, endpoint: Endpoint, deadline: float = DEADLINE) -> None:
+        self._endpoint = endpoint
+        self._deadline = deadline
+        self._channels: dict[int, Channel] = {}
+        self._plural = False
+
+    async def snapshot(self) -> Snapshot:
+        """See `SessionManager`."""
+        async with _failures(self._deadline):
+            nodes = await self._call(FRONTEND, "ListNodes", _EMPTY(), _NODES)
+            executors = await self._list("ListExecutor", _EXECUTORS)
+            sessions = await self._list("ListSession", _SESSIONS)
+        return Snapshot(
+            nodes={node.metadata.name or node.spec.hostname: _node_state(node.status.state) for node in nodes.nodes},
+            executors=tuple(map(_executor, executors.executors)),
+            sessions=tuple(map(_session, sessions.sessions)),
+            keeps_idle=self._plural,
+        )
+
+    async def release_node(self, name: str) -> None:
+        """See `SessionManager`."""
+        async with _failures(self._deadline):
+            try:
+                await self._backend("ReleaseNode", _RELEASE(node_name=name))
+            except GRPCError as error:
+                # Somebody else released it.
+                if error.status is not Status.NOT_FOUND:
+                    raise
+
+    async def report_lost(self, name: str) -> None:
+        """See `SessionManager`."""
+        request = _REGISTER()
+        request.node.metadata.name = request.node.spec.hostname = name
+        request.node.status.state = NodeState.READY
+        request.node.status.capacity.SetInParent()
+        request.node.status.allocatable.SetInParent()
+        heartbeat = _WATCH()
+        heartbeat.heartbeat.node_name = name
+        async with _failures(self._deadline):
+            await self._backend("RegisterNode", request)
+            method: Any = StreamStreamMethod(self._channel(BACKEND), f"/{BACKEND}/WatchNode", _WATCH, _WATCHED)
+            async with method.open(timeout=self._deadline) as stream:
+                await stream.send_message(heartbeat, end=True)
+                # The stream ends when the session manager has read the heartbeat and seen that no more comes.
+                with suppress(StreamTerminatedError):
+                    async for _ in stream:
+                        pass
+
+    def close(self) -> None:
+        """See `SessionManager`."""
+        for channel in self._channels.values():
+            channel.close()
+        self._channels.clear()
+
+    async def _list(self, name: str, answer: Any) -> Any:
+        """Call a method by the name that this session manager knows."""
+        try:
+            return await self._call(FRONTEND, name + "s" * self._plural, _EMPTY(), answer)
+        except GRPCError as error:
+            if error.status is not Status.UNIMPLEMENTED:
+                raise
+        answered = await self._call(FRONTEND, name + "s" * (not self._plural), _EMPTY(), answer)
+        self._plural = not self._plural
+        return answered
+
+    async def _backend(self, name: str, request: Any) -> None:
+        result = await self._call(BACKEND, name, request, _RESULT)
+        if result.return_code != 0:
+            raise FlameError("Refused", f"{name}: {result.message or f'return code {result.return_code}'}")
+
+    async def _call(self, service: str, name: str, request: Any, answer: Any) -> Any:
+        method: Any = UnaryUnaryMethod(self._channel(service), f"/{service}/{name}", type(request), answer)
+        return await method(request, timeout=self._deadline)
+
+    def _channel(self, service: str) -> Channel:
+        port = self._endpoint.port + (service == BACKEND)
+        if port not in self._channels:
+            self._channels[port] = Channel(self._endpoint.host, port, ssl=self._endpoint.tls)
+        return self._channels[port]
+
+
+class _failures:  # noqa: N801 - reads as a statement
+    """Bounds a block of calls in time, and turns whatever goes wrong in it into a FlameError."""
+
+    def __init__(self, deadline: float) -> None:
+        self._deadline = deadline
+        self._timeout = asyncio.timeout(deadline)
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            await self._timeout.__aexit__(kind, error, traceback)
+        except TimeoutError:
+            raise FlameError("TimedOut", f"no answer within {self._deadline:g} s") from error
+        if isinstance(error, GRPCError):
+            raise _answered(error) from error
+        if isinstance(error, TimeoutError):
+            raise FlameError("TimedOut", f"no answer within {self._deadline:g} s") from error
+        if isinstance(error, (StreamTerminatedError, ProtocolError)):
+            raise FlameError("Unreachable", "the connection was lost") from error
+        if isinstance(error, OSError):
+            raise FlameError("Unreachable", error.strerror or str(error) or type(error).__name__) from error
+        if isinstance(error, ValueError):  # protobuf's DecodeError is one
+            raise FlameError("NotUnderstood", f"the answer is not Flame's: {error}") from error
+
+
+def _answered(error: GRPCError) -> FlameError:
+    text = error.message or error.status.name
+    if error.status is Status.UNIMPLEMENTED:
+        return FlameError("Unsupported", text)
+    if error.status in {Status.PERMISSION_DENIED, Status.UNAUTHENTICATED}:
+        return FlameError("Forbidden", text)
+    if error.status is Status.UNAVAILABLE:
+        return FlameError("Unreachable", text)
+    if error.status is Status.DEADLINE_EXCEEDED:
+        return FlameError("TimedOut", text)
+    return FlameError("Refused", text)
+
+
+def _node_state(number: int) -> NodeState:
+    try:
+        return NodeState(number)
+    except ValueError:  # of a later Flame
+        return NodeState.UNKNOWN
+
+
+def _executor_state(number: int) -> ExecutorState:
+    try:
+        return ExecutorState(number)
+    except ValueError:
+        return ExecutorState.UNKNOWN
+
+
+def _executor(message: Any) -> FlameExecutor:
+    return FlameExecutor(message.spec.node, _executor_state(message.status.state), message.status.session_id)
+
+
+def _session(message: Any) -> Session:
+    spec, status = message.spec, message.status
+    return Session(
+        message.metadata.id, status.state == _OPEN, spec.priority, pending=status.pending, running=status.running
+    )

@@ -1,0 +1,75 @@
+"""What is known of one session manager, and how good that is. Decisions treat what is old or missing as unknown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from flamectl_operator.flame.snapshot import Snapshot
+
+#: Seconds for which a snapshot is believed: longer than two of the slow polls.
+BELIEVED = 75.0
+
+
+class Phase(Enum):
+    """How much is known.
+
+    OFF: Nobody asks, because this Flame cannot be asked, or its session manager is not ready.
+    ASKING: The first question has no answer yet. This lasts a few seconds at the most.
+    KNOWN: There is a snapshot that is recent enough.
+    UNKNOWN: The session manager does not answer.
+    """
+
+    OFF = "off"
+    ASKING = "asking"
+    KNOWN = "known"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What is known of a session manager. All times are of the clock's `boottime`.
+
+    Args:
+        phase: How much is known.
+        life: The life of the session manager that was asked.
+        since: When this life was first asked about; for OFF, when nobody asked any more.
+        snapshot: What it said last; None unless KNOWN.
+        asked_at: When it was asked for that.
+        said_at: When it said that.
+        known_since: When it first answered in this life.
+        failing: Whether the last question had no answer.
+        cause: Why it does not answer, as one CamelCase word; empty unless UNKNOWN.
+        problem: Why it does not answer, as a sentence; empty unless UNKNOWN.
+        not_ready_since: Since when each node of the table that is not ready has been seen so.
+    """
+
+    phase: Phase = Phase.OFF
+    life: str = ""
+    since: float = float("-inf")
+    snapshot: Snapshot | None = None
+    asked_at: float = float("-inf")
+    said_at: float = float("-inf")
+    known_since: float = float("inf")
+    failing: bool = False
+    cause: str = ""
+    problem: str = ""
+    not_ready_since: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def fresh(self) -> Snapshot | None:
+        """The snapshot, if the session manager answered the last question: for decisions that must not rest on an old one."""
+        return None if self.failing else self.snapshot
+
+    @property
+    def unknown_since(self) -> float:
+        """Since when nothing is known, for a phase other than KNOWN."""
+        return max(self.since, self.said_at)
+
+
+#: Nobody asks.
+OFF = Knowledge()

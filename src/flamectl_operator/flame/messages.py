@@ -1,0 +1,103 @@
+"""The protobuf messages of Flame's API, as far as the operator uses them.
+
+Each message is written as in a `.proto` file, with Flame's field numbers; fields that the operator does not use are left out, and
+protobuf skips them. The descriptors live in a pool of their own, so that another library's definitions of the same package do no
+harm.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf import descriptor_pb2, message_factory
+from google.protobuf.descriptor_pool import DescriptorPool
+
+#: Package of Flame 0.6 and later.
+PACKAGE = "flame.v1"
+FRONTEND = f"{PACKAGE}.Frontend"
+BACKEND = f"{PACKAGE}.Backend"
+
+#: Fields of each message: `label type name = number`, as in proto3.
+MESSAGES: dict[str, str] = {
+    "EmptyRequest": "",
+    "Metadata": "string id = 1; string name = 2",
+    "ResourceRequirement": "uint64 cpu = 1; uint64 memory = 2; int32 gpu = 3",
+    "Result": "int32 return_code = 1; optional string message = 2",
+    "NodeSpec": "string hostname = 1",
+    "NodeStatus": "NodeState state = 1; ResourceRequirement capacity = 2; ResourceRequirement allocatable = 3",
+    "Node": "Metadata metadata = 1; NodeSpec spec = 2; NodeStatus status = 3",
+    "NodeList": "repeated Node nodes = 1",
+    "ExecutorSpec": "string node = 1; ResourceRequirement resreq = 2",
+    "ExecutorStatus": "ExecutorState state = 1; optional string session_id = 2",
+    "Executor": "Metadata metadata = 1; ExecutorSpec spec = 2; ExecutorStatus status = 3",
+    "ExecutorList": "repeated Executor executors = 1",
+    "SessionSpec": "string application = 2; uint32 min_instances = 5; optional uint32 max_instances = 6; uint32 priority = 8; "
+    "ResourceRequirement resreq = 9",
+    "SessionStatus": "SessionState state = 1; int64 creation_time = 2; optional int64 completion_time = 3; int32 pending = 4; "
+    "int32 running = 5; int32 succeed = 6; int32 failed = 7; int32 cancelled = 9",
+    "Session": "Metadata metadata = 1; SessionSpec spec = 2; SessionStatus status = 3",
+    "SessionList": "repeated Session sessions = 1",
+    "RegisterNodeRequest": "Node node = 1; repeated Executor executors = 2",
+    "ReleaseNodeRequest": "string node_name = 1",
+    "NodeHeartbeat": "string node_name = 1; NodeStatus status = 2",
+    "WatchNodeRequest": "NodeHeartbeat heartbeat = 1",
+    "Acknowledgement": "int64 timestamp = 1",
+    "WatchNodeResponse": "Executor executor = 1; Acknowledgement ack = 2",
+}
+#: Values of each enumeration, from 0 on.
+ENUMS: dict[str, tuple[str, ...]] = {
+    "NodeState": ("Unknown", "Ready", "NotReady"),
+    "ExecutorState": ("Unknown", "Void", "Idle", "Binding", "Bound", "Unbinding", "Releasing", "Released"),
+    "SessionState": ("Open", "Closed", "Suspending", "Suspended"),
+}
+
+_Field = descriptor_pb2.FieldDescriptorProto
+_SCALARS = {
+    "string": _Field.TYPE_STRING,
+    "int32": _Field.TYPE_INT32,
+    "int64": _Field.TYPE_INT64,
+    "uint32": _Field.TYPE_UINT32,
+    "uint64": _Field.TYPE_UINT64,
+}
+
+
+def _file() -> descriptor_pb2.FileDescriptorProto:
+    file = descriptor_pb2.FileDescriptorProto(name="flame.proto", package=PACKAGE, syntax="proto3")
+    for name, values in ENUMS.items():
+        enum = file.enum_type.add(name=name)
+        for number, value in enumerate(values):
+            # Values share the scope of their enumeration, so they need its name to be unique.
+            enum.value.add(name=f"{name}{value}", number=number)
+    for name, fields in MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for line in filter(None, fields.split("; ")):
+            _add_field(message, line)
+    return file
+
+
+def _add_field(message: descriptor_pb2.DescriptorProto, line: str) -> None:
+    declaration, _, number = line.partition(" = ")
+    *label, kind, name = declaration.split()
+    repeated = label == ["repeated"]
+    field = message.field.add(
+        name=name, number=int(number), label=_Field.LABEL_REPEATED if repeated else _Field.LABEL_OPTIONAL
+    )
+    if kind in _SCALARS:
+        field.type = _SCALARS[kind]
+    else:
+        field.type = _Field.TYPE_ENUM if kind in ENUMS else _Field.TYPE_MESSAGE
+        field.type_name = f".{PACKAGE}.{kind}"
+    if label == ["optional"]:
+        # protobuf tells a missing value from an empty one by a oneof of one field.
+        field.proto3_optional = True
+        field.oneof_index = len(message.oneof_decl)
+        message.oneof_decl.add(name=f"_{name}")
+
+
+_POOL = DescriptorPool()
+_POOL.Add(_file())
+
+
+def message_class(name: str) -> Any:
+    """Return the class of a message by its name, such as `NodeList`."""
+    return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"{PACKAGE}.{name}"))

@@ -1,0 +1,143 @@
+"""What a session manager said: its nodes, its executors and its sessions at one moment. Decisions read nothing else of Flame."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class NodeState(IntEnum):
+    """How the session manager sees a node."""
+
+    UNKNOWN = 0
+    READY = 1
+    NOT_READY = 2
+
+
+class ExecutorState(IntEnum):
+    """What a process on a node is doing. Flame calls such a process an executor."""
+
+    UNKNOWN = 0
+    VOID = 1
+    IDLE = 2
+    BINDING = 3
+    BOUND = 4
+    UNBINDING = 5
+    RELEASING = 6
+    RELEASED = 7
+
+
+class Load(IntEnum):
+    """How much is lost when a node goes, from nothing to a session's work."""
+
+    NONE = 0
+    IDLE = 1
+    BUSY = 2
+
+
+@dataclass(frozen=True, slots=True)
+class FlameExecutor:
+    """A process that runs the tasks of a session on a node.
+
+    Args:
+        node: Name of the node, which is the name of an executor manager's Pod.
+        state: What it is doing.
+        session: The session it works for; empty when there is none.
+    """
+
+    node: str
+    state: ExecutorState
+    session: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session.
+
+    Args:
+        name: Its id.
+        is_open: Whether it takes tasks.
+        priority: The larger, the more important.
+        pending: Tasks that wait.
+        running: Tasks that run.
+    """
+
+    name: str
+    is_open: bool = True
+    priority: int = 0
+    pending: int = 0
+    running: int = 0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a session manager said at one moment.
+
+    The nodes were listed before the executors. So a node that is not listed here, and has no executor here, gets none either,
+    unless it registers again.
+
+    Args:
+        nodes: State of each node in the table, by name.
+        executors: All executors.
+        sessions: All sessions.
+        keeps_idle: Whether this Flame keeps idle executors for minutes (from 0.7 on), so that a node with idle ones is free.
+    """
+
+    nodes: Mapping[str, NodeState]
+    executors: tuple[FlameExecutor, ...] = ()
+    sessions: tuple[Session, ...] = ()
+    keeps_idle: bool = False
+
+    @cached_property
+    def by_node(self) -> Mapping[str, tuple[FlameExecutor, ...]]:
+        """The executors of each node that has some."""
+        found: dict[str, list[FlameExecutor]] = defaultdict(list)
+        for executor in self.executors:
+            if executor.state is not ExecutorState.RELEASED:
+                found[executor.node].append(executor)
+        return {node: tuple(executors) for node, executors in found.items()}
+
+    @cached_property
+    def _priorities(self) -> Mapping[str, int]:
+        return {session.name: session.priority for session in self.sessions}
+
+    def registered(self, node: str) -> bool:
+        """Return whether a node is in the table and ready."""
+        return self.nodes.get(node) is NodeState.READY
+
+    def known(self, node: str) -> bool:
+        """Return whether the session manager knows a node in any way: it is in the table, or executors are listed on it."""
+        return node in self.nodes or node in self.by_node
+
+    def load(self, node: str) -> tuple[Load, int]:
+        """Return how much is lost when a node goes.
+
+        Returns:
+            The load; and for a busy node the highest priority of the sessions that it works for.
+        """
+        executors = self.by_node.get(node, ())
+        busy = [executor for executor in executors if executor.state is not ExecutorState.IDLE]
+        if not busy:
+            return (Load.IDLE if executors else Load.NONE), 0
+        return Load.BUSY, max(self._priorities.get(executor.session, 0) for executor in busy)
+
+    def drained(self, node: str) -> bool:
+        """Return whether nothing runs on a node and nothing can be put on it, so that its Pod may go."""
+        if node in self.nodes:
+            return False
+        load, _ = self.load(node)
+        return load is Load.NONE or (self.keeps_idle and load is Load.IDLE)
+
+    @cached_property
+    def _loads(self) -> Mapping[str, tuple[Load, int]]:
+        return {node: self.load(node) for node in self.by_node}
+
+    def same_for_decisions(self, other: Snapshot) -> bool:
+        """Return whether no decision differs between this snapshot and another: single tasks and sessions do not matter."""
+        return self.nodes == other.nodes and self._loads == other._loads and self.keeps_idle == other.keeps_idle

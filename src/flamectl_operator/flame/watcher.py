@@ -1,0 +1,303 @@
+"""Asks the session managers again and again, so that no pass has to wait for an answer.
+
+Each FlameCluster whose session manager is ready has a poller. It asks every 2 s while something is going on in the cluster, else
+every 30 s, and backs off while the session manager does not answer. The queue is told of a change that may matter to a decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+from flamectl_operator.flame.client import FlameError
+from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase
+from flamectl_operator.flame.snapshot import NodeState
+from flamectl_operator.runtime.backoff import ExponentialBackoff
+from flamectl_operator.runtime.limits import Slots
+from flamectl_operator.runtime.tasks import racing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from flamectl_operator.flame.client import SessionManager
+    from flamectl_operator.flame.snapshot import Snapshot
+    from flamectl_operator.runtime.clock import Clock
+
+Key = tuple[str, str]
+
+#: Seconds between two questions while something is going on, and at rest.
+BUSY_PERIOD = 2.0
+IDLE_PERIOD = 30.0
+#: Largest share of a period that is added to it, so that the pollers of many clusters do not ask at the same moment.
+JITTER = 0.2
+#: Seconds between two questions at the least, however often somebody asks for an answer at once.
+SHORTEST_PERIOD = 0.2
+#: Session managers that are asked at the same time: each may take a thread that resolves its name.
+AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class Target:
+    """The session manager to ask.
+
+    Args:
+        host: Where it listens.
+        port: Port of its frontend; the backend has the next port.
+        life: Its life: what an earlier life said is of no use.
+    """
+
+    host: str
+    port: int
+    life: str
+
+
+class Flame(Protocol):
+    """What a controller needs of the session managers."""
+
+    def knowledge(self, key: Key) -> Knowledge:
+        """Return what is known of a FlameCluster's session manager. The same object as before, if nothing has changed."""
+        ...
+
+    def follow(self, key: Key, target: Target | None, *, busy: bool) -> None:
+        """Ask this session manager from now on, or nobody.
+
+        Args:
+            key: The FlameCluster.
+            target: Its session manager; None to stop asking.
+            busy: Whether something is going on, so that answers are needed soon.
+        """
+        ...
+
+    def ask_now(self, key: Key) -> None:
+        """Ask at once, because something was changed."""
+        ...
+
+    def session_manager(self, key: Key) -> SessionManager | None:
+        """Return the session manager that is asked, for calls that change something; None when nobody asks."""
+        ...
+
+    def forget(self, key: Key) -> None:
+        """Forget a FlameCluster that is gone."""
+        ...
+
+
+class NotAsked:
+    """Session managers that nobody asks."""
+
+    def knowledge(self, key: Key) -> Knowledge:  # noqa: ARG002 - the contract of Flame
+        """Nothing is known."""
+        return OFF
+
+    def follow(self, key: Key, target: Target | None, *, busy: bool) -> None:
+        """Ask nobody."""
+
+    def ask_now(self, key: Key) -> None:
+        """Ask nobody."""
+
+    def session_manager(self, key: Key) -> SessionManager | None:  # noqa: ARG002
+        """Nobody can be told anything."""
+        return None
+
+    def forget(self, key: Key) -> None:
+        """Nothing is remembered."""
+
+
+@dataclass
+class _Followed:
+    """A session manager that is asked."""
+
+    target: Target
+    manager: SessionManager
+    knowledge: Knowledge
+    busy: bool
+    failures: int = 0
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    poller: asyncio.Task[None] | None = None
+
+
+class Watcher:
+    """See the module.
+
+    Args:
+        connect: Makes the client of a session manager.
+        clock: The time.
+        random: Where jitter comes from.
+        changed: Called with the key of a FlameCluster of whose session manager something new is known.
+    """
+
+    def __init__(
+        self, connect: Callable[[Target], SessionManager], clock: Clock, random: Random, changed: Callable[[Key], None]
+    ) -> None:
+        self._connect = connect
+        self._clock = clock
+        self._random = random
+        self._changed = changed
+        self._followed: dict[Key, _Followed] = {}
+        self._off: dict[Key, Knowledge] = {}
+        self._slots = Slots(AT_ONCE)
+        self._backoff = ExponentialBackoff(base=BUSY_PERIOD, factor=2, limit=IDLE_PERIOD, jitter=JITTER, random=random)
+        self._log = structlog.get_logger(component="flame")
+
+    async def run(self) -> None:
+        """Run until cancelled; then no poller is left, and every connection is closed."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            pollers = [each.poller for each in self._followed.values() if each.poller is not None]
+            for key in list(self._followed):
+                self._stop(key)
+            await asyncio.gather(*pollers, return_exceptions=True)
+
+    def knowledge(self, key: Key) -> Knowledge:
+        """See `Flame`."""
+        followed = self._followed.get(key)
+        if followed is None:
+            return self._off.get(key, OFF)
+        known = followed.knowledge
+        if known.phase is Phase.KNOWN and self._clock.boottime() - known.said_at > BELIEVED:
+            known = self._doubted(known)
+            followed.knowledge = known
+        return known
+
+    def follow(self, key: Key, target: Target | None, *, busy: bool) -> None:
+        """See `Flame`."""
+        followed = self._followed.get(key)
+        if followed is not None and followed.target == target:
+            if busy and not followed.busy:
+                followed.wake.set()
+            followed.busy = busy
+            return
+        self._stop(key)
+        now = self._clock.boottime()
+        if target is None:
+            self._off.setdefault(key, Knowledge(since=now))
+            return
+        self._off.pop(key, None)
+        asking = Knowledge(Phase.ASKING, target.life, since=now)
+        followed = self._followed[key] = _Followed(target, self._connect(target), asking, busy)
+        followed.poller = asyncio.create_task(self._poll(key, followed), name=f"poller {key[0]}/{key[1]}")
+
+    def ask_now(self, key: Key) -> None:
+        """See `Flame`."""
+        if (followed := self._followed.get(key)) is not None:
+            followed.wake.set()
+
+    def session_manager(self, key: Key) -> SessionManager | None:
+        """See `Flame`."""
+        followed = self._followed.get(key)
+        return None if followed is None else followed.manager
+
+    def forget(self, key: Key) -> None:
+        """See `Flame`."""
+        self._stop(key)
+        self._off.pop(key, None)
+
+    def _stop(self, key: Key) -> None:
+        followed = self._followed.pop(key, None)
+        if followed is not None:
+            if followed.poller is not None:
+                followed.poller.cancel()
+            followed.manager.close()
+
+    async def _poll(self, key: Key, followed: _Followed) -> None:
+        while True:
+            followed.wake.clear()
+            before = followed.knowledge
+            followed.knowledge = await self._ask(key, followed)
+            if _differ(before, followed.knowledge):
+                self._changed(key)
+            await self._pause(followed)
+
+    async def _ask(self, key: Key, followed: _Followed) -> Knowledge:
+        known, asked = followed.knowledge, self._clock.boottime()
+        try:
+            async with self._slots.slot():
+                snapshot = await followed.manager.snapshot()
+        except FlameError as error:
+            followed.failures += 1
+            if followed.failures == 1:
+                self._note(key, "session manager cannot be asked; the operator works without it", error)
+            return self._failed(known, error)
+        except Exception as error:  # noqa: BLE001 - a bug here must not end the poller, without which drains would wait
+            self._log.exception("poll failed", namespace=key[0], cluster=key[1])
+            followed.failures += 1
+            return self._failed(known, FlameError("InternalError", repr(error)))
+        if followed.failures:
+            self._note(key, "session manager can be asked again", None)
+        followed.failures = 0
+        return self._said(known, snapshot, asked)
+
+    def _said(self, known: Knowledge, snapshot: Snapshot, asked: float) -> Knowledge:
+        now = self._clock.boottime()
+        others = [name for name, state in snapshot.nodes.items() if state is not NodeState.READY]
+        return Knowledge(
+            Phase.KNOWN,
+            known.life,
+            since=known.since,
+            snapshot=snapshot,
+            asked_at=asked,
+            said_at=now,
+            known_since=min(known.known_since, now),
+            not_ready_since={name: known.not_ready_since.get(name, now) for name in others},
+        )
+
+    def _failed(self, known: Knowledge, error: FlameError) -> Knowledge:
+        if known.phase is Phase.KNOWN and self._clock.boottime() - known.said_at <= BELIEVED:
+            # One lost answer says little; what was said is believed for a while. The first failure names the problem.
+            cause, problem = (known.cause, known.problem) if known.failing else (error.reason, str(error))
+            return _replaced(known, Phase.KNOWN, cause, problem)
+        if known.failing:
+            return self._doubted(known)
+        return _replaced(known, Phase.UNKNOWN, error.reason, str(error))
+
+    def _doubted(self, known: Knowledge) -> Knowledge:
+        """Return what is left of a snapshot that is too old. The first failure still names the problem, so the status rests."""
+        return _replaced(known, Phase.UNKNOWN, known.cause or "TimedOut", known.problem or "no answer")
+
+    async def _pause(self, followed: _Followed) -> None:
+        if followed.failures:
+            period = self._backoff.delay(followed.failures)
+        else:
+            period = (BUSY_PERIOD if followed.busy else IDLE_PERIOD) * (1 + JITTER * self._random.random())
+        if period > BUSY_PERIOD * (1 + JITTER):
+            followed.manager.close()
+        await self._clock.sleep(SHORTEST_PERIOD)
+        woken = asyncio.create_task(followed.wake.wait())
+        async with racing(woken, asyncio.create_task(self._clock.sleep(period - SHORTEST_PERIOD))):
+            pass
+
+    def _note(self, key: Key, what: str, error: FlameError | None) -> None:
+        log = self._log.bind(namespace=key[0], cluster=key[1])
+        if error is None:
+            log.info(what)
+        else:
+            log.info(what, reason=error.reason, error=str(error))
+
+
+def _replaced(known: Knowledge, phase: Phase, cause: str, problem: str) -> Knowledge:
+    return Knowledge(
+        phase,
+        known.life,
+        since=known.since,
+        snapshot=known.snapshot if phase is Phase.KNOWN else None,
+        asked_at=known.asked_at,
+        said_at=known.said_at,
+        known_since=known.known_since,
+        failing=True,
+        cause=cause,
+        problem=problem,
+        not_ready_since=known.not_ready_since,
+    )
+
+
+def _differ(before: Knowledge, now: Knowledge) -> bool:
+    """Return whether a decision may be another one."""
+    if (before.phase, before.failing, before.cause) != (now.phase, now.failing, now.cause):
+        return True
+    if before.snapshot is None or now.snapshot is None:
+        return before.snapshot is not now.snapshot
+    return not now.snapshot.same_for_decisions(before.snapshot)

@@ -1,0 +1,50 @@
+"""An index of objects by a computed value, which keeps each result until one of its objects changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+T = TypeVar("T")
+
+#: Namespace and name.
+Key = tuple[str, str]
+
+
+class Index(Generic[T]):
+    """Finds objects by a computed value.
+
+    Args:
+        value_of: Computes the value of an object; None leaves the object out.
+    """
+
+    def __init__(self, value_of: Callable[[T], Hashable | None]) -> None:
+        self._value_of = value_of
+        self._buckets: dict[Hashable, dict[Key, T]] = {}
+        self._sorted: dict[Hashable, tuple[T, ...]] = {}
+
+    def get(self, value: Hashable) -> tuple[T, ...]:
+        """Return the objects with this value, in the order of their keys."""
+        found = self._sorted.get(value)
+        if found is None:
+            bucket = self._buckets.get(value)
+            if bucket is None:
+                return ()
+            found = self._sorted[value] = tuple(bucket[key] for key in sorted(bucket))
+        return found
+
+    def update(self, key: Key, old: T | None, new: T | None) -> None:
+        """Replace `old` by `new`; None stands for no object."""
+        before = self._value_of(old) if old is not None else None
+        after = self._value_of(new) if new is not None else None
+        if before is not None:
+            self._sorted.pop(before, None)
+            bucket = self._buckets[before]
+            del bucket[key]
+            if not bucket:
+                del self._buckets[before]
+        if after is not None and new is not None:
+            self._sorted.pop(after, None)
+            self._buckets.setdefault(after, {})[key] = new

@@ -1,0 +1,312 @@
+"""The reflector, which keeps a store equal to the API server's state: it lists, then watches.
+
+A list gives the state at one moment, and a watch gives all changes after it. A watch that ends is resumed where it ended. A new
+list is needed only when the server no longer knows that resourceVersion (410) or when resuming keeps failing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import structlog
+
+from flamectl_operator.kube.errors import (
+    ApiError,
+    ConnectionFailedError,
+    ConnectionLostError,
+    ForbiddenError,
+    GoneError,
+    KubernetesError,
+    NotFoundError,
+    ServerError,
+    TooManyRequestsError,
+    UnauthorizedError,
+)
+from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.runtime.backoff import ExponentialBackoff
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from flamectl_operator.kube.cache.store import Store
+    from flamectl_operator.kube.client import Client, Page
+    from flamectl_operator.kube.resources import Resource
+    from flamectl_operator.runtime.clock import Clock
+
+T = TypeVar("T", bound=KubernetesObject)
+
+#: Seconds after which the server ends a watch; random, so that the watches of all clients do not end together.
+MIN_WATCH_TIMEOUT = 300
+MAX_WATCH_TIMEOUT = 600
+
+#: Seconds of silence that end a watch. The API server sends a bookmark each minute (`defaultBookmarkFrequency` in
+#: apiserver/pkg/storage/cacher), so silence means a broken connection that neither side has noticed. Silence may also mean that
+#: the server has no bookmark to send, because the resource has not changed since the server started. Therefore the reflector
+#: sends a request; if the server answers, the watch resumes where it was.
+READ_TIMEOUT = 90.0
+
+#: The most consecutive watches without an event or bookmark while the server answers. A proxy may buffer the stream. Only a list
+#: shows the changes meanwhile; one list per four and a half minutes is no load.
+MAX_SILENCES = 3
+
+#: The least seconds between the starts of two watches, whatever the server does.
+MIN_WATCH_INTERVAL = 1.0
+
+#: The longest pause, in seconds, after an error that a person has to fix: RBAC, or a CRD that is not installed. The first pauses
+#: are as short as any, because an API server that has just started may refuse for a moment.
+SLOW_RETRY = 15.0
+
+#: The longest pause that the server may ask for, in seconds.
+MAX_RETRY_AFTER = 30.0
+
+#: A watch that broke after this many seconds had worked, so the backoff starts again. This does not hold for a list, because a
+#: list that takes long to fail never worked and is a load for the server.
+STEADY = 5.0
+
+#: After this many consecutive refusals to resume from a resourceVersion, the reflector lists again.
+MAX_RESUME_FAILURES = 5
+
+#: After this many consecutive lists that are older than the store, etcd was restored from a backup.
+MAX_STALE_LISTS = 3
+
+_NEEDS_A_PERSON = (ForbiddenError, NotFoundError, UnauthorizedError)
+
+
+class StaleListError(ServerError):
+    """A list is older than the store, which a consistent read returns only after etcd was restored from a backup."""
+
+
+class SetBackError(Exception):
+    """etcd was restored from a backup, so the store is newer than etcd. End the process; a new one lists again."""
+
+
+class Reflector(Generic[T]):
+    """Feeds one store with the objects of one resource.
+
+    Args:
+        client: Lists and watches.
+        resource: The resource to list and watch.
+        store: The store to feed.
+        namespace: The namespace; None for all namespaces.
+        label_selector: The label selector; empty selects all objects.
+        clock: The time.
+        random: The source of jitter.
+        page_size: The most objects on a page of a list.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource[T],
+        store: Store[T],
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        clock: Clock,
+        random: Random,
+        page_size: int = 500,
+    ) -> None:
+        self._client = client
+        self._resource = resource
+        self._store = store
+        self._namespace = namespace
+        self._label_selector = label_selector
+        self._clock = clock
+        self._random = random
+        self._page_size = page_size
+        self._backoff = ExponentialBackoff(base=0.8, factor=2, limit=30, jitter=0.5, random=random)
+        self._log = structlog.get_logger(component="reflector", resource=resource.plural, namespace=namespace or "*")
+        self._resource_version = ""  # the start of the next watch; empty when a list is needed
+        self._failures = 0
+        self._stale_lists = 0
+        self._silences = 0  # consecutive, since the last list
+        self._mistrusted = False  # whether the log already reports silent watches
+        #: Set after the first list.
+        self.synced = asyncio.Event()
+        #: The monotonic time of the last answer of the server; None before the first one.
+        self.last_contact: float | None = None
+        #: The monotonic time of the last attempt to reach the server; None before `run`.
+        self.last_attempt: float | None = None
+        #: The monotonic time at which `run` started; None before.
+        self.begun: float | None = None
+        #: The number of failed lists and watches.
+        self.restarts = 0
+        #: The error of the last attempt; None after a success.
+        self.last_error: KubernetesError | None = None
+
+    @property
+    def plural(self) -> str:
+        """Name of the resource in paths, such as `pods`."""
+        return self._resource.plural
+
+    def __str__(self) -> str:
+        """Return the resource and namespace under watch, such as `pods in team-a`."""
+        return self.plural if self._namespace is None else f"{self.plural} in {self._namespace}"
+
+    async def wait_synced(self) -> None:
+        """Wait until the store holds the first list."""
+        await self.synced.wait()
+
+    async def run(self) -> None:
+        """List and watch until cancelled. Errors of the API server do not end the loop.
+
+        Raises:
+            SetBackError: etcd was restored from a backup.
+        """
+        self.begun = self._clock.monotonic()
+        while True:
+            self.last_attempt = self._clock.monotonic()
+            started: float | None = None
+            try:
+                if not self._resource_version:
+                    await self._list()
+                started = self._clock.monotonic()
+                await self._watch()
+            except KubernetesError as error:
+                lasted = 0.0 if started is None else self._clock.monotonic() - started
+                await self._clock.sleep(self._failed(error, lasted))
+            else:
+                self._succeeded()
+                await self._clock.sleep(max(0.0, started + MIN_WATCH_INTERVAL - self._clock.monotonic()))
+
+    async def _list(self) -> None:
+        """Read all pages and give them to the store together, because only a whole list shows which objects are gone."""
+        items: list[T] = []
+        unreadable: list[T] = []
+        continue_token = ""
+        while True:
+            page = await self._page(continue_token)
+            self.last_contact = self._clock.monotonic()
+            # Known objects must not be held in memory twice.
+            items.extend(map(self._store.known, page.items))
+            unreadable.extend(page.unreadable)
+            continue_token = page.continue_token
+            if not continue_token:
+                break
+        self._check_age(page)
+        self._store.replace(items, page.resource_version, self._namespace, unreadable)
+        self._resource_version = page.resource_version
+        self.synced.set()
+        self._log.debug("listed", objects=len(items), resource_version=page.resource_version)
+
+    async def _page(self, continue_token: str) -> Page[T]:
+        try:
+            return await self._client.list_page(
+                self._resource,
+                self._namespace,
+                label_selector=self._label_selector,
+                limit=self._page_size,
+                continue_token=continue_token,
+            )
+        except NotFoundError:
+            # The server does not know the resource. If the resource has a CRD, the CRD was deleted, and all objects with it. A
+            # core resource cannot be deleted, so a proxy has answered in place of the server.
+            if "/" in self._resource.api_version:
+                self._store.clear(self._namespace)
+            raise
+
+    async def _watch(self) -> None:
+        """Follow the changes until the server ends the watch."""
+        events = self._client.watch(
+            self._resource,
+            self._namespace,
+            label_selector=self._label_selector,
+            resource_version=self._resource_version,
+            timeout_seconds=self._random.randint(MIN_WATCH_TIMEOUT, MAX_WATCH_TIMEOUT),
+            read_timeout=READ_TIMEOUT,
+        )
+        last_sign = self._clock.monotonic()
+        async with aclosing(events):
+            try:
+                async for event in events:
+                    last_sign = self._clock.monotonic()
+                    self._silences, self._mistrusted = 0, False
+                    self._succeeded()
+                    self._store.apply(event, self._namespace)
+                    self._resource_version = event.object.metadata.resource_version
+            except ConnectionLostError:
+                if self._clock.monotonic() - last_sign < READ_TIMEOUT * 0.99:
+                    raise
+                self._log.debug("watch was silent", resource_version=self._resource_version)
+                self._silences += 1
+                await self._probe()
+                if self._silences >= MAX_SILENCES:
+                    self._mistrust()
+
+    def _mistrust(self) -> None:
+        """Request a new list, because the watch reported no changes."""
+        self._silences = 0
+        self._resource_version = ""
+        log = self._log.debug if self._mistrusted else self._log.warning
+        log("watches stay silent: listing again; does a proxy buffer the API server's responses?")
+        self._mistrusted = True
+
+    async def _probe(self) -> None:
+        """Find out with the smallest request whether the server answers."""
+        self.last_attempt = self._clock.monotonic()
+        self._check_age(
+            await self._client.list_page(self._resource, self._namespace, label_selector=self._label_selector, limit=1)
+        )
+
+    def _check_age(self, page: Page[T]) -> None:
+        """Reject a list that is older than the store.
+
+        A watch on that server would bring no change until its resourceVersions have reached the store's.
+
+        Raises:
+            StaleListError: The list is older.
+        """
+        seen = self._store.synced_version(self._namespace)
+        if int(page.resource_version) < seen:
+            what = f"the list of {self._resource.plural} is of resourceVersion {page.resource_version}"
+            raise StaleListError(500, message=f"{what}, and {seen} was seen before: was etcd restored from a backup?")
+        self._stale_lists = 0
+
+    def _succeeded(self) -> None:
+        self.last_contact = self._clock.monotonic()
+        if self._failures:
+            self._log.info("watch works again", failures=self._failures)
+        self._failures = 0
+        self.last_error = None
+
+    def _failed(self, error: KubernetesError, lasted: float) -> float:
+        """Decide where to resume, log it once, and return the seconds to wait before that.
+
+        Args:
+            error: The error.
+            lasted: The duration of the failed watch in seconds; 0 for a list.
+
+        Raises:
+            SetBackError: Lists were too old too often.
+        """
+        if isinstance(error, StaleListError):
+            self._resource_version = ""
+            self._stale_lists += 1
+            if self._stale_lists == MAX_STALE_LISTS:
+                raise SetBackError(str(error)) from error
+        before, self.last_error = self.last_error, error
+        had_worked = lasted >= STEADY and not isinstance(error, ConnectionFailedError)
+        self._failures = 1 if had_worked else self._failures + 1
+        self.restarts += 1
+        # After a 429 a new list would add load.
+        refused = isinstance(error, ApiError) and not isinstance(error, TooManyRequestsError)
+        given_up = refused and self._failures % MAX_RESUME_FAILURES == 0
+        if given_up or isinstance(error, (GoneError, NotFoundError)):
+            self._resource_version = ""
+        # A 410 is normal after a long time without a connection, and a list resolves it.
+        healed_by_list = isinstance(error, GoneError) and not isinstance(before, GoneError)
+        delay = 0.0 if healed_by_list else self._pause(error)
+        log = self._log.warning if str(error) != str(before) else self._log.debug
+        next_step = "watch" if self._resource_version else "list"
+        log("list or watch failed", error=str(error), failures=self._failures, delay=round(delay, 1), next=next_step)
+        return delay
+
+    def _pause(self, error: KubernetesError) -> float:
+        """Return the seconds to wait before another attempt: the backoff, or longer if the server asks for it."""
+        pause = self._backoff.delay(self._failures)
+        if isinstance(error, _NEEDS_A_PERSON):
+            return min(pause, SLOW_RETRY * (1 + 0.5 * self._random.random()))
+        asked = error.retry_after or 0.0
+        return max(pause, min(asked, MAX_RETRY_AFTER) * (1 + 0.5 * self._random.random()))

@@ -1,0 +1,382 @@
+"""The cache of one resource, which is never older than this process's own writes.
+
+A reflector feeds a store with lists and watch events, which are complete but late. Passes feed it with the responses to their own
+writes, which are immediate. So a pass that created a Pod sees the Pod when it looks again and does not create it twice, and a
+pass that deleted a Pod neither deletes nor counts it again.
+
+The rules below order the two sources by resourceVersion. All writes, lists, events and bookmarks of a cluster share one sequence
+of resourceVersions, which may be compared as numbers (KEP-5504):
+
+- Of two states of an object, the one with the higher resourceVersion is newer, in any order of arrival.
+- The reflector's *synced version* is the resourceVersion up to which it has delivered everything. A response about a missing
+  object that is not newer than the synced version is outdated: the object was deleted since, or is not selected.
+- A list shows one moment. An object that is missing from the list is gone, unless the store knows a later state of it.
+- The same holds for a list that a pass requested, of all objects with one value of the index. An object that was neither in the
+  list nor known is gone, so earlier states of it that the reflector may still bring are ignored.
+- An object that was deleted without leaving a terminating state is gone at once. A tombstone keeps its uid while the reflector
+  may still bring states of it: until a list from after the deletion, or the DELETED event. A watch also sends DELETED when an
+  object loses the label, and ADDED when it has the label again. So more events may follow a DELETED, and the store remembers the
+  uid for as long as there is room.
+- A response may show that an object is no longer selected, or that another object has its name. Then the object is out of sight
+  at once. The store ignores states of it up to that response, from the reflector and from other responses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from flamectl_operator.kube.cache.index import Index, Key
+from flamectl_operator.kube.client import EventType
+from flamectl_operator.kube.views import KubernetesObject
+
+if TYPE_CHECKING:
+    from flamectl_operator.kube.client import WatchEvent
+
+T = TypeVar("T", bound=KubernetesObject)
+K = TypeVar("K")
+
+#: The most uids of deleted objects that are remembered after the reflector reported the deletion.
+_ENDED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[T]):
+    """A change that subscribers receive.
+
+    Args:
+        old: The object before the change; None for a new object.
+        new: The object after the change; None for a deleted object.
+        initial: Whether the object existed when the operator started, so that it has not changed just now.
+    """
+
+    old: T | None
+    new: T | None
+    initial: bool = False
+
+
+Handler = Callable[[Change[T]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Horizon:
+    """States up to `version` are ignored, of one object or of all objects with one value of the index."""
+
+    namespace: str
+    version: int
+
+
+class Store(Generic[T]):
+    """The objects of one resource.
+
+    A store may be fed by one reflector for all namespaces, or by one for each of several namespaces, not by both kinds.
+
+    Args:
+        index: Returns the value under which `by_index` finds an object, or None for no value.
+        selects: Returns whether the reflector's label selector matches an object; every object by default.
+        reduce: Returns the part of an object to keep, with the same identity and index value; all of it by default.
+    """
+
+    def __init__(
+        self,
+        index: Callable[[T], Hashable | None] | None = None,
+        selects: Callable[[T], bool] | None = None,
+        reduce: Callable[[T], T] | None = None,
+    ) -> None:
+        self._selects = selects or _everything
+        self._reduce = reduce or _unchanged
+        self._objects: dict[Key, T] = {}
+        self._index_value = index or _no_value
+        self._by_index: Index[T] = Index(self._index_value)
+        self._tombstones: dict[str, _Horizon] = {}  # by uid
+        self._ended: dict[str, None] = {}  # uids of former tombstones, oldest first
+        self._out_of_sight: dict[str, _Horizon] = {}  # by uid
+        self._listed: dict[Hashable, _Horizon] = {}  # by value of the index, for objects missing from a requested list
+        self._synced_versions: dict[str | None, int] = {}  # by the namespace of the reflector, None for all namespaces
+        self._handlers: list[Handler[T]] = []  # of all subscribers
+        self._answer_handlers: list[Handler[T]] = []  # of subscribers that also receive responses
+
+    def __len__(self) -> int:
+        """Return the number of objects."""
+        return len(self._objects)
+
+    def get(self, namespace: str, name: str) -> T | None:
+        """Return the object of that name, if there is one."""
+        return self._objects.get((namespace, name))
+
+    def all(self) -> tuple[T, ...]:
+        """Return all objects, sorted by namespace and name."""
+        return tuple(self._objects[key] for key in sorted(self._objects))
+
+    def by_index(self, value: Hashable) -> tuple[T, ...]:
+        """Return the objects with this value of the index, sorted by name."""
+        return self._by_index.get(value)
+
+    def synced_version(self, namespace: str | None = None) -> int:
+        """Return the synced version of a namespace's reflector; 0 before its first list."""
+        return self._synced_versions.get(namespace, self._synced_versions.get(None, 0))
+
+    def known(self, obj: T) -> T:
+        """Return the store's object if it equals the given one, so that memory holds only one copy.
+
+        Otherwise return the part of the given object that the store would keep.
+        """
+        current = self._objects.get(_key(obj))
+        if current is None or current.uid != obj.uid:
+            return self._reduce(obj)
+        same = current.metadata.resource_version == obj.metadata.resource_version
+        return current if same and (current.terminating or not obj.terminating) else self._reduce(obj)
+
+    def subscribe(self, handler: Handler[T], *, answers: bool = False) -> None:
+        """Subscribe to changes.
+
+        Args:
+            handler: Called with each change.
+            answers: Whether to receive also the changes that responses bring; otherwise only those that the reflector brings. A
+                change that a response brought is not repeated when the reflector brings it.
+        """
+        self._handlers.append(handler)
+        if answers:
+            self._answer_handlers.append(handler)
+
+    def observe(self, obj: T) -> None:
+        """Store the response to a create, patch, update or get.
+
+        An object that is not selected is removed, as the watch will do, because no event would report its changes.
+        """
+        if self._is_past(obj):
+            return
+        current = self._objects.get(_key(obj))
+        if current is not None and current.uid == obj.uid:
+            if not _supersedes(obj, current):
+                return
+        elif version_of(obj) <= max(self.synced_version(obj.namespace), version_of(current)):
+            return
+        elif current is not None:
+            self._out_of_sight[current.uid] = _Horizon(current.namespace, version_of(obj))
+        if self._selects(obj):
+            self._set(obj)
+            _notify(self._answer_handlers, _changes(current, obj))
+            return
+        if current is not None:
+            self._remove(current)
+            _notify(self._answer_handlers, [Change(current, None)])
+        self._out_of_sight[obj.uid] = _Horizon(obj.namespace, version_of(obj))
+
+    def observe_list(
+        self, items: Iterable[T], resource_version: str, namespace: str, value: Hashable, unreadable: Collection[T] = ()
+    ) -> None:
+        """Store the response to a list of all objects of a namespace with one value of the index.
+
+        A known object that was not in the list stays, because it may be gone or may have another value by now.
+
+        Args:
+            items: The objects of all pages.
+            resource_version: The resourceVersion of the list.
+            namespace: The namespace.
+            value: The value of the index.
+            unreadable: Objects that exist but cannot be decoded. If there are any, the store accepts all later states from the
+                reflector, because these may be the last readable states of such objects.
+        """
+        for item in items:
+            self.observe(item)
+        moment = int(resource_version)
+        if moment > self.synced_version(namespace) and not unreadable:
+            self._listed[value] = _Horizon(namespace, moment)
+
+    def observe_deletion(self, obj: T, response: T | None) -> None:
+        """Record that the API server accepted the deletion of an object.
+
+        Args:
+            obj: The object that was deleted, by uid.
+            response: The object in the response, None if the response held none. An object with a deletionTimestamp is
+                terminating and stays visible; otherwise the object is gone.
+        """
+        if response is not None and response.terminating:
+            self.observe(response)
+            return
+        current = self._objects.get(_key(obj))
+        version = version_of(obj)
+        if current is not None and current.uid == obj.uid:
+            self._remove(current)
+            _notify(self._answer_handlers, [Change(current, None)])
+            version = max(version, version_of(current))
+        elif version <= self.synced_version(obj.namespace):
+            return  # the reflector has already reported the deletion
+        self._tombstones[obj.uid] = _Horizon(obj.namespace, version)
+
+    def apply(self, event: WatchEvent[T], namespace: str | None = None) -> None:
+        """Store an event of the watch of a namespace, or of all namespaces."""
+        version = version_of(event.object)
+        passed = self._synced_versions.get(namespace, 0)
+        self._synced_versions[namespace] = max(passed, version)
+        if event.type in {EventType.BOOKMARK, EventType.UNREADABLE}:
+            self._forget_out_of_sight(namespace)
+            return  # the last readable state of an unreadable object stays
+        if event.type is EventType.DELETED:
+            changes = self._take_deletion(event.object, news=version > passed)
+        else:
+            changes = self._take_state(event.object, news=version > passed, initial=False)
+        self._forget_out_of_sight(namespace)
+        _notify(self._handlers, changes)
+
+    def replace(
+        self, items: Iterable[T], resource_version: str, namespace: str | None = None, unreadable: Iterable[T] = ()
+    ) -> None:
+        """Store a whole list of a namespace, or of all namespaces, and report the changes.
+
+        Args:
+            items: The objects of all pages.
+            resource_version: The resourceVersion of the list. A list older than the synced version is ignored.
+            namespace: The listed namespace; None for all.
+            unreadable: Objects that exist but cannot be decoded; their last readable states stay.
+        """
+        moment = int(resource_version)
+        initial = namespace not in self._synced_versions
+        if moment < self._synced_versions.get(namespace, 0):
+            return
+        self._synced_versions[namespace] = moment
+        changes: list[Change[T]] = []
+        listed = {obj.uid for obj in unreadable}
+        for item in items:
+            listed.add(item.uid)
+            changes += self._take_state(item, news=True, initial=initial)
+        changes += self._drop_missing(listed, moment, namespace)
+        self._forget_out_of_sight(namespace)
+        _notify(self._handlers, changes)
+
+    def clear(self, namespace: str | None = None) -> None:
+        """Remove all objects of a namespace, or of all namespaces, because the API server does not know the resource."""
+        gone = [obj for obj in self._objects.values() if namespace in {None, obj.namespace}]
+        for obj in gone:
+            self._remove(obj)
+        _forget(self._tombstones, namespace)
+        _forget(self._out_of_sight, namespace)
+        _forget(self._listed, namespace)
+        self._ended.clear()
+        _notify(self._handlers, [Change(obj, None) for obj in gone])
+
+    def _take_state(self, obj: T, *, news: bool, initial: bool) -> list[Change[T]]:
+        """Store a state from the reflector; `news` when it is newer than everything before."""
+        if self._is_past(obj):
+            return []
+        current = self._objects.get(_key(obj))
+        if not (news if current is None else _supersedes(obj, current)):
+            return []
+        self._set(obj)
+        return _changes(current, obj, initial=initial)
+
+    def _take_deletion(self, obj: T, *, news: bool) -> list[Change[T]]:
+        tombstone = self._tombstones.get(obj.uid)
+        if tombstone is not None:
+            # An event older than the tombstone means that the object lost its label for a while; its deletion is still to come.
+            if version_of(obj) >= tombstone.version:
+                self._end(obj.uid)
+            return []
+        if obj.uid in self._ended:
+            return []
+        current = self._objects.get(_key(obj))
+        if current is not None and current.uid == obj.uid:
+            if version_of(obj) < version_of(current):
+                return []
+            self._remove(current)
+            return [Change(current, None)]
+        # No subscriber knows yet of the deletion of an object that a response replaced by one of the same name.
+        return [Change(obj, None)] if news else []
+
+    def _is_past(self, obj: T) -> bool:
+        """Return whether a state is older than the known deletion or disappearance of its object."""
+        if obj.uid in self._tombstones or obj.uid in self._ended:
+            return True
+        current = self._objects.get(_key(obj))
+        known = current is not None and current.uid == obj.uid
+        ends = (self._out_of_sight.get(obj.uid), None if known else self._listed.get(self._index_value(obj)))
+        return any(end is not None and version_of(obj) <= end.version for end in ends)
+
+    def _end(self, uid: str) -> None:
+        """Record that the reflector reported the deletion of an object with a tombstone."""
+        del self._tombstones[uid]
+        self._ended[uid] = None
+        if len(self._ended) > _ENDED:
+            del self._ended[next(iter(self._ended))]
+
+    def _forget_out_of_sight(self, namespace: str | None) -> None:
+        """Drop out-of-sight records that the reflector has passed, because its later states are newer."""
+        passed = self._synced_versions[namespace]
+        _forget(self._out_of_sight, namespace, passed)
+        _forget(self._listed, namespace, passed)
+
+    def _drop_missing(self, listed: set[str], moment: int, namespace: str | None) -> list[Change[T]]:
+        """Remove the objects that a list shows to be gone, and the tombstones that it makes obsolete."""
+        missing = [
+            obj
+            for obj in self._objects.values()
+            if namespace in {None, obj.namespace} and obj.uid not in listed and version_of(obj) <= moment
+        ]
+        for obj in missing:
+            self._remove(obj)
+        for uid, tombstone in list(self._tombstones.items()):
+            if namespace in {None, tombstone.namespace} and uid not in listed and tombstone.version <= moment:
+                del self._tombstones[uid]
+        return [Change(obj, None) for obj in missing]
+
+    def _set(self, obj: T) -> None:
+        key, obj = _key(obj), self._reduce(obj)
+        old = self._objects.get(key)
+        self._objects[key] = obj
+        self._by_index.update(key, old, obj)
+
+    def _remove(self, obj: T) -> None:
+        key = _key(obj)
+        del self._objects[key]
+        self._by_index.update(key, obj, None)
+
+
+def _forget(records: dict[K, _Horizon], namespace: str | None, passed: float = inf) -> None:
+    """Drop the records up to a version, in one namespace or in all."""
+    for key, each in list(records.items()):
+        if namespace in {None, each.namespace} and each.version <= passed:
+            del records[key]
+
+
+def version_of(obj: KubernetesObject | None) -> int:
+    """Return the resourceVersion as a number; 0 for no object or an object that was never stored."""
+    return int(obj.metadata.resource_version or 0) if obj is not None else 0
+
+
+def _changes(old: T | None, new: T, *, initial: bool = False) -> list[Change[T]]:
+    """Return the changes to a name when an object takes it."""
+    if old is None or old.uid == new.uid:
+        return [Change(old, new, initial)]
+    return [Change(old, None), Change(None, new, initial)]
+
+
+def _notify(handlers: Iterable[Handler[T]], changes: Iterable[Change[T]]) -> None:
+    for change in changes:
+        for handler in handlers:
+            handler(change)
+
+
+def _supersedes(new: KubernetesObject, current: KubernetesObject) -> bool:
+    """Return whether a state is newer than the current one; with equal numbers, whether only the new one is terminating."""
+    number, known = version_of(new), version_of(current)
+    same_object = new.uid == current.uid
+    return number > known or (number == known and same_object and new.terminating and not current.terminating)
+
+
+def _key(obj: KubernetesObject) -> Key:
+    return (obj.namespace, obj.name)
+
+
+def _everything(_obj: KubernetesObject) -> bool:
+    return True
+
+
+def _unchanged(obj: T) -> T:
+    return obj
+
+
+def _no_value(_obj: KubernetesObject) -> None:
+    return None

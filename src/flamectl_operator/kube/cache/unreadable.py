@@ -1,0 +1,86 @@
+"""Objects that exist but cannot be decoded into their view.
+
+The API server's validation should prevent them. If one occurs, it must not keep the other objects out of a list, nor end the
+watch of all objects: it is left out and logged.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import structlog
+
+from flamectl_operator.kube.errors import UndecodableError
+from flamectl_operator.kube.http import wire
+from flamectl_operator.kube.views import KubernetesObject, ObjectMeta
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import msgspec
+
+    from flamectl_operator.kube.resources import Resource
+
+T = TypeVar("T", bound=KubernetesObject)
+
+#: The most unreadable objects that are remembered as logged.
+_MOST_UNREADABLE = 1000
+
+
+class UnreadableObjects:
+    """Identifies unreadable objects, and logs each state of them once."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, str] = {}  # logged resourceVersions, by uid
+        self._log = structlog.get_logger(component="client")
+
+    def sort_out(self, resource: Resource[T], items: Sequence[msgspec.Raw]) -> tuple[list[T], list[T]]:
+        """Decode the items of a list one by one.
+
+        Args:
+            resource: The resource of the objects.
+            items: The encoded objects.
+
+        Returns:
+            The readable objects, and views with the identities of the others.
+
+        Raises:
+            UndecodableError: An object has no readable identity.
+        """
+        readable: list[T] = []
+        unreadable: list[T] = []
+        for item in items:
+            try:
+                readable.append(wire.decode(resource.view, item))
+            except UndecodableError as error:
+                unreadable.append(self.identify(resource, item, error))
+        return readable, unreadable
+
+    def identify(self, resource: Resource[T], item: msgspec.Raw, error: UndecodableError) -> T:
+        """Return a view with the identity of an unreadable object, and log each state of it once.
+
+        Args:
+            resource: The resource of the object.
+            item: The encoded object.
+            error: The decoding error.
+
+        Raises:
+            UndecodableError: The object has no readable identity.
+        """
+        identity = wire.decode_identity(item)
+        if identity is None:
+            raise error
+        uid, version = identity.uid, identity.resource_version
+        if self._told.pop(uid, None) != version:
+            self._log.error(
+                "object left out because it cannot be decoded",
+                kind=resource.kind,
+                namespace=identity.namespace,
+                name=identity.name,
+                error=str(error),
+            )
+        self._told[uid] = version
+        if len(self._told) > _MOST_UNREADABLE:
+            del self._told[next(iter(self._told))]
+        meta = ObjectMeta(name=identity.name, namespace=identity.namespace, uid=uid, resource_version=version)
+        return resource.view(metadata=meta)

@@ -1,0 +1,1 @@
+"""HTTP: connection, credentials, transport, rate limits, retries, and the encoding of objects."""

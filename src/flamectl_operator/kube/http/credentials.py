@@ -1,0 +1,307 @@
+"""Loads the API server's address and our credentials, with errors of one line.
+
+The `kubernetes` package does the loading, and only this module handles its quirks. The package reports a problem as a
+`ConfigException`, as any exception that Python raised on unexpected YAML, as a line in its log, or not at all (it ignores an
+empty token). This module turns all of these into `ConfigurationError`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import hashlib
+import logging
+import os
+import re
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import yaml
+from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.config import ConfigException, kube_config, load_incluster_config, load_kube_config
+
+from flamectl_operator.kube.errors import ConfigurationError
+from flamectl_operator.kube.http.exec_plugin import plugins_that_end
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
+
+#: Seconds for an exec plugin or an identity provider to answer.
+LOAD_TIMEOUT = 60.0
+
+#: The file with the Pod's namespace, beside the service account's token.
+NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+_LOADER_LOG = "kubernetes.aio.config.kube_config"
+
+#: Fields of a kubeconfig user for impersonation:
+#: https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/#AuthInfo.
+_ACT_AS = ("as", "as-uid", "as-groups", "as-user-extra")
+
+#: The package's error for a missing key. The rest of the message is a path that quotes whole entries.
+_MISSING_KEY = re.compile(r"(Expected key \S+) in .*", re.DOTALL)
+
+#: Names that PyYAML quotes in a description of a problem; a password that begins with `*` or `!` counts as a name.
+_YAML_NAME = re.compile(r"\b(alias|tag|handle) ['\"].*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """The address and credentials to connect with.
+
+    Args:
+        api_client: A new client without connections; the owner of the credentials closes it.
+        source: The source of the credentials, for messages.
+        fingerprint: A hash of address, token and certificates.
+        expires_at: The time when they expire, if known; aware.
+    """
+
+    api_client: ApiClient
+    source: str
+    fingerprint: str
+    expires_at: datetime | None = None
+
+
+async def load_credentials(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str]) -> Credentials:
+    """Load credentials from a given kubeconfig, else from this Pod, else from the default kubeconfig.
+
+    Args:
+        kubeconfig: The file given by the user, if any.
+        context: The context to use instead of the current one of the kubeconfig; implies a kubeconfig.
+        environ: The environment, with KUBERNETES_SERVICE_HOST, KUBECONFIG and HOME.
+
+    Raises:
+        ConfigurationError: There are no credentials, or they cannot be used.
+    """
+    if in_cluster(kubeconfig, context, environ):
+        return _load_in_cluster()
+    default = environ.get("KUBECONFIG") or str(Path(environ.get("HOME", "~")) / ".kube" / "config")
+    location = str(kubeconfig) if kubeconfig is not None else default
+    try:
+        async with asyncio.timeout(LOAD_TIMEOUT):
+            return await _load_kubeconfig(location, context)
+    except TimeoutError as error:
+        raise ConfigurationError(f"kubeconfig {location}: no credentials after {LOAD_TIMEOUT:.0f} s") from error
+
+
+def in_cluster(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str]) -> bool:
+    """Return whether `load_credentials` uses this Pod's service account and not a kubeconfig."""
+    return kubeconfig is None and context is None and bool(environ.get("KUBERNETES_SERVICE_HOST"))
+
+
+def own_namespace(path: Path = NAMESPACE_FILE) -> str | None:
+    """Return the namespace of this process's Pod, or None outside a cluster.
+
+    Args:
+        path: The file with the namespace, mounted with the service account's token.
+    """
+    try:
+        return path.read_text(encoding="utf-8").strip() or None
+    except OSError:
+        return None
+
+
+def _load_in_cluster() -> Credentials:
+    configuration = _new_configuration()
+    with _readable_errors("service account of this Pod"):
+        load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        return _credentials(configuration, "service account of this Pod")
+
+
+async def _load_kubeconfig(location: str, context: str | None) -> Credentials:
+    source = f"kubeconfig {location}"
+    _check_files(location)
+    configuration = _new_configuration()
+    with _readable_errors(source), _no_files_left(), plugins_that_end(), _complaints() as complaints:
+        # persist_config would write to the user's file, and in this version persists nothing.
+        loader = await load_kube_config(  # type: ignore[no-untyped-call]
+            config_file=location, context=context, client_configuration=configuration, persist_config=False
+        )
+        _check(configuration, complaints)
+        _check_user(loader)
+        return _credentials(configuration, source, getattr(loader, "exec_plugin_expiry", None))
+
+
+def _credentials(configuration: Configuration, source: str, expires_at: datetime | None = None) -> Credentials:
+    # Take the fingerprint first. If files change meanwhile, it describes the older state, and the credentials are loaded once
+    # more than necessary; a fingerprint taken last would hide the change.
+    fingerprint = _fingerprint(configuration, expires_at)
+    return Credentials(ApiClient(configuration), source, fingerprint, expires_at)
+
+
+def _fingerprint(configuration: Configuration, expires_at: datetime | None) -> str:
+    """Return a hash of everything that may change when credentials are loaded again, including the content of files."""
+    words = (configuration.host, configuration.api_key.get("BearerToken"), expires_at)
+    files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
+    parts = [*(str(word).encode() for word in words), *(Path(file).read_bytes() if file else b"" for file in files)]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def _new_configuration() -> Configuration:
+    """Return a new configuration, not the package's global one, without retries or a limit on connections.
+
+    The callers limit the number of concurrent requests. A limit here would also count the watches, which never release their
+    connections, so with enough watches no request would get through.
+    """
+    configuration = Configuration()
+    configuration.retries = None
+    configuration.connection_pool_maxsize = 0
+    # From Python 3.13 on, certificates must follow all of RFC 5280, and those of many clusters, such as EKS, do not ("Missing
+    # Authority Key Identifier"). Chain, expiry and host name are still checked, as kubectl does.
+    configuration.disable_strict_ssl_verification = True
+    return configuration
+
+
+def _check_files(location: str) -> None:
+    """Check that the kubeconfig exists and is YAML, because the package only logs a missing file.
+
+    Raises:
+        ConfigurationError: A file is missing or is not YAML; the error names it.
+    """
+    files = [Path(part).expanduser() for part in location.split(os.pathsep) if part]
+    found = [file for file in files if file.is_file()]
+    if not found:
+        raise ConfigurationError(f"kubeconfig {location}: there is no such file")
+    for file in found:
+        try:
+            content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ConfigurationError(f"kubeconfig {file}: cannot be read: {error.strerror}") from error
+        except (yaml.YAMLError, ValueError) as error:
+            raise ConfigurationError(f"kubeconfig {file}: is not YAML: {_yaml_problem(error)}") from None
+        if not isinstance(content, dict):
+            raise ConfigurationError(f"kubeconfig {file}: is not a kubeconfig, it holds no mapping")
+
+
+def _check(configuration: Configuration, complaints: list[str]) -> None:
+    """Reject configurations that the package accepts but that cannot work.
+
+    Raises:
+        ConfigException: The configuration cannot work.
+    """
+    try:
+        url = urlsplit(configuration.host)
+        usable = url.scheme in {"http", "https"} and bool(url.hostname) and url.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        shown = configuration.host.rpartition("@")[2]  # without a password
+        raise ConfigException(f"the cluster's server {shown!r} is not an http or https address")
+    token = configuration.api_key.get("BearerToken", "")
+    if complaints:
+        raise ConfigException("; ".join(complaints))
+    has_token = len(token.split()) > 1  # a scheme and something after it
+    if url.scheme == "https" and not has_token and not configuration.cert_file:
+        raise ConfigException("the user has no credentials: no client certificate, and the token is empty or missing")
+    if configuration.cert_file and not configuration.key_file:
+        raise ConfigException("the user has a client certificate but no client key")
+
+
+def _check_user(loader: Any) -> None:
+    """Reject impersonation, because the package ignores it and would use the user's own rights.
+
+    Raises:
+        ConfigException: The user impersonates another; the error names the fields.
+    """
+    user = loader._user.value if loader._user else {}  # noqa: SLF001 - the package offers no other way
+    if fields := [field for field in _ACT_AS if user.get(field)]:
+        raise ConfigException(f"the user acts as another ({', '.join(fields)}), and impersonation is not supported")
+
+
+@contextlib.contextmanager
+def _no_files_left() -> Iterator[None]:
+    """Remove the files that the package writes for `...-data` fields, with private keys, once the TLS context has read them.
+
+    The package would keep the files until the process ends, and would rely on them at the next load, even if the directory for
+    temporary files was cleaned meanwhile.
+    """
+    cleanup = kube_config._cleanup_temp_files  # noqa: SLF001 - the package has no other way
+    try:
+        yield
+    finally:
+        cleanup()  # type: ignore[no-untyped-call]
+        atexit.unregister(cleanup)  # registered at each load that finds no files
+
+
+@contextlib.contextmanager
+def _readable_errors(source: str) -> Iterator[None]:
+    """Turn any loading error into one line that names the source and contains no secret.
+
+    An exception whose text may hold a secret does not become the cause.
+    """
+    try:
+        yield
+    except ConfigException as error:
+        raise ConfigurationError(f"{source}: {_without_entries(error)}") from None
+    except yaml.YAMLError as error:  # the file was replaced after the check
+        raise ConfigurationError(f"{source}: is not YAML: {_yaml_problem(error)}") from None
+    except aiohttp.ClientError as error:  # some are also an OSError or an SSLError
+        raise ConfigurationError(
+            f"{source}: the identity provider cannot be reached: {_without_address(error)}"
+        ) from None
+    except ssl.SSLError as error:
+        raise ConfigurationError(f"{source}: a certificate or key is not usable: {_one_line(error)}") from error
+    except OSError as error:
+        raise ConfigurationError(f"{source}: {error.filename or 'a file'}: {error.strerror or error}") from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ConfigurationError(f"{source}: is not valid: {_one_line(error)}") from error
+
+
+class _Complaints(logging.Handler):
+    """Collects errors that the loader logs instead of raising, such as a failed credential plugin."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the message."""
+        self.messages.append(_without_entries(record.getMessage()))
+
+
+@contextlib.contextmanager
+def _complaints() -> Iterator[list[str]]:
+    """Collect the errors that the loader logs, and suppress its log lines."""
+    log = logging.getLogger(_LOADER_LOG)
+    handler, propagate = _Complaints(), log.propagate
+    log.addHandler(handler)
+    log.propagate = False
+    try:
+        yield handler.messages
+    finally:
+        log.removeHandler(handler)
+        log.propagate = propagate
+
+
+def _one_line(error: Any) -> str:
+    return " ".join(str(error).split())
+
+
+def _without_entries(error: Any) -> str:
+    """Return the package's error as one line, without the kubeconfig entries and tokens that it may quote."""
+    return _MISSING_KEY.sub(r"\1", _one_line(error))
+
+
+def _without_address(error: aiohttp.ClientError) -> str:
+    """Return a request's error as one line, without an address, because a proxy's address may hold a password."""
+    if isinstance(error, aiohttp.ClientResponseError):
+        return f"HTTP {error.status} {_one_line(error.message)}"
+    if isinstance(error, aiohttp.InvalidURL):
+        return "an address that is not valid"
+    return _one_line(error) or type(error).__name__
+
+
+def _yaml_problem(error: Exception) -> str:
+    """Return the error and its position, without the line itself, which PyYAML would quote."""
+    if isinstance(error, yaml.MarkedYAMLError):
+        problem, mark = _YAML_NAME.sub(r"\1", error.problem or "it cannot be parsed"), error.problem_mark
+        return problem if mark is None else f"{problem} (line {mark.line + 1}, column {mark.column + 1})"
+    if isinstance(error, yaml.reader.ReaderError | UnicodeDecodeError):
+        return _one_line(error)  # it names only a character and a position
+    return "a value has the wrong format, such as a date or a number"

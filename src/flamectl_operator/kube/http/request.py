@@ -1,0 +1,47 @@
+"""A request to the API server, as transports pass it on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from flamectl_operator.kube.http.wire import JSON
+
+#: Seconds for a whole request, because an admission webhook may take up to 30 s.
+REQUEST_TIMEOUT = 35.0
+
+#: Checks whether a request may still be sent, and raises a KubernetesError if not.
+Guard = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request.
+
+    Args:
+        method: An HTTP method in capitals.
+        path: The path below the server's address; begins with a slash and is quoted.
+        query: Parameters, not yet quoted.
+        body: The bytes to send.
+        content_type: The type of the body.
+        timeout: Seconds for one attempt, from connecting to the last byte of the response.
+        guard: Called right before the first byte is written, after all waiting for a connection. If it raises, nothing is sent
+            and the caller gets the error. It needs a body.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    content_type: str = JSON
+    timeout: float = REQUEST_TIMEOUT
+    guard: Guard | None = None
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the request is a read or a dry run, so that the server stores nothing."""
+        return self.method == "GET" or self.query.get("dryRun") == "All"
+
+    def __str__(self) -> str:
+        """Return the method and the path."""
+        return f"{self.method} {self.path}"

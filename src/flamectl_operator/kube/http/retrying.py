@@ -1,0 +1,104 @@
+"""A transport that retries requests where a retry is safe.
+
+A read or a dry run can be repeated after almost any failure. A write can be repeated only when it is certain that nothing was
+done: no connection was established, or the server rejected the request. If the connection broke after a write was sent, only a
+read can tell whether the write was applied. That read is up to the caller, who knows the object.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tenacity
+
+from flamectl_operator.kube.errors import (
+    ConnectionFailedError,
+    ConnectionLostError,
+    KubernetesError,
+    ServerError,
+    TooManyRequestsError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from contextlib import AbstractAsyncContextManager
+    from random import Random
+
+    from flamectl_operator.kube.http.request import Request
+    from flamectl_operator.kube.http.transport import Transport
+    from flamectl_operator.runtime.clock import Clock
+
+MAX_ATTEMPTS = 4
+
+#: Seconds before the first retry; doubled for each further retry, plus up to 50 % jitter.
+BASE_DELAY = 0.25
+JITTER = 0.5
+
+#: The longest `Retry-After` to wait for, in seconds; for a longer one the caller decides.
+MAX_RETRY_AFTER = 30.0
+
+#: Seconds for all waits of one request together, because a worker that waits longer should requeue.
+MAX_TOTAL_WAIT = 45.0
+
+_SAFE_TO_REPEAT = (ConnectionFailedError, TooManyRequestsError)
+_SAFE_TO_READ_AGAIN = (*_SAFE_TO_REPEAT, ConnectionLostError, ServerError)
+
+
+class RetryingTransport:
+    """A transport that retries requests. Streams are not retried, because their reader knows where to resume.
+
+    Args:
+        transport: Carries each attempt.
+        clock: Sleeps between attempts.
+        random: The source of jitter.
+    """
+
+    def __init__(self, transport: Transport, clock: Clock, random: Random) -> None:
+        self._transport = transport
+        self._clock = clock
+        self._random = random
+
+    @property
+    def host(self) -> str:
+        """See `Transport.host`."""
+        return self._transport.host
+
+    async def send(self, request: Request) -> bytes:
+        """See `Transport.send`."""
+        # One object per request, because tenacity keeps the state of an attempt in it.
+        retrying = tenacity.AsyncRetrying(
+            sleep=self._clock.sleep,
+            stop=_give_up,
+            wait=self._delay,
+            retry=tenacity.retry_if_exception_type(_SAFE_TO_READ_AGAIN if request.changes_nothing else _SAFE_TO_REPEAT),
+            reraise=True,
+        )
+        return await retrying(self._transport.send, request)
+
+    def stream(
+        self, path: str, query: Mapping[str, str] | None = None, *, read_timeout: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """See `Transport.stream`."""
+        return self._transport.stream(path, query, read_timeout=read_timeout)
+
+    async def close(self) -> None:
+        """See `Transport.close`."""
+        await self._transport.close()
+
+    def _delay(self, state: tenacity.RetryCallState) -> float:
+        """Return the seconds until the next attempt: as long as the server asks for, and at least the backoff.
+
+        The server asks all clients for the same delay, so jitter keeps them from returning together.
+        """
+        seconds = max(BASE_DELAY * 2.0 ** (state.attempt_number - 1), min(_retry_after(state), MAX_RETRY_AFTER))
+        return seconds * (1 + JITTER * self._random.random())
+
+
+def _retry_after(state: tenacity.RetryCallState) -> float:
+    error = state.outcome.exception() if state.outcome is not None else None
+    return (error.retry_after or 0.0) if isinstance(error, KubernetesError) else 0.0
+
+
+def _give_up(state: tenacity.RetryCallState) -> bool:
+    """Return whether to stop; tenacity's own limit on time reads the real clock."""
+    return state.attempt_number >= MAX_ATTEMPTS or state.idle_for + state.upcoming_sleep > MAX_TOTAL_WAIT

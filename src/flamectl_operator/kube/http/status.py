@@ -1,0 +1,100 @@
+"""Turns the server's description of an error into the exception that tells a caller what to do."""
+
+from __future__ import annotations
+
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from flamectl_operator.kube import errors
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+_BY_CODE: dict[int, type[errors.ApiError]] = {
+    400: errors.BadRequestError,
+    401: errors.UnauthorizedError,
+    403: errors.ForbiddenError,
+    404: errors.NotFoundError,
+    409: errors.ConflictError,
+    410: errors.GoneError,
+    422: errors.InvalidError,
+    429: errors.TooManyRequestsError,
+}
+_FIRST_SERVER_ERROR = 500
+#: The text of a 403 for a create in a namespace that is being deleted.
+_TERMINATING = "being terminated"
+
+#: The most characters of a body that is not a Status; it comes from a proxy in front of the API server.
+_FOREIGN_BODY_LENGTH = 200
+
+
+class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
+    """The fields of `Status.details` that are read."""
+
+    retry_after_seconds: int = 0
+
+
+class Status(msgspec.Struct, frozen=True, rename="camel"):
+    """`metav1.Status`, the API server's response when it does not return an object."""
+
+    kind: str = ""
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: StatusDetails | None = None
+
+
+STATUS = msgspec.json.Decoder(Status)
+
+
+def error_from_status(status: Status, code: int = 0, retry_after: float | None = None) -> errors.ApiError:
+    """Return the error for a Status.
+
+    Args:
+        status: The server's response.
+        code: The HTTP status code, which takes precedence; an ERROR event of a watch has only the code of the Status.
+        retry_after: Seconds from the `Retry-After` header, which take precedence over those in the details.
+    """
+    code = code or status.code
+    if retry_after is None and status.details is not None and status.details.retry_after_seconds > 0:
+        retry_after = float(status.details.retry_after_seconds)
+    error = _BY_CODE.get(code, errors.ServerError if code >= _FIRST_SERVER_ERROR else errors.ApiError)
+    if error is errors.ForbiddenError and _TERMINATING in status.message:
+        error = errors.NamespaceTerminatingError
+    if error is errors.ConflictError and status.reason != "Conflict":
+        # Any other reason is not a race, for instance when a webhook denies a request with this code.
+        error = errors.AlreadyExistsError if status.reason == "AlreadyExists" else errors.ApiError
+    # Validation messages have line breaks, but an error is one line in logs, status and events.
+    return error(code, status.reason, " ".join(status.message.split()), retry_after)
+
+
+def error_from_response(code: int, body: bytes, retry_after: float | None = None) -> errors.ApiError:
+    """Return the error for an HTTP response with any body."""
+    try:
+        status = STATUS.decode(body)
+    except msgspec.DecodeError:
+        status = Status()
+    if status.kind != "Status":
+        status = Status(message=f"HTTP {code}: {body[:_FOREIGN_BODY_LENGTH].decode(errors='replace')}")
+    return error_from_status(status, code, retry_after)
+
+
+def parse_retry_after(value: str | None, now: datetime) -> float | None:
+    """Return the seconds to wait from a `Retry-After` header, never negative; None when absent or not valid.
+
+    Args:
+        value: Seconds, or an HTTP date (RFC 9110, section 10.2.3).
+        now: The time to compare a date with; aware.
+    """
+    if value is None:
+        return None
+    value = value.strip()
+    if value.isascii() and value.isdigit():
+        return float(value)
+    try:
+        due = parsedate_to_datetime(value)
+        return max(0.0, (due - now).total_seconds())
+    except (TypeError, ValueError):  # not a date, or a date without a time zone
+        return None

@@ -1,0 +1,263 @@
+"""Sends requests to the API server; failures raise the errors of `errors`.
+
+The `kubernetes` package provides address, TLS, proxy and authentication. Its own request path is not used, because it would
+encode and decode everything twice. Requests go through the aiohttp session of its client.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, Protocol
+
+import aiohttp
+
+from flamectl_operator.kube.errors import (
+    AnswerTooLargeError,
+    ConnectionFailedError,
+    ConnectionLostError,
+    KubernetesError,
+    UnauthorizedError,
+    UntrustedServerError,
+)
+from flamectl_operator.kube.http.request import Request
+from flamectl_operator.kube.http.status import error_from_response, parse_retry_after
+from flamectl_operator.runtime.observer import UNOBSERVED
+from flamectl_operator.runtime.progress import record_progress
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
+    from contextlib import AbstractAsyncContextManager
+
+    from flamectl_operator.kube.http.session import Connection, RenewedConnection
+    from flamectl_operator.runtime.clock import Clock
+    from flamectl_operator.runtime.observer import Observer
+
+#: Seconds for DNS, TCP connection and TLS handshake. Nothing has been sent by then, so a retry is safe.
+CONNECT_TIMEOUT = 10.0
+
+#: The most bytes of a response. A page of 500 Pods has about 5 MB, and one object at most 3 MB. Without a limit, a page of 500
+#: objects of the largest size, which one user can create, would take more memory than the process may use.
+MAX_ANSWER_SIZE = 16 * 1024 * 1024
+
+_FIRST_ERROR = 300  # includes redirects, because following one would send the credentials to another server
+
+
+class Transport(Protocol):
+    """Carries requests to one API server."""
+
+    @property
+    def host(self) -> str:
+        """Host and port of the API server."""
+        ...
+
+    async def send(self, request: Request) -> bytes:
+        """Send a request and return the body of its successful response.
+
+        Raises:
+            ConnectionFailedError: Nothing was sent.
+            ConnectionLostError: A write may or may not have been applied.
+            AnswerTooLargeError: The response has more than `MAX_ANSWER_SIZE` bytes.
+            ApiError: The server answered with an error.
+        """
+        ...
+
+    def stream(
+        self, path: str, query: Mapping[str, str] | None = None, *, read_timeout: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Send a GET for a stream and iterate over its lines, without line breaks and empty lines.
+
+        Args:
+            path: The path below the server's address.
+            query: Parameters, not yet quoted.
+            read_timeout: Seconds without a byte after which the connection counts as lost.
+
+        Raises:
+            ConnectionFailedError: As for `send`.
+            ConnectionLostError: Also while iterating.
+            ApiError: The server answered with an error.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
+class AiohttpTransport:
+    """The transport to a real API server.
+
+    Args:
+        connections: Returns a working connection, and a new one when its credentials stop working.
+        clock: The time, for `Retry-After` dates and the durations of requests.
+        observer: Receives the results of attempts.
+    """
+
+    def __init__(self, connections: RenewedConnection, clock: Clock, observer: Observer = UNOBSERVED) -> None:
+        self._connections = connections
+        self._clock = clock
+        self._observer = observer
+
+    @property
+    def host(self) -> str:
+        """See `Transport.host`."""
+        return self._connections.host
+
+    async def send(self, request: Request) -> bytes:
+        """See `Transport.send`. If the credentials do not work, a second attempt uses new ones, if there are any."""
+        limits = aiohttp.ClientTimeout(total=request.timeout, connect=CONNECT_TIMEOUT)
+        with self._measured(request.method):
+            async with AsyncExitStack() as stack:
+                response = await self._open(stack, request, limits)
+                with _translated(request):
+                    return await _read(response, request)
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, query: Mapping[str, str] | None = None, *, read_timeout: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """See `Transport.stream`."""
+        limits = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=read_timeout)
+        request = Request("GET", path, query or {})
+        async with AsyncExitStack() as stack:
+            response = await self._open(stack, request, limits)
+            lines = await stack.enter_async_context(aclosing(split_lines(_chunks(response, request))))
+            yield lines
+
+    async def close(self) -> None:
+        """Close all connections, also those of streams that are still open."""
+        await self._connections.close()
+
+    async def _open(
+        self, stack: AsyncExitStack, request: Request, limits: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        """Send a request and return its successful response, which the stack closes."""
+        connection = await self._connections.current()
+        try:
+            return await self._attempt(connection, stack, request, limits)
+        except (UnauthorizedError, UntrustedServerError):
+            # Nothing was done, so even a write may be sent again.
+            renewed = await self._connections.renew(connection)
+            if renewed is None:
+                raise
+        return await self._attempt(renewed, stack, request, limits)
+
+    async def _attempt(
+        self, connection: Connection, stack: AsyncExitStack, request: Request, limits: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        async with AsyncExitStack() as attempt:
+            await attempt.enter_async_context(connection.in_use())
+            response = await self._answer(connection, attempt, request, limits)
+            attempt.callback(_abandon, response)
+            if response.status < _FIRST_ERROR:
+                stack.push_async_exit(attempt.pop_all())
+                return response
+            with _translated(request):
+                body = await _read(response, request)
+            retry_after = parse_retry_after(response.headers.get("Retry-After"), self._clock.now())
+            raise error_from_response(response.status, body, retry_after)
+
+    async def _answer(
+        self, connection: Connection, stack: AsyncExitStack, request: Request, limits: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        """Send a request, wait for the head of its response, and report the result to the observer."""
+        try:
+            with _translated(request):
+                response = await stack.enter_async_context(await connection.request(request, limits))
+        except (ConnectionFailedError, ConnectionLostError):
+            self._observer.request_answered(request.method, connection.host, None)
+            raise
+        finally:
+            record_progress()
+        self._observer.request_answered(request.method, connection.host, response.status)
+        return response
+
+    @contextlib.contextmanager
+    def _measured(self, method: str) -> Iterator[None]:
+        started = self._clock.monotonic()
+        try:
+            yield
+        finally:
+            self._observer.request_ended(method, self.host, self._clock.monotonic() - started)
+
+
+async def _read(response: aiohttp.ClientResponse, request: Request) -> bytes:
+    """Read a body of bounded size."""
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in response.content.iter_any():
+        size += len(chunk)
+        if size > MAX_ANSWER_SIZE:
+            raise AnswerTooLargeError(f"{request}: the response has more than {MAX_ANSWER_SIZE >> 20} MiB")
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _abandon(response: aiohttp.ClientResponse) -> None:
+    """Abort the connection of a response that was not read to its end, such as a watch.
+
+    A clean close would keep the socket until the server has answered the end of TLS, which a server that hangs never does. A
+    response that was read to its end has already returned its connection.
+    """
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+
+
+@contextlib.contextmanager
+def _translated(request: Request) -> Iterator[None]:
+    """Turn aiohttp's errors into ours, depending on whether anything may have been sent."""
+    try:
+        yield
+    except aiohttp.ClientConnectorCertificateError as error:
+        raise UntrustedServerError(f"{request}: no connection: {_reason(error)}") from error
+    except (
+        aiohttp.ClientConnectorError,
+        aiohttp.ClientHttpProxyError,
+        aiohttp.ConnectionTimeoutError,
+        aiohttp.InvalidURL,
+    ) as error:
+        raise ConnectionFailedError(f"{request}: no connection: {_reason(error)}") from error
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        if isinstance(error.__cause__, KubernetesError):
+            raise error.__cause__ from None  # a guard's; nothing was sent
+        raise ConnectionLostError(f"{request}: connection lost: {_reason(error)}") from error
+
+
+def _reason(error: BaseException) -> str:
+    """Return an error as one line; some errors, such as a timeout, have no text."""
+    if isinstance(error, TimeoutError):
+        return "timed out"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"{error.host}:{error.port}: {error.os_error.strerror or _reason(error.os_error)}"
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy refuses to connect: HTTP {error.status} {error.message}"
+    if isinstance(error, aiohttp.InvalidURL):
+        return "an address that is not valid"  # its text is the address, which may hold a password
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+async def _chunks(response: aiohttp.ClientResponse, request: Request) -> AsyncGenerator[bytes, None]:
+    with _translated(request):
+        async for chunk in response.content.iter_any():
+            yield chunk
+
+
+async def split_lines(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
+    """Split a stream of chunks into lines of any length, without empty lines.
+
+    A line of a watch holds a whole object, which may have megabytes and arrives in many chunks. The chunks are joined once at the
+    end of the line, not at each chunk.
+    """
+    pending: list[bytes] = []
+    async for chunk in chunks:
+        *complete, rest = chunk.split(b"\n")
+        for line in complete:
+            whole = b"".join([*pending, line]).strip()
+            pending.clear()
+            if whole:
+                yield whole
+        pending.append(rest)
+    whole = b"".join(pending).strip()
+    if whole:
+        yield whole

@@ -1,0 +1,113 @@
+"""JSON encoding of plain data, and decoding into structs that name only the fields that are read."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from flamectl_operator.kube.errors import UndecodableError
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+#: The API server accepts ten thousand nested objects (`configOverrides` of one FlameCluster is enough), and Python by default
+#: reads a thousand. One author's object must not end the watch of all objects. Python 3.12 and 3.13 have another limit that
+#: cannot be changed, slightly below the API server's.
+_DEEPEST = 50_000
+sys.setrecursionlimit(max(sys.getrecursionlimit(), _DEEPEST))
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+
+
+class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
+    """The fields of a list's metadata that are read."""
+
+    resource_version: str = ""
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
+class List(msgspec.Struct, frozen=True):
+    """A list with encoded items, which are decoded one by one into their view."""
+
+    metadata: ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class Event(msgspec.Struct, frozen=True):
+    """A line of a watch; the object of an ERROR is a Status."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+    object: msgspec.Raw
+
+
+class Identity(msgspec.Struct, frozen=True, rename="camel"):
+    """The identity and state of an object, which only the API server writes."""
+
+    uid: str
+    resource_version: str
+    name: str
+    namespace: str = ""
+
+
+class _Identified(msgspec.Struct, frozen=True):
+    metadata: Identity
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def encode(data: Any) -> bytes:
+    """Encode plain data, or structs."""
+    return _ENCODER.encode(data)
+
+
+def decode(struct: type[S], answer: bytes | msgspec.Raw) -> S:
+    """Decode an answer of the API server.
+
+    Raises:
+        UndecodableError: The response was cut off or is not valid. The request may have been carried out.
+    """
+    decoder: msgspec.json.Decoder[S] = _decoder(struct)
+    try:
+        return decoder.decode(answer)
+    except msgspec.DecodeError as error:
+        raise UndecodableError(f"a response of the API server cannot be decoded: {error}") from error
+    except RecursionError as error:
+        python = ".".join(map(str, sys.version_info[:3]))
+        raise UndecodableError(f"an object is nested too deep for Python {python}; 3.14 can read it") from error
+
+
+def decode_list(answer: bytes) -> List:
+    """Decode a list, but not its items."""
+    return decode(List, answer)
+
+
+def decode_event(line: bytes) -> Event:
+    """Decode a line of a watch, but not the object in it."""
+    return decode(Event, line)
+
+
+def decode_identity(answer: msgspec.Raw) -> Identity | None:
+    """Decode only the identity of an object; None if it cannot be decoded."""
+    try:
+        return decode(_Identified, answer).metadata
+    except UndecodableError:
+        return None
+
+
+def is_status(answer: bytes) -> bool:
+    """Return whether a response is a Status and not an object."""
+    return decode(_Kind, answer).kind == "Status"
+
+
+@functools.cache
+def _decoder(struct: Any) -> msgspec.json.Decoder[Any]:
+    """Return the decoder of a struct; creating one costs far more than using it."""
+    return msgspec.json.Decoder(struct)

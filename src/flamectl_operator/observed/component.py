@@ -1,0 +1,84 @@
+"""A Pod that is ours, read as a component of Flame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.constants import RENDERED_ANNOTATION, REVISION_ANNOTATION
+from flamectl_operator.observed import pods
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.observed.trouble import Trouble
+
+
+@dataclass(frozen=True)
+class Component:
+    """A Pod of this FlameCluster, read as a component of Flame.
+
+    Args:
+        pod: The Pod.
+        main: The container whose end ends the Pod; empty where the kubelet restarts containers in place.
+    """
+
+    pod: PodView
+    main: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the Pod."""
+        return self.pod.name
+
+    @property
+    def revision(self) -> str:
+        """The revision hash of the spec that it was created from."""
+        return self.pod.annotations.get(REVISION_ANNOTATION, "")
+
+    @property
+    def rendered(self) -> str:
+        """The hash of the manifest that it was created from."""
+        return self.pod.annotations.get(RENDERED_ANNOTATION, "")
+
+    @cached_property
+    def terminating(self) -> bool:
+        """Whether its deletion has begun."""
+        return self.pod.terminating
+
+    @cached_property
+    def terminal(self) -> bool:
+        """Whether it has ended for good, so that it must be replaced."""
+        return pods.is_terminal(self.pod, self.main)
+
+    @cached_property
+    def live(self) -> bool:
+        """Whether it is neither terminating nor terminal."""
+        return not self.terminating and not self.terminal
+
+    @cached_property
+    def ready(self) -> bool:
+        """Whether it is ready."""
+        return self.live and pods.is_ready(self.pod)
+
+    @cached_property
+    def trouble(self) -> Trouble | None:
+        """The failure of the Pod, if any."""
+        return pods.trouble(self.pod)
+
+    @cached_property
+    def silent(self) -> Trouble | None:
+        """The missing reports of its node, if its node does not report."""
+        return pods.not_reporting(self.pod)
+
+    @cached_property
+    def ailment(self) -> Trouble | None:
+        """Its failure, its node that does not report, or its failed scheduling; None while it terminates."""
+        return None if self.terminating else self.trouble or self.silent or pods.unschedulable(self.pod)
+
+    @cached_property
+    def waiting(self) -> tuple[Trouble, datetime] | None:
+        """The reason why it is not ready yet, and since when."""
+        return pods.waiting_since(self.pod)

@@ -1,0 +1,102 @@
+"""The view of a FlameCluster, whose spec and status stay encoded until a pass needs them.
+
+Every user who may write a FlameCluster decides how large they are, up to the API server's limit of about 1.5 MB. A deeply nested
+spec takes fifty times as much memory decoded as in JSON, for as long as the store holds it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from flamectl_operator.api.limits import MAX_SPEC_SIZE
+from flamectl_operator.kube.views import KubernetesObject, ObjectMeta, View
+
+_EMPTY = msgspec.Raw(b"{}")
+#: Bytes of a status, and of each field of a larger status. The operator's own status is smaller, because its messages are short.
+#: But a user who may write the status could put a megabyte into it, which each pass would read.
+MAX_STATUS_SIZE = 256 * 1024
+MAX_STATUS_FIELD_SIZE = 16 * 1024
+
+
+class _ExecutorManagerSummary(View, frozen=True):
+    """The fields of `spec.executorManager` that metrics show."""
+
+    replicas: int = 0
+
+
+class _ObjectCacheSummary(View, frozen=True):
+    """The part of `spec.objectCache` that metrics show."""
+
+    image: str | None = None
+    replicas: int = 0
+
+
+class SpecSummary(View, frozen=True):
+    """The fields of a spec that metrics show."""
+
+    suspend: bool = False
+    executor_manager: _ExecutorManagerSummary = _ExecutorManagerSummary()
+    object_cache: _ObjectCacheSummary = _ObjectCacheSummary()
+
+
+class FlameClusterView(KubernetesObject, frozen=True):
+    """A FlameCluster."""
+
+    raw_spec: msgspec.Raw = msgspec.field(default=_EMPTY, name="spec")
+    raw_status: msgspec.Raw = msgspec.field(default=_EMPTY, name="status")
+    #: The size of the spec as JSON, in bytes. A spec over `MAX_SPEC_SIZE` is rejected, so only its size is kept.
+    spec_size: int = msgspec.field(default=0, name="")
+
+    def __post_init__(self) -> None:
+        """Copy the encoded fields, because a slice would keep the whole response of the API server in memory."""
+        size = len(memoryview(self.raw_spec))
+        spec = self.raw_spec.copy() if size <= MAX_SPEC_SIZE else _EMPTY
+        msgspec.structs.force_setattr(self, "spec_size", size)
+        msgspec.structs.force_setattr(self, "raw_spec", spec)
+        msgspec.structs.force_setattr(self, "raw_status", _kept_status(self.raw_status))
+
+    @classmethod
+    def of(cls, metadata: ObjectMeta, spec: Any = None, status: Any = None) -> FlameClusterView:
+        """Return a view from plain data.
+
+        Args:
+            metadata: The metadata.
+            spec: JSON data.
+            status: JSON data.
+        """
+        spec, status = (msgspec.Raw(msgspec.json.encode(each if each is not None else {})) for each in (spec, status))
+        return cls(metadata=metadata, raw_spec=spec, raw_status=status)
+
+    @property
+    def spec(self) -> Any:
+        """The spec as JSON data, decoded at each call. Check `spec_size` first."""
+        return msgspec.json.decode(self.raw_spec)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The status as JSON data, decoded at each call; empty when it is not an object."""
+        status = msgspec.json.decode(self.raw_status)
+        return status if isinstance(status, dict) else {}
+
+    @property
+    def spec_summary(self) -> SpecSummary:
+        """The part of the spec that metrics show; the defaults when the spec does not match the CRD."""
+        try:
+            return msgspec.json.decode(self.raw_spec, type=SpecSummary)
+        except msgspec.MsgspecError:
+            return SpecSummary()
+
+
+def _kept_status(status: msgspec.Raw) -> msgspec.Raw:
+    """Return a copy of a status. If it is too large, keep only the fields of ordinary size, such as `nextId`."""
+    if len(memoryview(status)) <= MAX_STATUS_SIZE:
+        return status.copy()
+    try:
+        fields = msgspec.json.decode(status, type=dict[str, msgspec.Raw])
+    except msgspec.MsgspecError:
+        return _EMPTY
+    kept = {key: value for key, value in fields.items() if len(memoryview(value)) <= MAX_STATUS_FIELD_SIZE}
+    encoded = msgspec.json.encode(kept)
+    return msgspec.Raw(encoded) if len(encoded) <= MAX_STATUS_SIZE else _EMPTY

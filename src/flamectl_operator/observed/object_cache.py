@@ -1,0 +1,54 @@
+"""The object cache's Pods, by their ordinals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flamectl_operator.desired import names
+from flamectl_operator.observed.component import Component
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from flamectl_operator.desired.metadata import Identity
+    from flamectl_operator.kube.views import PodView
+
+
+@dataclass(frozen=True)
+class ObjectCache(Component):
+    """An object cache's Pod.
+
+    Args:
+        ordinal: The number in its name, under which it finds its data again.
+    """
+
+    ordinal: int = -1
+
+
+@dataclass(frozen=True)
+class ObjectCaches:
+    """The Pods that have names of object caches.
+
+    Args:
+        ours: The object caches that are ours, by ordinal.
+        foreign: Foreign Pods that have the name of an object cache, by ordinal.
+    """
+
+    ours: dict[int, ObjectCache]
+    foreign: dict[int, PodView]
+
+    @classmethod
+    def of(cls, owner: Identity, labelled_pods: Iterable[PodView]) -> ObjectCaches:
+        """Return the object caches among the Pods with the FlameCluster's label."""
+        prefix = f"{names.object_cache(owner.name)}-"
+        ours: dict[int, ObjectCache] = {}
+        foreign: dict[int, PodView] = {}
+        for pod in labelled_pods:
+            if not pod.name.startswith(prefix) or (ordinal := names.object_cache_ordinal(owner.name, pod.name)) is None:
+                continue
+            if pod.controlled_by(owner.uid):
+                ours[ordinal] = ObjectCache(pod, ordinal=ordinal)
+            else:
+                foreign[ordinal] = pod
+        return cls(dict(sorted(ours.items())), foreign)

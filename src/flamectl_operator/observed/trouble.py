@@ -1,0 +1,136 @@
+"""Failures of containers, in words that stay the same while only the kubelet's wording changes.
+
+Kubelets alternate between ErrImagePull and ImagePullBackOff, and their messages hold port numbers, delays and ids. Each turn
+would be another status and another event. So a container has one reason, a subject (its image or its name), and a cause in few
+words. The full text stays on the Pod.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flamectl_operator.runtime.text import one_line
+
+if TYPE_CHECKING:
+    from flamectl_operator.kube.views import ContainerStateTerminated, ContainerStatus
+
+#: The one reason for an image that the kubelet cannot get.
+IMAGE_PULL_FAILED = "ImagePullFailed"
+CRASH_LOOP = "CrashLoopBackOff"
+OOM_KILLED = "OOMKilled"
+
+#: Reasons with which a container waits for an image that the kubelet cannot get, with the cause where the reason says it.
+IMAGE_REASONS = {
+    "ImagePullBackOff": "",
+    "ErrImagePull": "",
+    "ImageInspectError": "",
+    "RegistryUnavailable": "the registry cannot be reached",
+    "SignatureValidationFailed": "its signature is not valid",
+    "ErrImageNeverPull": "it is not on the node, and imagePullPolicy is Never",
+    "InvalidImageName": "this is not the name of an image",
+}
+#: Reasons with which a container waits that mean failure rather than progress.
+FAILING_REASONS = frozenset(
+    {CRASH_LOOP, "CreateContainerConfigError", "CreateContainerError", "RunContainerError", *IMAGE_REASONS}
+)
+#: Causes by the words of kubelets and registries. The first that matches counts.
+_CAUSES = (
+    (r"toomanyrequests|rate limit|\b429\b", "the registry limits the number of pulls"),
+    (r"no such host|server misbehaving", "the name of the registry cannot be resolved"),
+    (r"x509|certificate|HTTP response to HTTPS", "the certificate of the registry is not trusted"),
+    (r"denied|unauthorized|authorization|authentication|forbidden|\b40[13]\b", "access denied, or no such repository"),
+    (r"no match for platform|no matching manifest", "there is none for the platform of the node"),
+    (r"no space left", "no space is left on the node"),
+    (r"not ?found|manifest unknown|name unknown|\b404\b", "not found"),
+    (
+        r"refused|timeout|timed out|deadline|unreachable|no route|reset by peer|\bEOF\b",
+        "the registry cannot be reached",
+    ),
+)
+#: Longest cause, in characters.
+MAX_CAUSE = 160
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """The trouble of a Pod.
+
+    Args:
+        reason: One CamelCase word, mostly Kubernetes' own, such as `CrashLoopBackOff`.
+        cause: The cause in few words; may be empty.
+        subject: The subject of the cause, such as an image; may be empty.
+    """
+
+    reason: str
+    cause: str = ""
+    subject: str = ""
+
+    @property
+    def message(self) -> str:
+        """The subject and the cause."""
+        return ": ".join(part for part in (self.subject, self.cause) if part)
+
+    def __str__(self) -> str:
+        """Return the text for messages: the reason, the subject and the cause."""
+        return ": ".join(part for part in (self.reason, self.message) if part)
+
+
+def gist(words: str) -> str:
+    """Return what two wordings of one thing have in common: all but numbers, and ids in hexadecimal digits."""
+    return re.sub(r"\b(?=[0-9a-f-]*\d)[0-9a-f-]{8,}\b|\d+", "0", words)
+
+
+def waiting_trouble(status: ContainerStatus) -> Trouble | None:
+    """Return why a container that waits will not start by itself; None when it may."""
+    waiting = status.state.waiting
+    if waiting is None or waiting.reason not in FAILING_REASONS:
+        return None
+    if waiting.reason in IMAGE_REASONS:
+        image = f'image "{status.image}"' if status.image else f'image of container "{status.name}"'
+        cause = IMAGE_REASONS[waiting.reason] or _pull_cause(waiting.message, status.image)
+        return Trouble(IMAGE_PULL_FAILED, cause, image)
+    if waiting.reason == CRASH_LOOP:
+        return _crash_loop(status.name, status.last_state.terminated)
+    return Trouble(waiting.reason, one_line(waiting.message, MAX_CAUSE), f'container "{status.name}"')
+
+
+def ended_trouble(status: ContainerStatus, otherwise: str) -> Trouble | None:
+    """Return how a container ended, exit code 0 included; None when it has not.
+
+    Args:
+        status: The container.
+        otherwise: The reason where the kubelet gives none.
+    """
+    ended = status.state.terminated
+    if ended is None:
+        return None
+    if status.restart_count > 0:
+        # The kubelet is about to say that it waits before it starts the container once more.
+        return _crash_loop(status.name, ended)
+    if ended.reason == OOM_KILLED:
+        return _out_of_memory(status.name)
+    return Trouble(ended.reason or otherwise, ended.message or f"{status.name} exited with {ended.exit_code}")
+
+
+def _crash_loop(name: str, last: ContainerStateTerminated | None) -> Trouble:
+    if last is not None and last.reason == OOM_KILLED:
+        return _out_of_memory(name)
+    how = [f"it ended with exit code {last.exit_code}", one_line(last.message, MAX_CAUSE)] if last is not None else []
+    return Trouble(CRASH_LOOP, ": ".join(filter(None, how)), f'container "{name}"')
+
+
+def _out_of_memory(name: str) -> Trouble:
+    return Trouble(OOM_KILLED, "it was killed at its memory limit", f'container "{name}"')
+
+
+def _pull_cause(message: str, image: str) -> str:
+    """Return why an image cannot be pulled; empty when the kubelet only says that it waits before it tries again."""
+    words = message.replace(image, "") if image else message
+    if re.fullmatch(r'Back-off pulling image( "[^"]*")?\s*', words):
+        return ""
+    for pattern, cause in _CAUSES:
+        if re.search(pattern, words, re.IGNORECASE):
+            return cause
+    return one_line(message.rpartition(": ")[2].rpartition("desc = ")[2], MAX_CAUSE)

@@ -1,0 +1,42 @@
+"""The limits of a rolling update, and the number of executors meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flamectl_operator.api.flamecluster import ExecutorManagerSpec, UpdateStrategy
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The limits of a rolling update, in Pods.
+
+    Args:
+        unavailable: The most wanted executors that may be unavailable because of the update.
+        surge: The most executors beyond the wanted number.
+    """
+
+    unavailable: int
+    surge: int
+
+    @classmethod
+    def of(cls, strategy: UpdateStrategy, replicas: int) -> Budget:
+        """Resolve percentages as Deployments do: unavailable rounds down, surge up; if both are 0, unavailable is 1."""
+        unavailable = _resolve(strategy.rolling_update.max_unavailable, replicas, up=False)
+        surge = _resolve(strategy.rolling_update.max_surge, replicas, up=True)
+        return cls(1 if unavailable == surge == 0 else min(unavailable, replicas), surge)
+
+
+def surge(spec: ExecutorManagerSpec) -> int:
+    """Return how many executors may exist beyond the wanted number while stale ones are replaced."""
+    strategy = spec.update_strategy
+    return Budget.of(strategy, spec.replicas).surge if strategy.type == "RollingUpdate" else 0
+
+
+def _resolve(value: int | str, replicas: int, *, up: bool) -> int:
+    if isinstance(value, int):
+        return value
+    share = int(value.removesuffix("%")) * replicas
+    return -(-share // 100) if up else share // 100

@@ -1,0 +1,72 @@
+"""The order in which executors are deleted, and the time of a forced deletion."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from flamectl_operator.flame.snapshot import Snapshot
+    from flamectl_operator.observed.cluster import Executor, ObservedCluster
+    from flamectl_operator.observed.component import Component
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.runtime.moment import Moment
+
+#: Set by users, as for ReplicaSets: a Pod with a lower cost is deleted first.
+DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
+
+#: The longest grace period that counts, in seconds, because the API server accepts thousands of years. About thirty years.
+LONGEST_GRACE = 10**9
+
+
+def deletion_order(
+    executors: Iterable[Executor], effective: EffectiveSpec, snapshot: Snapshot | None = None
+) -> list[Executor]:
+    """Return executors in the order in which they are deleted, after ReplicaSet's ranking.
+
+    Not scheduled, then pending, then not ready, then lower deletion cost, then less work in Flame, then stale, then highest id.
+
+    Args:
+        executors: The executors.
+        effective: The effective spec.
+        snapshot: The last snapshot of the session manager; None when unknown.
+    """
+    return sorted(
+        executors,
+        key=lambda executor: (
+            executor.pod.spec.node_name != "",
+            executor.pod.status.phase != "Pending",
+            executor.ready,
+            _deletion_cost(executor),
+            (0, 0) if snapshot is None else snapshot.load(executor.name),
+            not effective.stale(executor),
+            -executor.executor_id,
+        ),
+    )
+
+
+def given_up_at(observed: ObservedCluster, component: Component, effective: EffectiveSpec, now: Moment) -> datetime:
+    """Return when a terminating Pod is force-deleted: its grace period plus `forceDeleteAfterSeconds` after it was first seen so.
+
+    Its deletionTimestamp could give an earlier time, above all after a restart of the operator. But that is by the API server's
+    clock, and if that is behind ours, a Pod would be force-deleted while it is alive.
+
+    Args:
+        observed: The observed cluster.
+        component: The Pod.
+        effective: The effective spec.
+        now: The time.
+    """
+    seen = now.boottime - observed.first_seen_terminating.get(component.pod.uid, now.boottime)
+    grace = min(component.pod.metadata.deletion_grace_period_seconds or 0, LONGEST_GRACE)
+    return now.wall + timedelta(seconds=grace + effective.settings.force_delete_after_seconds - seen)
+
+
+def _deletion_cost(executor: Executor) -> int:
+    try:
+        return int(executor.pod.annotations.get(DELETION_COST_ANNOTATION, "0"))
+    except ValueError:
+        return 0

@@ -1,0 +1,173 @@
+"""How executors end their work before they are deleted.
+
+A scale-down or a rollout marks an executor by annotations on its Pod, which survive the operator. From then on the executor does
+not count any more, and whatever happens it is not taken back. Flame is told to release its node: the executor goes on with its
+sessions and gets no new ones. When nothing runs on it, or the time is over, the Pod is deleted.
+
+Without an answer of the session manager nothing is marked, and marked executors are deleted after a while: an operator that
+cannot reach Flame deletes what it would delete if there were no drains.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.constants import DRAINING_ANNOTATION, DRAINING_SINCE_ANNOTATION
+from flamectl_operator.flame.knowledge import Phase
+from flamectl_operator.flame.snapshot import Load
+from flamectl_operator.runtime.outcome import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from flamectl_operator.observed.cluster import Executor, ObservedCluster
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.runtime.moment import Moment
+    from flamectl_operator.runtime.outcome import Outcome
+
+#: Seconds without an answer of the session manager after which marked executors are deleted, as if there were no drains.
+GIVE_UP_AFTER = 60.0
+#: Age in seconds of an answer that still tells which executors have work.
+RECENT = 5.0
+#: Seconds until executors are chosen that wait for a newer answer.
+LOOK_AGAIN = 0.5
+#: Grace period in seconds after a drain. Flame's process ignores SIGTERM, so it would use up a longer one to no purpose.
+GRACE = 1
+
+
+class DrainReason(StrEnum):
+    """Why an executor is drained, as its annotation says."""
+
+    #: There are too many executors.
+    SURPLUS = "Surplus"
+    #: It is no longer as specified; its place is kept until it is gone.
+    STALE = "Stale"
+
+
+class Deletion(StrEnum):
+    """Why an executor that was drained is deleted."""
+
+    DRAINED = "drained"
+    TIMED_OUT = "the time to drain is over"
+    NOT_REACHABLE = "Flame cannot be asked what runs on it"
+    LOST = "started under an earlier session manager"
+    SUSPENDED = "the cluster is suspended"
+
+
+@dataclass(frozen=True)
+class DrainPlan:
+    """The actions on executors that are being drained.
+
+    Args:
+        release: Names of nodes that the session manager has to take out of its table.
+        delete: Executors to delete, each with the reason.
+        waits: Why others stay for now.
+    """
+
+    release: tuple[str, ...] = ()
+    delete: tuple[tuple[Executor, Deletion], ...] = ()
+    waits: tuple[Outcome, ...] = ()
+
+
+def drainable(executor: Executor, observed: ObservedCluster, effective: EffectiveSpec) -> bool:
+    """Return whether an executor is drained before it is deleted.
+
+    An executor is drained if Flame can be asked and the executor may have work. An executor that has not started has none.
+    """
+    snapshot = observed.flame.snapshot
+    if snapshot is None or effective.suspended or effective.drain_timeout == 0:
+        return False
+    return (executor.ready or snapshot.known(executor.name)) and observed.follows(executor)
+
+
+def undecided(observed: ObservedCluster, effective: EffectiveSpec, now: Moment) -> bool:
+    """Return whether executors are not chosen yet, because an answer of the session manager is due within seconds.
+
+    The answer may be the first one, or the last one may be too old to tell which executors have work now.
+    """
+    if effective.suspended or effective.drain_timeout == 0:
+        return False
+    flame = observed.flame
+    return flame.phase is Phase.ASKING or (flame.fresh is not None and now.boottime - flame.asked_at > RECENT)
+
+
+def drain_annotations(why: DrainReason, now: datetime) -> dict[str, str]:
+    """Return the annotations that mark an executor."""
+    return {DRAINING_ANNOTATION: str(why), DRAINING_SINCE_ANNOTATION: now.replace(microsecond=0).isoformat()}
+
+
+def occupied(observed: ObservedCluster) -> int:
+    """Return how many places of executors are taken: a stale executor that is being drained keeps its place until it is gone."""
+    keep = sum(executor.drain_reason == DrainReason.STALE for executor in observed.draining_executors)
+    return len(observed.live_executors) + keep
+
+
+def plan_drain(
+    observed: ObservedCluster, effective: EffectiveSpec, released_at: Mapping[str, float], now: Moment
+) -> DrainPlan:
+    """Decide about the executors that are being drained.
+
+    Args:
+        observed: The objects that exist, and the session manager's last answer.
+        effective: The effective spec.
+        released_at: When this process released each node, by the clock's `boottime`.
+        now: The time.
+    """
+    release, delete, left, ends = [], [], [], []
+    for executor in observed.draining_executors:
+        since = executor.draining_since or now.wall
+        end = since + timedelta(seconds=effective.drain_timeout)
+        if (why := _deletion(executor, observed, effective, released_at, end, now)) is not None:
+            delete.append((executor, why))
+            continue
+        left.append(executor)
+        ends.append(end)
+        if observed.flame.snapshot is None:
+            ends.append(_give_up_at(observed, now))
+        elif executor.name in observed.flame.snapshot.nodes or executor.name not in released_at:
+            release.append(executor.name)
+    waits = (wait_until("Draining", min(ends), now.wall, _message(left, observed, min(ends))),) if left else ()
+    return DrainPlan(tuple(release), tuple(delete), waits)
+
+
+def _deletion(
+    executor: Executor,
+    observed: ObservedCluster,
+    effective: EffectiveSpec,
+    released_at: Mapping[str, float],
+    end: datetime,
+    now: Moment,
+) -> Deletion | None:
+    """Return why an executor is deleted now; None when it stays."""
+    if effective.suspended:
+        return Deletion.SUSPENDED
+    if observed.session_manager_ready and executor.started and not observed.follows(executor):
+        return Deletion.LOST
+    flame = observed.flame
+    if flame.snapshot is None:
+        return Deletion.NOT_REACHABLE if _give_up_at(observed, now) <= now.wall else None
+    released = released_at.get(executor.name)
+    # The answer must be to a question that was asked after the node was released: an older one may lack work that came since.
+    if released is not None and flame.asked_at >= released and flame.snapshot.drained(executor.name):
+        return Deletion.DRAINED
+    return Deletion.TIMED_OUT if end <= now.wall else None
+
+
+def _give_up_at(observed: ObservedCluster, now: Moment) -> datetime:
+    silent = max(0.0, now.boottime - observed.flame.unknown_since)
+    return now.wall + timedelta(seconds=GIVE_UP_AFTER - min(silent, GIVE_UP_AFTER))
+
+
+def _message(left: Iterable[Executor], observed: ObservedCluster, end: datetime) -> str:
+    """Name the executors that are being drained, and until when: the text must not change by itself."""
+    snapshot, names = observed.flame.snapshot, [executor.name for executor in left]
+    busy = [name for name in names if snapshot is not None and snapshot.load(name)[0] is Load.BUSY]
+    first = (busy or names)[0]
+    more = f" and {len(names) - 1} more" * (len(names) > 1)
+    if snapshot is None:
+        return f"draining {first}{more}: waiting for an answer of the session manager"
+    return f"draining {first}{more}, {len(busy)} with work, until {end:%H:%M:%S} UTC at the latest"

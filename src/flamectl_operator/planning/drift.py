@@ -1,0 +1,91 @@
+"""Patches that bring an existing child back to its desired state.
+
+Each patch is a JSON merge patch of the fields that the operator owns, or None. Fields of others (a clusterIP, foreign labels and
+annotations) are neither read nor changed. Owner references are not changed either: an object with our uid as its controller is a
+child, and an object without it belongs to someone else. The patch carries the resourceVersion that it was computed from, so the
+API server answers Conflict if the object has changed.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, ServiceView
+
+#: An annotation with the meaning of `spec.loadBalancerSourceRanges`, allowed only for the same type.
+SOURCE_RANGES_ANNOTATION = "service.beta.kubernetes.io/load-balancer-source-ranges"
+
+
+def config_map_patch(observed: ConfigMapView, desired: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the patch for the ConfigMap, whose whole content belongs to the operator."""
+    changes: dict[str, Any] = {}
+    if observed.binary_data:
+        changes["binaryData"] = None
+    if data := _exactly(observed.data or {}, desired["data"]):
+        changes["data"] = data
+    return _patch(observed, desired, changes)
+
+
+def service_patch(observed: ServiceView, desired: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the patch for a Service: its type, selector, ports and the fields that route traffic."""
+    wanted = desired["spec"]
+    changes: dict[str, Any] = {}
+    annotations: dict[str, None] = {}
+    if observed.spec.type != wanted["type"]:
+        # When the type changes, the API server drops the fields of the old type except the ranges, over which it rejects it.
+        changes |= {"type": wanted["type"], "loadBalancerSourceRanges": None}
+        annotations = dict.fromkeys({SOURCE_RANGES_ANNOTATION} & observed.annotations.keys())
+    if selector := _exactly(observed.spec.selector or {}, wanted["selector"]):
+        changes["selector"] = selector
+    if observed.spec.publish_not_ready_addresses:
+        changes["publishNotReadyAddresses"] = False
+    if observed.spec.session_affinity != "None":
+        changes["sessionAffinity"] = "None"
+    if observed.spec.internal_traffic_policy != "Cluster":
+        changes["internalTrafficPolicy"] = "Cluster"
+    ports = [
+        {"name": port.name, "port": port.port, "targetPort": port.target_port, "protocol": port.protocol}
+        for port in observed.spec.ports
+    ]
+    if ports != wanted["ports"]:
+        changes["ports"] = wanted["ports"]
+    return _patch(observed, desired, {"spec": changes} if changes else {}, annotations)
+
+
+def metadata_patch(observed: KubernetesObject, desired: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the patch for a child with repairable metadata and an immutable spec, such as a Pod."""
+    wanted = {**desired, "metadata": {**desired["metadata"], "annotations": {}}}
+    return _patch(observed, wanted, {})
+
+
+def _patch(
+    observed: KubernetesObject,
+    desired: dict[str, Any],
+    changes: dict[str, Any],
+    unwanted: Mapping[str, None] = MappingProxyType({}),
+) -> dict[str, Any] | None:
+    wanted = desired["metadata"]
+    metadata: dict[str, Any] = {}
+    if labels := _at_least(observed.labels, wanted["labels"]):
+        metadata["labels"] = labels
+    if annotations := {**_at_least(observed.annotations, wanted.get("annotations", {})), **unwanted}:
+        metadata["annotations"] = annotations
+    if not metadata and not changes:
+        return None
+    return {"metadata": {**metadata, "resourceVersion": observed.metadata.resource_version}, **changes}
+
+
+def _at_least(observed: dict[str, str], wanted: dict[str, str]) -> dict[str, str]:
+    if wanted.items() <= observed.items():
+        return {}
+    return {key: value for key, value in wanted.items() if observed.get(key) != value}
+
+
+def _exactly(observed: dict[str, str], wanted: dict[str, str]) -> dict[str, str | None]:
+    if observed == wanted:
+        return {}
+    return {**dict.fromkeys(observed.keys() - wanted.keys()), **_at_least(observed, wanted)}

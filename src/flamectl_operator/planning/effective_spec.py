@@ -1,0 +1,233 @@
+"""The effective spec: the desired cluster, adjusted by the state that the status records.
+
+The spec alone is not enough. A suspension that has begun is finished before anything starts again, and replacements wait while
+they keep failing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.constants import CONFIG_GENERATION_ANNOTATION, CONFIG_HASH_ANNOTATION
+from flamectl_operator.api.status import suspension_begun
+from flamectl_operator.desired.config_map import config_map
+from flamectl_operator.planning import drift, replacement_backoff
+from flamectl_operator.planning.budget import surge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from typing import Any
+
+    from flamectl_operator.api.flamecluster import UpdateStrategy
+    from flamectl_operator.api.status import FlameClusterStatus
+    from flamectl_operator.desired.cluster import DesiredCluster
+    from flamectl_operator.observed.cluster import Executor, ObservedCluster
+    from flamectl_operator.observed.component import Component
+    from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
+    from flamectl_operator.settings import FlameSettings
+
+#: The most digits of an accepted `configGeneration`, because users may write one.
+_MAX_DIGITS = 15
+
+
+@dataclass(frozen=True)
+class EffectiveSpec:
+    """The spec that applies in this pass.
+
+    Args:
+        desired: The desired cluster.
+        settings: The operator's settings.
+        suspended: Whether the cluster is suspended, so that no Pods are wanted.
+        config_generation: The number of the wanted content of flame-cluster.yaml.
+        session_manager_backoff: The replacement backoff of the session manager.
+        executor_backoff: The replacement backoff of executors.
+    """
+
+    desired: DesiredCluster
+    settings: FlameSettings
+    suspended: bool
+    config_generation: int
+    session_manager_backoff: ReplacementBackoff
+    executor_backoff: ReplacementBackoff
+
+    @property
+    def replicas(self) -> int:
+        """The number of wanted executors."""
+        return 0 if self.suspended else self.desired.spec.executor_manager.replicas
+
+    @property
+    def cache_replicas(self) -> int:
+        """How many object caches are wanted."""
+        return 0 if self.suspended else self.desired.cache_replicas
+
+    @property
+    def drain_timeout(self) -> float:
+        """Seconds that an executor gets to end its work before it is deleted."""
+        return self.desired.spec.executor_manager.drain.timeout_seconds
+
+    @property
+    def update_strategy(self) -> UpdateStrategy:
+        """The update strategy for stale executors."""
+        return self.desired.spec.executor_manager.update_strategy
+
+    @cached_property
+    def config_map(self) -> dict[str, Any]:
+        """The wanted ConfigMap."""
+        return config_map(self.desired.owner, self.desired.config_text, self.config_generation)
+
+    def config_map_current(self, observed: ObservedCluster) -> bool:
+        """Return whether the ConfigMap is ours and current, so that Pods that mount it may be created."""
+        existing = observed.config_map
+        return (
+            existing is not None
+            and observed.owns(existing)
+            and not existing.terminating
+            and drift.config_map_patch(existing, self.config_map) is None
+        )
+
+    def client_config_current(self, observed: ObservedCluster) -> bool:
+        """Return whether the ConfigMap for clients is ours and current, or absent when none is wanted."""
+        existing, wanted = observed.views.client_config, self.desired.client_config
+        if wanted is None:
+            return not observed.owns(existing)
+        return (
+            existing is not None
+            and observed.owns(existing)
+            and not existing.terminating
+            and drift.config_map_patch(existing, wanted) is None
+        )
+
+    def stale(self, executor: Executor) -> bool:
+        """Return whether an executor differs from the wanted revision."""
+        return executor.revision != self.desired.executor.revision
+
+    def cache_stale(self, cache: Component) -> bool:
+        """Return whether an object cache is no longer what its author asks for."""
+        template = self.desired.object_cache
+        return template is None or cache.revision != template.revision
+
+    def session_manager_stale(self, manager: Component) -> bool:
+        """Return whether the session manager differs from the wanted revision."""
+        return manager.revision != self.desired.session_manager.revision
+
+    def session_store(self, observed: ObservedCluster) -> str:
+        """Return which storage a new session manager finds its sessions in; empty when they do not persist.
+
+        A claim that was created anew under its name is another storage.
+        """
+        store, claim = self.desired.session_store, self.desired.session_manager_claim
+        if not store or claim is None:
+            return store
+        found = observed.claims.get(claim.name)
+        return f"{store}.{found.uid}" if found is not None else ""
+
+    def keeps_executors(self, observed: ObservedCluster) -> bool:
+        """Return whether executors stay when the session manager is replaced, because its successor finds its sessions."""
+        store = self.session_store(observed)
+        return bool(store) and observed.session_manager_life == store
+
+    def session_manager_to_replace(self, observed: ObservedCluster) -> bool:
+        """Return whether the session manager exists, is live, and differs from the wanted revision."""
+        manager = observed.session_manager
+        return manager is not None and manager.live and self.session_manager_stale(manager)
+
+    def session_manager_current(self, observed: ObservedCluster) -> bool:
+        """Return whether the session manager exists, is live, and has the wanted revision."""
+        manager = observed.session_manager
+        return manager is not None and manager.live and not self.session_manager_stale(manager)
+
+
+def config_generation(content_hash: str, status: tuple[int, str], observed: tuple[int, str]) -> int:
+    """Return the number of the content of flame-cluster.yaml.
+
+    The status and the ConfigMap both hold the number and the hash of the content. The larger number is the later one: the
+    ConfigMap's after a crash between the two writes, the status's when the ConfigMap was deleted. Neither a repaired manual edit
+    nor a restart changes the number, because both values describe wanted content, not observed content.
+
+    Args:
+        content_hash: The hash of the wanted content.
+        status: The number and hash in the status; 0 when there is none.
+        observed: The number and hash in the ConfigMap's annotations; 0 when there is none.
+    """
+    number = max(status[0], observed[0])
+    current = number > 0 and (number, content_hash) in (status, observed)
+    return number if current else number + 1
+
+
+def resolve_effective_spec(
+    desired: DesiredCluster,
+    observed: ObservedCluster,
+    before: FlameClusterStatus,
+    settings: FlameSettings,
+    *,
+    next_id: int,
+    now: datetime,
+    overdue: Sequence[Executor] = (),
+) -> EffectiveSpec:
+    """Derive the spec that applies now, from the spec and from the status.
+
+    Args:
+        desired: The desired cluster.
+        observed: The observed cluster.
+        before: The stored status.
+        settings: The operator's settings.
+        next_id: The high-water mark of executor ids.
+        now: The time.
+        overdue: Executors whose time to register with the session manager is over.
+    """
+    # A suspension that has begun is finished before anything starts again. A paused cluster begins none.
+    unfinished, begun = _unfinished(observed), suspension_begun(before)
+    suspended = (unfinished and begun) or (desired.spec.suspend and not (desired.spec.paused and unfinished))
+    manager_attempts, executor_backoff = replacement_backoff.remembered(before)
+    replicas = 0 if suspended else desired.spec.executor_manager.replicas
+    executor_backoff = replacement_backoff.count_executors(
+        executor_backoff,
+        observed,
+        desired.executor.revision,
+        replicas=replicas,
+        surge=surge(desired.spec.executor_manager),
+        next_id=next_id,
+        now=now,
+        settings=settings,
+    )
+    if replicas:
+        executor_backoff = replacement_backoff.count_overdue(executor_backoff, overdue, next_id, now, settings)
+    return EffectiveSpec(
+        desired=desired,
+        settings=settings,
+        suspended=suspended,
+        config_generation=config_generation(desired.config_hash, _remembered_config(before), _annotated(observed)),
+        session_manager_backoff=replacement_backoff.count_session_manager(
+            manager_attempts, observed, desired.session_manager.revision, now, settings
+        ),
+        executor_backoff=executor_backoff,
+    )
+
+
+def _unfinished(observed: ObservedCluster) -> bool:
+    """Return whether a suspension still has Pods to delete.
+
+    Executors and object caches that are stuck terminating do not delay it, because nothing takes their names meanwhile.
+    """
+    others = (*observed.executors, *observed.object_caches.ours.values())
+    return observed.session_manager is not None or any(not each.terminating for each in others)
+
+
+def _remembered_config(before: FlameClusterStatus) -> tuple[int, str]:
+    """Read the number and hash from the status; return neither when the number is not usable."""
+    number = before.config_generation or 0
+    return (number, before.config_hash or "") if 0 <= number < 10**_MAX_DIGITS else (0, "")
+
+
+def _annotated(observed: ObservedCluster) -> tuple[int, str]:
+    """Return the number and hash of the content that the ConfigMap was written for."""
+    existing = observed.config_map
+    if existing is None or not observed.owns(existing):
+        return (0, "")
+    number = existing.annotations.get(CONFIG_GENERATION_ANNOTATION, "")
+    if not (number.isascii() and number.isdecimal() and len(number) <= _MAX_DIGITS):
+        return (0, "")
+    return (int(number), existing.annotations.get(CONFIG_HASH_ANNOTATION, ""))

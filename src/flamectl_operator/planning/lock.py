@@ -1,0 +1,156 @@
+"""The deletion lock: only one of several operators may delete Pods of a FlameCluster. Modelled on FoundationDB's locks.
+
+A Lease records the holder. The holder counts its time from when it *sent* the request that acquired or extended the lock, and
+stops well before the end. The others count from when they first *saw* the present Lease, which is later. Clocks of two machines
+are never compared. All times here are `boottime`, which also runs while a process or its machine is stopped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flamectl_operator.api.flamecluster import LockOptions
+    from flamectl_operator.kube.views import LeaseView
+
+#: Shares of the lock's duration. After the first share the holder extends the lock before it continues to delete; after the
+#: second it stops deleting. The rest is for requests in flight and for clocks that run at different speeds.
+EXTEND_AFTER = 0.5
+DELETE_UNTIL = 0.75
+
+
+@dataclass(frozen=True)
+class HeldLease:
+    """The lock as this process holds it.
+
+    Args:
+        lease: The Lease as this process last wrote it.
+        extend_at: The time from which the lock is extended before the next deletion.
+        until: The time from which this process deletes nothing more.
+        informed: Whether the FlameCluster and its Pods were read after this process took the lock. Only then may it delete.
+    """
+
+    lease: LeaseView
+    extend_at: float
+    until: float
+    informed: bool
+
+    @classmethod
+    def taken(cls, lease: LeaseView, sent: float, duration: float, *, informed: bool) -> HeldLease:
+        """Return the state after the lock was acquired or extended.
+
+        Args:
+            lease: The Lease in the response.
+            sent: The time before which the request was not sent.
+            duration: Seconds for which the lock holds.
+            informed: Whether the FlameCluster and its Pods were read after the lock was acquired.
+        """
+        return cls(lease, sent + duration * EXTEND_AFTER, sent + duration * DELETE_UNTIL, informed)
+
+    @classmethod
+    def given_back(cls, lease: LeaseView) -> HeldLease:
+        """Return the state after the lock was released.
+
+        The Lease is kept, so that the lock can be acquired again without a read. The FlameCluster and its Pods must be read
+        again, because other operators continue with work that needs no lock, such as finishing a suspension.
+        """
+        return cls(lease, float("-inf"), float("-inf"), informed=False)
+
+    @property
+    def held(self) -> bool:
+        """Whether the Lease names this operator, even if the lock has expired."""
+        return bool(self.lease.spec.holder_identity)
+
+
+@dataclass(frozen=True)
+class ObservedLease:
+    """A Lease as this process observed it.
+
+    Args:
+        version: Its resourceVersion.
+        holder: Its holder; empty without one.
+        until: The time at which its holder has lost it, unless the Lease changes before.
+    """
+
+    version: str
+    holder: str
+    until: float
+
+
+@dataclass(frozen=True)
+class Free:
+    """The lock can be acquired: it has no holder, or its holder has lost it."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Another operator holds the lock.
+
+    Args:
+        by: The lock identity of the holder.
+        until: The time at which the holder loses the lock, unless it extends it.
+    """
+
+    by: str
+    until: float
+
+
+@dataclass(frozen=True)
+class Denied:
+    """This operator is on the deny list."""
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """The Lease of that name does not belong to this FlameCluster.
+
+    Args:
+        lease: The Lease.
+    """
+
+    lease: LeaseView
+
+
+LeaseState = Free | Held | Denied | Foreign
+
+
+def observe_lease(
+    lease: LeaseView | None, before: ObservedLease | None, now: float, duration: float
+) -> ObservedLease | None:
+    """Record since when a Lease has had its present content.
+
+    A deleted Lease changes nothing, because its holder may not have noticed the deletion yet.
+
+    Args:
+        lease: The present Lease; None when there is none.
+        before: The previous observation.
+        now: The time.
+        duration: Seconds that a lock lasts if its Lease gives no duration.
+    """
+    if lease is None or (before is not None and before.version == lease.metadata.resource_version):
+        return before
+    lasts = lease.spec.lease_duration_seconds or duration
+    return ObservedLease(lease.metadata.resource_version, lease.spec.holder_identity or "", now + lasts)
+
+
+def check_lease(
+    lease: LeaseView | None, observed_lease: ObservedLease | None, owner: str, options: LockOptions, me: str, now: float
+) -> LeaseState:
+    """Return whether the lock can be acquired.
+
+    Args:
+        lease: The present Lease; None when there is none.
+        observed_lease: The observation of the Lease.
+        owner: The uid of the FlameCluster.
+        options: The lock options of its spec.
+        me: The lock identity of this operator.
+        now: The time.
+    """
+    if me in options.deny_list:
+        return Denied()
+    if lease is not None and not lease.controlled_by(owner):
+        return Foreign(lease)
+    if observed_lease is None or observed_lease.holder in {"", me} or observed_lease.holder in options.deny_list:
+        return Free()
+    return Free() if now >= observed_lease.until else Held(observed_lease.holder, observed_lease.until)

@@ -1,0 +1,90 @@
+"""Which nodes of Flame's table belong to executors that are gone, and what the session manager has to be told of them.
+
+Flame never forgets a node by itself and continues to put work on it. Only names that the operator gave are its own: they have the
+form of an executor's name, with an id below the high-water mark. All other nodes are left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flamectl_operator.desired import names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from flamectl_operator.flame.snapshot import Snapshot
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.runtime.moment import Moment
+
+#: Seconds after which a node is reported as lost once more, if executors are still listed on it: the session manager needs 30.
+REPORT_AGAIN = 60.0
+
+
+@dataclass(frozen=True)
+class LostNodesPlan:
+    """The nodes to report to the session manager.
+
+    Args:
+        release: Nodes without a Pod on which nothing runs, and nodes whose Pod terminates.
+        report: Nodes without a Pod on which executors are listed: the session manager has to run their tasks elsewhere.
+    """
+
+    release: tuple[str, ...] = ()
+    report: tuple[str, ...] = ()
+
+
+def plan_lost_nodes(
+    observed: ObservedCluster, next_id: int, reported_at: Mapping[str, float], now: Moment
+) -> LostNodesPlan:
+    """Decide what the session manager has to be told.
+
+    Args:
+        observed: The objects that exist, and the session manager's last answer.
+        next_id: The high-water mark of executor ids.
+        reported_at: When each node was reported as lost, by the clock's `boottime`.
+        now: The time.
+    """
+    snapshot = observed.flame.fresh
+    if snapshot is None:
+        return LostNodesPlan()
+    lost = _lost(observed, snapshot, next_id)
+    release = [name for name in lost if name not in snapshot.by_node]
+    # A node whose Pod terminates gets no more work when it is released, and keeps what it has.
+    release += [pod.name for pod in observed.views.labelled_pods if pod.terminating and pod.name in snapshot.nodes]
+    report = [
+        name
+        for name in lost
+        if name in snapshot.by_node and reported_at.get(name, float("-inf")) + REPORT_AGAIN <= now.boottime
+    ]
+    ours = {name for name in release if _own(observed, name, next_id)}
+    return LostNodesPlan(release=tuple(sorted(ours)), report=tuple(report))
+
+
+def busy(observed: ObservedCluster, effective: EffectiveSpec, next_id: int) -> bool:
+    """Return whether answers of the session manager are needed soon: something starts, has to go, terminates or is lost."""
+    if len(observed.ready_executors) < len(observed.executors):
+        return True
+    replacing = effective.update_strategy.type != "OnDelete" and any(map(effective.stale, observed.live_executors))
+    if len(observed.executors) > effective.replicas or replacing:
+        return True
+    snapshot = observed.flame.snapshot
+    if snapshot is None:
+        return True
+    starting = not all(snapshot.registered(executor.name) for executor in observed.live_executors)
+    return starting or bool(_lost(observed, snapshot, next_id))
+
+
+def _lost(observed: ObservedCluster, snapshot: Snapshot, next_id: int) -> list[str]:
+    """Return the nodes of executors that are gone or over."""
+    standing = {pod.name for pod in observed.views.labelled_pods}
+    standing -= {executor.name for executor in observed.terminal_executors}
+    known = sorted(snapshot.nodes.keys() | snapshot.by_node.keys())
+    return [name for name in known if name not in standing and _own(observed, name, next_id)]
+
+
+def _own(observed: ObservedCluster, name: str, next_id: int) -> bool:
+    executor_id = names.executor_id(observed.owner.name, name)
+    return executor_id is not None and executor_id < next_id

@@ -1,0 +1,232 @@
+"""Which object caches are created, repaired, removed and replaced. There are never two of one name.
+
+Each object cache holds data of its own, and references to objects name the cache that holds them. So an object cache comes
+back under its name; surplus ones go from the highest ordinal down; and stale ones are replaced one at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from flamectl_operator.api.constants import OBJECT_CACHE
+from flamectl_operator.desired.claims import object_cache_claim
+from flamectl_operator.observed.cluster import terminal_since
+from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.pods import orphaned, unschedulable
+from flamectl_operator.planning import drift
+from flamectl_operator.planning.claims import claim_wait
+from flamectl_operator.planning.deletion import given_up_at
+from flamectl_operator.runtime.outcome import wait, wait_until
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from flamectl_operator.desired.metadata import Identity
+    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.observed.object_cache import ObjectCache
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.runtime.moment import Moment
+    from flamectl_operator.runtime.outcome import Outcome
+
+
+@dataclass(frozen=True)
+class Removal:
+    """An object cache to delete.
+
+    Args:
+        cache: The object cache.
+        why: The reason, for an event.
+        forced: Whether its node is not asked.
+    """
+
+    cache: ObjectCache
+    why: str
+    forced: bool = False
+
+
+@dataclass(frozen=True)
+class ObjectCachePlan:
+    """The changes that bring the object caches to the wanted number, apart from stale ones.
+
+    Args:
+        create: Ordinals of missing object caches.
+        look: Ordinals of object caches that are not wanted and that the watch does not show; they may exist without their label.
+        repair: Object caches that lack labels.
+        delete: Object caches to delete.
+        taken: Foreign Pods with names of object caches.
+        waits: Why work is put off.
+    """
+
+    create: tuple[int, ...] = ()
+    look: tuple[int, ...] = ()
+    repair: tuple[ObjectCache, ...] = ()
+    delete: tuple[Removal, ...] = ()
+    taken: tuple[PodView, ...] = ()
+    waits: tuple[Outcome, ...] = ()
+
+
+def plan_object_caches(observed: ObservedCluster, effective: EffectiveSpec, now: Moment) -> ObjectCachePlan:
+    """Decide what to do about object caches, apart from stale ones.
+
+    Args:
+        observed: The objects that exist.
+        effective: The effective spec.
+        now: The time.
+    """
+    caches, wanted = observed.object_caches, range(effective.cache_replicas)
+    delete: list[Removal] = []
+    repair: list[ObjectCache] = []
+    waits: list[Outcome] = []
+    for cache in reversed(caches.ours.values()):
+        if cache.terminating:
+            if cache.ordinal in wanted:
+                _terminating(observed, cache, effective, now, delete, waits)
+        elif cache.ordinal not in wanted:
+            delete.append(Removal(cache, "suspended" if effective.suspended else f"{len(wanted)} wanted"))
+        elif cache.terminal:
+            _terminal(cache, effective, now.wall, delete, waits)
+        elif object_cache_repair(cache.pod, observed.owner, effective) is not None:
+            repair.append(cache)
+    missing = tuple(each for each in wanted if each not in caches.ours and each not in caches.foreign)
+    hold = _creation_wait(observed, effective) if missing else None
+    claims = {each: object_cache_claim(observed.owner, effective.desired.spec, each) for each in missing}
+    if hold is None and (holds := [each for each in missing if claim_wait(observed, claims[each]) is not None]):
+        missing = tuple(each for each in missing if each not in holds)
+        waits.append(wait("ClaimNotReady"))
+    unseen = range(effective.desired.cache_replicas) if effective.suspended else ()
+    return ObjectCachePlan(
+        create=missing if hold is None else (),
+        look=tuple(each for each in unseen if each not in caches.ours and each not in caches.foreign),
+        repair=tuple(repair),
+        delete=tuple(delete),
+        taken=tuple(caches.foreign[ordinal] for ordinal in wanted if ordinal in caches.foreign),
+        waits=(*waits, *(() if hold is None else (hold,))),
+    )
+
+
+def object_cache_repair(pod: PodView, owner: Identity, effective: EffectiveSpec) -> dict[str, Any] | None:
+    """Return the merge patch that restores labels; None when none are missing.
+
+    Args:
+        pod: The object cache's Pod.
+        owner: The FlameCluster.
+        effective: The effective spec.
+    """
+    template = effective.desired.object_cache
+    if template is None or effective.cache_stale(Component(pod)):
+        labels = owner.labels(OBJECT_CACHE) | owner.selector(OBJECT_CACHE)
+        return drift.metadata_patch(pod, {"metadata": {"labels": labels}})
+    return drift.metadata_patch(pod, template.pod(pod.name))
+
+
+def stale_to_replace(observed: ObservedCluster, effective: EffectiveSpec) -> tuple[ObjectCache, ...]:
+    """Return the stale object caches that may be deleted now.
+
+    The session manager comes first. Stale object caches that are not ready are deleted at once. Of the others one goes at
+    a time, the highest ordinal first, while all others are ready.
+
+    Args:
+        observed: The objects that exist.
+        effective: The effective spec.
+    """
+    if not (observed.session_manager_ready and effective.session_manager_current(observed)):
+        return ()
+    stale = stale_object_caches(observed, effective)
+    broken = tuple(cache for cache in stale if not cache.ready)
+    if broken or not stale:
+        return broken
+    caches = observed.object_caches.ours
+    all_ready = all(ordinal in caches and caches[ordinal].ready for ordinal in range(effective.cache_replicas))
+    return stale[-1:] if all_ready else ()
+
+
+def stale_object_caches(observed: ObservedCluster, effective: EffectiveSpec) -> tuple[ObjectCache, ...]:
+    """Return the object caches that are wanted and no longer what their author asks for, by ordinal."""
+    wanted = range(effective.cache_replicas)
+    caches = observed.object_caches.ours.values()
+    return tuple(each for each in caches if each.ordinal in wanted and each.live and effective.cache_stale(each))
+
+
+def rollout_under_way(observed: ObservedCluster, effective: EffectiveSpec) -> bool:
+    """Return whether stale executors have to wait, because object caches are replaced before them.
+
+    An object cache that is missing or finds no node holds nothing up: the room that it needs may be that of stale executors.
+
+    Args:
+        observed: The objects that exist.
+        effective: The effective spec.
+    """
+    wanted = range(effective.cache_replicas)
+    return any(
+        cache.terminating
+        or effective.cache_stale(cache)
+        or (cache.live and not cache.ready and unschedulable(cache.pod) is None)
+        for cache in observed.object_caches.ours.values()
+        if cache.ordinal in wanted
+    )
+
+
+def rollout_wait(observed: ObservedCluster, effective: EffectiveSpec) -> Outcome | None:
+    """Return how far the replacement of stale object caches is; None when none is stale."""
+    stale = len(stale_object_caches(observed, effective))
+    if not stale:
+        return None
+    replicas = effective.cache_replicas
+    current = sum(1 for each in observed.object_caches.ours.values() if each.live and each.ordinal < replicas) - stale
+    return wait("RollingUpdate", f"rolling update: {current} of {replicas} object caches are on the current revision")
+
+
+def _creation_wait(observed: ObservedCluster, effective: EffectiveSpec) -> Outcome | None:
+    if not effective.config_map_current(observed):
+        return wait("ConfigMapNotReady")
+    if observed.session_manager_quota_refused:
+        return wait("WaitingForSessionManager")  # what the quota frees is for the session manager
+    return None
+
+
+def _terminating(
+    observed: ObservedCluster,
+    cache: ObjectCache,
+    effective: EffectiveSpec,
+    now: Moment,
+    delete: list[Removal],
+    waits: list[Outcome],
+) -> None:
+    """Its name is needed, so an object cache that does not go is deleted by force in the end."""
+    until = given_up_at(observed, cache, effective, now)
+    forced = cache.pod.metadata.deletion_grace_period_seconds == 0
+    if effective.desired.spec.object_cache.persistence is not None:
+        why = "it is not deleted by force, because it may still write to its claim"
+        waits.append(wait("Terminating", f'waiting for Pod "{cache.name}" to terminate; {why}'))
+        return
+    if until <= now.wall and not forced:
+        delete.append(Removal(cache, "stuck terminating", forced=True))
+        return
+    message = f'waiting for Pod "{cache.name}" to terminate'
+    waits.append(wait("Terminating", message) if forced else wait_until("Terminating", until, now.wall, message))
+
+
+def _terminal(
+    cache: ObjectCache, effective: EffectiveSpec, now: datetime, delete: list[Removal], waits: list[Outcome]
+) -> None:
+    """Replace a cache that worked for a while at once, and keep one that failed early, to avoid endless creates."""
+    due = _replaced_at(cache, effective)
+    if due is None or due <= now:
+        delete.append(Removal(cache, str(cache.trouble)))
+    else:
+        message = f'object cache "{cache.name}" failed soon after its creation; it is replaced at {due:%H:%M:%S} UTC'
+        waits.append(wait_until("BackOff", due, now, message))
+
+
+def _replaced_at(cache: ObjectCache, effective: EffectiveSpec) -> datetime | None:
+    """Return when a terminal object cache is replaced; None for at once."""
+    settings, ended, born = effective.settings, terminal_since(cache), cache.pod.metadata.creation_timestamp
+    if ended is None or born is None or orphaned(cache.pod):
+        return None
+    if ended - born >= timedelta(seconds=settings.stable_after_seconds):
+        return None
+    pause = max(settings.terminal_pod_retention_seconds, settings.backoff_base_seconds)
+    return max(ended, born) + timedelta(seconds=pause)

@@ -1,0 +1,294 @@
+"""Backoff of replacements: the consecutive failures of a component's Pods, and the time of the next attempt.
+
+All of it is in the status, so that it survives a restart of the operator. Each failure is counted once even if a pass is
+repeated: a session manager by its Pod's uid, executors by id. The first failure is replaced at once. Failures of replacements
+wait longer and longer. A new revision resets the count, because it may be the fix; so does a component whose Pods have all been
+ready for a while.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.model import INT32_MAX
+from flamectl_operator.observed.cluster import worked_for
+from flamectl_operator.observed.pods import orphaned, ready_since
+from flamectl_operator.runtime.outcome import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from flamectl_operator.api.status import FlameClusterStatus
+    from flamectl_operator.observed.cluster import Executor, ObservedCluster
+    from flamectl_operator.observed.component import Component
+    from flamectl_operator.runtime.outcome import Outcome
+    from flamectl_operator.settings import FlameSettings
+
+
+@dataclass(frozen=True)
+class ReplacementBackoff:
+    """The failures of a component, as the status records them.
+
+    Args:
+        revision: The revision of the failed Pods.
+        failures: The number of consecutive failures.
+        next_attempt: The time before which no Pod of the component is created.
+        last_failure: The uid of the last session manager Pod that was counted.
+        attempt_id: The id below which executors have been counted or are older than the failures.
+    """
+
+    revision: str = ""
+    failures: int = 0
+    next_attempt: datetime | None = None
+    last_failure: str = ""
+    attempt_id: int = 0
+
+    @property
+    def repeated(self) -> bool:
+        """Whether a replacement failed as well."""
+        return self.failures > 1
+
+    def back_off(self, who: str, now: datetime) -> Outcome | None:
+        """Return why no Pod of the component is created yet, or None when one may be created.
+
+        Args:
+            who: The name of the component in the message.
+            now: The time.
+        """
+        if self.next_attempt is None or self.next_attempt <= now:
+            return None
+        message = f"{who} failed {self.failures} times in a row; next attempt at {self.next_attempt:%H:%M:%S} UTC"
+        return wait_until("BackOff", self.next_attempt, now, message)
+
+
+def remembered(status: FlameClusterStatus) -> tuple[ReplacementBackoff, ReplacementBackoff]:
+    """Read the failures of the session manager and of executors from a status."""
+    manager, executors = status.session_manager, status.executor_manager
+    return (
+        ReplacementBackoff(
+            revision=manager.revision or "",
+            failures=manager.failures or 0,
+            next_attempt=manager.next_attempt,
+            last_failure=manager.last_failure or "",
+        ),
+        ReplacementBackoff(
+            revision=executors.revision or "",
+            failures=executors.failures or 0,
+            next_attempt=executors.next_attempt,
+            attempt_id=executors.attempt_id or 0,
+        ),
+    )
+
+
+def count_session_manager(
+    before: ReplacementBackoff, observed: ObservedCluster, revision: str, now: datetime, settings: FlameSettings
+) -> ReplacementBackoff:
+    """Count a failure of the present session manager.
+
+    Args:
+        before: The recorded failures.
+        observed: The observed cluster.
+        revision: The wanted revision.
+        now: The time.
+        settings: The operator's settings.
+    """
+    backoff = _for_revision(before, revision, now, settings)
+    manager = observed.session_manager
+    if manager is None or manager.revision != revision:
+        return backoff
+    if session_manager_uncounted(manager, backoff):
+        return replace(_failed(backoff, now, settings), last_failure=manager.pod.uid)
+    forgiven = _over(session_manager_forgiven_at(backoff, manager, settings), now)
+    return replace(backoff, failures=0, next_attempt=None) if forgiven else backoff
+
+
+def session_manager_uncounted(manager: Component, backoff: ReplacementBackoff) -> bool:
+    """Return whether the session manager has failed and the failure is not counted yet.
+
+    The end of a Pod whose Node is gone is not a failure.
+    """
+    fresh = manager.revision == backoff.revision and manager.pod.uid != backoff.last_failure
+    return fresh and manager.terminal and not manager.terminating and not orphaned(manager.pod)
+
+
+def count_executors(
+    before: ReplacementBackoff,
+    observed: ObservedCluster,
+    revision: str,
+    *,
+    replicas: int,
+    surge: int,
+    next_id: int,
+    now: datetime,
+    settings: FlameSettings,
+) -> ReplacementBackoff:
+    """Count failures of the present executors.
+
+    Executors that fail together are one failure: after the first of them, `attempt_id` marks all earlier executors as counted.
+
+    Args:
+        before: The recorded failures.
+        observed: The observed cluster.
+        revision: The wanted revision.
+        replicas: The number of wanted executors.
+        surge: The most executors beyond that while stale ones are replaced.
+        next_id: The high-water mark of ids.
+        now: The time.
+        settings: The operator's settings.
+    """
+    backoff = _for_revision(before, revision, now, settings)
+    # Executors that do not exist yet are not counted, whatever a user wrote into the status.
+    backoff = replace(backoff, attempt_id=min(backoff.attempt_id, next_id))
+    if replicas == 0:
+        backoff = replace(backoff, failures=0, next_attempt=None)
+    elif any(executor_uncounted(executor, backoff, settings) for executor in observed.terminal_executors):
+        return replace(_failed(backoff, now, settings), attempt_id=next_id)
+    elif _over(executors_forgiven_at(backoff, observed, replicas, surge, settings), now):
+        # Executors that have not worked for a while may still fail.
+        unproven = [
+            executor.executor_id
+            for executor in observed.live_executors
+            if _made_since(executor, backoff) and not _over(_stable_at(executor, settings), now)
+        ]
+        return replace(backoff, failures=0, next_attempt=None, attempt_id=min(unproven, default=next_id))
+    # After a reset, failures from before it are not counted.
+    cleared = backoff.failures == 0 and (before.failures > 0 or before.revision not in {"", revision})
+    return replace(backoff, attempt_id=next_id) if cleared else backoff
+
+
+def count_overdue(
+    attempts: ReplacementBackoff, overdue: Sequence[Executor], next_id: int, now: datetime, settings: FlameSettings
+) -> ReplacementBackoff:
+    """Count executors that did not register with the session manager in time, which is a failure like the end of a Pod.
+
+    Args:
+        attempts: The failures, with the executors that ended.
+        overdue: Executors whose time to register is over.
+        next_id: The high-water mark of ids.
+        now: The time.
+        settings: Lengths of the waits.
+    """
+    if not any(executor_uncounted(executor, attempts, settings) for executor in overdue):
+        return attempts
+    return replace(_failed(attempts, now, settings), attempt_id=next_id)
+
+
+def _all_there(observed: ObservedCluster, revision: str, replicas: int, surge: int) -> bool:
+    """Return whether no executor is missing because of failures."""
+    live = observed.live_executors
+    return len(live) >= replicas + min(surge, sum(executor.revision != revision for executor in live))
+
+
+def executor_uncounted(executor: Executor, backoff: ReplacementBackoff, settings: FlameSettings) -> bool:
+    """Return whether the end of an executor is a failure that is not counted yet.
+
+    It is not a failure when its Node is gone, or when the executor had worked for a while: in a large cluster some executors end
+    now and then, which says nothing about their replacements.
+    """
+    if orphaned(executor.pod):
+        return False
+    if executor.revision != backoff.revision or executor.executor_id < backoff.attempt_id:
+        return False
+    worked = worked_for(executor)
+    return worked is None or worked < timedelta(seconds=settings.stable_after_seconds)
+
+
+def session_manager_forgiven_at(
+    backoff: ReplacementBackoff, manager: Component | None, settings: FlameSettings
+) -> datetime | None:
+    """Return when the session manager's failures are reset if nothing changes; None when no reset is due.
+
+    Args:
+        backoff: The failures.
+        manager: The session manager.
+        settings: The operator's settings.
+    """
+    if backoff.failures == 0 or manager is None:
+        return None
+    return _stable_at(manager, settings)
+
+
+def executors_forgiven_at(
+    backoff: ReplacementBackoff, observed: ObservedCluster, replicas: int, surge: int, settings: FlameSettings
+) -> datetime | None:
+    """Return when the executors' failures are reset if nothing changes; None when no reset is due.
+
+    Executors created since the last failure show whether the fault is fixed, once one of them has been ready for
+    `stableAfterSeconds`. If none was needed, or none has found a node yet, all others must have been ready for that long, and the
+    oldest executor that waits for a node must have existed for that long.
+
+    Args:
+        backoff: The failures.
+        observed: The observed cluster.
+        replicas: The number of wanted executors.
+        surge: The most executors beyond that while stale ones are replaced.
+        settings: The operator's settings.
+    """
+    if backoff.failures == 0:
+        return None
+    made_since = [executor for executor in observed.live_executors if _made_since(executor, backoff)]
+    if tried := [executor for executor in made_since if executor.pod.spec.node_name]:
+        return min((time for each in tried if (time := _stable_at(each, settings)) is not None), default=None)
+    others = [executor for executor in observed.live_executors if executor.pod.spec.node_name]
+    if not others or not _all_there(observed, backoff.revision, replicas, surge):
+        return None
+    times = [_stable_at(each, settings) for each in others]
+    if made_since:
+        times.append(_waited_at(made_since, settings))
+    known = [time for time in times if time is not None]
+    return max(known) if len(known) == len(times) else None
+
+
+def _made_since(executor: Executor, backoff: ReplacementBackoff) -> bool:
+    """Return whether an executor was created after the last failure and has the revision that failed."""
+    return executor.revision == backoff.revision and executor.executor_id >= backoff.attempt_id
+
+
+def _waited_at(executors: Iterable[Executor], settings: FlameSettings) -> datetime | None:
+    """Return when the oldest executor will have existed for the stable time."""
+    born = [time for each in executors if (time := each.pod.metadata.creation_timestamp) is not None]
+    return min(born) + timedelta(seconds=settings.stable_after_seconds) if born else None
+
+
+def _stable_at(component: Component, settings: FlameSettings) -> datetime | None:
+    """Return when a Pod will have been ready for the stable time; None when it is not ready."""
+    since, born = ready_since(component.pod), component.pod.metadata.creation_timestamp
+    if since is None:
+        return None
+    # With a slow clock on the node, a Pod seems ready since before its creation.
+    return max(since, born or since) + timedelta(seconds=settings.stable_after_seconds)
+
+
+def _over(time: datetime | None, now: datetime) -> bool:
+    return time is not None and time <= now
+
+
+def _for_revision(
+    before: ReplacementBackoff, revision: str, now: datetime, settings: FlameSettings
+) -> ReplacementBackoff:
+    """Return the failures that still count: those of this revision, with waits up to the limit.
+
+    An operator with a fast clock, or a user who can write the status, may have recorded a time far in the future.
+    """
+    if before.revision != revision:
+        return replace(before, revision=revision, failures=0, next_attempt=None)
+    latest = _whole_seconds(now + timedelta(seconds=settings.backoff_limit_seconds))
+    if before.next_attempt is None or before.next_attempt <= latest:
+        return before
+    return replace(before, next_attempt=latest)
+
+
+def _failed(backoff: ReplacementBackoff, now: datetime, settings: FlameSettings) -> ReplacementBackoff:
+    failures = min(backoff.failures + 1, INT32_MAX)
+    if failures == 1:
+        return replace(backoff, failures=1, next_attempt=None)
+    # The exponent is bounded so that a year of failures does not overflow.
+    delay = min(settings.backoff_base_seconds * 2 ** min(failures - 2, 32), settings.backoff_limit_seconds)
+    return replace(backoff, failures=failures, next_attempt=_whole_seconds(now + timedelta(seconds=delay)))
+
+
+def _whole_seconds(time: datetime) -> datetime:
+    """Round to whole seconds, as Kubernetes times in the status."""
+    return time.replace(microsecond=0) + timedelta(seconds=1 if time.microsecond else 0)

@@ -1,0 +1,189 @@
+"""Decides which executors are replaced: those of an earlier session manager, and stale ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from flamectl_operator.observed import pods
+from flamectl_operator.planning.budget import Budget
+from flamectl_operator.planning.deletion import deletion_order
+from flamectl_operator.planning.drain import LOOK_AGAIN, drainable, undecided
+from flamectl_operator.planning.object_cache import rollout_under_way
+from flamectl_operator.runtime.outcome import wait, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from flamectl_operator.observed.cluster import Executor, ObservedCluster
+    from flamectl_operator.observed.component import Component
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.runtime.moment import Moment
+    from flamectl_operator.runtime.outcome import Outcome
+
+#: The reasons for replacing an executor, as text for an event.
+LOST = "started under an earlier session manager"
+STALE = "no longer as specified"
+MAKE_ROOM = "the session manager needs their room"
+
+#: Seconds that the session manager may be unschedulable before executors that wait for it are deleted, because another node may
+#: be on its way.
+ROOM_PATIENCE = 60.0
+
+_WAITING = wait("WaitingForSessionManager")
+
+
+@dataclass(frozen=True)
+class RolloutPlan:
+    """The changes that bring executors up to date.
+
+    Args:
+        delete: Executors to replace, each with the reason as text.
+        drain: Stale executors that may have work, which they end before they are deleted.
+        rebind: Waiting executors to bind to the new life of the session manager.
+        waits: The reasons why work is postponed.
+    """
+
+    delete: tuple[tuple[Executor, str], ...] = ()
+    drain: tuple[Executor, ...] = ()
+    rebind: tuple[Executor, ...] = ()
+    waits: tuple[Outcome, ...] = ()
+
+    @property
+    def stale(self) -> tuple[Executor, ...]:
+        """The executors to delete only because they are stale."""
+        return tuple(executor for executor, why in self.delete if why == STALE)
+
+
+def plan_rollout(
+    observed: ObservedCluster,
+    effective: EffectiveSpec,
+    now: Moment,
+    *,
+    keep_stale: bool = False,
+) -> RolloutPlan:
+    """Decide which executors to replace now.
+
+    Executors that started under an earlier life of the session manager come first, because they would retry for ever. All
+    of them are deleted at once, whatever the strategy says. Stale executors follow within the strategy's budget. No executor is
+    deleted before the session manager is ready, and no stale one before the session manager and the object caches are current,
+    unless executors take the room that the session manager needs.
+
+    Args:
+        observed: The observed cluster.
+        effective: The effective spec.
+        now: The time.
+        keep_stale: Whether stale executors must stay for now.
+    """
+    if not observed.session_manager_ready:
+        return _without_session_manager(observed, effective, now)
+    others = [executor for executor in observed.live_executors if not observed.follows(executor)]
+    current = effective.session_manager_current(observed)
+    lost = [executor for executor in others if executor.started]
+    gone = {executor.name for executor in lost}
+    stale = [each for each in observed.live_executors if effective.stale(each) and each.name not in gone]
+    serving = [each for each in observed.ready_executors if each.name not in gone]
+    caches_first = rollout_under_way(observed, effective)
+    asking = bool(stale) and undecided(observed, effective, now)
+    may_replace = current and not caches_first and not keep_stale and not asking
+    chosen = _stale_to_delete(observed, effective, stale, serving) if may_replace else []
+    leaving = gone | {executor.name for executor in chosen}
+    drain = [executor for executor in chosen if drainable(executor, observed, effective)]
+    left = len(stale) - len(chosen)
+    if not current:
+        put_off = _WAITING
+    elif caches_first:
+        put_off = wait("WaitingForObjectCache")
+    else:
+        put_off = _rollout_wait(observed, effective, left)
+    return RolloutPlan(
+        delete=(
+            *((executor, LOST) for executor in lost),
+            *((executor, STALE) for executor in chosen if executor not in drain),
+        ),
+        drain=tuple(drain),
+        rebind=tuple(executor for executor in others if not executor.started and executor.name not in leaving),
+        waits=(put_off, *([wait("AskingSessionManager", "", LOOK_AGAIN)] if asking else [])) if left else (),
+    )
+
+
+def _without_session_manager(observed: ObservedCluster, effective: EffectiveSpec, now: Moment) -> RolloutPlan:
+    """Plan while the session manager is not ready, so that no executor serves a session.
+
+    Executors that wait for the session manager only need its new life, and they need it before it is ready, because then
+    they start. If the session manager is unschedulable or refused by a quota, executors that will be replaced anyway are deleted.
+    If that has not helped after a while, waiting executors are deleted as well.
+    """
+    live = observed.live_executors
+    others = [executor for executor in live if not observed.follows(executor)]
+    waits = (_WAITING,) if others or any(map(effective.stale, live)) else ()
+    if observed.session_manager_quota_refused:
+        # Waiting executors are deleted one by one, because a quota may be slow to count deleted Pods.
+        kept = effective.session_store(observed)
+        started = [each for each in live if each.started and not (kept and each.session_manager_life == kept)]
+        return _make_room(started or deletion_order(live, effective)[:1], waits)
+    starting = _starting(observed)
+    since = _unschedulable_since(observed, starting, now) if starting is not None else None
+    if since is None:
+        fresh = tuple(each for each in others if not each.started and not effective.stale(each))
+        return RolloutPlan(rebind=() if starting is None else fresh, waits=waits)
+    if placed := [executor for executor in live if executor.pod.spec.node_name]:
+        until = since + timedelta(seconds=ROOM_PATIENCE)
+        if until <= now.wall:
+            return _make_room(placed, waits)
+        waits = (wait_until("WaitingForSessionManager", until, now.wall),)
+    return _make_room([executor for executor in others if executor.started], waits)
+
+
+def _make_room(executors: Sequence[Executor], waits: tuple[Outcome, ...]) -> RolloutPlan:
+    return RolloutPlan(delete=tuple((executor, MAKE_ROOM) for executor in executors), waits=waits)
+
+
+def _unschedulable_since(observed: ObservedCluster, manager: Component, now: Moment) -> datetime | None:
+    """Return since when the scheduler has found no node for the session manager.
+
+    Its condition may be older, because a Pod with scheduling gates has the same condition for another reason.
+    """
+    since = pods.unschedulable_since(manager.pod)
+    if since is None or observed.unschedulable is None:
+        return None
+    return max(since, now.wall - timedelta(seconds=now.boottime - observed.unschedulable))
+
+
+def _starting(observed: ObservedCluster) -> Component | None:
+    """Return the session manager if it exists and has not failed."""
+    manager = observed.session_manager
+    return manager if manager is not None and manager.live and manager.trouble is None else None
+
+
+def _stale_to_delete(
+    observed: ObservedCluster, effective: EffectiveSpec, stale: Sequence[Executor], ready: Sequence[Executor]
+) -> list[Executor]:
+    strategy = effective.update_strategy
+    if strategy.type == "OnDelete" or not stale:
+        return []
+    if strategy.type == "Recreate":
+        return list(stale)
+    # A stale executor that is not ready can be deleted without budget, because it does not count as available. So a broken
+    # rollout can be rolled back or superseded.
+    free = [executor for executor in stale if not executor.ready]
+    if effective.executor_backoff.repeated:
+        # Each attempt is ready for a moment before it fails, so without this each attempt would cost working executors.
+        return free
+    budget = Budget.of(strategy, effective.replicas)
+    spare = max(0, len(ready) - (effective.replicas - budget.unavailable))
+    serving = [executor for executor in stale if executor.ready]
+    return free + deletion_order(serving, effective, observed.flame.snapshot)[:spare]
+
+
+def _rollout_wait(observed: ObservedCluster, effective: EffectiveSpec, left: int) -> Outcome:
+    if effective.update_strategy.type == "OnDelete":
+        return wait("OnDelete", f"{left} executors are stale and are replaced when somebody deletes them")
+    fresh = sum(not effective.stale(executor) for executor in observed.live_executors)
+    message = f"rolling update: {fresh} of {effective.replicas} executors are on the current revision"
+    if effective.executor_backoff.repeated:
+        seconds = effective.settings.stable_after_seconds
+        message += f"; some failed, and it goes on once one made since has been ready for {seconds:.0f} s"
+    return wait("RollingUpdate", message)

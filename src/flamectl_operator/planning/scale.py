@@ -1,0 +1,189 @@
+"""Decides how many executors to create, and which ones to delete, to reach the wanted number.
+
+`plan_scale` adjusts the number of executors, and `plan_rollout` (`rollout.py`) removes stale ones. A rollout is the two in turns:
+a stale executor is deleted, and the next pass finds one missing and creates it from the current template.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from flamectl_operator.observed import pods
+from flamectl_operator.observed.cluster import terminal_since
+from flamectl_operator.planning.budget import surge
+from flamectl_operator.planning.deletion import deletion_order, given_up_at
+from flamectl_operator.planning.drain import LOOK_AGAIN, drainable, occupied, undecided
+from flamectl_operator.planning.object_cache import rollout_under_way
+from flamectl_operator.planning.registration import unregistered_to_delete
+from flamectl_operator.planning.replacement_backoff import executor_uncounted
+from flamectl_operator.runtime.outcome import wait, wait_until
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from flamectl_operator.observed.cluster import Executor, ObservedCluster
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.runtime.moment import Moment
+    from flamectl_operator.runtime.outcome import Outcome
+
+
+@dataclass(frozen=True)
+class ScalePlan:
+    """The changes that bring the number of executors to the target.
+
+    Args:
+        target: The number of executors for now, with the surge.
+        create: The number to create in this pass.
+        missing: The number to create in all.
+        delete: Surplus executors, in the order of deletion.
+        drain: Surplus executors that may have work, which they end before they are deleted.
+        delete_terminal: Terminal executors whose retention time is over.
+        delete_unregistered: Executors that did not register with the session manager in time.
+        waits: The reasons why work is postponed.
+    """
+
+    target: int
+    create: int = 0
+    missing: int = 0
+    delete: tuple[Executor, ...] = ()
+    drain: tuple[Executor, ...] = ()
+    delete_terminal: tuple[Executor, ...] = ()
+    delete_unregistered: tuple[Executor, ...] = ()
+    waits: tuple[Outcome, ...] = ()
+
+    @property
+    def deletes(self) -> tuple[Executor, ...]:
+        """All executors to delete, for any reason."""
+        return (*self.delete_terminal, *self.delete_unregistered, *self.delete)
+
+
+def plan_scale(observed: ObservedCluster, effective: EffectiveSpec, now: Moment, limit: int) -> ScalePlan:
+    """Decide how many executors to create, or which ones to delete.
+
+    Args:
+        observed: The observed cluster.
+        effective: The effective spec.
+        now: The time.
+        limit: The most executors to create in one pass.
+    """
+    live = observed.live_executors
+    target = wanted_now(observed, effective)
+    delete_terminal, waits = _terminal_to_delete(observed, effective, now.wall)
+    plan = ScalePlan(target, delete_terminal=delete_terminal, waits=waits)
+    if len(live) > target:
+        if undecided(observed, effective, now):
+            return replace(plan, waits=(*waits, wait("AskingSessionManager", "", LOOK_AGAIN)))
+        surplus = deletion_order(live, effective, observed.flame.snapshot)[: len(live) - target]
+        drain = tuple(executor for executor in surplus if drainable(executor, observed, effective))
+        return replace(plan, drain=drain, delete=tuple(executor for executor in surplus if executor not in drain))
+    plan = replace(plan, delete_unregistered=unregistered_to_delete(observed, effective, now))
+    missing = target - occupied(observed)
+    if missing <= 0:
+        return plan
+    if (hold := _creation_wait(observed, effective, now)) is not None:
+        return replace(plan, waits=(*waits, hold))
+    return replace(plan, create=min(missing, limit), missing=missing)
+
+
+def wanted_now(observed: ObservedCluster, effective: EffectiveSpec) -> int:
+    """Return the number of executors for now: the wanted number, plus the surge in a rolling update.
+
+    While nothing may be replaced, because the session manager or an object cache comes first, the surge stays constant.
+    """
+    replicas, live = effective.replicas, observed.live_executors
+    if replicas == 0:
+        return replicas
+    most = replicas + min(surge(effective.desired.spec.executor_manager), sum(map(effective.stale, live)))
+    manager_first = not (observed.session_manager_ready and effective.session_manager_current(observed))
+    if not manager_first and not rollout_under_way(observed, effective):
+        return most
+    return max(replicas, min(len(live), most))
+
+
+def ids_to_reserve(observed: ObservedCluster, effective: EffectiveSpec, now: Moment, limit: int) -> int:
+    """Return how many executors this pass may create at most, after the earlier steps have run.
+
+    Args:
+        observed: The observed cluster when the pass begins.
+        effective: The effective spec.
+        now: The time.
+        limit: The most executors to create in one pass.
+    """
+    if creation_wait(observed, effective, now) is not None:
+        return 0
+    return min(max(0, wanted_now(observed, effective) - occupied(observed)), limit)
+
+
+def _creation_wait(observed: ObservedCluster, effective: EffectiveSpec, now: Moment) -> Outcome | None:
+    """Return why missing executors are not created in this pass."""
+    if (hold := creation_wait(observed, effective, now)) is not None:
+        return hold
+    if not effective.config_map_current(observed):
+        return wait("ConfigMapNotReady")
+    if observed.session_manager_quota_refused:
+        return wait("WaitingForSessionManager")  # freed quota is for the session manager
+    if (hold := _session_manager_first(observed, effective, now.wall)) is not None:
+        return hold
+    if any(_uncounted(executor, effective) for executor in observed.terminal_executors):
+        return wait("Changed", delay=0)
+    return None
+
+
+def creation_wait(observed: ObservedCluster, effective: EffectiveSpec, now: Moment) -> Outcome | None:
+    """Return why missing executors are not created yet, unless an earlier step of the pass can change that."""
+    hold = effective.executor_backoff.back_off("executors", now.wall)
+    if hold is None and effective.update_strategy.type == "Recreate":
+        return _recreate_wait(observed, effective, now)
+    return hold
+
+
+def _session_manager_first(observed: ObservedCluster, effective: EffectiveSpec, now: datetime) -> Outcome | None:
+    """Wait for the session manager, because executors would take its room in a quota or on a node."""
+    manager, next_attempt = observed.session_manager, effective.session_manager_backoff.next_attempt
+    if manager is not None:
+        unschedulable = manager.live and pods.unschedulable_since(manager.pod) is not None
+        return wait("WaitingForSessionManager") if manager.terminal or unschedulable else None
+    if next_attempt is None or next_attempt <= now:
+        return None
+    return wait_until("WaitingForSessionManager", next_attempt, now)
+
+
+def _recreate_wait(observed: ObservedCluster, effective: EffectiveSpec, now: Moment) -> Outcome | None:
+    """Wait for old executors to be gone, because `Recreate` never runs two revisions side by side.
+
+    An executor that never terminates, because its node is lost, does not block the others for ever.
+    """
+    stale = [executor for executor in observed.executors if effective.stale(executor) and not executor.terminal]
+    if any(not executor.terminating for executor in stale):
+        return wait("Recreate", f"waiting for {len(stale)} executors of the old revision to be deleted")
+    latest = max((given_up_at(observed, executor, effective, now) for executor in stale), default=now.wall)
+    if latest <= now.wall:
+        return None
+    return wait_until(
+        "Recreate", latest, now.wall, f"waiting for {len(stale)} executors of the old revision to terminate"
+    )
+
+
+def _terminal_to_delete(
+    observed: ObservedCluster, effective: EffectiveSpec, now: datetime
+) -> tuple[tuple[Executor, ...], tuple[Outcome, ...]]:
+    """Return the terminal executors that are due for deletion, and when the next ones are due."""
+    retention = timedelta(seconds=effective.settings.terminal_pod_retention_seconds)
+    due: list[Executor] = []
+    later: list[datetime] = []
+    for executor in observed.terminal_executors:
+        ended = terminal_since(executor)
+        if _uncounted(executor, effective):
+            later.append(now)
+        elif effective.suspended or ended is None or ended + retention <= now:
+            due.append(executor)
+        else:
+            later.append(ended + retention)
+    return tuple(due), (wait_until("TerminalPods", min(later), now),) if later else ()
+
+
+def _uncounted(executor: Executor, effective: EffectiveSpec) -> bool:
+    """Return whether it failed since the pass began; the next pass counts the failure before it replaces the executor."""
+    return effective.replicas > 0 and executor_uncounted(executor, effective.executor_backoff, effective.settings)

@@ -1,0 +1,178 @@
+"""The command line: `flamectl-operator run`, `config`, `crd` and `version`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flamectl_operator import __version__
+from flamectl_operator.api import crd as crd_module
+from flamectl_operator.kube.errors import ConfigurationError
+from flamectl_operator.process import main as process
+from flamectl_operator.process.main import CannotStartError
+from flamectl_operator.process.monitoring.http import CannotListenError
+from flamectl_operator.process.options import (
+    ConfigMapOption,
+    ConfigOption,
+    ContextOption,
+    HealthProbeBindAddressOption,
+    KubeconfigOption,
+    LeaderElectOption,
+    LogFormatOption,
+    LogLevelOption,
+    MetricsBindAddressOption,
+    NamespaceOption,
+    WorkersOption,
+    places,
+)
+from flamectl_operator.runtime.tasks import TaskDiedError
+from flamectl_operator.runtime.workflow_graph import as_mermaid, as_text
+from flamectl_operator.settings import SettingsError, show, show_json
+from flamectl_operator.subreconcilers import PIPELINE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+app = typer.Typer(
+    help="Run Flame clusters on Kubernetes from FlameCluster resources.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+class ConfigFormat(StrEnum):
+    """Values of `config --format`."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+@app.command()
+def run(  # noqa: PLR0913 - one parameter per option
+    *,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    config: ConfigOption = None,
+    config_map: ConfigMapOption = None,
+    namespace: NamespaceOption = None,
+    workers: WorkersOption = None,
+    leader_elect: LeaderElectOption = None,
+    metrics_bind_address: MetricsBindAddressOption = None,
+    health_probe_bind_address: HealthProbeBindAddressOption = None,
+    log_format: LogFormatOption = None,
+    log_level: LogLevelOption = None,
+) -> None:
+    """Run the operator until it is told to stop (SIGTERM, SIGINT)."""
+    with _complaining():
+        asyncio.run(
+            process.run(
+                places(
+                    os.environ,
+                    kubeconfig=kubeconfig,
+                    context=context,
+                    config=config,
+                    config_map=config_map,
+                    namespace=namespace,
+                    workers=workers,
+                    leader_elect=leader_elect,
+                    metrics_bind_address=metrics_bind_address,
+                    health_probe_bind_address=health_probe_bind_address,
+                    log_format=log_format,
+                    log_level=log_level,
+                )
+            )
+        )
+
+
+@app.command(name="config")
+def show_config(  # noqa: PLR0913 - one parameter per option
+    *,
+    output_format: Annotated[ConfigFormat, typer.Option("--format", help="Output for people or for machines.")] = (
+        ConfigFormat.YAML
+    ),
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    config: ConfigOption = None,
+    config_map: ConfigMapOption = None,
+    namespace: NamespaceOption = None,
+    workers: WorkersOption = None,
+    leader_elect: LeaderElectOption = None,
+    metrics_bind_address: MetricsBindAddressOption = None,
+    health_probe_bind_address: HealthProbeBindAddressOption = None,
+    log_format: LogFormatOption = None,
+    log_level: LogLevelOption = None,
+) -> None:
+    """Print the settings that `run` would use with the same options, with the origin of each."""
+    with _complaining():
+        effective = asyncio.run(
+            process.effective(
+                places(
+                    os.environ,
+                    kubeconfig=kubeconfig,
+                    context=context,
+                    config=config,
+                    config_map=config_map,
+                    namespace=namespace,
+                    workers=workers,
+                    leader_elect=leader_elect,
+                    metrics_bind_address=metrics_bind_address,
+                    health_probe_bind_address=health_probe_bind_address,
+                    log_format=log_format,
+                    log_level=log_level,
+                )
+            )
+        )
+        sys.stdout.write(show(effective) if output_format is ConfigFormat.YAML else show_json(effective))
+
+
+@app.command()
+def crd() -> None:
+    """Print the CustomResourceDefinition: `flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -`."""
+    sys.stdout.write(crd_module.render())
+
+
+class GraphFormat(StrEnum):
+    """Values of `graph --format`."""
+
+    TEXT = "text"
+    MERMAID = "mermaid"
+
+
+@app.command()
+def graph(
+    output_format: Annotated[
+        GraphFormat, typer.Option("--format", help="Output for a terminal or for documentation.")
+    ] = (GraphFormat.TEXT),
+) -> None:
+    """Print the steps of a pass in their order."""
+    draw = as_text if output_format is GraphFormat.TEXT else as_mermaid
+    sys.stdout.write(f"{draw(PIPELINE)}\n")
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    sys.stdout.write(f"{__version__}\n")
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+@contextmanager
+def _complaining() -> Iterator[None]:
+    """Print an error as one line and exit with 1."""
+    try:
+        yield
+    except (CannotListenError, CannotStartError, ConfigurationError, SettingsError, TaskDiedError) as error:
+        print(f"flamectl-operator: {error}", file=sys.stderr)  # noqa: T201 - for the user, at any log level
+        raise typer.Exit(1) from None

@@ -1,0 +1,42 @@
+"""What a process knows of the container in which it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Set by the Deployment from the downward API.
+POD_UID = "POD_UID"
+#: The first process of a container. When it ends, the kernel ends all others, see pid_namespaces(7).
+_FIRST = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Where a process runs.
+
+    Args:
+        name: The name of the host; in a cluster that of the Pod.
+        pod_uid: The uid of the Pod if every earlier process with this uid is dead; else empty.
+    """
+
+    name: str
+    pod_uid: str = ""
+
+
+def restarted_pod_uid(environment: Mapping[str, str], pid: int) -> str:
+    """Return the uid of the Pod if this is the first process of its container; else an empty string.
+
+    A kubelet never runs two containers of one name in one Pod at a time: it starts a container again only when the container
+    runtime has told it that the former one is dead. So a first process that finds its Pod's uid in the name of another process
+    knows that the other process is dead. A process that somebody starts beside the first one, with `kubectl exec`, knows nothing
+    of that kind, and must not use the uid in its name.
+
+    Args:
+        environment: The environment variables.
+        pid: The id of this process.
+    """
+    return environment.get(POD_UID, "") if pid == _FIRST else ""

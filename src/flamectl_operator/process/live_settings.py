@@ -1,0 +1,179 @@
+"""The settings in force, read at the start and again every few seconds.
+
+A valid change takes effect at once, except for settings marked `AtStart`; for these the log says once that a restart is needed.
+An invalid change is reported, and the settings in force stay in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import structlog
+
+from flamectl_operator.kube.errors import (
+    ConnectionFailedError,
+    ConnectionLostError,
+    KubernetesError,
+    ServerError,
+    TooManyRequestsError,
+)
+from flamectl_operator.kube.events import EventKind, ObjectReference
+from flamectl_operator.process.settings_sources import NothingThereError
+from flamectl_operator.settings import SettingsError, changed, in_force, merge, parse, restart_needed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flamectl_operator.process.settings_sources import Source
+    from flamectl_operator.runtime.clock import Clock
+    from flamectl_operator.settings import Effective, Layer, OperatorConfig
+
+#: Seconds between two reads of the source. A read is one small GET, and faster than the kubelet updates a mounted file.
+RELOAD_INTERVAL = 10.0
+
+#: Errors that end by themselves. They affect all parts of the operator, which report them, so this module does not.
+_PASSING = (ConnectionFailedError, ConnectionLostError, ServerError, TooManyRequestsError)
+
+
+#: Records an event about an object, with type, reason and message.
+Teller = Callable[[ObjectReference, EventKind, str, str], None]
+
+
+class LiveConfig:
+    """The settings in force, with subscribers to their changes.
+
+    Args:
+        source: The source of the document; None when there is none, so that nothing can change.
+        overrides: Environment and command line; the last one takes precedence.
+        clock: The time.
+    """
+
+    def __init__(self, source: Source | None, overrides: Sequence[Layer], clock: Clock) -> None:
+        self._source = source
+        self._overrides = overrides
+        self._clock = clock
+        self._started = merge(())
+        self._config = self._started.config
+        self._text = ""
+        self._refused: tuple[str, str] | None = None
+        self._subscribers: list[Callable[[OperatorConfig], None]] = []
+        self._teller: Teller | None = None
+        self._log = structlog.get_logger(component="settings")
+        #: The problem of the source in one line; empty when there is none.
+        self.last_error = ""
+        #: Paths of changed settings that take effect only after a restart.
+        self.restart_needed: tuple[str, ...] = ()
+
+    @property
+    def config(self) -> OperatorConfig:
+        """The settings in force."""
+        return self._config
+
+    @property
+    def started(self) -> Effective:
+        """The settings that the process started with, and their origins."""
+        return self._started
+
+    def subscribe(self, subscriber: Callable[[OperatorConfig], None]) -> None:
+        """Call a function with the settings in force each time that they change."""
+        self._subscribers.append(subscriber)
+
+    async def load(self, *, prepare: bool = True) -> None:
+        """Read the settings for the first time.
+
+        Args:
+            prepare: Whether to create a missing ConfigMap.
+
+        Raises:
+            SettingsError: The settings cannot be used.
+            KubernetesError: The settings could not be read.
+        """
+        if self._source is not None:
+            try:
+                if prepare:
+                    await self._source.prepare()
+                self._text = await self._source.read()
+            except NothingThereError as error:
+                self.last_error = str(error)
+                self._log.warning("settings not found, the defaults hold", error=self.last_error)
+        self._started = self._effective(self._text)
+        self._config = self._started.config
+
+    async def run(self, teller: Teller) -> None:
+        """Read the source periodically until cancelled.
+
+        Args:
+            teller: Records events about changes and errors on the ConfigMap, if the source is one.
+        """
+        self._teller = teller
+        while True:
+            await self._clock.sleep(RELOAD_INTERVAL)
+            await self.reload()
+
+    async def reload(self) -> None:
+        """Read the source once."""
+        if self._source is None:
+            return
+        try:
+            text = await self._source.read()
+            if text == self._text and not self.last_error:
+                return
+            wanted = self._judged(text).config
+        except SettingsError as error:
+            self._complain(str(error))
+        except _PASSING as error:
+            self._log.debug("settings not read", error=str(error))
+        except KubernetesError as error:
+            self._complain(f"{self._source.name}: cannot be read: {error}")
+        else:
+            self._text = text
+            if self.last_error:
+                self.last_error = ""
+                self._log.info("settings are good again")
+            self._take_over(wanted)
+
+    def _judged(self, text: str) -> Effective:
+        """Return the settings of a text; a rejected text is not parsed again."""
+        if self._refused is not None and self._refused[0] == text:
+            raise SettingsError(self._refused[1])
+        try:
+            return self._effective(text)
+        except SettingsError as error:
+            self._refused = text, str(error)
+            raise
+
+    def _effective(self, text: str) -> Effective:
+        document = [parse(text, self._source.name)] if self._source is not None else []
+        return merge([*document, *self._overrides])
+
+    def _take_over(self, wanted: OperatorConfig) -> None:
+        config = in_force(self._started.config, wanted)
+        needing = restart_needed(self._started.config, wanted)
+        news = changed(self._config, config)
+        self._config = config
+        if news:
+            self._log.info("settings changed", settings=news)
+            self._tell("Normal", "ConfigurationChanged", f"Now in force: {', '.join(news)}")
+            for subscriber in self._subscribers:
+                subscriber(config)
+        if needing != self.restart_needed:
+            self.restart_needed = needing
+            if needing:
+                self._log.warning("settings changed that take a restart", settings=needing)
+                self._tell("Normal", "RestartNeeded", f"In force after a restart of the operator: {', '.join(needing)}")
+            else:
+                self._log.info("no restart needed any more")
+
+    def _complain(self, error: str) -> None:
+        """Report a problem once."""
+        if error == self.last_error:
+            return
+        self.last_error = error
+        self._log.error("settings not taken over, those before stay in force", error=error)
+        self._tell("Warning", "ConfigurationInvalid", f"{error}. The settings before stay in force")
+
+    def _tell(self, kind: EventKind, reason: str, message: str) -> None:
+        about = self._source.about if self._source is not None else None
+        if about is not None and self._teller is not None:
+            self._teller(about, kind, reason, message)

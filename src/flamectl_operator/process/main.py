@@ -1,0 +1,159 @@
+"""Builds the process from its parts, and runs it from start to end.
+
+Health starts first, so that probes get an answer while the rest starts; then the settings, which say how to connect; then the
+replica, which works or stands by.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from flamectl_operator import __version__
+from flamectl_operator.flame.client import Endpoint, GrpcSessionManager
+from flamectl_operator.kube.api_server_client import ApiServerClient
+from flamectl_operator.kube.errors import KubernetesError
+from flamectl_operator.kube.http.connection import connect
+from flamectl_operator.kube.http.limiting import LimitedTransport
+from flamectl_operator.kube.http.retrying import RetryingTransport
+from flamectl_operator.process.container import Host, restarted_pod_uid
+from flamectl_operator.process.descriptors import raise_descriptor_limit
+from flamectl_operator.process.live_settings import LiveConfig
+from flamectl_operator.process.monitoring import Monitor
+from flamectl_operator.process.replica import Replica
+from flamectl_operator.process.startup import StartUp, access_checks
+from flamectl_operator.runtime.clock import SystemClock
+from flamectl_operator.runtime.logs import configure_logging, set_level
+from flamectl_operator.runtime.signals import stop_on_signals
+from flamectl_operator.runtime.tasks import racing, while_running
+from flamectl_operator.settings import OperatorConfig, SettingsError, merge
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from flamectl_operator.process.options import ConfigLocations
+    from flamectl_operator.settings import Effective
+
+
+class CannotStartError(Exception):
+    """The operator cannot start; the text says what to do about it."""
+
+
+async def run(where: ConfigLocations) -> None:
+    """Run the operator until the process is told to stop (SIGTERM, SIGINT).
+
+    Args:
+        where: The locations of the settings and of the API server.
+
+    Raises:
+        ConfigurationError: There are no credentials, or they cannot be used.
+        SettingsError: The settings cannot be used.
+        CannotListenError: Health or metrics cannot be served at the address in the settings.
+        TaskDiedError: A part of the operator failed for good; the process should end and be restarted.
+    """
+    stop = asyncio.Event()
+    stop_on_signals(stop)
+    raise_descriptor_limit()
+    await _serve(where, stop)
+
+
+async def effective(where: ConfigLocations) -> Effective:
+    """Return the settings that `run` would start with, without any change.
+
+    Args:
+        where: The locations of the settings and of the API server.
+
+    Raises:
+        ConfigurationError: There are no credentials, or they cannot be used.
+        SettingsError: The settings cannot be used.
+        CannotStartError: The settings cannot be read.
+    """
+    clock = SystemClock()
+    configure_logging("console", "error")
+    async with AsyncExitStack() as stack:
+        client = None
+        if where.config_map is not None:
+            transport = await connect(where.kubeconfig, where.context)
+            stack.push_async_callback(transport.close)
+            client = ApiServerClient(RetryingTransport(transport, clock, random.SystemRandom()))
+        live = LiveConfig(where.source(client), where.overrides, clock)
+        try:
+            await live.load(prepare=False)
+        except KubernetesError as error:
+            raise CannotStartError(f"the settings cannot be read: {error}") from None
+        return live.started
+
+
+async def _serve(where: ConfigLocations, stop: asyncio.Event) -> None:
+    clock, entropy = SystemClock(), random.SystemRandom()
+    startup = StartUp(clock, entropy)
+    first = _first_settings(where)
+    configure_logging(first.logging.format, first.logging.level, preliminary=True)
+    async with AsyncExitStack() as stack:
+        monitor = await stack.enter_async_context(Monitor(first, clock, stop))
+        monitor.watch_start(startup)
+        if where.config_map is not None:
+            # The final address may be in a ConfigMap, and reading that may take a while.
+            await monitor.serve(first, provisional=True)
+        # The Lease and the settings use their own connections, which the work cannot exhaust, without rate limit and without
+        # retries, because both repeat their requests anyway.
+        lifeline = await connect(where.kubeconfig, where.context, observer=monitor.metrics)
+        stack.push_async_callback(lifeline.close)
+        live = LiveConfig(where.source(ApiServerClient(lifeline)), where.overrides, clock)
+        if not await _unless_stopped(startup.take(live.load), stop):
+            return
+        settings = live.config
+        configure_logging(settings.logging.format, settings.logging.level)
+        await monitor.serve(settings)
+        monitor.metrics.watch_config(lambda: live.last_error, lambda: live.restart_needed)
+        log = structlog.get_logger(component="process")
+        transport = await connect(where.kubeconfig, where.context, observer=monitor.metrics)
+        limited = LimitedTransport(
+            transport, clock, **settings.client_connection.model_dump(), observer=monitor.metrics
+        )
+        stack.push_async_callback(limited.close)
+        retrying = RetryingTransport(limited, clock, entropy)
+        replica = Replica(
+            lambda guard: ApiServerClient(retrying, guard=guard),
+            ApiServerClient(lifeline, timeout=settings.leader_election.renew_deadline_seconds / 2),
+            settings,
+            clock,
+            entropy,
+            Host(socket.gethostname(), restarted_pod_uid(os.environ, os.getpid())),
+            monitor.metrics,
+            lambda target: GrpcSessionManager(Endpoint(target.host, target.port)),
+        )
+        monitor.watch(replica)
+        namespaces = list(settings.controller.namespaces)
+        if not await _unless_stopped(startup.take(*access_checks(ApiServerClient(retrying), namespaces)), stop):
+            return
+        log.info("starting", version=__version__, pid=os.getpid(), namespaces=namespaces or "all")
+        live.subscribe(lambda config: limited.resize(**config.client_connection.model_dump()))
+        live.subscribe(lambda config: set_level(config.logging.level))
+        live.subscribe(replica.reconfigure)
+        await while_running({"settings": live.run(replica.tell)}, replica.run(stop))
+        log.info("stopped")
+
+
+def _first_settings(where: ConfigLocations) -> OperatorConfig:
+    """Return the settings in force until the document has been read."""
+    try:
+        return merge(where.overrides).config
+    except SettingsError:
+        # The document may resolve the conflict; reading it will show.
+        return OperatorConfig()
+
+
+async def _unless_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
+    """Run the work, but cancel it when the process is asked to stop."""
+    working = asyncio.create_task(work)
+    async with racing(working, asyncio.create_task(stop.wait())) as ended:
+        if working in ended:
+            await working
+        return working in ended

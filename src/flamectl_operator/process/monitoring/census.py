@@ -1,0 +1,92 @@
+"""The metrics of a FlameCluster, read from the stored resource.
+
+Readiness is read from the status that the operator wrote at the end of its last pass; nothing is computed here. Because users may
+write the status as well, a value of the wrong type counts as missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flamectl_operator.api.status import ConditionType, State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flamectl_operator.observed.flame_cluster import FlameClusterView
+
+#: The state of a FlameCluster without a status.
+UNKNOWN = "Unknown"
+STATES: tuple[str, ...] = (*State, UNKNOWN)
+#: Conditions that most FlameClusters do not have; each gets a series only while it is true. Degraded needs a person to act, while
+#: Suspended and Paused explain why a FlameCluster that is not ready needs no action.
+EXCEPTIONS: tuple[str, ...] = (ConditionType.DEGRADED, ConditionType.SUSPENDED, ConditionType.PAUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A FlameCluster in the census.
+
+    Args:
+        namespace: Its namespace.
+        name: Its name.
+        state: One of `STATES`.
+        desired: The number of wanted executors.
+        ready: The number of ready executors.
+        conditions: The types of its true conditions.
+        caches_desired: Object caches that there should be; None when the operator runs none.
+        caches_ready: Object caches that are ready.
+        registered: Executors that are registered with Flame; None when that is unknown.
+        draining: Executors that are being drained.
+        reachable: Whether the session manager answers the operator; None when that is unknown.
+    """
+
+    namespace: str
+    name: str
+    state: str
+    desired: int
+    ready: int
+    conditions: frozenset[str]
+    caches_desired: int | None = None
+    caches_ready: int = 0
+    registered: int | None = None
+    draining: int = 0
+    reachable: bool | None = None
+
+
+def sample(cluster: FlameClusterView) -> Entry:
+    """Read a FlameCluster; never raises."""
+    spec, status = cluster.spec_summary, cluster.status
+    state = status.get("state")
+    entries = status.get("conditions")
+    conditions = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    return Entry(
+        namespace=cluster.namespace,
+        name=cluster.name,
+        state=state if state in STATES else UNKNOWN,
+        # The API server fills in the default of `replicas`.
+        desired=0 if spec.suspend else spec.executor_manager.replicas,
+        ready=_number(status.get("executorManager"), "ready"),
+        caches_desired=None if spec.object_cache.image is None else 0 if spec.suspend else spec.object_cache.replicas,
+        caches_ready=_number(status.get("objectCache"), "ready"),
+        registered=_count(status.get("executorManager"), "registered"),
+        draining=_number(status.get("executorManager"), "draining"),
+        reachable=_reachable(conditions),
+        conditions=frozenset(str(each.get("type")) for each in conditions if each.get("status") == "True"),
+    )
+
+
+def _reachable(conditions: Sequence[dict[str, Any]]) -> bool | None:
+    known = {"True": True, "False": False}
+    found = [each for each in conditions if each.get("type") == ConditionType.SESSION_MANAGER_REACHABLE]
+    return known.get(str(found[0].get("status"))) if found else None
+
+
+def _number(section: Any, field: str) -> int:
+    return _count(section, field) or 0
+
+
+def _count(section: Any, field: str) -> int | None:
+    value = section.get(field) if isinstance(section, dict) else None
+    return value if isinstance(value, int) else None

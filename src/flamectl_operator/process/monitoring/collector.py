@@ -1,0 +1,189 @@
+"""Metrics that are read from the operator's parts at each scrape.
+
+Nothing is kept, so the series of a FlameCluster end with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from flamectl_operator.api.status import ConditionType
+from flamectl_operator.process.monitoring.census import EXCEPTIONS, STATES, sample
+from flamectl_operator.runtime.workqueue import Priority
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from flamectl_operator.kube.cache.reflector import Reflector
+    from flamectl_operator.operator import Operator
+    from flamectl_operator.process.monitoring.census import Entry
+    from flamectl_operator.runtime.clock import Clock
+
+Family = CounterMetricFamily | GaugeMetricFamily
+
+#: The label `priority` with controller-runtime's values (`handler.LowPriority` is -100).
+_PRIORITIES = {Priority.NORMAL: "0", Priority.LOW: "-100"}
+_QUEUE = ("name", "controller")
+_CLUSTER = ("namespace", "cluster")
+
+#: The type, help and labels of each metric.
+_FAMILIES: dict[str, tuple[type[Family], str, Sequence[str]]] = {
+    "workqueue_depth": (
+        GaugeMetricFamily,
+        "Keys that wait for a worker, including keys that were added again while a worker holds them.",
+        (*_QUEUE, "priority"),
+    ),
+    "workqueue_unfinished_work_seconds": (
+        GaugeMetricFamily,
+        "Seconds of work in progress, summed over all workers.",
+        _QUEUE,
+    ),
+    "workqueue_longest_running_processor_seconds": (
+        GaugeMetricFamily,
+        "Seconds that the longest-running worker has been processing its key.",
+        _QUEUE,
+    ),
+    "controller_runtime_active_workers": (GaugeMetricFamily, "Workers that process a key.", ("controller",)),
+    "controller_runtime_max_concurrent_reconciles": (GaugeMetricFamily, "All workers.", ("controller",)),
+    "flamectl_watch_restarts": (
+        CounterMetricFamily,
+        "Lists and watches that were restarted after an error.",
+        ("resource",),
+    ),
+    "flamectl_watch_last_contact_seconds": (
+        GaugeMetricFamily,
+        "Seconds since the last response of the API server, for the watch with the oldest one.",
+        ("resource",),
+    ),
+    "flamectl_events_dropped": (
+        CounterMetricFamily,
+        "Events that were not written because of a limit or an error.",
+        (),
+    ),
+    "flamectl_clusters": (GaugeMetricFamily, "FlameClusters, by state.", ("state",)),
+    "flamectl_executors_desired": (
+        GaugeMetricFamily,
+        "Wanted executors; 0 while suspended.",
+        _CLUSTER,
+    ),
+    "flamectl_executors_ready": (GaugeMetricFamily, "Ready executors.", _CLUSTER),
+    "flamectl_object_caches_desired": (GaugeMetricFamily, "Object caches that there should be.", _CLUSTER),
+    "flamectl_object_caches_ready": (GaugeMetricFamily, "Object caches that are ready.", _CLUSTER),
+    "flamectl_executors_registered": (
+        GaugeMetricFamily,
+        "Executors that are registered with Flame, where it can be asked.",
+        _CLUSTER,
+    ),
+    "flamectl_executors_draining": (
+        GaugeMetricFamily,
+        "Executors that end their work before they are deleted.",
+        _CLUSTER,
+    ),
+    "flamectl_session_manager_reachable": (
+        GaugeMetricFamily,
+        "Whether the session manager answers the operator.",
+        _CLUSTER,
+    ),
+    "flamectl_cluster_condition": (
+        GaugeMetricFamily,
+        "Whether the FlameCluster is ready, and which exceptional conditions are true.",
+        (*_CLUSTER, "condition"),
+    ),
+}
+
+
+class OperatorCollector(Collector):
+    """Reads the metrics of the running operator, if there is one.
+
+    Args:
+        operator: Returns the operator; None while this process stands by or has not started. So only the working replica counts
+            FlameClusters, and the sum over all replicas is their number.
+        controller: The label `controller`.
+        workers: Returns the number of workers.
+        clock: The time.
+    """
+
+    def __init__(
+        self, operator: Callable[[], Operator | None], controller: str, workers: Callable[[], int], clock: Clock
+    ) -> None:
+        self._operator = operator
+        self._controller = controller
+        self._workers = workers
+        self._clock = clock
+
+    def describe(self) -> Iterable[Family]:
+        """Return all families without values."""
+        return [family(name, text, labels=labels) for name, (family, text, labels) in _FAMILIES.items()]
+
+    def collect(self) -> Iterable[Family]:
+        """Return all families with their present values."""
+        families = {family.name: family for family in self.describe()}
+        operator = self._operator()
+        if operator is not None:
+            self._read_queue(operator, families)
+            self._read_watches(operator, families)
+            families["flamectl_events_dropped"].add_metric((), operator.events.dropped)
+            if operator.some_known:
+                _read_clusters(operator, families)
+        return families.values()
+
+    def _read_queue(self, operator: Operator, families: dict[str, Family]) -> None:
+        queue, name = operator.queue, self._controller
+        now = self._clock.monotonic()
+        ages = [now - since for since in queue.processing.values()]
+        for priority, label in _PRIORITIES.items():
+            families["workqueue_depth"].add_metric((name, name, label), queue.depth(priority))
+        families["workqueue_unfinished_work_seconds"].add_metric((name, name), sum(ages))
+        families["workqueue_longest_running_processor_seconds"].add_metric((name, name), max(ages, default=0.0))
+        families["controller_runtime_active_workers"].add_metric((name,), len(ages))
+        families["controller_runtime_max_concurrent_reconciles"].add_metric((name,), self._workers())
+
+    def _read_watches(self, operator: Operator, families: dict[str, Family]) -> None:
+        by_resource: dict[str, list[Reflector[Any]]] = {}
+        for reflector in operator.reflectors:
+            by_resource.setdefault(reflector.plural, []).append(reflector)
+        now = self._clock.monotonic()
+        for resource, reflectors in sorted(by_resource.items()):
+            restarts = sum(reflector.restarts for reflector in reflectors)
+            families["flamectl_watch_restarts"].add_metric((resource,), restarts)
+            # A watch that has never received anything has waited since its start.
+            since = [each.begun if each.last_contact is None else each.last_contact for each in reflectors]
+            if (known := [time for time in since if time is not None]) == since:
+                families["flamectl_watch_last_contact_seconds"].add_metric((resource,), now - min(known))
+
+
+def _read_clusters(operator: Operator, families: dict[str, Family]) -> None:
+    entries = [sample(cluster) for cluster in operator.stores.flame_clusters.all() if not cluster.terminating]
+    count = Counter(entry.state for entry in entries)
+    for state in STATES:
+        families["flamectl_clusters"].add_metric((state,), count[state])
+    desired, ready = families["flamectl_executors_desired"], families["flamectl_executors_ready"]
+    conditions = families["flamectl_cluster_condition"]
+    for entry in entries:
+        key = (entry.namespace, entry.name)
+        desired.add_metric(key, entry.desired)
+        ready.add_metric(key, entry.ready)
+        if entry.caches_desired is not None:
+            families["flamectl_object_caches_desired"].add_metric(key, entry.caches_desired)
+            families["flamectl_object_caches_ready"].add_metric(key, entry.caches_ready)
+        conditions.add_metric((*key, ConditionType.READY), ConditionType.READY in entry.conditions)
+        _read_flame(entry, families)
+        # Only true conditions, which are few, because each series costs time at each scrape.
+        for condition in EXCEPTIONS:
+            if condition in entry.conditions:
+                conditions.add_metric((*key, condition), 1)
+
+
+def _read_flame(entry: Entry, families: dict[str, Family]) -> None:
+    """Add what Flame said about a FlameCluster, where that is known."""
+    key = (entry.namespace, entry.name)
+    if entry.registered is not None:
+        families["flamectl_executors_registered"].add_metric(key, entry.registered)
+    if entry.draining:
+        families["flamectl_executors_draining"].add_metric(key, entry.draining)
+    if entry.reachable is not None:
+        families["flamectl_session_manager_reachable"].add_metric(key, entry.reachable)

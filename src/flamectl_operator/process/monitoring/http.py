@@ -1,0 +1,117 @@
+"""A small HTTP server for the kubelet and Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import structlog
+from aiohttp import web
+from prometheus_client.aiohttp import make_aiohttp_handler
+
+from flamectl_operator.process.monitoring.connections import Connections
+from flamectl_operator.runtime import health
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from aiohttp.typedefs import Handler
+    from prometheus_client import CollectorRegistry
+
+    from flamectl_operator.runtime.health import Check, Health
+
+Routes = dict[str, "Handler"]
+
+#: Seconds that an idle connection stays open, longer than the kubelet's period between two probes.
+KEEP_ALIVE = 75.0
+
+#: Seconds that a running request gets when the server ends.
+STOP_PATIENCE = 1.0
+
+
+class CannotListenError(Exception):
+    """The address is taken or does not belong to this machine."""
+
+
+@asynccontextmanager
+async def serving(what: str, address: tuple[str, int] | None, routes: Routes) -> AsyncIterator[None]:
+    """Serve while the context is entered.
+
+    Args:
+        what: The name of the server, for the log and the error.
+        address: Host and port; an empty host for all interfaces, port 0 for any that is free; None to serve nothing.
+        routes: The handler of each path.
+
+    Raises:
+        CannotListenError: The address cannot be used.
+    """
+    if address is None:
+        yield
+        return
+    connections = Connections()
+    application = web.Application(middlewares=[connections.middleware()])
+    for path, handler in routes.items():
+        application.router.add_get(path, handler)
+    runner = web.AppRunner(application, access_log=None, keepalive_timeout=KEEP_ALIVE, shutdown_timeout=STOP_PATIENCE)
+    await runner.setup()
+    server: asyncio.Server | None = None
+    try:
+        server = await _listen(runner, connections, what, *address)
+        yield
+    finally:
+        if server is not None:
+            server.close()
+        await runner.cleanup()
+        connections.close()
+
+
+async def _listen(runner: web.AppRunner, connections: Connections, what: str, host: str, port: int) -> asyncio.Server:
+    handler = runner.server
+    assert handler is not None  # set by the runner's setup
+    try:
+        server = await asyncio.get_running_loop().create_server(
+            lambda: connections.protocol(handler), host or None, port
+        )
+    except OSError as error:
+        # asyncio replaces the system's text by its own; unknown host names have negative numbers.
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+        raise CannotListenError(f"cannot serve {what} at {_shown(host, port)}: {why}") from error
+    addresses = [_shown(*listener.getsockname()[:2]) for listener in server.sockets]
+    structlog.get_logger(component="http").info("serving", what=what, addresses=addresses)
+    return server
+
+
+def _shown(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def health_routes(checks: Health) -> Routes:
+    """Return `/healthz` and `/readyz`, each with `?verbose`, and single checks below them."""
+    return _checks_routes("healthz", checks.live) | _checks_routes("readyz", checks.ready)
+
+
+def metrics_routes(registry: CollectorRegistry) -> Routes:
+    """Return `/metrics`, in the text format of Prometheus or OpenMetrics, as the client accepts."""
+    # Compression of a large response would need a thread.
+    return {"/metrics": make_aiohttp_handler(registry, disable_compression=True)}
+
+
+def _checks_routes(title: str, checks: Mapping[str, Check]) -> Routes:
+    async def every(request: web.Request) -> web.Response:
+        return _answer(*health.report(title, checks, verbose="verbose" in request.query))
+
+    async def single(request: web.Request) -> web.Response:
+        check = checks.get(request.match_info["name"])
+        if check is None:
+            raise web.HTTPNotFound
+        problem = check()
+        return _answer(not problem, f"internal server error: {problem}\n" if problem else "ok")
+
+    return {f"/{title}": every, f"/{title}/{{name}}": single}
+
+
+def _answer(passed: bool, text: str) -> web.Response:  # noqa: FBT001 - as the report gives it
+    headers = {"Cache-Control": "no-cache, private", "X-Content-Type-Options": "nosniff"}
+    return web.Response(text=text, status=200 if passed else 500, headers=headers)

@@ -1,0 +1,151 @@
+"""Health and metrics of a process, from start to end."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Self
+
+import structlog
+
+from flamectl_operator import __version__
+from flamectl_operator.process.monitoring import checks
+from flamectl_operator.process.monitoring.collector import OperatorCollector
+from flamectl_operator.process.monitoring.http import CannotListenError, Routes, health_routes, metrics_routes, serving
+from flamectl_operator.process.monitoring.metrics import Metrics
+from flamectl_operator.runtime.health import Health, Heartbeat
+from flamectl_operator.settings import listen_on
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from flamectl_operator.operator import Operator
+    from flamectl_operator.process.replica import Replica
+    from flamectl_operator.process.startup import StartUp
+    from flamectl_operator.runtime.clock import Clock
+    from flamectl_operator.settings import OperatorConfig
+
+#: The label `controller`, as controller-runtime would have it: the kind in lower case.
+CONTROLLER = "flamecluster"
+
+
+class Monitor:
+    """Health and metrics of a process; a context for the life of the process.
+
+    Args:
+        config: The settings, such as the limit for a stuck pass.
+        clock: The time.
+        stop: Set when the process is asked to stop.
+    """
+
+    def __init__(self, config: OperatorConfig, clock: Clock, stop: asyncio.Event) -> None:
+        self._config = config
+        self._clock = clock
+        self._served: dict[str, tuple[str, AsyncExitStack]] = {}  # address and server, by the name of the server
+        self._heartbeat = Heartbeat(clock)
+        self._replica: Replica | None = None
+        self._startup: StartUp | None = None
+        self.metrics = Metrics(CONTROLLER, __version__)
+        self.metrics.watch_event_loop(lambda: self._heartbeat.lag)
+        self.metrics.registry.register(
+            OperatorCollector(self._operator, CONTROLLER, lambda: self._config.controller.workers, clock)
+        )
+        self.health = Health()
+        self.health.live |= {
+            "event-loop": self._heartbeat.check,
+            "workers": self._workers,
+            "watches": self._watches,
+            "leader-election": self._election,
+        }
+        self.health.ready |= {
+            "start-up": self._waiting,
+            "shutdown": partial(checks.stopping, stop),
+            "caches": self._caches,
+        }
+
+    async def __aenter__(self) -> Self:
+        """Start to measure the event loop; nothing is served yet."""
+        self._beating = asyncio.create_task(self._heartbeat.run(), name="heartbeat")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop all servers."""
+        for what in tuple(self._served):
+            await self._end(what)
+        self._beating.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._beating
+
+    async def serve(self, config: OperatorConfig, *, provisional: bool = False) -> None:
+        """Serve at the addresses in the settings, and stop other servers.
+
+        Args:
+            config: The settings, which replace the previous ones.
+            provisional: Whether other settings may follow in a moment. Then an address that cannot be used is only logged.
+
+        Raises:
+            CannotListenError: A port is taken.
+        """
+        self._config = config
+        for what, address, routes in (
+            ("health", config.health.bind_address, health_routes(self.health)),
+            ("metrics", config.metrics.bind_address, metrics_routes(self.metrics.registry)),
+        ):
+            try:
+                await self._serve(what, address, routes)
+            except CannotListenError as error:
+                if not provisional:
+                    raise
+                structlog.get_logger(component="monitor").warning("not served for now", what=what, error=str(error))
+
+    async def _serve(self, what: str, address: str, routes: Routes) -> None:
+        if what in self._served:
+            if self._served[what][0] == address:
+                return
+            await self._end(what)
+        server = AsyncExitStack()
+        await server.enter_async_context(serving(what, listen_on(address), routes))
+        self._served[what] = (address, server)
+
+    async def _end(self, what: str) -> None:
+        await self._served.pop(what)[1].aclose()
+
+    def watch_start(self, startup: StartUp) -> None:
+        """Add a check of the start's prerequisites."""
+        self._startup = startup
+
+    def watch(self, replica: Replica) -> None:
+        """Add checks of a replica and of the operator of its term."""
+        self._replica = replica
+        settings = self._config.leader_election
+        if settings.leader_elect:
+            self.metrics.watch_election(settings.resource_name, lambda: replica.leading)
+
+    def _waiting(self) -> str:
+        return "" if self._startup is None else self._startup.waiting_for
+
+    def _operator(self) -> Operator | None:
+        return None if self._replica is None else self._replica.operator
+
+    def _workers(self) -> str:
+        operator, limit = self._operator(), self._config.health.stuck_after_seconds
+        return "" if operator is None else checks.stuck_passes(operator.passes, limit, self._clock)
+
+    def _watches(self) -> str:
+        operator = self._operator()
+        return "" if operator is None else checks.hanging_watches(operator.reflectors, self._clock)
+
+    def _election(self) -> str:
+        attempt = self._replica.last_attempt if self._replica else None
+        return checks.hanging_election(attempt, self._config.leader_election.lease_duration_seconds, self._clock)
+
+    def _caches(self) -> str:
+        operator = self._operator()
+        if operator is not None:
+            return checks.missing_caches(operator.reflectors)
+        if self._replica is None or not self._config.leader_election.leader_elect:
+            return "not started yet"
+        return "" if self._replica.standing_by else "nothing seen yet of the Lease"

@@ -1,0 +1,188 @@
+"""One replica of the operator, which works or stands by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flamectl_operator.kube.errors import ConfigurationError
+from flamectl_operator.kube.fence import Fence
+from flamectl_operator.kube.http.credentials import own_namespace
+from flamectl_operator.kube.leader_election import Candidate, LeaderElector, LeaseTiming
+from flamectl_operator.operator import Operator
+from flamectl_operator.reconcile.spec_planner import SpecPlanner
+from flamectl_operator.runtime.observer import UNOBSERVED
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+    from random import Random
+
+    from flamectl_operator.flame.client import SessionManager
+    from flamectl_operator.flame.watcher import Target
+    from flamectl_operator.kube.client import Client
+    from flamectl_operator.kube.events import EventKind, ObjectReference
+    from flamectl_operator.kube.http.request import Guard
+    from flamectl_operator.process.container import Host
+    from flamectl_operator.runtime.clock import Clock
+    from flamectl_operator.runtime.observer import Observer
+    from flamectl_operator.settings import LeaderElectionSettings, OperatorConfig
+
+
+class Replica:
+    """Runs the operator while it leads, or always without leader election.
+
+    Each term of leadership has a new operator, which starts empty and lists everything. So its view contains the changes of other
+    operators in the meantime, and nothing outdated from an earlier term. Only cached specs are kept, because they depend only on
+    a generation of the spec and the settings.
+
+    Args:
+        client: Returns the client of one term, whose writes are guarded.
+        lease_client: The client for the Lease. It must not retry or wait behind the requests of the work, and must time out well
+            before the renew deadline.
+        config: The settings at the start.
+        clock: The time.
+        random: The source of jitter and names.
+        host: Where this process runs.
+        observer: Receives reports about its work.
+        connect: Returns the client of a session manager; None when no session manager is asked.
+
+    Raises:
+        ConfigurationError: Leader election is on, but the namespace of its Lease is unknown.
+    """
+
+    def __init__(
+        self,
+        client: Callable[[Guard | None], Client],
+        lease_client: Client,
+        config: OperatorConfig,
+        clock: Clock,
+        random: Random,
+        host: Host,
+        observer: Observer = UNOBSERVED,
+        connect: Callable[[Target], SessionManager] | None = None,
+    ) -> None:
+        self._client = client
+        self._config = config
+        self._clock = clock
+        self._random = random
+        self._host = host.name
+        self._observer = observer
+        self._connect = connect
+        self._fence = Fence(clock)
+        predecessors = f"{host.name}_{host.pod_uid}_" if host.pod_uid else ""
+        #: This process in the election.
+        self.candidate = Candidate(f"{predecessors or f'{host.name}_'}{random.getrandbits(64):016x}", predecessors)
+        self._elector = self._election(lease_client) if config.leader_election.leader_elect else None
+        self._planner = SpecPlanner()
+        self._operator: Operator | None = None  # the operator of this term
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work or stand by until asked to stop.
+
+        Args:
+            stop: Set to ask the process to stop.
+
+        Raises:
+            TaskDiedError: A part of the operator failed for good; the process should end and be restarted.
+        """
+        if self._elector is None:
+            await self._term(None, stop)
+        else:
+            await self._elector.run(lambda: self._term(self._fence.check, stop), stop)
+
+    def reconfigure(self, config: OperatorConfig) -> None:
+        """Apply other settings, in this term and in later ones.
+
+        Args:
+            config: The settings. Settings marked `AtStart` must be unchanged.
+        """
+        self._config = config
+        if self._operator is not None:
+            self._operator.reconfigure(config)
+
+    def tell(self, about: ObjectReference, kind: EventKind, reason: str, message: str) -> None:
+        """Record an event about a fact that all replicas see; only the leading replica writes it."""
+        if self._operator is not None:
+            self._operator.events.event(about, kind, reason, message)
+
+    @property
+    def operator(self) -> Operator | None:
+        """The operator of this term; None while it stands by or has not started."""
+        return self._operator
+
+    @property
+    def leading(self) -> bool:
+        """Whether it holds the Lease; False without leader election."""
+        return self._fence.open
+
+    @property
+    def standing_by(self) -> bool:
+        """Whether another process holds the Lease, as far as known, so that it could take over."""
+        return self._elector is not None and self._elector.standing_by and not self.leading
+
+    @property
+    def last_attempt(self) -> float | None:
+        """The monotonic time of the last attempt to acquire or renew the Lease; None without leader election."""
+        return None if self._elector is None else self._elector.last_attempt
+
+    async def _term(self, guard: Guard | None, stop: asyncio.Event) -> None:
+        client = self._client(guard)
+        identity = lock_identity(self._config, self._host, own_namespace())
+        self._planner.begin_term()
+        self._operator = Operator(
+            client,
+            self._config,
+            self._clock,
+            self._random,
+            self._host,
+            identity,
+            self._observer,
+            self._planner,
+            connect=self._connect,
+        )
+        try:
+            await self._operator.run(stop)
+        finally:
+            self._operator = None
+
+    def _election(self, client: Client) -> LeaderElector:
+        settings = self._config.leader_election
+        return LeaderElector(
+            client,
+            self._fence,
+            self.candidate,
+            namespace=_namespace(settings),
+            name=settings.resource_name,
+            timing=LeaseTiming(
+                settings.lease_duration_seconds, settings.renew_deadline_seconds, settings.retry_period_seconds
+            ),
+            clock=self._clock,
+            random=self._random,
+        )
+
+
+def lock_identity(config: OperatorConfig, host: str, namespace: str | None) -> str:
+    """Return the identity of this deployment of the operator in the Leases of deletion locks.
+
+    All replicas of a deployment have the same identity and keep it over a restart, so a new process continues with the lock of an
+    earlier one. The identity is the name of the Lease for leader election, because each deployment has its own.
+
+    Args:
+        config: The settings.
+        host: The name of this machine, for a process outside a cluster.
+        namespace: The operator's namespace; None outside a cluster.
+    """
+    election = config.leader_election
+    namespace = election.resource_namespace or namespace
+    derived = f"{namespace}/{election.resource_name}" if namespace else host
+    return config.controller.lock_identity or derived
+
+
+def _namespace(settings: LeaderElectionSettings) -> str:
+    """Return the namespace of the Lease."""
+    namespace = settings.resource_namespace or own_namespace()
+    if namespace is None:
+        raise ConfigurationError(
+            "leaderElection.resourceNamespace: must be set where the operator does not run in a cluster"
+        )
+    return namespace

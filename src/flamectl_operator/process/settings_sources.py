@@ -1,0 +1,175 @@
+"""Sources of the settings' document: a file, or a ConfigMap that the operator creates if it is missing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+from flamectl_operator.api.constants import MANAGED_BY
+from flamectl_operator.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    NotFoundError,
+    ServerError,
+    TooManyRequestsError,
+    UnauthorizedError,
+)
+from flamectl_operator.kube.events import ObjectReference
+from flamectl_operator.kube.resources import CONFIG_MAPS
+from flamectl_operator.settings import SettingsError, defaults
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from flamectl_operator.kube.client import Client
+
+#: The ConfigMap in the operator's own namespace, and its key.
+CONFIG_MAP = "flamectl-operator-config"
+KEY = "config.yaml"
+
+
+class NothingThereError(SettingsError):
+    """The ConfigMap does not exist or has no settings, so the defaults apply, with a warning."""
+
+
+class Source(Protocol):
+    """A source of the settings' document."""
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+
+    @property
+    def about(self) -> ObjectReference | None:
+        """The object of events; None for a file, and before the first read of the object."""
+
+    async def prepare(self) -> None:
+        """Create the document if it is missing, where that is the operator's task.
+
+        Raises:
+            KubernetesError: The API server could not be reached.
+        """
+
+    async def read(self) -> str:
+        """Return the present document.
+
+        Raises:
+            NothingThereError: There is no document.
+            SettingsError: The document cannot be read, and a person must fix that.
+            KubernetesError: The API server did not return the document.
+        """
+
+
+class FileSource:
+    """A file, which the user writes.
+
+    Args:
+        path: The path of the file.
+    """
+
+    about = None
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @property
+    def name(self) -> str:
+        """See `Source.name`."""
+        return str(self._path)
+
+    async def prepare(self) -> None:
+        """Do nothing, because a file that was named must exist."""
+
+    async def read(self) -> str:
+        """See `Source.read`."""
+        try:
+            # The file has a few kilobytes, so a thread is not worth it.
+            return self._path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise SettingsError(f"{self.name}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise SettingsError(f"{self.name}: not YAML: {error}") from error
+
+
+class ConfigMapSource:
+    """A ConfigMap.
+
+    Args:
+        client: The client, without rate limit and without guard, because all replicas read settings.
+        namespace: The namespace of the ConfigMap.
+        name: The name of the ConfigMap.
+    """
+
+    def __init__(self, client: Client, namespace: str, name: str = CONFIG_MAP) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._uid = ""
+        self._log = structlog.get_logger(component="settings")
+
+    @property
+    def name(self) -> str:
+        """See `Source.name`."""
+        return f"ConfigMap {self._namespace}/{self._name}"
+
+    @property
+    def about(self) -> ObjectReference | None:
+        """See `Source.about`."""
+        return ObjectReference("v1", "ConfigMap", self._namespace, self._name, self._uid) if self._uid else None
+
+    async def prepare(self) -> None:
+        """Create the ConfigMap with all defaults if there is none. If another replica does the same, the first create wins."""
+        try:
+            await self._client.get(CONFIG_MAPS, self._namespace, self._name)
+        except NotFoundError as missing:
+            self._check(missing)
+            try:
+                await self._client.create(CONFIG_MAPS, self._namespace, self._manifest())
+                self._log.info("settings created with the defaults", source=self.name)
+            except AlreadyExistsError:
+                self._log.debug("settings created by another replica", source=self.name)
+            except ApiError as error:
+                if error.outcome_unknown or isinstance(error, (TooManyRequestsError, UnauthorizedError)):
+                    raise
+                self._check(error)
+                # The create is forbidden or exceeds a quota, so the defaults apply.
+                self._log.warning("settings cannot be created", source=self.name, error=str(error))
+
+    async def read(self) -> str:
+        """See `Source.read`."""
+        try:
+            found = await self._client.get(CONFIG_MAPS, self._namespace, self._name)
+        except NotFoundError as error:
+            self._check(error)
+            raise NothingThereError(f"{self.name}: does not exist") from None
+        self._uid = found.uid
+        text = (found.data or {}).get(KEY)
+        if text is None:
+            raise NothingThereError(f"{self.name}: has no key {KEY}; does the ConfigMap belong to something else?")
+        return text
+
+    def _check(self, error: ApiError) -> None:
+        """Check that a 404 comes from the API server and is about an object.
+
+        A 404 from a proxy in front of the API server does not tell whether the object exists.
+
+        Raises:
+            ServerError: The 404 is not about an object.
+        """
+        if isinstance(error, NotFoundError) and not error.of_object:
+            raise ServerError(
+                error.code, message=f"{self.name}: a proxy answers in place of the API server: {error}"
+            ) from error
+
+    def _manifest(self) -> dict[str, object]:
+        return {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": self._name,
+                "namespace": self._namespace,
+                "labels": {"app.kubernetes.io/name": MANAGED_BY},
+            },
+            "data": {KEY: defaults()},
+        }

@@ -1,0 +1,448 @@
+"""All reads and writes of one FlameCluster's objects, with ownership, unknown outcomes and the store's update inside.
+
+The response to each write goes into the store at once, so no later step and no later pass acts on a view older than the
+operator's own writes. Each delete has the uid of its object as a precondition. Nothing is written to a foreign object.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import structlog
+
+from flamectl_operator.api.constants import API_VERSION, CLUSTER_LABEL, KIND
+from flamectl_operator.desired import names
+from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, KubernetesError, NotFoundError
+from flamectl_operator.kube.events import ObjectReference
+from flamectl_operator.kube.resources import CLAIMS, PODS
+from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.observed.cluster import ObservedCluster, Views
+from flamectl_operator.reconcile.refusals import QUOTA_EXCEEDED, REFUSALS, RefusedError
+from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from flamectl_operator.runtime.slow_start import in_parallel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from flamectl_operator.desired.metadata import Identity
+    from flamectl_operator.kube.client import Client
+    from flamectl_operator.kube.events import EventRecorder
+    from flamectl_operator.kube.http.request import Guard
+    from flamectl_operator.kube.resources import Resource
+    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.observed.flame_cluster import FlameClusterView
+    from flamectl_operator.reconcile.stores import Stores
+    from flamectl_operator.runtime.clock import Clock
+
+_LOG = structlog.get_logger(component="controller")
+
+T = TypeVar("T", bound=KubernetesObject)
+
+
+@dataclass
+class WriteCount:
+    """The number of writes that a step has sent.
+
+    Args:
+        sent: The number of requests that change something.
+        conflicts: The number of writes that ended in a conflict.
+    """
+
+    sent: int = 0
+    conflicts: int = 0
+
+
+#: Counts the writes of the running step; hooks set it before each step.
+WRITES: ContextVar[WriteCount] = ContextVar("writes")
+
+
+class _NotSentError(ConflictError):
+    """A deletion that was not sent, because its reason no longer holds."""
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(409, "Conflict", f"not sent: {what} {why}")
+
+
+class ClusterIO:
+    """Reads and writes the objects of one FlameCluster.
+
+    One instance exists for as long as the process knows the FlameCluster. Between passes it keeps the Pods whose last create or
+    delete has an unknown outcome, the last snapshot, and whether a quota refused the session manager. All of it may be lost
+    without harm.
+
+    Args:
+        owner: The FlameCluster.
+        client: The API server.
+        stores: The cached objects.
+        clock: The time.
+        events: Records events.
+        delete_guard: Called right before the deletion of a Pod is sent; raises an error when it must not be sent.
+    """
+
+    def __init__(
+        self,
+        owner: Identity,
+        client: Client,
+        stores: Stores,
+        clock: Clock,
+        events: EventRecorder,
+        delete_guard: Guard,
+    ) -> None:
+        self.owner = owner
+        self.client = client
+        self.stores = stores
+        self.clock = clock
+        self.writes_in_flight = 1
+        self._events = events
+        self._delete_guard = delete_guard
+        self._generation = 0
+        self._unknown_writes: set[str] = set()
+        self._observed: ObservedCluster | None = None
+        self._quota_refused = False
+        #: uids of Pods that this process asked the API server to delete, as long as they are there.
+        self.deleted: set[str] = set()
+
+    def begin(self, generation: int, writes_in_flight: int) -> None:
+        """Begin a pass.
+
+        Args:
+            generation: `metadata.generation` that the pass is about.
+            writes_in_flight: The most concurrent requests of a batch in this pass.
+        """
+        self._generation = generation
+        self.writes_in_flight = writes_in_flight
+
+    # --- Snapshots
+
+    def observe(self) -> ObservedCluster:
+        """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
+        owner, stores = self.owner, self.stores
+        service_names = (names.session_manager(owner.name), names.object_cache(owner.name))
+        found = (stores.services.get(owner.namespace, name) for name in service_names)
+        views = Views(
+            config_map=stores.config_maps.get(owner.namespace, names.config_map(owner.name)),
+            services=tuple(service for service in found if service is not None),
+            labelled_pods=stores.pods.by_index(owner.key),
+            client_config=stores.config_maps.get(owner.namespace, names.client_config(owner.name)),
+            claims=stores.claims.by_index(owner.key),
+            flame=stores.flame.knowledge(owner.key),
+        )
+        self._observed = ObservedCluster.of(owner, views, self.clock.boottime(), self._observed)
+        if self._quota_refused and self._observed.session_manager_pod is None:
+            return replace(self._observed, session_manager_quota_refused=True)
+        return self._observed
+
+    @property
+    def superseded(self) -> bool:
+        """Return whether the FlameCluster is gone or has another generation than this pass."""
+        newest = self.stores.flame_clusters.get(*self.owner.key)
+        return newest is None or (newest.uid, newest.metadata.generation) != (self.owner.uid, self._generation)
+
+    # --- Reads past the cache
+
+    async def look(self, resource: Resource[T], name: str) -> T | None:
+        """Read an object; None when it does not exist.
+
+        Raises:
+            KubernetesError: The object cannot be read.
+            RefusedError: RBAC forbids the read.
+        """
+        try:
+            return await self.client.get(resource, self.owner.namespace, name)
+        except NotFoundError as error:
+            if not error.of_object:
+                raise
+            return None
+        except REFUSALS as error:
+            raise RefusedError.of(error) from error
+
+    async def refresh(self, resource: Resource[T], name: str) -> T | None:
+        """Read an object and update the store, because the watch may be late or may not show an object without its label.
+
+        Returns:
+            The object; None when it does not exist.
+
+        Raises:
+            KubernetesError: The object cannot be read.
+            RefusedError: RBAC forbids the read.
+        """
+        store = self.stores.of(resource)
+        # Before the read, because a watch event that arrives during the read may be newer than the response.
+        known = store.get(self.owner.namespace, name)
+        found = await self.look(resource, name)
+        if known is not None and (found is None or found.uid != known.uid):
+            store.observe_deletion(known, None)
+        if found is not None:
+            store.observe(found)
+        return found
+
+    async def refresh_cluster(self) -> FlameClusterView | None:
+        """Read the FlameCluster; None when it is gone or was recreated.
+
+        Raises:
+            KubernetesError: The FlameCluster cannot be read.
+            RefusedError: RBAC forbids the read.
+        """
+        cluster = await self.refresh(FLAME_CLUSTERS, self.owner.name)
+        return cluster if cluster is not None and cluster.uid == self.owner.uid else None
+
+    async def refresh_pods(self) -> None:
+        """List the FlameCluster's Pods, and read known Pods that the list lacks.
+
+        Raises:
+            KubernetesError: The Pods cannot be listed or read.
+            RefusedError: RBAC forbids the request.
+        """
+        owner, store = self.owner, self.stores.pods
+        ours = {pod.uid: pod for pod in store.by_index(owner.key) if pod.controlled_by(owner.uid)}
+        items: list[PodView] = []
+        unreadable: list[PodView] = []
+        token, version = "", ""
+        selector = f"{CLUSTER_LABEL}={owner.name}"
+        while True:
+            page = await self.client.list_page(PODS, owner.namespace, label_selector=selector, continue_token=token)
+            items += page.items
+            unreadable += page.unreadable
+            token, version = page.continue_token, page.resource_version
+            if not token:
+                break
+        for pod in (*items, *unreadable):
+            ours.pop(pod.uid, None)
+        store.observe_list(items, version, owner.namespace, owner.key, unreadable)
+        # The others are gone, or their label has changed.
+        self._unknown_writes |= {pod.name for pod in ours.values()}
+        await self.resolve_unknown_writes()
+
+    async def resolve_unknown_writes(self) -> None:
+        """Read the Pods whose last create or delete has an unknown outcome, before they are counted.
+
+        After an interruption, requests may succeed before the watch does. Without this read, a Pod that was created would be
+        created again under another name, and a Pod that was deleted would count as ready.
+
+        Raises:
+            KubernetesError: A Pod cannot be read yet.
+            RefusedError: RBAC forbids the read.
+        """
+
+        async def resolve(name: str) -> None:
+            await self.refresh(PODS, name)
+            self._unknown_writes.discard(name)
+
+        result = await in_parallel(sorted(self._unknown_writes), self.writes_in_flight, resolve)
+        if result.errors:
+            raise result.errors[0]
+
+    # --- Writes
+
+    async def create(
+        self, resource: Resource[T], manifest: Mapping[str, Any], explain: Callable[[str], str] = str
+    ) -> T:
+        """Create a child. When the response is lost, a read tells whether it was created.
+
+        Args:
+            resource: The resource of the child.
+            manifest: The manifest of the child.
+            explain: Translates the API server's message about the child into fields of the FlameCluster.
+
+        Raises:
+            AlreadyExistsError: The name is taken.
+            RefusedError: RBAC, admission, a quota or the schema rejects it.
+            KubernetesError: The child was not created, or the outcome is unknown.
+        """
+        WRITES.get().sent += 1
+        name = manifest["metadata"]["name"]
+        try:
+            created = await self.client.create(resource, self.owner.namespace, manifest, strict=True)
+        except REFUSALS as error:
+            # Admission answers before the API server checks the name, and an existing object may only need its label.
+            if await self._exists(resource, name):
+                raise _already_exists(resource, name) from error
+            refusal = RefusedError.of(error, explain)
+            self._note_quota(name, refused=refusal.reason == QUOTA_EXCEEDED)
+            raise refusal from error
+        except KubernetesError as error:
+            # An earlier refusal says nothing about this attempt.
+            self._note_quota(name, refused=False)
+            found = await self._read_after_failure(resource, name, error)
+            if found is None or not found.controlled_by(self.owner.uid):
+                raise
+            if CLUSTER_LABEL not in found.labels:
+                # Another request created it, a user removed its label, and so the watch does not show it.
+                raise _already_exists(resource, name) from error
+            created = found
+        self._note_quota(name, refused=False)
+        self.stores.of(resource).observe(created)
+        return created
+
+    async def patch(self, resource: Resource[T], name: str, changes: Mapping[str, Any]) -> T | None:
+        """Repair a child with a merge patch.
+
+        Returns:
+            The child; None when it had changed, which is not an error, because the store has been updated.
+
+        Raises:
+            RefusedError: RBAC, admission or the schema rejects it.
+        """
+        WRITES.get().sent += 1
+        try:
+            patched = await self.client.merge_patch(resource, self.owner.namespace, name, changes)
+        except (ConflictError, NotFoundError):
+            WRITES.get().conflicts += 1
+            await self.refresh(resource, name)
+            return None
+        except REFUSALS as error:
+            raise RefusedError.of(error) from error
+        except KubernetesError as error:
+            if resource is PODS and error.outcome_unknown:
+                # The Pod may be marked by now, and the next pass must not choose another one in its place.
+                self._unknown_writes.add(name)
+            raise
+        self.stores.of(resource).observe(patched)
+        return patched
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        child: T,
+        *,
+        grace_period_seconds: int | None = None,
+        unchanged: bool = False,
+        still_due: Callable[[], bool] = lambda: True,
+    ) -> bool:
+        """Delete exactly this child; it is not an error when it is gone, or when another object has its name.
+
+        All deletions of Pods go through here. The deletion lock and the present view are checked right before the request is
+        sent, which may be long after the child was chosen. When the response is lost, a read shows the state of the child,
+        because the next pass must not count a Pod that may be terminating.
+
+        Args:
+            resource: The resource of the child.
+            child: The child.
+            grace_period_seconds: Overrides its own grace period; 0 removes a Pod without waiting for its node.
+            unchanged: Whether to delete the child only if it has not changed since.
+            still_due: Returns whether the child must still be deleted; called right before the request is sent.
+
+        Returns:
+            Whether this request deleted the child.
+
+        Raises:
+            RefusedError: RBAC or admission rejects it.
+            LockLostError: The child is a Pod, and the deletion lock is no longer held.
+        """
+        store = self.stores.of(resource)
+        WRITES.get().sent += 1
+        self.deleted.add(child.uid)
+        try:
+            response = await self.client.delete(
+                resource,
+                child.namespace,
+                child.name,
+                uid=child.uid,
+                resource_version=child.metadata.resource_version if unchanged else None,
+                grace_period_seconds=grace_period_seconds,
+                guard=self._guard(resource, child, still_due),
+            )
+        except _NotSentError:
+            self.deleted.discard(child.uid)
+            WRITES.get().conflicts += 1
+            return False
+        except ConflictError:
+            WRITES.get().conflicts += 1
+            # It changed, or another object has its name. Reading each of many Pods here would delay the others.
+            if resource is PODS:
+                self._unknown_writes.add(child.name)
+            else:
+                await self.refresh(resource, child.name)
+            return False
+        except NotFoundError as error:
+            if not error.of_object:
+                raise
+            WRITES.get().conflicts += 1
+            store.observe_deletion(child, None)
+            return False
+        except REFUSALS as error:
+            raise RefusedError.of(error) from error
+        except KubernetesError as error:
+            found = await self._read_after_failure(resource, child.name, error)
+            response = found if found is not None and found.uid == child.uid else None
+            if response is not None and not _terminates_as_asked(response, grace_period_seconds):
+                raise
+        store.observe_deletion(child, response)
+        return True
+
+    def record_event(self, reason: str, message: str) -> None:
+        """Record a Normal event about the FlameCluster, and log it."""
+        _LOG.info(message, reason=reason)
+        self._events.event(self.reference, "Normal", reason, message)
+
+    def record_warning(self, reason: str, message: str) -> None:
+        """Record a Warning event about the FlameCluster, and log it."""
+        _LOG.warning(message, reason=reason)
+        self._events.event(self.reference, "Warning", reason, message)
+
+    def forget_deleted(self, observed: ObservedCluster) -> None:
+        """Forget deletions of Pods that are gone."""
+        self.deleted &= {component.pod.uid for component in observed.components}
+
+    @property
+    def reference(self) -> ObjectReference:
+        """The reference to the FlameCluster in events."""
+        return ObjectReference(API_VERSION, KIND, self.owner.namespace, self.owner.name, self.owner.uid)
+
+    # --- Inside
+
+    def _note_quota(self, name: str, *, refused: bool) -> None:
+        """Record whether a quota refused the last attempt to create the session manager."""
+        if name == names.session_manager(self.owner.name):
+            self._quota_refused = refused
+
+    async def _exists(self, resource: Resource[T], name: str) -> bool:
+        """Return whether an object is known to exist."""
+        try:
+            return await self.refresh(resource, name) is not None
+        except (KubernetesError, RefusedError):
+            return False
+
+    async def _read_after_failure(self, resource: Resource[T], name: str, error: KubernetesError) -> T | None:
+        """Read an object after a request for it failed. A Pod that cannot be read is recorded and read later.
+
+        Raises:
+            KubernetesError: The request's own error: nothing was done, or the outcome is still unknown.
+        """
+        if not error.outcome_unknown:
+            raise error
+        try:
+            return await self.refresh(resource, name)
+        except (KubernetesError, RefusedError):
+            if resource is PODS:
+                self._unknown_writes.add(name)
+            raise error from None
+
+    def _guard(self, resource: Resource[T], child: T, still_due: Callable[[], bool]) -> Guard:
+        """Return the check that runs right before the request to delete a child is sent."""
+        store = self.stores.of(resource)
+
+        def check() -> None:
+            what, known = f'{resource.kind} "{child.name}"', store.get(child.namespace, child.name)
+            if known is not None and known.uid == child.uid and not known.controlled_by(self.owner.uid):
+                raise _NotSentError(what, "has another owner by now")
+            if self.superseded:
+                raise _NotSentError(what, "belongs to a FlameCluster whose spec has changed")
+            if not still_due():
+                raise _NotSentError(what, "may be needed by now")
+            if resource in {PODS, CLAIMS}:
+                self._delete_guard()
+
+        return check
+
+
+def _already_exists(resource: Resource[Any], name: str) -> AlreadyExistsError:
+    return AlreadyExistsError(409, "AlreadyExists", f'{resource.plural} "{name}" already exists')
+
+
+def _terminates_as_asked(child: KubernetesObject, grace_period_seconds: int | None) -> bool:
+    """Return whether a child terminates at least as fast as requested, because it may have been terminating before."""
+    grace = child.metadata.deletion_grace_period_seconds
+    return child.terminating and (grace_period_seconds is None or (grace is not None and grace <= grace_period_seconds))

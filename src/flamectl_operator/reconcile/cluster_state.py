@@ -1,0 +1,144 @@
+"""The state that one process keeps of one FlameCluster between passes, and the start of a pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.flamecluster import LockOptions
+from flamectl_operator.planning.effective_spec import resolve_effective_spec
+from flamectl_operator.planning.registration import overdue
+from flamectl_operator.planning.spec_changes import SpecChanges
+from flamectl_operator.reconcile.cluster_io import ClusterIO
+from flamectl_operator.reconcile.deletion_lock import DeletionLock
+from flamectl_operator.reconcile.dry_run import DryRuns
+from flamectl_operator.reconcile.executor_ids import ExecutorIds
+from flamectl_operator.reconcile.report import Report
+from flamectl_operator.reconcile.run import Pass
+from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
+from flamectl_operator.reconcile.status_writer import StatusWriter
+from flamectl_operator.runtime.moment import Moment
+from flamectl_operator.runtime.slow_start import SlowStart
+from flamectl_operator.status.losses import loss_events
+
+if TYPE_CHECKING:
+    from flamectl_operator.api.flamecluster import FlameClusterSpec
+    from flamectl_operator.desired.metadata import Identity
+    from flamectl_operator.kube.client import Client
+    from flamectl_operator.kube.events import EventRecorder
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.observed.flame_cluster import FlameClusterView
+    from flamectl_operator.reconcile.spec_planner import PlannedSpec, SpecPlanner
+    from flamectl_operator.reconcile.stores import Stores
+    from flamectl_operator.runtime.clock import Clock
+    from flamectl_operator.runtime.observer import Observer
+    from flamectl_operator.settings import FlameSettings, OperatorConfig
+
+
+class ClusterState:
+    """The state that one process keeps of one FlameCluster. Its parts describe themselves; all may be lost without harm.
+
+    Args:
+        owner: The FlameCluster.
+        client: The API server.
+        stores: The cached objects.
+        clock: The time.
+        events: Records events.
+        lock_identity: The identity of this operator in deletion locks.
+        observer: Receives reports about bugs.
+        planner: Computes the desired objects.
+    """
+
+    def __init__(
+        self,
+        owner: Identity,
+        client: Client,
+        stores: Stores,
+        clock: Clock,
+        events: EventRecorder,
+        lock_identity: str,
+        observer: Observer,
+        planner: SpecPlanner,
+    ) -> None:
+        self.owner = owner
+        self._clock = clock
+        self._observer = observer
+        self._lock = DeletionLock(lock_identity, clock)
+        self._io = ClusterIO(owner, client, stores, clock, events, self._lock.check)
+        self.status = StatusWriter(self._io)
+        self._session_manager = SessionManagerIO(owner.key, stores.flame, clock)
+        self._ids = ExecutorIds()
+        self._dry_runs = DryRuns(self._io)
+        self._slow_start = SlowStart()
+        self._planner = planner
+        self._spec: PlannedSpec | None = None
+        #: The last valid spec, and what changed from one to the next.
+        self._valid: FlameClusterSpec | None = None
+        self._changes = SpecChanges()
+        #: The objects at the last pass, and what the steps last said, so that the log says it once.
+        self._seen: ObservedCluster | None = None
+        self.told: dict[str, str] = {}
+
+    async def begin(self, cluster: FlameClusterView, config: OperatorConfig) -> Pass:
+        """Begin a pass: observe the objects, and resolve the effective spec.
+
+        Args:
+            cluster: The FlameCluster as the store has it.
+            config: The operator's settings, fixed for the whole pass.
+
+        Raises:
+            KubernetesError: The outcome of an earlier request is still unknown.
+            RefusedError: RBAC forbids a read.
+        """
+        generation = cluster.metadata.generation
+        self._io.begin(generation, config.controller.max_writes_in_flight)
+        self.status.begin(cluster)
+        spec = await self._desired(cluster, config.flame)
+        await self._io.resolve_unknown_writes()
+        observed, stored, now = self._io.observe(), self.status.stored, self._clock.now()
+        self._record_losses(observed)
+        next_id = self._ids.advance(stored, observed)
+        effective = None
+        if spec.desired is not None:
+            late = overdue(observed, config.flame, Moment(now, self._clock.boottime()))
+            effective = resolve_effective_spec(
+                spec.desired, observed, stored, config.flame, next_id=next_id, now=now, overdue=late
+            )
+            self._ids.drop_before(effective.executor_backoff.attempt_id, observed)
+        options = spec.desired.spec.lock_options if spec.desired is not None else LockOptions()
+        self._lock.begin(generation, options, config.controller.lock_duration_seconds)
+        return Pass(
+            io=self._io,
+            status=self.status,
+            ids=self._ids,
+            dry_runs=self._dry_runs,
+            lock=self._lock,
+            session_manager=self._session_manager,
+            slow_start=self._slow_start,
+            report=Report(),
+            clock=self._clock,
+            generation=generation,
+            spec=effective,
+            problem=spec.problem,
+            max_creates=config.controller.max_creates_per_pass,
+            begun=now,
+            changes=self._changes,
+        )
+
+    def _record_losses(self, observed: ObservedCluster) -> None:
+        if self._seen is not None:
+            for loss in loss_events(self._seen, observed, self._io.deleted):
+                self._io.record_warning(loss.reason, loss.message)
+        self._seen = observed
+        self._io.forget_deleted(observed)
+
+    async def _desired(self, cluster: FlameClusterView, settings: FlameSettings) -> PlannedSpec:
+        spec = await self._planner.plan(self.owner, cluster, settings, self._observer)
+        if spec is not self._spec:
+            self._spec = spec
+            if spec.desired is not None:
+                if self._valid is not None:
+                    self._changes = self._changes.after(self._valid, spec.desired.spec)
+                self._valid = spec.desired.spec
+            self._dry_runs.forget_accepted()
+            self._slow_start.reset()
+        return spec

@@ -1,0 +1,281 @@
+"""The deletion lock, which allows only one operator at a time to delete the Pods of a FlameCluster.
+
+Two deployments of the operator may see the same FlameCluster: side by side during an upgrade, or with overlapping namespaces.
+Creates are safe without the lock, because names and reserved ids protect them. Deletions are not: both operators would use up the
+budget of a rollout, and each would act on a view without the other's latest actions.
+
+One step acquires the lock when a deletion is due, and another step releases it when no deletion is left. Each deletion is checked
+again right before it is sent. The lock is extended only while Pods are being deleted, so a cluster at rest causes no writes. The
+Lease is not watched; only an operator that needs the lock reads it.
+
+An operator that acquires the lock first reads the FlameCluster and its Pods, because its watches may not show the previous
+holder's latest actions yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from flamectl_operator.api.flamecluster import LockOptions
+from flamectl_operator.desired import lock as desired
+from flamectl_operator.desired import names
+from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, LockLostError, NotFoundError
+from flamectl_operator.kube.resources import LEASES, PODS
+from flamectl_operator.planning.lock import Foreign, Held, HeldLease, ObservedLease, check_lease, observe_lease
+from flamectl_operator.reconcile import outcomes
+from flamectl_operator.reconcile.cluster_io import WRITES
+from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
+from flamectl_operator.runtime.outcome import Outcome, blocked, wait
+
+if TYPE_CHECKING:
+    from flamectl_operator.kube.views import LeaseView
+    from flamectl_operator.observed.flame_cluster import FlameClusterView
+    from flamectl_operator.planning.lock import LeaseState
+    from flamectl_operator.reconcile.cluster_io import ClusterIO
+    from flamectl_operator.runtime.clock import Clock
+
+#: Seconds until a lock that another operator holds is read again, because it may be released before it expires.
+READ_AGAIN = 5.0
+#: Reasons of outcomes for Pods that stay because another operator has the lock, or because this operator is denied it.
+LOCK_HELD = "LockHeld"
+LOCK_DENIED = "LockDenied"
+
+_LOG = structlog.get_logger(component="lock")
+
+#: The state before `acquire`; a deletion that becomes due in a pass without `acquire` is left to the next pass.
+_NOT_ASKED = wait("Changed", "", 0)
+
+
+class DeletionLock:
+    """The deletion lock of one FlameCluster, as this process knows it.
+
+    It keeps the Lease between passes. A process without this knowledge reads the Lease when it has something to delete. A process
+    that ends while it holds the lock leaves it to its successor under the same lock identity, or lets it expire.
+
+    Args:
+        identity: The lock identity of this operator: the same for all processes of a deployment.
+        clock: The time.
+    """
+
+    def __init__(self, identity: str, clock: Clock) -> None:
+        self._identity = identity
+        self._clock = clock
+        self._generation = 0
+        self._options = LockOptions()
+        self._duration = 0.0
+        self._held: HeldLease | None = None
+        self._seen: ObservedLease | None = None
+        self._read_again = float("-inf")
+        self._claimed_for = 0
+        self._put_off: Outcome | None = _NOT_ASKED
+        self._told = ""
+
+    def begin(self, generation: int, options: LockOptions, duration: float) -> None:
+        """Begin a pass.
+
+        Args:
+            generation: `metadata.generation` that the pass is about.
+            options: The lock options of the spec.
+            duration: Seconds that the lock lasts unless it is extended.
+        """
+        self._generation, self._options, self._duration = generation, options, duration
+        self._put_off = _NOT_ASKED
+        if options.disabled:
+            self._forget()
+
+    @property
+    def denied(self) -> bool:
+        """Whether the spec denies this operator the lock."""
+        return self._identity in self._options.deny_list
+
+    def check(self) -> None:
+        """Check the lock right before the deletion of a Pod is sent.
+
+        Raises:
+            LockLostError: This operator does not hold the lock.
+        """
+        if self._options.disabled:
+            return
+        held = self._held
+        if held is None or self.denied or not held.informed or self._clock.boottime() >= held.until:
+            raise LockLostError("not sent: this operator does not hold the deletion lock of the FlameCluster")
+
+    async def acquire(self, io: ClusterIO) -> Outcome | None:
+        """Acquire the lock, or extend it when that is due.
+
+        Args:
+            io: The FlameCluster's objects.
+
+        Returns:
+            None when Pods may be deleted; otherwise the reason why not.
+
+        Raises:
+            RefusedError: The API server rejects the Lease.
+            KubernetesError: It is unknown whether the lock is held, or the view could not be updated.
+        """
+        # Until the answers are there, and after an error, which already asks for a retry.
+        self._put_off = wait("LockNotAcquired")
+        self._put_off = None if self._options.disabled else await self._acquire(io)
+        return self._put_off
+
+    async def confirm(self, io: ClusterIO, seen: FlameClusterView, *, suspended: bool) -> Outcome | None:
+        """Check right before a step chooses the Pods that it deletes; observe the objects again after this call.
+
+        Args:
+            io: The FlameCluster's objects.
+            seen: The FlameCluster in the view of the pass.
+            suspended: Whether the pass suspends the FlameCluster.
+
+        Returns:
+            None when Pods may be deleted; otherwise the reason why not, without the message if `acquire` has reported it.
+
+        Raises:
+            RefusedError: RBAC forbids a read.
+            KubernetesError: The view could not be updated.
+        """
+        if self._put_off is not None:
+            return replace(self._put_off, message="", attention=False)
+        # A deletion of an earlier step may have an unknown outcome.
+        await io.resolve_unknown_writes()
+        if suspended:
+            # Another operator may have recorded the end of the suspension without the lock; its new Pods must stay.
+            await io.refresh_cluster()
+        newest = io.stores.flame_clusters.get(*io.owner.key)
+        same = newest is not None and newest.metadata.resource_version == seen.metadata.resource_version
+        return None if same else outcomes.changed(0)
+
+    async def release(self, io: ClusterIO) -> None:
+        """Release the lock, if this process holds it.
+
+        Raises:
+            RefusedError: The API server rejects the Lease.
+            KubernetesError: It is unknown whether the lock was released. If not, it expires.
+        """
+        if self._held is None or not self._held.held:
+            return
+        lease = await self._write(io, self._held.lease, desired.given_back(self._held.lease, self._clock.now()))
+        if lease is not None:
+            self._held = HeldLease.given_back(lease)
+
+    def _forget(self) -> None:
+        self._held = self._seen = None
+        self._read_again, self._claimed_for = float("-inf"), 0
+
+    async def _acquire(self, io: ClusterIO) -> Outcome | None:
+        if self.denied:
+            return await self._deny(io)
+        if self._held is None:
+            if (put_off := await self._take(io)) is not None:
+                return put_off
+        elif self._clock.boottime() >= self._held.extend_at or self._claimed_for != self._generation:
+            # When the precondition on the resourceVersion holds, no other operator had the lock meanwhile, and the view is still
+            # valid, with two exceptions. A generation in between may have denied this operator the lock. And after this process
+            # was stopped for as long as the lock lasts, its watches have not caught up.
+            same = self._claimed_for == self._generation
+            informed = self._held.informed and same and self._clock.boottime() < self._held.until
+            if not await self._claim(io, self._held.lease, informed=informed):
+                return outcomes.changed()
+        held: HeldLease | None = self._held
+        if held is None or held.informed:
+            return None
+        put_off = await self._inform(io, held)
+        held = self._held
+        late = held is not None and held.informed and self._clock.boottime() >= held.extend_at
+        # After a slow read, the remaining time may not suffice for a deletion, and then everything would be read again.
+        if held is not None and late and not await self._claim(io, held.lease, informed=True):
+            return outcomes.changed()
+        return put_off
+
+    async def _take(self, io: ClusterIO) -> Outcome | None:
+        """Acquire a lock that is unknown to this process, or that another operator held at the last read."""
+        now = self._clock.boottime()
+        state = self._check_lease(io, None, now)
+        if isinstance(state, Held) and now < self._read_again:
+            return self._wait_for(state, self._read_again - now)
+        lease = await io.look(LEASES, names.lock(io.owner.name))
+        now = (
+            self._clock.boottime()
+        )  # after the response, because a count from before it would shorten another operator's time
+        self._seen = observe_lease(lease, self._seen, now, self._duration)
+        match self._check_lease(io, lease, now):
+            case Foreign(lease=theirs):
+                return outcomes.name_taken(io.owner, LEASES, theirs)
+            case Held() as held:
+                self._read_again = min(now + READ_AGAIN, held.until)
+                return self._wait_for(held, self._read_again - now)
+        if lease is not None and lease.terminating:
+            return wait("Terminating", f'waiting for Lease "{lease.name}" to terminate', outcomes.RECHECK_TAKEN_NAME)
+        taken_over = lease is not None and lease.spec.holder_identity not in {None, "", self._identity}
+        if taken_over:
+            # A newer generation may have removed the holder from the deny list.
+            cluster = await io.refresh_cluster()
+            if cluster is None or cluster.metadata.generation != self._generation:
+                return outcomes.changed()
+        return None if await self._claim(io, lease, informed=False) else outcomes.changed()
+
+    def _check_lease(self, io: ClusterIO, lease: LeaseView | None, now: float) -> LeaseState:
+        return check_lease(lease, self._seen, io.owner.uid, self._options, self._identity, now)
+
+    async def _claim(self, io: ClusterIO, lease: LeaseView | None, *, informed: bool) -> bool:
+        """Write this operator's identity into the Lease; return False when another writer came first."""
+        now, sent = self._clock.now(), self._clock.boottime()
+        if lease is None:
+            body = desired.lease(io.owner, self._identity, self._duration, now)
+        else:
+            body = desired.claim(lease, self._identity, self._duration, now)
+        written = await self._write(io, lease, body)
+        if written is not None:
+            self._held = HeldLease.taken(written, sent, self._duration, informed=informed)
+            self._claimed_for = self._generation
+        return written is not None
+
+    async def _write(self, io: ClusterIO, lease: LeaseView | None, body: dict[str, Any]) -> LeaseView | None:
+        """Create or change the Lease; None when another writer came first. Until the response the lock counts as not held."""
+        namespace = io.owner.namespace
+        self._held = None
+        WRITES.get().sent += 1
+        try:
+            if lease is None:
+                return await io.client.create(LEASES, namespace, body)
+            return await io.client.merge_patch(LEASES, namespace, lease.name, body)
+        except (AlreadyExistsError, ConflictError, NotFoundError):
+            WRITES.get().conflicts += 1
+            return None
+        except REFUSALS as error:
+            raise RefusedError.of(error) from error
+
+    async def _inform(self, io: ClusterIO, held: HeldLease) -> Outcome | None:
+        """Update the view with changes from before this operator acquired the lock."""
+        if await io.refresh_cluster() is None:
+            return outcomes.changed()
+        pods, key = io.stores.of(PODS), io.owner.key
+        known = pods.by_index(key)
+        await io.refresh_pods()
+        self._held = replace(held, informed=True)
+        # The earlier steps used the old view. After a change the next pass, which the change triggers, acts on the new view.
+        return None if pods.by_index(key) is known else outcomes.changed(None)
+
+    def _wait_for(self, held: Held, delay: float) -> Outcome:
+        """Return the wait for another operator. The status does not mention it, because that operator writes the status."""
+        if self._told != held.by:
+            self._told = held.by
+            _LOG.info("another operator holds the deletion lock", holder=held.by)
+        return wait(LOCK_HELD, "", delay)
+
+    async def _deny(self, io: ClusterIO) -> Outcome:
+        """Return the reason why a denied operator deletes nothing.
+
+        While the Lease names an operator that is not denied, that operator works and writes the status, so this operator reports
+        nothing: two operators with different messages would overwrite each other.
+        """
+        lease = await io.look(LEASES, names.lock(io.owner.name))
+        holder = lease.spec.holder_identity if lease is not None and lease.controlled_by(io.owner.uid) else None
+        if holder and holder not in self._options.deny_list:
+            return wait(LOCK_HELD, "", READ_AGAIN)
+        # Without a name, because all denied operators must report the same message.
+        return blocked(
+            LOCK_DENIED, "the operator deletes no Pods, because it is on the deny list (spec.lockOptions.denyList)"
+        )

@@ -1,0 +1,196 @@
+"""Dry runs, which tell whether admission accepts a Pod and keeps the metadata that identifies it.
+
+A dry run runs before a Pod is deleted for its replacement. Its response shows the changes of webhooks: an executor without its
+labels, or any Pod without its revision or owner, would count as missing or stale at once, and the operator would create Pods
+without end.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.constants import EXECUTOR_MANAGER, REVISION_ANNOTATION, SESSION_MANAGER_ANNOTATION
+from flamectl_operator.desired import names
+from flamectl_operator.desired.pods import executor_annotations
+from flamectl_operator.kube.errors import AlreadyExistsError, ForbiddenError
+from flamectl_operator.kube.resources import PODS
+from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from flamectl_operator.desired.pod_template import PodTemplate
+    from flamectl_operator.kube.errors import ApiError
+    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.reconcile.cluster_io import ClusterIO
+
+
+class DryRuns:
+    """Sends dry runs of the Pod templates of one FlameCluster, and keeps the results.
+
+    Args:
+        io: The FlameCluster's objects.
+    """
+
+    def __init__(self, io: ClusterIO) -> None:
+        self._io = io
+        self._accepted: set[str] = set()
+        #: Reason and message about templates whose Pods lost metadata in admission, by the template's hash.
+        self._altered: dict[str, tuple[str, str]] = {}
+
+    def forget_accepted(self) -> None:
+        """Drop the accepted templates, because the spec or the settings changed."""
+        self._accepted.clear()
+
+    def accepted(self, template: PodTemplate) -> bool:
+        """Return whether a dry run accepted a template since the spec or the settings changed."""
+        return template.rendered in self._accepted
+
+    async def session_manager(self, effective: EffectiveSpec) -> None:
+        """Check whether the session manager would be accepted, before the present one is deleted.
+
+        Raises:
+            RefusedError: RBAC, admission or the schema would reject it, or a webhook would change it.
+        """
+        template = effective.desired.session_manager
+        if template.rendered not in self._accepted:
+            manifest = template.pod(names.session_manager_trial(self._io.owner.name))
+            await self._ask(template, manifest, partial(self.check_named, template, "the session manager is"))
+
+    async def object_cache(self, effective: EffectiveSpec) -> None:
+        """Ask whether an object cache would be accepted, before another object cache is deleted for it.
+
+        Raises:
+            RefusedError: RBAC, admission or the schema would reject it, or a webhook would change it.
+        """
+        template = effective.desired.object_cache
+        if template is not None and template.rendered not in self._accepted:
+            manifest = template.pod(names.object_cache_trial(self._io.owner.name))
+            await self._ask(template, manifest, partial(self.check_named, template, "the object cache is"))
+
+    async def executor(self, effective: EffectiveSpec, trial_id: int) -> None:
+        """Check whether an executor would be accepted, before another executor is deleted for it.
+
+        Args:
+            effective: The effective spec.
+            trial_id: An id that no executor has had.
+
+        Raises:
+            RefusedError: RBAC, admission or the schema would refuse it, or a webhook would change it.
+        """
+        template = effective.desired.executor
+        if template.rendered not in self._accepted:
+            manifest = self._trial_executor(effective, trial_id)
+            await self._ask(template, manifest, partial(self.check_executor, template))
+
+    async def altered_executor(self, effective: EffectiveSpec, trial_id: int) -> None:
+        """Check a template again whose last executor was altered, before more executors are created from it.
+
+        If the webhook does not support dry runs, nothing shows whether it was corrected. Then no executor is created from this
+        template until the template changes or the operator restarts, because each altered executor would run without an owner.
+
+        Args:
+            effective: The effective spec.
+            trial_id: An id that no executor has had.
+
+        Raises:
+            RefusedError: An executor would be altered again, or rejected.
+        """
+        template = effective.desired.executor
+        if (known := self._altered.get(template.rendered)) is None:
+            return
+        manifest = self._trial_executor(effective, trial_id)
+        try:
+            pod = await self._io.client.dry_run_create(PODS, self._io.owner.namespace, manifest)
+        except REFUSALS as error:
+            refusal = RefusedError(*known) if error.knows_no_dry_run else RefusedError.of(error, template.explain)
+            raise refusal from error
+        self.check_executor(template, pod, manifest)
+
+    def check_executor(self, template: PodTemplate, pod: PodView, manifest: Mapping[str, Any]) -> None:
+        """Compare an executor with its manifest.
+
+        Args:
+            template: The executor's template.
+            pod: The Pod in the API server's response.
+            manifest: The manifest that was sent.
+
+        Raises:
+            RefusedError: The executor lacks metadata that identifies it.
+        """
+        labels, annotations = (
+            self._io.owner.selector(EXECUTOR_MANAGER),
+            (REVISION_ANNOTATION, SESSION_MANAGER_ANNOTATION),
+        )
+        self._check(template, "executors are", pod, manifest, labels, annotations)
+
+    def check_named(self, template: PodTemplate, what: str, pod: PodView, manifest: Mapping[str, Any]) -> None:
+        """Compare a Pod that has a fixed name with its manifest, except for its labels, which can be restored.
+
+        Args:
+            template: The Pod's template.
+            what: The Pod, as a message begins.
+            pod: The Pod in the API server's response.
+            manifest: The manifest that was sent.
+
+        Raises:
+            RefusedError: The Pod lacks metadata that identifies it.
+        """
+        self._check(template, what, pod, manifest, {}, (REVISION_ANNOTATION,))
+
+    async def _ask(
+        self, template: PodTemplate, manifest: Mapping[str, Any], check: Callable[[PodView, Mapping[str, Any]], None]
+    ) -> None:
+        """Send a dry run of a template unless one was accepted before.
+
+        A quota's refusal is inconclusive, because the old Pod still counts; so is a webhook that does not support dry runs.
+        """
+        try:
+            # The API server checks the name last, after everything else that could be wrong with the Pod.
+            with suppress(AlreadyExistsError):
+                check(await self._io.client.dry_run_create(PODS, self._io.owner.namespace, manifest), manifest)
+        except REFUSALS as error:
+            self._raise_unless_inconclusive(template, error)
+        self._accepted.add(template.rendered)
+
+    def _raise_unless_inconclusive(self, template: PodTemplate, error: ApiError) -> None:
+        quota = isinstance(error, ForbiddenError) and error.quota
+        if not quota and not error.knows_no_dry_run:
+            raise RefusedError.of(error, template.explain) from error
+        if (known := self._altered.get(template.rendered)) is not None:
+            raise RefusedError(*known) from error
+
+    def _trial_executor(self, effective: EffectiveSpec, trial_id: int) -> dict[str, Any]:
+        """Return an executor's manifest under a name that no executor has had."""
+        annotations = executor_annotations(self._io.observe().session_manager_life)
+        return effective.desired.executor.pod(names.executor(self._io.owner.name, trial_id), annotations)
+
+    def _check(
+        self,
+        template: PodTemplate,
+        what: str,
+        pod: PodView,
+        manifest: Mapping[str, Any],
+        labels: Mapping[str, str],
+        annotations: tuple[str, ...],
+    ) -> None:
+        sent = manifest["metadata"]["annotations"]
+        relabelled = [f"{key}={value}" for key, value in sorted(labels.items()) if pod.labels.get(key) != value]
+        lost = [f"the labels {', '.join(relabelled)}"] if relabelled else []
+        lost += [
+            f"the annotation {key}={sent[key]}" for key in annotations if pod.annotations.get(key, "") != sent[key]
+        ]
+        if not pod.controlled_by(self._io.owner.uid):
+            lost.append("the owner reference")
+        if not lost:
+            self._altered.pop(template.rendered, None)
+            return
+        message = f"{what} created without {', '.join(lost)}: does a webhook change them?"
+        reason = "LabelsChanged" if relabelled else "ChangesUndone"
+        self._altered[template.rendered] = reason, message
+        self._accepted.discard(template.rendered)
+        raise RefusedError(reason, message)

@@ -1,0 +1,80 @@
+"""The allocator of executor ids.
+
+An id is used once in the life of a FlameCluster, because Flame breaks when a hostname comes back. The status holds the high-water
+mark before an id below it is used. Ids that were reserved and not used are kept until the process ends, and are never used after
+that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flamectl_operator.desired import names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from flamectl_operator.api.status import FlameClusterStatus
+    from flamectl_operator.observed.cluster import ObservedCluster
+
+
+class ExecutorIds:
+    """Allocates the executor ids of one FlameCluster."""
+
+    def __init__(self) -> None:
+        #: The high-water mark, which an edit of the status cannot lower while this process lives.
+        self.next_id = 0
+        self._reserved: list[int] = []
+
+    def advance(self, status: FlameClusterStatus, observed: ObservedCluster) -> int:
+        """Take the stored status and the Pods into account.
+
+        Args:
+            status: The stored status.
+            observed: The objects that exist.
+
+        Returns:
+            The high-water mark: every id from it upwards has never been used.
+        """
+        stored = status.executor_manager.next_id or 0
+        self.next_id = min(max(stored, observed.highest_executor_id + 1, self.next_id), names.MAX_ID + 1)
+        return self.next_id
+
+    def drop_before(self, first: int, observed: ObservedCluster) -> None:
+        """Drop reserved ids that must no longer be used.
+
+        Args:
+            first: The first id for executors of the next attempt, because failures were counted below it.
+            observed: The objects that exist; another operator may have used an id after an edit of the status.
+        """
+        used = {executor.executor_id for executor in observed.executors}
+        self._reserved = [each for each in self._reserved if each >= first and each not in used]
+
+    def missing(self, needed: int) -> range:
+        """Return the ids that must be reserved so that `needed` executors can be created."""
+        count = max(0, needed - len(self._reserved))
+        return range(self.next_id, min(self.next_id + count, names.MAX_ID + 1))
+
+    def reserve(self, ids: range) -> None:
+        """Reserve ids, after the status holds them."""
+        self._reserved.extend(ids)
+        self.next_id = ids.stop
+
+    def take(self, count: int) -> list[int]:
+        """Take at most this many reserved ids for creates."""
+        taken, self._reserved = self._reserved[:count], self._reserved[count:]
+        return taken
+
+    def give_back(self, ids: Iterable[int]) -> None:
+        """Return ids whose create was definitely rejected or never sent, so that they are used again."""
+        self._reserved = sorted([*self._reserved, *ids])
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no id is left for a new executor."""
+        return not self._reserved and self.next_id > names.MAX_ID
+
+    @property
+    def trial_name_id(self) -> int:
+        """An id that no executor has had, as long as one exists, for a dry run."""
+        return min(self.next_id, names.MAX_ID)

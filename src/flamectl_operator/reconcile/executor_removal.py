@@ -1,0 +1,126 @@
+"""Deletes executors in parallel, for the steps that scale down and that replace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flamectl_operator.kube.resources import PODS
+from flamectl_operator.planning.drain import drain_annotations
+from flamectl_operator.reconcile import outcomes
+from flamectl_operator.reconcile.batch import time_limit
+from flamectl_operator.reconcile.refusals import primary_error
+from flamectl_operator.runtime.outcome import DONE, Outcome
+from flamectl_operator.runtime.slow_start import in_parallel
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from flamectl_operator.observed.cluster import Executor
+    from flamectl_operator.planning.drain import DrainReason
+    from flamectl_operator.reconcile.cluster_io import ClusterIO
+
+
+@dataclass(frozen=True)
+class Removal:
+    """The result of deleting executors.
+
+    Args:
+        deleted: Names of executors that were deleted.
+        errors: Errors of failed deletions.
+        left: The number of executors that the batch had no time for.
+        kept: The number of executors that stay, because they or the remaining executors had changed.
+    """
+
+    deleted: set[str]
+    errors: tuple[Exception, ...]
+    left: int
+    kept: int
+
+    def outcome(self) -> Outcome:
+        """Return the outcome of the step.
+
+        Raises:
+            RefusedError: RBAC or admission rejects a deletion.
+            KubernetesError: An executor could not be deleted.
+        """
+        if self.errors:
+            raise primary_error(self.errors)
+        if self.left:
+            return outcomes.next_batch()
+        return outcomes.changed() if self.kept else DONE
+
+
+async def delete_executors(io: ClusterIO, executors: Sequence[Executor], unchanged: Collection[str] = ()) -> Removal:
+    """Delete executors in parallel; a failed deletion does not prevent the others.
+
+    The choice of the executors assumes that all other executors stay ready, and many deletions take a while. So the batch stops
+    when one of the others is no longer ready. An executor that became ready, or that left the cluster, is not deleted either. The
+    next pass chooses again.
+
+    Args:
+        io: The FlameCluster's objects.
+        executors: The executors to delete.
+        unchanged: Names of executors to delete only if they have not changed since they were chosen.
+    """
+    pods, deleted, chosen = io.stores.pods, set[str](), {executor.name for executor in executors}
+    serving = [each for each in io.observe().ready_executors if each.name not in chosen]
+
+    async def delete(executor: Executor) -> None:
+        pod = executor.pod
+
+        def still_due() -> bool:
+            if all(pods.get(each.pod.namespace, each.name) is each.pod for each in (executor, *serving)):
+                return True
+            observed = io.observe()
+            ready, ours = ({each.name for each in some} for some in (observed.ready_executors, observed.executors))
+            still_chosen = executor.name in ours and (executor.ready or executor.name not in ready)
+            return still_chosen and all(each.name in ready for each in serving)
+
+        if await io.delete(PODS, pod, unchanged=pod.name in unchanged, still_due=still_due):
+            deleted.add(pod.name)
+
+    result = await in_parallel(executors, io.writes_in_flight, delete, time_limit(io.clock))
+    return Removal(deleted, result.errors, result.skipped, result.succeeded - len(deleted))
+
+
+async def mark_for_draining(io: ClusterIO, executors: Sequence[Executor], mark: DrainReason, why: str) -> Outcome:
+    """Mark executors that go when their work is done.
+
+    Args:
+        io: The FlameCluster's objects.
+        executors: The executors to mark.
+        mark: The reason in the mark.
+        why: The reason in the event.
+
+    Returns:
+        How the step ends.
+
+    Raises:
+        RefusedError: RBAC or admission refuses a mark.
+        KubernetesError: An executor could not be marked, or that is unknown.
+    """
+    annotations = drain_annotations(mark, io.clock.now())
+    marked: list[Executor] = []
+
+    async def write(executor: Executor) -> None:
+        # The resourceVersion is a precondition, so that two operators do not choose by different views.
+        version = executor.pod.metadata.resource_version
+        patch = {"metadata": {"annotations": annotations, "resourceVersion": version}}
+        if not io.superseded and await io.patch(PODS, executor.name, patch) is not None:
+            marked.append(executor)
+
+    result = await in_parallel(executors, io.writes_in_flight, write, time_limit(io.clock))
+    if marked:
+        io.record_event("ExecutorsDraining", f"Draining {listed(marked)}: {why}")
+    if result.errors:
+        raise primary_error(result.errors)
+    if result.skipped:
+        return outcomes.next_batch()
+    return outcomes.changed() if len(marked) < len(executors) else DONE
+
+
+def listed(executors: Sequence[Executor]) -> str:
+    """Return the names of the first executors, for an event."""
+    few = ", ".join(f'"{executor.name}"' for executor in executors[:3])
+    return few if len(executors) <= 3 else f"{len(executors)} executors ({few}, ...)"  # noqa: PLR2004 - the same number as above

@@ -1,0 +1,101 @@
+"""A Pod with a fixed name: created when the name is free, found when a user removed its label.
+
+The watch shows labelled Pods only. A create that answers AlreadyExists is followed by a read, which tells a foreign Pod from one
+that only lacks its label.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flamectl_operator.api.constants import CLUSTER_LABEL
+from flamectl_operator.kube.errors import AlreadyExistsError
+from flamectl_operator.kube.resources import PODS
+from flamectl_operator.reconcile import outcomes
+from flamectl_operator.runtime.outcome import DONE, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from flamectl_operator.desired.pod_template import PodTemplate
+    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.reconcile.run import Pass
+
+
+@dataclass(frozen=True)
+class NamedPod:
+    """A Pod that is wanted under a fixed name.
+
+    Args:
+        run: The pass.
+        name: The name.
+        what: The name of the component in messages.
+        event: The name of the component in reasons of events.
+        repair: Returns the merge patch that restores the Pod's labels, or None.
+    """
+
+    run: Pass
+    name: str
+    what: str
+    event: str
+    repair: Callable[[PodView], Mapping[str, Any] | None]
+
+    async def create(self, template: PodTemplate, annotations: dict[str, str] | None = None) -> Outcome:
+        """Create the Pod, or find out what has its name.
+
+        Raises:
+            RefusedError: The API server refuses the Pod, or a webhook changes it beyond recognition.
+            KubernetesError: It could not be created, or that is unknown.
+        """
+        io = self.run.io
+        if io.superseded:
+            return outcomes.changed(0)
+        manifest = template.pod(self.name, annotations)
+        try:
+            pod = await io.create(PODS, manifest, template.explain)
+        except AlreadyExistsError:
+            return await self._find()
+        io.record_event(f"{self.event}Created", f'Created {self.what} Pod "{self.name}"')
+        self.run.dry_runs.check_named(template, f"the {self.what} is", pod, manifest)
+        # A webhook may have removed the label, and then the watch does not show the Pod.
+        return DONE if CLUSTER_LABEL in pod.labels else await self._recover(pod)
+
+    async def look(self, otherwise: Outcome) -> Outcome:
+        """Read the Pod by its name although no Pod is wanted yet, because it may exist without its label.
+
+        Args:
+            otherwise: The outcome when no such Pod exists.
+        """
+        pod = await self.run.io.refresh(PODS, self.name)
+        if pod is not None and pod.controlled_by(self.run.io.owner.uid):
+            return await self._recover(pod)
+        return otherwise
+
+    async def restore_labels(self, pod: PodView) -> Outcome:
+        """Restore the Pod's labels."""
+        io, changes = self.run.io, self.repair(pod)
+        if changes is None:
+            return outcomes.changed()
+        repaired = await io.patch(PODS, pod.name, changes)
+        if repaired is None:
+            return outcomes.changed()
+        if self.repair(repaired) is not None:
+            return outcomes.undone(PODS, pod.name)
+        io.record_event(f"{self.event}Repaired", f'Restored labels of Pod "{pod.name}"')
+        return DONE
+
+    async def _find(self) -> Outcome:
+        """Look at the Pod that has the name and that the watch does not show: it is foreign, or lacks its label."""
+        pod = await self.run.io.refresh(PODS, self.name)
+        if pod is None:
+            return outcomes.changed()
+        if not pod.controlled_by(self.run.io.owner.uid):
+            return outcomes.name_taken(self.run.io.owner, PODS, pod)
+        return await self._recover(pod)
+
+    async def _recover(self, pod: PodView) -> Outcome:
+        """Restore the label of a Pod that the watch does not show."""
+        outcome = await self.restore_labels(pod)
+        # If a user keeps removing the label, there is no event.
+        return outcomes.changed(outcomes.RECHECK_TAKEN_NAME) if outcome is DONE else outcome

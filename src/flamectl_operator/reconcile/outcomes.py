@@ -1,0 +1,69 @@
+"""Outcomes that several steps share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flamectl_operator.desired import names
+from flamectl_operator.kube.resources import SERVICES
+from flamectl_operator.planning.session_manager import is_predecessors
+from flamectl_operator.runtime.outcome import Outcome, blocked, wait
+
+if TYPE_CHECKING:
+    from flamectl_operator.desired.metadata import Identity
+    from flamectl_operator.kube.resources import Resource
+    from flamectl_operator.kube.views import KubernetesObject
+
+#: Seconds until a taken name is checked again, because there may be no event when it becomes free.
+RECHECK_TAKEN_NAME = 15.0
+#: Seconds until the next pass when an object changed after the step decided on it.
+RECHECK_CHANGED = 0.25
+#: The reasons for a name that a foreign object has. Services have their own reason, because they may mislead clients.
+NAME_CONFLICT = "NameConflict"
+SERVICE_CONFLICT = "ServiceConflict"
+
+
+def changed(delay: float | None = RECHECK_CHANGED) -> Outcome:
+    """Return the outcome for an object that changed after the step's decision, so that the next pass decides again.
+
+    Args:
+        delay: Seconds until that pass; None when an event will trigger it.
+    """
+    return wait("Changed", "", delay)
+
+
+def undone(resource: Resource[Any], name: str) -> Outcome:
+    """Return the outcome for an object that differs from the operator's write in the response to that write."""
+    message = f'{resource.kind} "{name}" does not stay as the operator writes it: does a webhook change it?'
+    return blocked("ChangesUndone", message, RECHECK_TAKEN_NAME)
+
+
+def name_taken(owner: Identity, resource: Resource[Any], existing: KubernetesObject) -> Outcome:
+    """Return the outcome for a name that a foreign object has. The operator leaves that object alone."""
+    label = f'{resource.kind} "{existing.name}"'
+    if is_predecessors(existing, owner):
+        message = f"{label} of an earlier FlameCluster with this name still exists"
+        return wait("NameNotFree", message, RECHECK_TAKEN_NAME)
+    controller = existing.controller
+    whose = f"is controlled by {controller.kind} {controller.name}" if controller is not None else "has no owner"
+    reason = SERVICE_CONFLICT if resource is SERVICES else NAME_CONFLICT
+    return blocked(
+        reason,
+        f"{label} does not belong to this FlameCluster: it {whose}. The operator leaves it alone; delete it, or give this"
+        " FlameCluster another name",
+        RECHECK_TAKEN_NAME,
+    )
+
+
+def no_ids_left() -> Outcome:
+    """Return the outcome for a FlameCluster that has no executor ids left."""
+    return blocked(
+        "IdsExhausted",
+        f"executor ids are exhausted: a Pod or status.executorManager.nextId uses the highest id, {names.MAX_ID}; delete that"
+        " Pod and recreate the FlameCluster",
+    )
+
+
+def next_batch() -> Outcome:
+    """Return the outcome for a batch that used up its time, so that the next pass follows at once and does the rest."""
+    return wait("NextBatch", "", 0)

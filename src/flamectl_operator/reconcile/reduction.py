@@ -1,0 +1,152 @@
+"""Reduces objects to the parts that decisions read, before a store keeps them.
+
+Users who may write Pods, Services and ConfigMaps in one namespace decide how large these are, up to the API server's limit of
+about 1.5 MB each. Some hundred of them, kept in full, would take the memory that the operator needs for all clusters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from msgspec.structs import replace
+
+from flamectl_operator.api.constants import (
+    APP_LABEL,
+    CLUSTER_LABEL,
+    COMPONENT_LABEL,
+    INSTANCE_LABEL,
+    KIND,
+    MANAGED_BY_LABEL,
+    NAME_LABEL,
+    OWN_PREFIX,
+)
+from flamectl_operator.desired import names
+from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, PodView, ServiceSpec, ServiceView
+from flamectl_operator.planning.deletion import DELETION_COST_ANNOTATION
+from flamectl_operator.planning.drift import SOURCE_RANGES_ANNOTATION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from flamectl_operator.kube.views import ContainerState, ContainerStatus, ObjectMeta
+
+T = TypeVar("T", bound=KubernetesObject)
+
+#: The most characters of all labels and annotations of one object that are kept unchanged.
+MAX_METADATA_SIZE = 32 * 1024
+#: Beyond that only these keys are kept, because decisions read them. Their values are normally short.
+_LABELS = frozenset(
+    {CLUSTER_LABEL, APP_LABEL, NAME_LABEL, INSTANCE_LABEL, COMPONENT_LABEL, MANAGED_BY_LABEL},
+)
+_ANNOTATIONS = frozenset({DELETION_COST_ANNOTATION, SOURCE_RANGES_ANNOTATION})
+_LONGEST_VALUE = 1024
+#: The most entries of lists in `metadata`, of own annotations, and of a Service's ports.
+MAX_ENTRIES = 64
+#: The most characters of the content of a ConfigMap. flame-cluster.yaml has at most 64 KiB.
+MAX_DATA_SIZE = 128 * 1024
+#: Stands for larger content. No ConfigMap can have an empty key, so this never equals the desired content.
+TOO_LARGE: Final = {"": ""}
+#: The most characters of a message in a Pod's status. The status of a FlameCluster shows fewer.
+MAX_MESSAGE_SIZE = 4096
+
+
+def keep_metadata(obj: T) -> T:
+    """Return an object with the metadata that decisions read; the same object when its metadata is not unusually large."""
+    meta = obj.metadata
+    changes: dict[str, object] = {}
+    if _size(meta.labels) + _size(meta.annotations) > MAX_METADATA_SIZE:
+        changes["labels"] = {key: value for key, value in (meta.labels or {}).items() if key in _LABELS}
+        changes["annotations"] = dict(_own_annotations(meta))
+    if len(meta.owner_references) > MAX_ENTRIES:
+        changes["owner_references"] = tuple(each for each in meta.owner_references if each.controller)[:1]
+    if len(meta.finalizers) > MAX_ENTRIES:
+        changes["finalizers"] = meta.finalizers[:MAX_ENTRIES]
+    if len(meta.managed_fields) > MAX_ENTRIES:
+        latest = max(meta.managed_fields, key=lambda entry: entry.written or "")
+        changes["managed_fields"] = (latest,)
+    return replace(obj, metadata=replace(meta, **changes)) if changes else obj
+
+
+def keep_config_map(obj: ConfigMapView) -> ConfigMapView:
+    """Return a ConfigMap with its content if it may belong to a FlameCluster; `TOO_LARGE` replaces too much content."""
+    obj = keep_metadata(obj)
+    if obj.data is None and obj.binary_data is None:
+        return obj
+    owner = obj.controller
+    if (
+        owner is None
+        or owner.kind != KIND
+        or obj.name not in {names.config_map(owner.name), names.client_config(owner.name)}
+    ):
+        return replace(obj, data=None, binary_data=None)
+    if _size(obj.data) + _size(obj.binary_data) > MAX_DATA_SIZE:
+        return replace(obj, data=TOO_LARGE, binary_data=None)
+    return obj
+
+
+def keep_service(obj: ServiceView) -> ServiceView:
+    """Return a Service with its spec if a FlameCluster controls it."""
+    obj = keep_metadata(obj)
+    owner = obj.controller
+    if owner is None or owner.kind != KIND:
+        return obj if obj.spec == _NO_SPEC else replace(obj, spec=_NO_SPEC)
+    if len(obj.spec.ports) > MAX_ENTRIES:
+        return replace(obj, spec=replace(obj.spec, ports=obj.spec.ports[:MAX_ENTRIES]))
+    return obj
+
+
+def keep_pod(obj: PodView) -> PodView:
+    """Return a Pod with messages of limited length."""
+    obj = keep_metadata(obj)
+    status = obj.status
+    changes: dict[str, object] = {}
+    if len(status.message) > MAX_MESSAGE_SIZE:
+        changes["message"] = _cut(status.message)
+    if len(status.conditions) > MAX_ENTRIES or any(len(each.message) > MAX_MESSAGE_SIZE for each in status.conditions):
+        changes["conditions"] = tuple(
+            replace(each, message=_cut(each.message)) for each in status.conditions[:MAX_ENTRIES]
+        )
+    for field in ("init_container_statuses", "container_statuses"):
+        containers: tuple[ContainerStatus, ...] = getattr(status, field)
+        if any(_is_long(each.state) for each in containers):
+            changes[field] = tuple(replace(each, state=_cut_state(each.state)) for each in containers)
+    return replace(obj, status=replace(status, **changes)) if changes else obj
+
+
+_NO_SPEC = ServiceSpec()
+
+
+def is_too_large(config_map: ConfigMapView) -> bool:
+    """Return whether the store dropped the content of a ConfigMap because of its size."""
+    return config_map.data == TOO_LARGE
+
+
+def _own_annotations(meta: ObjectMeta) -> Iterable[tuple[str, str]]:
+    own = (
+        (key, value)
+        for key, value in (meta.annotations or {}).items()
+        if (key.startswith(OWN_PREFIX) or key in _ANNOTATIONS) and len(value) <= _LONGEST_VALUE
+    )
+    return sorted(own)[:MAX_ENTRIES]
+
+
+def _size(texts: dict[str, str] | None) -> int:
+    return sum(map(len, texts)) + sum(map(len, texts.values())) if texts else 0
+
+
+def _is_long(state: ContainerState) -> bool:
+    """Return whether a container's message is too long."""
+    return any(each is not None and len(each.message) > MAX_MESSAGE_SIZE for each in (state.waiting, state.terminated))
+
+
+def _cut_state(state: ContainerState) -> ContainerState:
+    waiting, terminated = state.waiting, state.terminated
+    return replace(
+        state,
+        waiting=waiting and replace(waiting, message=_cut(waiting.message)),
+        terminated=terminated and replace(terminated, message=_cut(terminated.message)),
+    )
+
+
+def _cut(text: str) -> str:
+    return text[:MAX_MESSAGE_SIZE]

@@ -1,0 +1,60 @@
+"""The report of the steps of one pass, from which the closing UpdateStatus computes the status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from flamectl_operator.kube.errors import KubernetesError
+from flamectl_operator.reconcile.refusals import RefusedError
+from flamectl_operator.runtime.outcome import Outcome, blocked
+
+if TYPE_CHECKING:
+    from flamectl_operator.runtime.outcome import Result
+
+#: The reason for an unexpected exception, which is a bug of the operator.
+INTERNAL_ERROR = "InternalError"
+
+
+@dataclass
+class Report:
+    """Outcomes and errors of the steps that have run, in their order.
+
+    Hooks add the result of each step, so no step adds its own.
+    """
+
+    errors: list[Exception] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+    acted: bool = False
+
+    def add(self, step: str, result: Result, *, acts: bool) -> None:
+        """Add the result of a step.
+
+        Args:
+            step: The name of the step.
+            result: The result of the step.
+            acts: Whether the step may change child objects.
+        """
+        self.acted |= acts
+        self.errors += result.errors
+        self.outcomes += [outcome for outcome in result.outcomes if outcome.message]
+        self.outcomes += [told for error in result.errors if (told := _outcome_of(step, error)) is not None]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a request failed, so that the report may be incomplete."""
+        return any(isinstance(error, KubernetesError) for error in self.errors)
+
+
+def is_unforeseen(error: Exception) -> bool:
+    """Return whether an error is a bug of the operator and not an error of the API server or the network."""
+    return not isinstance(error, (RefusedError, KubernetesError))
+
+
+def _outcome_of(step: str, error: Exception) -> Outcome | None:
+    """Return the outcome that reports an error to users; None for a failed request, which the next pass repeats."""
+    if isinstance(error, RefusedError):
+        return error.outcome
+    if is_unforeseen(error):
+        return blocked(INTERNAL_ERROR, f"{step} failed: {error!r}; the operator's log has the details")
+    return None

@@ -1,0 +1,134 @@
+"""A pass over a FlameCluster, as its steps see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flamectl_operator.runtime.moment import Moment
+from flamectl_operator.status.compute import StatusInput
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.planning.spec_changes import SpecChanges
+    from flamectl_operator.reconcile.cluster_io import ClusterIO
+    from flamectl_operator.reconcile.deletion_lock import DeletionLock
+    from flamectl_operator.reconcile.dry_run import DryRuns
+    from flamectl_operator.reconcile.executor_ids import ExecutorIds
+    from flamectl_operator.reconcile.report import Report
+    from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
+    from flamectl_operator.reconcile.status_writer import StatusWriter
+    from flamectl_operator.runtime.clock import Clock
+    from flamectl_operator.runtime.outcome import Outcome
+    from flamectl_operator.runtime.slow_start import SlowStart
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A pass over a FlameCluster.
+
+    The effective spec is fixed for the whole pass, because a pass that changes its mind could contradict what it recorded.
+
+    Args:
+        io: Reads and writes the FlameCluster's objects.
+        status: Writes its status.
+        ids: Allocates executor ids.
+        dry_runs: Asks the API server about Pod templates.
+        lock: The deletion lock.
+        session_manager: Tells the session manager of nodes that go.
+        slow_start: Batches of creates.
+        report: The reports of the steps that have run.
+        clock: The time.
+        generation: `metadata.generation` that the pass is about.
+        spec: The effective spec; None when the spec is invalid.
+        problem: The reason why the spec is invalid; empty when it is valid.
+        max_creates: The most Pods that the pass creates.
+        begun: The time at which the pass began.
+        changes: The changes of the spec that made Pods stale, as far as they are known.
+    """
+
+    io: ClusterIO
+    status: StatusWriter
+    ids: ExecutorIds
+    dry_runs: DryRuns
+    lock: DeletionLock
+    session_manager: SessionManagerIO
+    slow_start: SlowStart
+    report: Report
+    clock: Clock
+    generation: int
+    spec: EffectiveSpec | None
+    problem: str
+    max_creates: int
+    begun: datetime
+    changes: SpecChanges
+
+    @property
+    def effective(self) -> EffectiveSpec:
+        """The effective spec, for steps that run only when the spec is valid.
+
+        Raises:
+            RuntimeError: The spec is invalid.
+        """
+        if self.spec is None:
+            raise RuntimeError("the pipeline must not run this step when the spec is invalid")
+        return self.spec
+
+    @property
+    def may_act(self) -> bool:
+        """Whether the spec is valid and not paused, so that the pass may change child objects."""
+        return self.spec is not None and not self.spec.desired.spec.paused
+
+    def observe(self) -> ObservedCluster:
+        """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
+        return self.io.observe()
+
+    def now(self) -> Moment:
+        """Return the time on both clocks."""
+        return Moment(self.clock.now(), self.clock.boottime())
+
+    async def confirm_lock(self) -> Outcome | None:
+        """Check the deletion lock right before a step chooses the Pods that it deletes; see `DeletionLock.confirm`."""
+        return await self.lock.confirm(self.io, self.status.cluster, suspended=self.effective.suspended)
+
+    def status_input(self, observed: ObservedCluster, next_id: int) -> StatusInput:
+        """Return the input of the status at this point of the pass.
+
+        Args:
+            observed: The objects that exist.
+            next_id: The high-water mark of executor ids.
+        """
+        return StatusInput(
+            before=self.status.stored,
+            generation=self.generation,
+            observed=observed,
+            effective=self.spec,
+            next_id=next_id,
+            problem=self.problem,
+            outcomes=tuple(self.report.outcomes) if self.report.acted else None,
+            interrupted=self.report.interrupted,
+        )
+
+    # --- May stale Pods be replaced?
+
+    @property
+    def executors_replaceable(self) -> bool:
+        """Whether stale executors may be deleted: the API server accepts their replacements, and ids are left for these."""
+        return self.dry_runs.accepted(self.effective.desired.executor) and not self.ids.exhausted
+
+    @property
+    def object_caches_replaceable(self) -> bool:
+        """Whether stale object caches may be deleted: the API server accepts their replacements."""
+        template = self.effective.desired.object_cache
+        return template is not None and self.dry_runs.accepted(template)
+
+    @property
+    def session_manager_replaceable(self) -> bool:
+        """Whether a stale session manager may be deleted; its executors are replaced as well, so they must be accepted too."""
+        effective = self.effective
+        accepted = self.dry_runs.accepted(effective.desired.session_manager)
+        alone = effective.replicas == 0 or effective.keeps_executors(self.observe())
+        return accepted and (alone or self.executors_replaceable)

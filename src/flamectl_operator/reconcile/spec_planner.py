@@ -1,0 +1,110 @@
+"""Computes the desired objects of each spec once for all passes and terms of leadership."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+
+from flamectl_operator.api.limits import size_problems
+from flamectl_operator.api.problems import InvalidSpecError
+from flamectl_operator.api.validation import parse_spec
+from flamectl_operator.desired.cluster import DesiredCluster
+from flamectl_operator.desired.pod_policy import check_pod_policy
+
+if TYPE_CHECKING:
+    from flamectl_operator.desired.metadata import Identity
+    from flamectl_operator.observed.flame_cluster import FlameClusterView
+    from flamectl_operator.runtime.observer import Observer
+    from flamectl_operator.settings import FlameSettings
+
+#: Bytes of a spec that is validated and rendered in the event loop, which takes a few milliseconds. A larger spec, up to
+#: `api.limits.MAX_SPEC_SIZE`, takes up to 0.3 s and is planned in a thread.
+MAX_SIZE_IN_LOOP = 2 * 1024
+#: One thread, because each further thread would delay the event loop by 5 ms at the interpreter's lock.
+_PLANNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
+
+_LOG = structlog.get_logger(component="controller")
+
+
+@dataclass(frozen=True)
+class PlannedSpec:
+    """The desired objects of one generation under some settings, which every pass over it shares.
+
+    Args:
+        generation: `metadata.generation`.
+        settings: The operator's settings for Flame.
+        desired: The objects that should exist; None when the spec is invalid.
+        problem: The reason why the spec is invalid; empty when it is valid.
+    """
+
+    generation: int
+    settings: FlameSettings
+    desired: DesiredCluster | None
+    problem: str = ""
+
+    def holds_for(self, generation: int, settings: FlameSettings) -> bool:
+        """Return whether a new computation would give the same result."""
+        return self.generation == generation and (self.settings is settings or self.settings == settings)
+
+
+class SpecPlanner:
+    """Plans specs and keeps the plans across terms of leadership, because planning all specs again would delay each term."""
+
+    def __init__(self) -> None:
+        self._plans: dict[str, PlannedSpec] = {}  # by uid
+        self._earlier: dict[str, PlannedSpec] = {}  # plans of the previous term that this term has not needed yet
+
+    def begin_term(self) -> None:
+        """Begin a term of leadership, and drop plans that the whole previous term did not need."""
+        self._earlier, self._plans = self._plans, {}
+
+    def forget(self, uid: str) -> None:
+        """Drop the plan of a deleted FlameCluster."""
+        self._plans.pop(uid, None)
+        self._earlier.pop(uid, None)
+
+    async def plan(
+        self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings, observer: Observer
+    ) -> PlannedSpec:
+        """Return the desired objects of a spec, or the reason why the spec is invalid.
+
+        Args:
+            owner: The FlameCluster.
+            cluster: The FlameCluster as the store has it.
+            settings: The operator's settings for Flame.
+            observer: Receives reports about bugs.
+        """
+        known = self._plans.get(owner.uid) or self._earlier.pop(owner.uid, None)
+        if known is None or not known.holds_for(cluster.metadata.generation, settings):
+            if cluster.spec_size > MAX_SIZE_IN_LOOP:
+                # Meanwhile the event loop serves the other FlameClusters and renews the Lease.
+                loop = asyncio.get_running_loop()
+                known = await loop.run_in_executor(_PLANNER, _plan, owner, cluster, settings, observer)
+            else:
+                known = _plan(owner, cluster, settings, observer)
+        self._plans[owner.uid] = known
+        return known
+
+
+def _plan(owner: Identity, cluster: FlameClusterView, settings: FlameSettings, observer: Observer) -> PlannedSpec:
+    """Compute the desired objects, or the reason why the spec is invalid."""
+    generation = cluster.metadata.generation
+    try:
+        if problems := tuple(size_problems(cluster.spec_size)):
+            return PlannedSpec(generation, settings, None, str(InvalidSpecError(problems)))
+        spec = parse_spec(cluster.spec, cluster.name)
+        check_pod_policy(spec, settings.pod_policy, cluster.name)
+        return PlannedSpec(generation, settings, DesiredCluster.of(owner, spec, settings))
+    except InvalidSpecError as error:
+        return PlannedSpec(generation, settings, None, str(error))
+    except Exception as error:  # noqa: BLE001 - no step has run yet, so nothing else would tell users of it
+        _LOG.exception("planning failed")
+        observer.pass_crashed()
+        problem = (
+            f"a bug of the operator keeps it from reading this spec: {error!r}; the operator's log has the details"
+        )
+        return PlannedSpec(generation, settings, None, problem)

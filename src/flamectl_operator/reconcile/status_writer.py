@@ -1,0 +1,240 @@
+"""Writes the status with optimistic locking, and refuses to rely on fields that the installed CRD would prune."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from flamectl_operator.api.constants import API_VERSION, KIND
+from flamectl_operator.api.skew import not_stored, with_unknown
+from flamectl_operator.api.status import ConditionType, FlameClusterStatus, State
+from flamectl_operator.kube.errors import ConflictError, KubernetesError, NotFoundError
+from flamectl_operator.reconcile.cluster_io import WRITES
+from flamectl_operator.reconcile.outcomes import changed
+from flamectl_operator.reconcile.refusals import RefusedError
+from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from flamectl_operator.runtime.outcome import Outcome, stop, wait
+from flamectl_operator.status.compute import durable_fields
+from flamectl_operator.status.conditions import ConditionWriter
+from flamectl_operator.status.contention import Contention
+from flamectl_operator.status.events import condition_events
+from flamectl_operator.status.failing import Failing, failing
+from flamectl_operator.status.pace import Pace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from flamectl_operator.observed.flame_cluster import FlameClusterView
+    from flamectl_operator.reconcile.cluster_io import ClusterIO
+
+#: The reason of `Degraded` when the installed CRD cannot store the durable fields.
+OUTDATED_CRD = "OutdatedCRD"
+#: Seconds until an outdated CRD is checked again, because no event reports its update.
+RECHECK_CRD = 15.0
+
+_LOG = structlog.get_logger(component="status")
+
+
+class StatusWriter:
+    """Writes the status of one FlameCluster.
+
+    Between passes it keeps the last status that it read or wrote, in parsed form; how often another writer overwrote it; the
+    pace of writing counts; the fields that the installed CRD prunes; and requests that fail in pass after pass. All of it may be
+    lost without harm.
+
+    Args:
+        io: The FlameCluster's objects.
+    """
+
+    def __init__(self, io: ClusterIO) -> None:
+        self._io = io
+        self._cluster: FlameClusterView | None = None
+        self._parsed: tuple[dict[str, Any], FlameClusterStatus] | None = None
+        self._contention = Contention()
+        self._pace = Pace()
+        #: A status that was not stored completely, and its stored part.
+        self._pruned: tuple[dict[str, Any], dict[str, Any]] | None = None
+        self._unknown_fields: frozenset[str] = frozenset()
+        self._crd_outdated = False
+        self._failing: Failing | None = None
+
+    def begin(self, cluster: FlameClusterView) -> None:
+        """Begin a pass over a FlameCluster as the store has it."""
+        self._cluster = cluster
+
+    @property
+    def cluster(self) -> FlameClusterView:
+        """The FlameCluster as the pass found it, or as this writer last wrote it."""
+        assert self._cluster is not None
+        return self._cluster
+
+    @property
+    def stored(self) -> FlameClusterStatus:
+        """The stored status, parsed again only when it changes."""
+        wire = self.cluster.status
+        if self._parsed is None or self._parsed[0] != wire:
+            self._parsed = (wire, FlameClusterStatus.from_wire(wire))
+        return self._parsed[1]
+
+    def persistent_failure(self, errors: Iterable[Exception]) -> Outcome | None:
+        """Count the errors of a pass; return an outcome for the status when requests fail in pass after pass."""
+        now = self._io.clock.monotonic()
+        self._failing = failing(self._failing, errors, now)
+        return self._failing.outcome(now) if self._failing is not None else None
+
+    async def write(self, status: FlameClusterStatus) -> Outcome | None:
+        """Write the status if it differs from the stored status.
+
+        The write carries the resourceVersion of the view on which every decision of the pass is based. So if two operators
+        reserve the same ids, or an operator has an old view, only one write succeeds.
+
+        Returns:
+            The reason why the write is postponed; None when the status is stored.
+
+        Raises:
+            KubernetesError: The write failed, or its outcome is unknown.
+        """
+        wire, before, now = status.to_wire(), self.cluster.status, self._io.clock.monotonic()
+        if wire != before:
+            wire = with_unknown(wire, before)
+        if wire == before or self._pruned == (wire, before):
+            self._contention = self._contention.agreed(before)
+            return None
+        if (delay := self._contention.delay(wire, before, now)) > 0:
+            return wait("StatusContention", "", delay)
+        earlier, version = self.stored, self.cluster.metadata.resource_version
+        if (delay := self._pace.delay(before, wire, now)) > 0:
+            return wait("StatusPaced", "", delay)
+        WRITES.get().sent += 1
+        try:
+            stored = await self._send(wire, records=durable_fields(status) != durable_fields(earlier))
+        except (ConflictError, NotFoundError):
+            WRITES.get().conflicts += 1
+            await self._io.refresh(FLAME_CLUSTERS, self._io.owner.name)
+            return changed()
+        self._io.stores.flame_clusters.observe(stored)
+        self._contention = self._contention.wrote(wire, before, stored.status, now)
+        self._pace = self._pace.wrote(before, wire, now)
+        self._cluster, self._parsed = stored, (wire, status)
+        if stored.metadata.resource_version != version:
+            self._log_turn(earlier, status)
+            self._record_events(earlier, status)
+        self._note_pruned(wire, stored.status)
+        return None
+
+    async def record(self, status: FlameClusterStatus) -> Outcome | None:
+        """Write a status whose durable fields must be stored before the pass acts on them.
+
+        When the installed CRD does not declare all of them, the pass must not act: executor names would be used twice after the
+        next restart, failures would not be counted, and a suspension could be reversed half-way.
+
+        Returns:
+            The reason why the pass must stop; None when everything is stored.
+
+        Raises:
+            KubernetesError: The write failed, or its outcome is unknown.
+        """
+        before = self.stored
+        if self._crd_outdated and not await self._would_be_stored(status):
+            return stop(OUTDATED_CRD, self._outdated_crd_message(), RECHECK_CRD)
+        if (put_off := await self.write(status)) is not None:
+            return _stopped_by(put_off)
+        if durable_fields(self.stored) == durable_fields(status):
+            self._crd_outdated = False
+            return None
+        # Only a part was stored, so write back the previous values, with the reason.
+        writer = ConditionWriter(before.conditions, self.cluster.metadata.generation, self._io.clock.now())
+        message = self._outdated_crd_message()
+        degraded = writer.make(ConditionType.DEGRADED, status=True, reason=OUTDATED_CRD, message=message)
+        told = {
+            "state": before.state or State.PENDING,
+            "reason": OUTDATED_CRD,
+            "message": message,
+            "conditions": writer.merge([degraded]),
+        }
+        if (put_off := await self.write(before.model_copy(update=told))) is not None:
+            return _stopped_by(put_off)
+        self._crd_outdated = True
+        return stop(OUTDATED_CRD, message, RECHECK_CRD)
+
+    @staticmethod
+    def _log_turn(before: FlameClusterStatus, after: FlameClusterStatus) -> None:
+        """Log a turn of state or reason, which is what a status says in two words."""
+        old, new = (f"{status.state or 'New'} ({status.reason or '-'})" for status in (before, after))
+        if old != new:
+            _LOG.info(f"state {old} -> {new}", message=after.message)
+
+    def _record_events(self, before: FlameClusterStatus, after: FlameClusterStatus) -> None:
+        for kind, reason, message in condition_events(before, after):
+            (self._io.record_warning if kind == "Warning" else self._io.record_event)(reason, message)
+
+    def _note_pruned(self, wire: dict[str, Any], stored: dict[str, Any]) -> None:
+        """Record the fields that the installed CRD pruned, and log each of them once."""
+        self._pruned, unknown = None, frozenset[str]()
+        if stored != wire:
+            self._pruned, unknown = (wire, stored), frozenset(not_stored(wire, stored))
+        if unknown - self._unknown_fields:
+            _LOG.warning("the installed CRD is older than the operator", fields_not_stored=sorted(unknown))
+        self._unknown_fields |= unknown
+
+    async def _send(self, wire: dict[str, Any], *, records: bool) -> FlameClusterView:
+        """Replace the status. When the response is lost, a read tells whether it was stored.
+
+        Args:
+            wire: The status.
+            records: Whether its durable fields change. Then only this very write counts as success.
+        """
+        metadata = self.cluster.metadata
+        try:
+            return await self._io.client.replace_status(
+                FLAME_CLUSTERS, metadata.namespace, metadata.name, self._body(wire)
+            )
+        except KubernetesError as error:
+            if records or not error.outcome_unknown:
+                raise
+            try:
+                found = await self._io.refresh(FLAME_CLUSTERS, metadata.name)
+            except (KubernetesError, RefusedError):
+                raise error from None
+            same = found is not None and (found.uid, found.metadata.generation) == (metadata.uid, metadata.generation)
+            if found is None or not same or found.status != wire:
+                raise
+            return found
+
+    def _body(self, wire: dict[str, Any]) -> dict[str, Any]:
+        metadata = self.cluster.metadata
+        return {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {
+                "name": metadata.name,
+                "namespace": metadata.namespace,
+                "uid": metadata.uid,
+                "resourceVersion": metadata.resource_version,
+            },
+            "status": wire,
+        }
+
+    async def _would_be_stored(self, status: FlameClusterStatus) -> bool:
+        """Return whether a dry run stores all durable fields, because the CRD has been updated."""
+        metadata = self.cluster.metadata
+        body = self._body(with_unknown(status.to_wire(), self.cluster.status))
+        try:
+            answer = await self._io.client.dry_run_replace_status(
+                FLAME_CLUSTERS, metadata.namespace, metadata.name, body
+            )
+        except (ConflictError, NotFoundError):
+            return False
+        return durable_fields(FlameClusterStatus.from_wire(answer.status)) == durable_fields(status)
+
+    def _outdated_crd_message(self) -> str:
+        fields = ", ".join(sorted(self._unknown_fields))
+        return (
+            f"The installed CRD is older than the operator and does not store {fields}; the operator changes nothing until the"
+            " CRD is updated: `flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -`"
+        )
+
+
+def _stopped_by(put_off: Outcome) -> Outcome:
+    return stop(put_off.reason, put_off.message, put_off.delay)

@@ -1,0 +1,77 @@
+"""The stores that the operator keeps equal to the API server, one per resource, and what session managers said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from flamectl_operator.api.constants import API_VERSION, CLUSTER_LABEL, KIND, PLURAL
+from flamectl_operator.flame.watcher import NotAsked
+from flamectl_operator.kube.cache.store import Store
+from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, PODS, SERVICES, Resource
+from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.observed.flame_cluster import FlameClusterView
+from flamectl_operator.reconcile.reduction import keep_config_map, keep_metadata, keep_pod, keep_service
+
+if TYPE_CHECKING:
+    from flamectl_operator.flame.watcher import Flame
+    from flamectl_operator.kube.cache.index import Key
+    from flamectl_operator.kube.views import ConfigMapView, PersistentVolumeClaimView, PodView, ServiceView
+
+T = TypeVar("T", bound=KubernetesObject)
+
+FLAME_CLUSTERS: Resource[FlameClusterView] = Resource(API_VERSION, KIND, PLURAL, FlameClusterView)
+
+
+@dataclass(frozen=True)
+class Stores:
+    """The stores, which watches and the responses to the operator's own writes keep current."""
+
+    flame_clusters: Store[FlameClusterView]
+    pods: Store[PodView]
+    services: Store[ServiceView]
+    config_maps: Store[ConfigMapView]
+    claims: Store[PersistentVolumeClaimView]
+    flame: Flame
+
+    @classmethod
+    def empty(cls, flame: Flame | None = None) -> Stores:
+        """Return empty stores. Pods and claims are indexed by the FlameCluster in their label.
+
+        Args:
+            flame: The knowledge about the session managers; None when they are not polled.
+        """
+        return cls(
+            flame_clusters=Store(reduce=keep_metadata),
+            pods=Store(_cluster_of, selects=_is_labelled, reduce=keep_pod),
+            services=Store(selects=_is_labelled, reduce=keep_service),
+            config_maps=Store(selects=_is_labelled, reduce=keep_config_map),
+            claims=Store(_cluster_of, selects=_is_labelled),
+            flame=flame or NotAsked(),
+        )
+
+    def of(self, resource: Resource[T]) -> Store[T]:
+        """Return the store of a resource.
+
+        Raises:
+            KeyError: No store holds this resource.
+        """
+        stores: dict[str, Store[Any]] = {
+            FLAME_CLUSTERS.kind: self.flame_clusters,
+            PODS.kind: self.pods,
+            SERVICES.kind: self.services,
+            CONFIG_MAPS.kind: self.config_maps,
+            CLAIMS.kind: self.claims,
+        }
+        return stores[resource.kind]
+
+
+def _cluster_of(child: KubernetesObject) -> Key | None:
+    """Return the key of the FlameCluster whose label an object carries."""
+    name = child.labels.get(CLUSTER_LABEL)
+    return None if name is None else (child.namespace, name)
+
+
+def _is_labelled(child: KubernetesObject) -> bool:
+    """Return whether the watches, which select the operator's label, show an object."""
+    return CLUSTER_LABEL in child.labels

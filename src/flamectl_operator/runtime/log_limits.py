@@ -1,0 +1,167 @@
+"""Keeps log lines that repeat from filling the disk, and a disk that is full from ending the process.
+
+A line is the same line when level, text and subject (component, FlameCluster, subreconciler, resource) are the same. Each line
+has a token bucket, and all lines together have another. When a line comes through again, `suppressed` on it says how many were
+left out. Lines at the level debug are not limited, because a user who enables them wants all of them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from flamectl_operator.runtime.limits import Bucket
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, MutableMapping
+    from typing import TextIO
+
+    from structlog.typing import WrappedLogger
+
+    from flamectl_operator.runtime.clock import Clock
+
+#: The same line of the operator: lines a second, and lines at once. A pass of a busy FlameCluster writes a few lines a second.
+LINE_RATE = 1.0
+LINE_BURST = 60
+#: The same line of a library, such as asyncio's complaints about sockets, which come by the thousand: one a minute.
+LIBRARY_RATE = 1 / 60
+LIBRARY_BURST = 5
+#: All lines together. Ten thousand FlameClusters that all change write as many lines at once.
+TOTAL_RATE = 200.0
+TOTAL_BURST = 20_000
+#: Lines that are told apart; of more, those that have not come for longest are forgotten.
+MAX_LINES = 4096
+#: Characters of a library's text that tell its lines apart.
+_TEXT = 60
+#: The keys that identify the subject of a line, besides its level and its text.
+_SUBJECT = ("component", "namespace", "cluster", "subreconciler", "resource")
+
+
+class _Line:
+    """A line and how often it was left out."""
+
+    __slots__ = ("bucket", "suppressed")
+
+    def __init__(self, bucket: Bucket) -> None:
+        self.bucket = bucket
+        self.suppressed = 0
+
+
+class LogLimits:
+    """Decides which lines are written.
+
+    Args:
+        clock: The time.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._total = Bucket(TOTAL_RATE, TOTAL_BURST, clock.boottime())
+        self._lines: OrderedDict[Hashable, _Line] = OrderedDict()
+
+    def admit(self, key: Hashable, rate: float, burst: float) -> int | None:
+        """Return how many lines were left out since the last one, or None when this one is to be left out.
+
+        Args:
+            key: The key that distinguishes the line from others.
+            rate: Lines a second.
+            burst: Lines at once.
+        """
+        now = self._clock.boottime()
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = _Line(Bucket(rate, burst, now))
+            if len(self._lines) > MAX_LINES:
+                self._lines.popitem(last=False)
+        else:
+            self._lines.move_to_end(key)
+        if not (line.bucket.try_take(now) and self._total.try_take(now)):
+            line.suppressed += 1
+            return None
+        left_out, line.suppressed = line.suppressed, 0
+        return left_out
+
+
+class LineLimit:
+    """A structlog processor that drops lines that repeat too often. Values bound to the context must be on the line already.
+
+    Args:
+        limits: Decides.
+    """
+
+    def __init__(self, limits: LogLimits) -> None:
+        self._limits = limits
+
+    def __call__(
+        self, _logger: WrappedLogger, method: str, event: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
+        """Return the line, with the number of lines left out before it.
+
+        Raises:
+            structlog.DropEvent: The line is left out.
+        """
+        if method == "debug":
+            return event
+        key = (method, event.get("event"), *(str(event.get(name, "")) for name in _SUBJECT))
+        left_out = self._limits.admit(key, LINE_RATE, LINE_BURST)
+        if left_out is None:
+            raise structlog.DropEvent
+        if left_out:
+            event["suppressed"] = left_out
+        return event
+
+
+class LibraryLimit(logging.Filter):
+    """Drops lines of libraries, which come through stdlib logging, when they repeat too often.
+
+    Args:
+        limits: Decides.
+    """
+
+    def __init__(self, limits: LogLimits) -> None:
+        super().__init__()
+        self._limits = limits
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a line is written."""
+        key = (record.name, record.levelno, str(record.msg)[:_TEXT])
+        left_out = self._limits.admit(key, LIBRARY_RATE, LIBRARY_BURST)
+        record.suppressed = left_out
+        return left_out is not None
+
+
+def add_suppressed(_logger: WrappedLogger, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Be the processor that puts on a line of a library how many were left out before it."""
+    if left_out := getattr(event.get("_record"), "suppressed", 0):
+        event["suppressed"] = left_out
+    return event
+
+
+class PatientStream:
+    """A text stream that loses lines rather than raise errors: a full disk or a closed pipe must not end the work.
+
+    Args:
+        stream: The stream.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text, or lose it."""
+        with suppress(OSError, ValueError):  # a ValueError says that the stream was closed
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Write what is buffered, or leave it in the buffer."""
+        with suppress(OSError, ValueError):
+            self._stream.flush()
+
+    def isatty(self) -> bool:
+        """Return whether a person reads it."""
+        return self._stream.isatty()

@@ -1,0 +1,67 @@
+"""Waiting keys in groups that take turns, so that a group with many keys does not delay the others."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+K = TypeVar("K", bound="Hashable")
+
+
+class Turns(Generic[K]):
+    """Hands out keys: the oldest key of each group in turn.
+
+    Args:
+        group: Returns the group of a key.
+    """
+
+    def __init__(self, group: Callable[[K], Hashable]) -> None:
+        self._group = group
+        self._groups: OrderedDict[Hashable, OrderedDict[K, None]] = OrderedDict()
+        self._length = 0
+
+    def __len__(self) -> int:
+        """Return the number of keys."""
+        return self._length
+
+    def __contains__(self, key: K) -> bool:
+        """Return whether a key waits."""
+        return key in self._groups.get(self._group(key), ())
+
+    def add(self, key: K) -> None:
+        """Add a key, without effect if it waits already."""
+        keys = self._groups.setdefault(self._group(key), OrderedDict())
+        self._length += key not in keys
+        keys[key] = None
+
+    def discard(self, key: K) -> None:
+        """Remove a key, without effect if it does not wait."""
+        group = self._group(key)
+        keys = self._groups.get(group)
+        if keys is None or key not in keys:
+            return
+        del keys[key]
+        self._length -= 1
+        if not keys:
+            del self._groups[group]
+
+    def take(self) -> K:
+        """Remove the next key and return it.
+
+        Raises:
+            KeyError: No key waits.
+        """
+        group, keys = self._groups.popitem(last=False)
+        key, _ = keys.popitem(last=False)
+        self._length -= 1
+        if keys:
+            self._groups[group] = keys
+        return key
+
+    def clear(self) -> None:
+        """Remove all keys."""
+        self._groups.clear()
+        self._length = 0

@@ -1,0 +1,281 @@
+"""The status of a FlameCluster as a pure function of its stored status, its effective spec, its objects and the pass.
+
+`UpdateStatus` writes the result when it differs from the stored status.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.constants import EXECUTOR_MANAGER
+from flamectl_operator.api.status import (
+    MAX_UNHEALTHY_PODS,
+    ExecutorManagerStatus,
+    FlameClusterStatus,
+    Generations,
+    SessionManagerStatus,
+    TlsStatus,
+    UnhealthyPod,
+    suspension_begun,
+)
+from flamectl_operator.desired import names, tls
+from flamectl_operator.desired.flame_config import session_manager_endpoint
+from flamectl_operator.status.conditions import ConditionWriter, carried_over, compute_conditions, suspending
+from flamectl_operator.status.flame import KINDS, can_be_asked, flame_conditions, registered
+from flamectl_operator.status.health import compute_health
+from flamectl_operator.status.needs import Needs, needs
+from flamectl_operator.status.object_cache import object_cache_status
+from flamectl_operator.status.reason import summary
+from flamectl_operator.status.troubles import WAITING, group_troubles
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from flamectl_operator.api.status import Condition
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.runtime.outcome import Outcome
+    from flamectl_operator.status.health import Health
+    from flamectl_operator.status.troubles import TroubleGroup
+
+
+@dataclass(frozen=True)
+class StatusInput:
+    """All that a status is computed from.
+
+    Args:
+        before: The stored status.
+        generation: `metadata.generation` that the new status speaks of.
+        observed: The objects that exist.
+        effective: The effective spec; None when the spec is invalid.
+        next_id: The high-water mark of executor ids.
+        problem: Why the spec is invalid; empty when it is valid.
+        outcomes: Outcomes of the steps of this pass; None before the acting steps have run.
+        interrupted: Whether failed requests kept the pass from finding out all that the status should say.
+    """
+
+    before: FlameClusterStatus
+    generation: int
+    observed: ObservedCluster
+    effective: EffectiveSpec | None
+    next_id: int
+    problem: str = ""
+    outcomes: Sequence[Outcome] | None = None
+    interrupted: bool = False
+
+    @property
+    def paused(self) -> bool:
+        """Whether the spec pauses the operator."""
+        return self.effective is not None and self.effective.desired.spec.paused
+
+
+def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
+    """Compute the status. The time matters for conditions that change, and for Pods that have waited for long.
+
+    Args:
+        given: The input.
+        now: The time.
+    """
+    before, observed, effective = given.before, given.observed, given.effective
+    outcomes, midway = _outcomes(given)
+    outstanding = Needs() if effective is None else needs(observed, effective)
+    troubles = group_troubles(observed, before.unhealthy_pods, now)
+    health = compute_health(
+        observed, effective, outstanding, troubles, problem=given.problem, paused=given.paused, outcomes=outcomes
+    )
+    writer = ConditionWriter(before.conditions, given.generation, now)
+    conditions = compute_conditions(
+        writer,
+        observed,
+        effective,
+        outstanding,
+        health,
+        before=before,
+        outcomes=outcomes,
+        midway=midway,
+    )
+    status = FlameClusterStatus(
+        observed_generation=given.generation,
+        state=health.state,
+        message=health.message,
+        config_generation=effective.config_generation if effective is not None else before.config_generation,
+        config_hash=effective.desired.config_hash if effective is not None else before.config_hash,
+        session_manager=_session_manager(given),
+        executor_manager=_executor_manager(given),
+        object_cache=object_cache_status(before.object_cache, observed, effective),
+        conditions=_merged(writer, given, conditions),
+        generations=_generations(given, outstanding, health),
+        unhealthy_pods=_unhealthy_pods(troubles),
+        tls=_certificates(given),
+    )
+    return status.model_copy(update={"reason": summary(status)})
+
+
+def _unhealthy_pods(troubles: Sequence[TroubleGroup]) -> tuple[UnhealthyPod, ...]:
+    """Return the first Pods by name that are not well; Pods that only take long come after the others."""
+    listed = [(group.reason in WAITING, each.name, group) for group in troubles for each in group.components]
+    listed.sort(key=lambda entry: entry[:2])
+    return tuple(
+        UnhealthyPod(name=name, reason=group.trouble.reason, message=group.message or None)
+        for _, name, group in listed[:MAX_UNHEALTHY_PODS]
+    )
+
+
+def _merged(writer: ConditionWriter, given: StatusInput, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    """Add the conditions about Flame; they end where no session manager can be asked."""
+    if given.effective is None:
+        return writer.merge(conditions)
+    flame = flame_conditions(writer, given.observed, given.effective, given.before)
+    without = () if can_be_asked(given.effective) else KINDS
+    return writer.merge((*conditions, *flame), without=without)
+
+
+def durable_fields(status: FlameClusterStatus) -> tuple[object, ...]:
+    """Return the part of a status that must be stored before a pass acts on it; the rest can wait for the pass's end.
+
+    Ids are reserved before they are used, a failure is counted before it is repaired, a suspension is recorded before the first
+    Pod is deleted, and a new generation is acknowledged early, so that no reader takes the old status for its status.
+    """
+    manager, executors = status.session_manager, status.executor_manager
+    return (
+        status.observed_generation,
+        suspension_begun(status),
+        (manager.revision, manager.failures, manager.next_attempt, manager.last_failure),
+        (executors.revision, executors.failures, executors.next_attempt, executors.attempt_id, executors.next_id),
+    )
+
+
+def required_durable_fields(
+    generation: int, observed: ObservedCluster, effective: EffectiveSpec, next_id: int
+) -> tuple[object, ...]:
+    """Return the durable fields of the status that would be computed, without computing it.
+
+    Args:
+        generation: `metadata.generation`.
+        observed: The objects that exist.
+        effective: The effective spec.
+        next_id: The high-water mark of executor ids.
+    """
+    manager, executors = effective.session_manager_backoff, effective.executor_backoff
+    return (
+        generation,
+        suspending(observed, effective),
+        (manager.revision, manager.failures, manager.next_attempt, manager.last_failure or None),
+        (executors.revision, executors.failures, executors.next_attempt, executors.attempt_id, next_id),
+    )
+
+
+def _outcomes(given: StatusInput) -> tuple[Sequence[Outcome], bool]:
+    """Return the outcomes that the status tells of, and whether the pass has yet to find out more.
+
+    Before the acting steps have run, or when a failed request kept them from finding out, an earlier refusal of the same
+    generation still stands.
+    """
+    earlier = carried_over(given.before, given.generation)
+    if given.paused:
+        return (), False
+    if given.outcomes is None:
+        return earlier, True
+    silent = given.interrupted and not any(outcome.attention for outcome in given.outcomes)
+    return (*given.outcomes, *(earlier if silent else ())), given.interrupted
+
+
+def _session_manager(given: StatusInput) -> SessionManagerStatus:
+    observed, effective = given.observed, given.effective
+    found: dict[str, object] = {
+        "ready": int(observed.session_manager_ready),
+        "endpoint": _endpoint(given) if _service_is_ours(observed) else None,
+    }
+    if effective is not None:
+        backoff = effective.session_manager_backoff
+        found |= {
+            "revision": backoff.revision,
+            "failures": backoff.failures,
+            "next_attempt": backoff.next_attempt,
+            "last_failure": backoff.last_failure or None,
+        }
+    return given.before.session_manager.model_copy(update=found)
+
+
+def _endpoint(given: StatusInput) -> str:
+    """Return where clients reach the session manager. An invalid spec tells nothing new about that."""
+    name, known = given.observed.owner.name, given.before.session_manager.endpoint
+    if given.effective is None:
+        return known or session_manager_endpoint(name)
+    return session_manager_endpoint(name, secure=tls.cluster_is_secure(given.effective.desired.spec))
+
+
+def _certificates(given: StatusInput) -> TlsStatus:
+    """Return the names that the certificates must cover."""
+    if given.effective is None:
+        return given.before.tls
+    owner, spec = given.observed.owner, given.effective.desired.spec
+    domain = given.effective.settings.cluster_domain
+    manager, cache = names.session_manager(owner.name), names.object_cache(owner.name)
+    return TlsStatus(
+        session_manager_names=tls.certificate_names(owner, manager, domain) if tls.cluster_is_secure(spec) else (),
+        object_cache_names=tls.certificate_names(owner, cache, domain) if tls.cache_is_secure(spec) else (),
+    )
+
+
+def _service_is_ours(observed: ObservedCluster) -> bool:
+    """Return whether the session manager's Service exists and belongs to the FlameCluster: another one leads somewhere else."""
+    return observed.owns(observed.services.get(names.session_manager(observed.owner.name)))
+
+
+def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
+    observed, effective = given.observed, given.effective
+    selector = observed.owner.selector(EXECUTOR_MANAGER)
+    found: dict[str, object] = {
+        "ready": len(observed.ready_executors),
+        "current": len(observed.live_executors),
+        "selector": ",".join(f"{key}={value}" for key, value in sorted(selector.items())),
+        "next_id": given.next_id,
+    }
+    if effective is not None:
+        backoff, template = effective.executor_backoff, effective.desired.executor
+        updated = [executor for executor in observed.live_executors if not effective.stale(executor)]
+        found |= {
+            "replicas": effective.desired.spec.executor_manager.replicas,
+            "registered": registered(observed, effective, given.before),
+            "draining": len(observed.draining_executors) or None,
+            "updated": len(updated),
+            "outdated": sum(executor.rendered != template.rendered for executor in updated),
+            "revision": backoff.revision,
+            "failures": backoff.failures,
+            "next_attempt": backoff.next_attempt,
+            "attempt_id": backoff.attempt_id,
+        }
+    return given.before.executor_manager.model_copy(update=found)
+
+
+def _generations(given: StatusInput, outstanding: Needs, health: Health) -> Generations:
+    """Return each need with the generation at which it was seen, as FoundationDB's operator does."""
+    generation, observed, effective = given.generation, given.observed, given.effective
+    before = given.before.generations
+    if effective is None:
+        return before
+    # A suspension that the user took back is only finished; the present spec comes after it.
+    suspended = effective.suspended and effective.desired.spec.suspend and not observed.components
+    reconciled = (health.healthy or suspended) and not outstanding.work
+    return Generations(
+        reconciled=generation if reconciled else before.reconciled,
+        **{field: generation if flag else 0 for field, flag in _flags(outstanding).items()},
+    )
+
+
+def _flags(outstanding: Needs) -> dict[str, bool]:
+    return {
+        "needs_config_map_update": outstanding.config_map_update,
+        "needs_service_update": outstanding.service_update,
+        "needs_session_manager": outstanding.session_manager,
+        "needs_claim_update": outstanding.claims,
+        "needs_object_cache": outstanding.object_cache,
+        "needs_grow": outstanding.grow,
+        "needs_shrink": outstanding.shrink,
+        "needs_pod_replacement": outstanding.pod_replacement,
+        "has_unhealthy_pods": outstanding.unhealthy_pods,
+        "has_pending_removal": outstanding.pending_removal,
+    }

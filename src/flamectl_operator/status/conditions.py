@@ -1,0 +1,307 @@
+"""The conditions of a FlameCluster; `lastTransitionTime` moves only with `status`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from flamectl_operator.api.status import SUSPENDING, Condition, ConditionType, find
+from flamectl_operator.desired import names
+from flamectl_operator.observed.pods import NODE_NOT_REPORTING
+from flamectl_operator.runtime.outcome import blocked
+from flamectl_operator.status import reason as reasons
+from flamectl_operator.status.reason import INVALID_SPEC, PAUSED, PODS_FAILING, SUSPENDED, UNSCHEDULABLE
+from flamectl_operator.status.troubles import FAILING, MAX_GROUPS, WAITING, names_pods
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+    from datetime import datetime
+
+    from flamectl_operator.api.status import FlameClusterStatus
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
+    from flamectl_operator.runtime.outcome import Outcome
+    from flamectl_operator.status.health import Health
+    from flamectl_operator.status.needs import Needs
+
+#: Reasons for `Degraded` that follow from the spec and from the Pods; all others were reported by a pass.
+COMPUTED = frozenset({INVALID_SPEC, NODE_NOT_REPORTING, UNSCHEDULABLE}) | FAILING
+#: Reason of `Degraded` when nothing is wrong.
+AS_EXPECTED = "AsExpected"
+
+#: What `Progressing` says is being done: the first need that applies.
+_WORK = {
+    "config_map_update": "UpdatingConfigMap",
+    "service_update": "UpdatingServices",
+    "session_manager": "ReplacingSessionManager",
+    "claims": "UpdatingClaims",
+    "object_cache": "ScalingObjectCache",
+    "grow": "CreatingExecutors",
+    "shrink": "RemovingExecutors",
+    "pod_replacement": "ReplacingStalePods",
+}
+#: The same in words.
+_WORK_MESSAGES = {
+    "UpdatingConfigMap": "The operator updates the ConfigMap",
+    "UpdatingServices": "The operator updates the Services",
+    "CreatingSessionManager": "The operator creates the session manager",
+    "ReplacingSessionManager": "The operator replaces the session manager",
+    "UpdatingClaims": "The operator updates the PersistentVolumeClaims",
+    "ScalingObjectCache": "The operator creates or removes object caches",
+    "CreatingExecutors": "The operator creates executors",
+    "RemovingExecutors": "The operator removes executors",
+    "ReplacingStalePods": "The operator replaces Pods that are not as specified",
+}
+_NO_PODS = "No Pods are wanted"
+_CHANGES_NOTHING = "The operator changes nothing"
+
+
+@dataclass(frozen=True)
+class ConditionWriter:
+    """Makes conditions whose `lastTransitionTime` moves only with `status`, as `meta.SetStatusCondition` does.
+
+    Args:
+        before: The conditions that are stored.
+        generation: `metadata.generation` that the conditions speak of.
+        now: The time, for conditions whose status changes.
+    """
+
+    before: Sequence[Condition]
+    generation: int
+    now: datetime
+
+    def make(self, kind: ConditionType, *, status: bool | None, reason: str, message: str) -> Condition:
+        """Return a condition.
+
+        Args:
+            kind: `type` of the condition.
+            status: Whether it holds; None when that is unknown.
+            reason: Why, as one CamelCase word.
+            message: Why, as a sentence.
+        """
+        known = next((condition for condition in self.before if condition.type == kind), None)
+        said: Literal["True", "False", "Unknown"] = "Unknown" if status is None else "True" if status else "False"
+        if known is not None and _says(known) == (said, reason, message, self.generation):
+            return known
+        moved = known is None or known.status != said
+        return Condition(
+            type=str(kind),
+            status=said,
+            reason=reason,
+            message=message,
+            observed_generation=self.generation,
+            last_transition_time=self.now.replace(microsecond=0)
+            if known is None or moved
+            else known.last_transition_time,
+        )
+
+    def merge(self, ours: Iterable[Condition], *, without: Collection[str] = ()) -> tuple[Condition, ...]:
+        """Return all conditions of the status in a fixed order; conditions of other writers stay as they are.
+
+        Args:
+            ours: The conditions that were computed.
+            without: Types of conditions that end when they are not among these.
+        """
+        kept = [condition for condition in self.before if condition.type not in without]
+        return tuple({condition.type: condition for condition in (*kept, *ours)}.values())
+
+
+def suspending(observed: ObservedCluster, effective: EffectiveSpec) -> bool:
+    """Whether a suspension has begun and is not finished, for the status to say so."""
+    return effective.suspended and bool(observed.components)
+
+
+def compute_conditions(
+    writer: ConditionWriter,
+    observed: ObservedCluster,
+    effective: EffectiveSpec | None,
+    outstanding: Needs,
+    health: Health,
+    *,
+    before: FlameClusterStatus,
+    outcomes: Sequence[Outcome],
+    midway: bool = False,
+) -> tuple[Condition, ...]:
+    """Compute the conditions of which something is known.
+
+    Args:
+        writer: Makes the conditions.
+        observed: The objects that exist.
+        effective: The effective spec; None when the spec is invalid.
+        outstanding: The work that is left.
+        health: How the FlameCluster is.
+        before: The stored status.
+        outcomes: Outcomes of the steps of this pass.
+        midway: Whether the pass has yet to find out what the API server answers to this generation.
+    """
+    if effective is None:
+        invalid = (ConditionType.READY, ConditionType.PROGRESSING, ConditionType.CONFIG_VALID, ConditionType.DEGRADED)
+        return tuple(
+            writer.make(kind, status=kind is ConditionType.DEGRADED, reason=INVALID_SPEC, message=health.message)
+            for kind in invalid
+        )
+    paused = effective.desired.spec.paused
+    degraded = _degraded(writer, observed, effective, health, outcomes, before)
+    # A refusal of an earlier generation is neither over nor true of this generation before the pass has tried it.
+    unknown = midway and degraded.status == "False" and _refused(before) is not None
+    return (
+        _ready(writer, observed, effective, outstanding, health, degraded, before),
+        _progressing(writer, observed, effective, outstanding, health, paused=paused),
+        _config_valid(writer, effective.desired.warnings),
+        *(() if unknown else (degraded,)),
+        _suspended(writer, observed, effective),
+        _paused(writer, paused=paused),
+    )
+
+
+def carried_over(status: FlameClusterStatus, generation: int) -> tuple[Outcome, ...]:
+    """Return what an earlier pass of the same generation was refused, which only the end of a pass can take back."""
+    condition = _refused(status)
+    if condition is None or condition.observed_generation != generation:
+        return ()
+    return (blocked(condition.reason, condition.message),)
+
+
+def _refused(status: FlameClusterStatus) -> Condition | None:
+    """`Degraded`, if a pass reported it: Pods do not tell whether that is over."""
+    said = find(status, ConditionType.DEGRADED)
+    if said is None or said.status != "True" or said.reason in COMPUTED:
+        return None
+    return said
+
+
+def _says(condition: Condition) -> tuple[str, str, str, int | None]:
+    return (condition.status, condition.reason, condition.message, condition.observed_generation)
+
+
+def _ready(
+    writer: ConditionWriter,
+    observed: ObservedCluster,
+    effective: EffectiveSpec,
+    outstanding: Needs,
+    health: Health,
+    degraded: Condition,
+    before: FlameClusterStatus,
+) -> Condition:
+    """Return `Ready`, whose reason is that of the whole status, except that a paused cluster still says how it is."""
+    found = [reasons.progress(before, writer.generation, observed, effective, outstanding, healthy=health.healthy)]
+    found += [degraded.reason] * (degraded.status == "True")
+    if not health.healthy and not effective.suspended:
+        found += [group.reason for group in health.troubles]
+    reason = reasons.most_important(found)
+    return writer.make(ConditionType.READY, status=health.healthy, reason=reason, message=health.message)
+
+
+def _progressing(
+    writer: ConditionWriter,
+    observed: ObservedCluster,
+    effective: EffectiveSpec,
+    outstanding: Needs,
+    health: Health,
+    *,
+    paused: bool,
+) -> Condition:
+    kind = ConditionType.PROGRESSING
+    if paused:
+        return writer.make(kind, status=False, reason=PAUSED, message=_CHANGES_NOTHING)
+    if effective.suspended:
+        left = bool(observed.components)
+        message = _left(observed) if left else _NO_PODS
+        return writer.make(kind, status=left, reason=SUSPENDING if left else SUSPENDED, message=message)
+    for need, reason in _WORK.items():
+        if getattr(outstanding, need):
+            first = need == "session_manager" and observed.session_manager is None
+            work = "CreatingSessionManager" if first else reason
+            return writer.make(kind, status=True, reason=work, message=_WORK_MESSAGES[work])
+    if not health.healthy:
+        return writer.make(kind, status=True, reason="WaitingForPods", message="Pods have to become ready")
+    return writer.make(kind, status=False, reason="Complete", message="Nothing is left to do")
+
+
+def _degraded(
+    writer: ConditionWriter,
+    observed: ObservedCluster,
+    effective: EffectiveSpec,
+    health: Health,
+    outcomes: Sequence[Outcome],
+    before: FlameClusterStatus,
+) -> Condition:
+    serious = [outcome for outcome in outcomes if outcome.attention]
+    if serious:
+        serious.sort(key=lambda outcome: reasons.rank(outcome.reason))
+        message = "; ".join(dict.fromkeys(outcome.message for outcome in serious))
+        return writer.make(ConditionType.DEGRADED, status=True, reason=serious[0].reason, message=message)
+    found = [] if health.healthy else [group for group in health.troubles if group.reason not in WAITING]
+    if found:
+        message = "; ".join(map(str, found[:MAX_GROUPS]))
+        return writer.make(ConditionType.DEGRADED, status=True, reason=found[0].reason, message=message)
+    if (kept := _kept_failing(observed, effective, before)) is not None:
+        return writer.make(ConditionType.DEGRADED, status=True, reason=kept.reason, message=kept.message)
+    return writer.make(ConditionType.DEGRADED, status=False, reason=AS_EXPECTED, message="Nobody has to act")
+
+
+@dataclass(frozen=True)
+class _Kept:
+    reason: str
+    message: str
+
+
+def _kept_failing(observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus) -> _Kept | None:
+    """Return what `Degraded` goes on saying between two attempts of a component that keeps failing; None if nothing applies.
+
+    At that moment nothing is seen to fail, because the container was just started once more, or the failed Pod is gone; but the
+    condition must not flap. The earlier message alone still knows the cause.
+    """
+    said = find(before, ConditionType.DEGRADED)
+    if effective.suspended or said is None or said.status != "True":
+        return None
+    told = said.message if said.reason in FAILING else ""
+    earlier = _Kept(said.reason, said.message)
+    named, executors = names_pods(told, observed)
+    if told and any(component.live and not component.ready for component in named):
+        return earlier
+    if _still_degraded(said, effective.session_manager_backoff) and not observed.session_manager_ready:
+        known = told.partition(": ")[0] == names.session_manager(observed.owner.name)
+        return earlier if known else _Kept(PODS_FAILING, "replacements of the session manager failed")
+    if _still_degraded(said, effective.executor_backoff) and len(observed.ready_executors) < effective.replicas:
+        gone = not any(component.live for component in named)
+        known = bool(told) and gone and executors
+        return earlier if known else _Kept(PODS_FAILING, "replacements of executors failed")
+    return None
+
+
+def _still_degraded(said: Condition, attempts: ReplacementBackoff) -> bool:
+    """Whether replacements failed, too, and it has been true ever since: failures are remembered for longer than they last."""
+    failed = attempts.next_attempt if attempts.repeated else None
+    return failed is not None and said.last_transition_time <= failed
+
+
+def _config_valid(writer: ConditionWriter, warnings: Sequence[str]) -> Condition:
+    """Return the condition of a valid spec; its message has what is probably a mistake or has no effect."""
+    if not warnings:
+        return writer.make(ConditionType.CONFIG_VALID, status=True, reason="Valid", message="The spec is valid")
+    message = f"The spec is valid, with warnings: {'; '.join(warnings)}"
+    return writer.make(ConditionType.CONFIG_VALID, status=True, reason="ValidWithWarnings", message=message)
+
+
+def _suspended(writer: ConditionWriter, observed: ObservedCluster, effective: EffectiveSpec) -> Condition:
+    kind = ConditionType.SUSPENDED
+    if not effective.suspended:
+        return writer.make(kind, status=False, reason="NotSuspended", message="Pods are wanted")
+    if suspending(observed, effective):
+        return writer.make(kind, status=False, reason=SUSPENDING, message=_left(observed))
+    return writer.make(kind, status=True, reason=SUSPENDED, message=_NO_PODS)
+
+
+def _left(observed: ObservedCluster) -> str:
+    left = len(observed.components)
+    return f"{left} Pod{'s' * (left != 1)} left"
+
+
+def _paused(writer: ConditionWriter, *, paused: bool) -> Condition:
+    if not paused:
+        return writer.make(
+            ConditionType.PAUSED, status=False, reason="NotPaused", message="The operator follows the spec"
+        )
+    return writer.make(ConditionType.PAUSED, status=True, reason=PAUSED, message=_CHANGES_NOTHING)

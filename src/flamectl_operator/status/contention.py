@@ -1,0 +1,93 @@
+"""How often to repeat a status that another writer overwrites.
+
+Two operators of different versions or settings may see the same FlameCluster and describe it differently for good. Each would
+overwrite the other's status as fast as the API server allows. So a new status is written at once, but a status that was
+overwritten is repeated ever more slowly. The longer wait applies only where the other writer's status was answered before; after
+eight different ones in a row it applies to all, so that a writer which never repeats itself cannot keep this one writing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+#: Seconds from writing a status to repeating it after it was overwritten: at first, and at most. The wait doubles each time.
+FIRST_REPEAT = 1.0
+LAST_REPEAT = 600.0
+#: How many statuses are remembered on each side. A pass writes two at most, and another writer may waver between a few.
+REMEMBERED = 8
+
+
+@dataclass(frozen=True)
+class Contention:
+    """What a process wrote lately into the status of one FlameCluster. All times are of one clock that only goes forward.
+
+    Args:
+        stored: The status as the process wrote it last, or last agreed with it; None before its first write.
+        ours: Fingerprints of statuses that the process wrote, the latest last.
+        theirs: Fingerprints of statuses that overwrote them and were answered, the latest last.
+        repeats: How often the process repeated itself since it last wrote something new.
+        new_answers: How many of the last repeats answered a status that was new.
+        wrote_at: When the process last wrote.
+    """
+
+    stored: dict[str, Any] | None = None
+    ours: tuple[str, ...] = ()
+    theirs: tuple[str, ...] = ()
+    repeats: int = 0
+    new_answers: int = 0
+    wrote_at: float = float("-inf")
+
+    def overwritten(self, stored: dict[str, Any]) -> bool:
+        """Return whether another writer has changed the status since this process wrote it."""
+        return self.stored is not None and stored != self.stored
+
+    def agreed(self, stored: dict[str, Any]) -> Contention:
+        """Return the state after the stored status is what this process would write."""
+        return replace(self, stored=stored)
+
+    def delay(self, wanted: dict[str, Any], stored: dict[str, Any], now: float) -> float:
+        """Return the seconds until a status may be written over the stored one; 0 when it may be written now."""
+        if not self.overwritten(stored) or fingerprint(wanted) not in self.ours:
+            return 0.0
+        # The exponent is bounded so that no number of repeats overflows.
+        longer = min(FIRST_REPEAT * 2.0 ** min(self.repeats, 16), LAST_REPEAT)
+        answered = fingerprint(stored) in self.theirs or self.new_answers >= REMEMBERED
+        return max(0.0, self.wrote_at + (longer if answered else FIRST_REPEAT) - now)
+
+    def wrote(self, wanted: dict[str, Any], before: dict[str, Any], stored: dict[str, Any], now: float) -> Contention:
+        """Return the state after a write.
+
+        Args:
+            wanted: The status that was written.
+            before: The status that was stored before.
+            stored: The status that is stored now.
+            now: The time.
+        """
+        written = fingerprint(wanted)
+        other = fingerprint(before) if self.overwritten(before) else None
+        again = other is not None and written in self.ours
+        return Contention(
+            stored=stored,
+            ours=_with(self.ours, written),
+            theirs=_with(self.theirs, other) if other is not None else self.theirs,
+            repeats=self.repeats + 1 if again else 0,
+            new_answers=self.new_answers + 1 if again and other not in self.theirs else 0,
+            wrote_at=now,
+        )
+
+
+def _with(known: tuple[str, ...], latest: str) -> tuple[str, ...]:
+    return (*(each for each in known if each != latest), latest)[-REMEMBERED:]
+
+
+def fingerprint(status: dict[str, Any]) -> str:
+    """Return a fingerprint of everything that a status says except the transition times of its conditions."""
+    conditions = [
+        {key: value for key, value in condition.items() if key != "lastTransitionTime"}
+        for condition in status.get("conditions", ())
+    ]
+    text = json.dumps({**status, "conditions": conditions}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

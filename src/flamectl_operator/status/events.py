@@ -1,0 +1,63 @@
+"""Which changes of the status are told as events. What did not change is told once, however often a pass is repeated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from flamectl_operator.api.status import ConditionType, find
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from flamectl_operator.api.status import Condition, FlameClusterStatus
+
+EventKind = Literal["Normal", "Warning"]
+
+#: Conditions that are bad news when they become true or false, and those that are good news when they become true.
+_WARN_WHEN_TRUE = (ConditionType.DEGRADED,)
+_WARN_WHEN_FALSE = (ConditionType.CONFIG_VALID,)
+_TELL_WHEN_TRUE = (ConditionType.READY, ConditionType.SUSPENDED, ConditionType.PAUSED)
+
+
+def condition_events(before: FlameClusterStatus, after: FlameClusterStatus) -> Iterator[tuple[EventKind, str, str]]:
+    """Yield type, reason and message of each event that a new status is worth.
+
+    Args:
+        before: The status that was stored.
+        after: The status that takes its place.
+    """
+    # An invalid spec is told by two conditions, and is one event.
+    yield from dict.fromkeys(_all_events(before, after))
+
+
+def _all_events(before: FlameClusterStatus, after: FlameClusterStatus) -> Iterator[tuple[EventKind, str, str]]:
+    for condition in after.conditions:
+        known = find(before, condition.type)
+        if _said(condition) == _said(known):
+            continue
+        text = condition.message or condition.reason
+        if (condition.type in _WARN_WHEN_TRUE and condition.status == "True") or (
+            condition.type in _WARN_WHEN_FALSE and condition.status == "False"
+        ):
+            yield "Warning", condition.reason, text
+        elif condition.type in _TELL_WHEN_TRUE and condition.status == "True" and not _true(known):
+            # Good news is told once, and bad news again when it changes.
+            yield "Normal", condition.type, text
+
+
+def first_ready(before: FlameClusterStatus, after: FlameClusterStatus) -> bool:
+    """Whether a new status is the first in the FlameCluster's life that says it is ready."""
+    # One that was ready before, or that began its life suspended, has been reconciled by then.
+    return _ready(after) and not _ready(before) and before.generations.reconciled == 0
+
+
+def _said(condition: Condition | None) -> tuple[str, str, str] | None:
+    return None if condition is None else (condition.status, condition.reason, condition.message)
+
+
+def _ready(status: FlameClusterStatus) -> bool:
+    return _true(find(status, ConditionType.READY))
+
+
+def _true(condition: Condition | None) -> bool:
+    return condition is not None and condition.status == "True"

@@ -1,0 +1,98 @@
+"""What the status says of Flame: whether the session manager answers, and which executors are registered with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.status import ConditionType, find
+from flamectl_operator.flame.knowledge import Phase
+
+if TYPE_CHECKING:
+    from flamectl_operator.api.status import Condition, FlameClusterStatus
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.status.conditions import ConditionWriter
+
+#: Conditions that exist only where a session manager can be asked.
+KINDS = (ConditionType.SESSION_MANAGER_REACHABLE, ConditionType.EXECUTORS_REGISTERED)
+
+
+def can_be_asked(effective: EffectiveSpec) -> bool:
+    """Return whether this Flame has calls for the operator, and the settings let the operator use them."""
+    return has_calls(effective) and effective.desired.spec.tls is None
+
+
+def has_calls(effective: EffectiveSpec) -> bool:
+    """Return whether this Flame has calls for the operator, be it behind TLS, and the settings let the operator use them."""
+    return effective.desired.spec.flame_version != "0.5" and bool(effective.settings.session_manager_endpoint)
+
+
+def registered(observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus) -> int | None:
+    """Return how many executors are registered; None when that is unknown."""
+    if not can_be_asked(effective):
+        return None
+    if (snapshot := observed.flame.snapshot) is not None:
+        return sum(snapshot.registered(executor.name) for executor in observed.live_executors)
+    return before.executor_manager.registered if _not_asked_yet(observed) else None
+
+
+def flame_conditions(
+    writer: ConditionWriter, observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus
+) -> tuple[Condition, ...]:
+    """Compute the conditions about Flame. None of them changes before the session manager has answered, or failed to."""
+    if not can_be_asked(effective):
+        return _behind_tls(writer) if has_calls(effective) else ()
+    stored = [said for kind in KINDS if (said := find(before, kind)) is not None]
+    if observed.flame.snapshot is not None:
+        reachable = writer.make(
+            ConditionType.SESSION_MANAGER_REACHABLE,
+            status=True,
+            reason="Answers",
+            message="The session manager answers the operator",
+        )
+        return (reachable, _registered(writer, observed))
+    if _not_asked_yet(observed):
+        return tuple(stored)
+    unknown = observed.flame.phase is Phase.UNKNOWN
+    problem = observed.flame.problem
+    message = (
+        f"The operator works without what Flame knows: {problem}" if unknown else "The session manager is not ready"
+    )
+    why = "SessionManagerNotReachable" if unknown else "SessionManagerNotReady"
+    found = []
+    kind = ConditionType.SESSION_MANAGER_REACHABLE
+    if unknown:
+        found.append(writer.make(kind, status=False, reason=observed.flame.cause, message=message))
+    elif find(before, kind) is not None:
+        found.append(writer.make(kind, status=None, reason=why, message=message))
+    kind = ConditionType.EXECUTORS_REGISTERED
+    if find(before, kind) is not None:
+        found.append(writer.make(kind, status=None, reason=why, message=message))
+    return tuple(found)
+
+
+def _behind_tls(writer: ConditionWriter) -> tuple[Condition, ...]:
+    message = "The operator works without what Flame knows, because it does not ask a session manager that serves TLS"
+    kind = ConditionType.SESSION_MANAGER_REACHABLE
+    return (writer.make(kind, status=False, reason="TLSNotSupported", message=message),)
+
+
+def _not_asked_yet(observed: ObservedCluster) -> bool:
+    """Return whether the answer is still to come, as after a restart of the operator."""
+    return observed.session_manager_ready and observed.flame.phase in {Phase.OFF, Phase.ASKING}
+
+
+def _registered(writer: ConditionWriter, observed: ObservedCluster) -> Condition:
+    snapshot, kind = observed.flame.snapshot, ConditionType.EXECUTORS_REGISTERED
+    assert snapshot is not None
+    missing = [each.name for each in observed.ready_executors if not snapshot.registered(each.name)]
+    if not missing:
+        message = "All executors that are ready are registered with Flame"
+        return writer.make(kind, status=True, reason="AllRegistered", message=message)
+    more = f" and {len(missing) - 1} more" * (len(missing) > 1)
+    return writer.make(
+        kind,
+        status=False,
+        reason="ExecutorNotRegistered",
+        message=f"{missing[0]}{more}: ready, but not registered with Flame",
+    )

@@ -1,0 +1,168 @@
+"""`state` and `message`: how a FlameCluster is, in one word and in one line.
+
+Precedence: invalid spec, suspended, the rest; that it is paused is added to the message. (For one that is being deleted nothing
+is written at all.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.near_names import near_names
+from flamectl_operator.api.status import State
+from flamectl_operator.observed.pods import NODE_NOT_REPORTING
+from flamectl_operator.planning.registration import NOT_REGISTERED
+from flamectl_operator.runtime.text import one_line
+from flamectl_operator.status.object_cache import object_cache_line
+from flamectl_operator.status.reason import UNSCHEDULABLE
+from flamectl_operator.status.troubles import MAX_GROUPS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.observed.component import Component
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.runtime.outcome import Outcome
+    from flamectl_operator.status.needs import Needs
+    from flamectl_operator.status.troubles import TroubleGroup
+
+HEALTHY = "All components healthy"
+#: Longest `message`, in characters.
+MAX_MESSAGE = 1024
+
+
+@dataclass(frozen=True)
+class Health:
+    """How a FlameCluster is.
+
+    Args:
+        state: In one word.
+        message: In one line.
+        healthy: Whether all that is wanted is there, current and ready.
+        troubles: Pods that are not well, in groups.
+    """
+
+    state: State
+    message: str
+    healthy: bool = False
+    troubles: tuple[TroubleGroup, ...] = ()
+
+
+def compute_health(
+    observed: ObservedCluster,
+    effective: EffectiveSpec | None,
+    outstanding: Needs,
+    troubles: tuple[TroubleGroup, ...] = (),
+    *,
+    problem: str = "",
+    paused: bool = False,
+    outcomes: Sequence[Outcome] = (),
+) -> Health:
+    """Say how a FlameCluster is.
+
+    Args:
+        observed: What is there.
+        effective: What is wanted; None when the spec is invalid.
+        outstanding: What is still to be done.
+        troubles: Pods that are not well, in groups.
+        problem: What is wrong with the spec.
+        paused: Whether the operator keeps its hands off.
+        outcomes: Outcomes of the steps of this pass.
+    """
+    if effective is None:
+        return Health(State.FAILED, one_line(f"Invalid spec: {problem}", MAX_MESSAGE))
+    health = (
+        _suspended(observed, outcomes)
+        if effective.suspended
+        else _unsuspended(observed, effective, outstanding, troubles, outcomes)
+    )
+    if paused:
+        return replace(health, message=one_line(f"Paused, the operator changes nothing; {health.message}", MAX_MESSAGE))
+    return health
+
+
+def _suspended(observed: ObservedCluster, outcomes: Sequence[Outcome]) -> Health:
+    left = len(observed.components)
+    message = f"Suspending: {left} Pod{'s' * (left != 1)} left" if left else "Suspended: no Pods are wanted"
+    why = dict.fromkeys(outcome.message for outcome in outcomes if outcome.message)
+    return Health(State.PENDING, one_line("; ".join([message, *why]), MAX_MESSAGE))
+
+
+def _unsuspended(
+    observed: ObservedCluster,
+    effective: EffectiveSpec,
+    outstanding: Needs,
+    troubles: tuple[TroubleGroup, ...],
+    outcomes: Sequence[Outcome],
+) -> Health:
+    executors_ready = len(observed.ready_executors) >= effective.replicas
+    complete = observed.session_manager_ready and executors_ready and not object_cache_line(observed, effective)
+    # One that is over and only kept for its logs is no longer wanted.
+    ailing = any(component.live for component, _ in observed.unhealthy)
+    blocked = any(outcome.attention or outcome.reason == NOT_REGISTERED for outcome in outcomes)
+    state = _state(observed, effective)
+    if complete and not outstanding.work and not ailing and not blocked:
+        warnings = [f"warning: {warning}" for warning in near_names(effective.desired.spec)]
+        return Health(state, one_line("; ".join([HEALTHY, *warnings]), MAX_MESSAGE), healthy=True)
+    return Health(state, _message(observed, effective, troubles, outcomes), troubles=troubles)
+
+
+def _state(observed: ObservedCluster, effective: EffectiveSpec) -> State:
+    manager = observed.session_manager
+    if manager is not None and not manager.terminating and _failed(manager):
+        return State.FAILED
+    standing = [executor for executor in observed.executors if not executor.terminating]
+    if effective.replicas > 0 and standing and all(map(_failed, standing)):
+        return State.FAILED
+    if observed.session_manager_ready and (effective.replicas == 0 or observed.ready_executors):
+        return State.RUNNING
+    return State.PENDING
+
+
+def _failed(component: Component) -> bool:
+    """Return whether a Pod has failed, or nothing is known of it and Services no longer lead to it."""
+    return component.trouble is not None or component.silent is not None
+
+
+def _message(
+    observed: ObservedCluster,
+    effective: EffectiveSpec,
+    troubles: tuple[TroubleGroup, ...],
+    outcomes: Sequence[Outcome],
+) -> str:
+    """Return the headline, then what stands in the way, the most important thing first."""
+    manager = observed.session_manager
+    own = next((group for group in troubles if group.components[0] is manager), None)
+    lines = (
+        _session_manager_line(observed, own),
+        _executor_line(observed, effective),
+        object_cache_line(observed, effective),
+    )
+    parts = [line for line in lines if line]
+    parts += [outcome.message for outcome in outcomes if outcome.attention and outcome.message]
+    parts += [str(group) for group in troubles if group is not own][:MAX_GROUPS]
+    parts += [outcome.message for outcome in outcomes if not outcome.attention and outcome.message]
+    return one_line("; ".join(dict.fromkeys(parts)) or "Waiting for changes to take effect", MAX_MESSAGE)
+
+
+def _session_manager_line(observed: ObservedCluster, own: TroubleGroup | None) -> str:
+    manager = observed.session_manager
+    if observed.session_manager_ready:
+        return ""
+    if manager is None:
+        return "Session manager is not there yet"
+    if manager.terminating:
+        return "Session manager is terminating"
+    if own is None:
+        return "Session manager is starting"
+    how = {NODE_NOT_REPORTING: "is out of reach", UNSCHEDULABLE: "unschedulable"}.get(own.reason)
+    if how is None:
+        how = "failed" if manager.trouble is not None else "is starting"
+    return f"Session manager {how}: {own.message if own.reason == UNSCHEDULABLE else own.what}"
+
+
+def _executor_line(observed: ObservedCluster, effective: EffectiveSpec) -> str:
+    ready = len(observed.ready_executors)
+    return f"{ready} of {effective.replicas} executors ready" if ready < effective.replicas else ""

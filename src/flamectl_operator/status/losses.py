@@ -1,0 +1,79 @@
+"""Pods that vanished although the operator did not delete them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flamectl_operator.observed import pods
+from flamectl_operator.observed.cluster import Executor
+from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.object_cache import ObjectCache
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from flamectl_operator.observed.cluster import ObservedCluster
+
+#: The reason for each component.
+_REASONS: dict[type[Component], str] = {
+    Component: "SessionManagerLost",
+    ObjectCache: "ObjectCacheLost",
+    Executor: "ExecutorsLost",
+}
+
+#: What Kubernetes says about a Pod that it ends, in the condition DisruptionTarget.
+_DISRUPTIONS = {
+    "EvictionByEvictionAPI": "evicted through the API",
+    "DeletionByTaintManager": "its node has a taint that it does not tolerate",
+    "DeletionByPodGC": "its node is gone",
+    "PreemptionByScheduler": "a Pod of higher priority took its place",
+    "TerminationByKubelet": "ended by the kubelet of its node",
+}
+#: Names that an event has room for.
+_MAX_NAMES = 3
+
+
+@dataclass(frozen=True)
+class Loss:
+    """An event about Pods of one component that vanished.
+
+    Args:
+        reason: Its reason.
+        message: Its message.
+    """
+
+    reason: str
+    message: str
+
+
+def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Collection[str]) -> Iterator[Loss]:
+    """Yield an event for each component of which Pods vanished.
+
+    Args:
+        earlier: The objects at the pass before.
+        observed: The objects now.
+        deleted: uids of Pods that this operator deleted.
+    """
+    now = {component.pod.uid: component for component in observed.components}
+    lost = [(each, now.get(each.pod.uid)) for each in earlier.components if each.live and each.pod.uid not in deleted]
+    lost = [(each, current) for each, current in lost if current is None or current.terminating]
+    for kind, reason in _REASONS.items():
+        some = [(each, current) for each, current in lost if type(each) is kind]
+        if some:
+            why = "; ".join(dict.fromkeys(_why(current) for _, current in some))
+            who = _listed([each for each, _ in some])
+            yield Loss(reason, f"{who} vanished, and this operator did not delete it: {why}")
+
+
+def _why(current: Component | None) -> str:
+    disruption = pods.condition(current.pod, "DisruptionTarget") if current is not None else None
+    if disruption is not None and disruption.status == "True" and disruption.reason in _DISRUPTIONS:
+        return _DISRUPTIONS[disruption.reason]
+    return "somebody deleted it" if current is not None else "somebody deleted it, or took its labels or owner off"
+
+
+def _listed(components: Sequence[Component]) -> str:
+    names = ", ".join(f'"{component.name}"' for component in components[:_MAX_NAMES])
+    more = f", and {len(components) - _MAX_NAMES} more" if len(components) > _MAX_NAMES else ""
+    return f"Pod {names}{more}"

@@ -1,0 +1,68 @@
+"""The status of the object cache."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.status import CacheState, ObjectCacheStatus
+from flamectl_operator.desired.flame_config import object_cache_endpoint
+from flamectl_operator.desired.tls import cache_is_secure
+
+if TYPE_CHECKING:
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+
+#: What the status says where the operator runs no object cache.
+NOT_RUN = "The operator runs no object cache: objectCache.image is not set"
+
+
+def object_cache_status(
+    before: ObjectCacheStatus, observed: ObservedCluster, effective: EffectiveSpec | None
+) -> ObjectCacheStatus:
+    """Return the status of the object cache.
+
+    Args:
+        before: The stored status.
+        observed: The objects that exist.
+        effective: The effective spec; None when the spec is invalid.
+    """
+    caches = observed.object_caches.ours.values()
+    live = [cache for cache in caches if cache.live]
+    found: dict[str, int] = {"ready": sum(cache.ready for cache in caches), "current": len(live)}
+    if effective is None:
+        return before.model_copy(update=found) if caches else before
+    template = effective.desired.object_cache
+    if template is None:
+        return ObjectCacheStatus(state=CacheState.NOT_RUN, message=NOT_RUN, **(found if caches else {}))
+    updated = [cache for cache in live if not effective.cache_stale(cache)]
+    return ObjectCacheStatus(
+        state=_state(observed, effective),
+        endpoint=object_cache_endpoint(observed.owner.name, secure=cache_is_secure(effective.desired.spec)),
+        replicas=effective.desired.cache_replicas,
+        updated=len(updated),
+        outdated=sum(cache.rendered != template.rendered for cache in updated),
+        revision=template.revision,
+        **found,
+    )
+
+
+def object_cache_line(observed: ObservedCluster, effective: EffectiveSpec) -> str:
+    """Return what the message of the FlameCluster says about the object cache; empty when all of it is ready."""
+    replicas = effective.cache_replicas
+    ready = ready_object_caches(observed, effective)
+    return "" if ready == replicas else f"{ready} of {replicas} object caches ready"
+
+
+def ready_object_caches(observed: ObservedCluster, effective: EffectiveSpec) -> int:
+    """Return how many of the wanted object caches are ready."""
+    caches = observed.object_caches.ours.values()
+    return sum(1 for cache in caches if cache.ready and cache.ordinal < effective.cache_replicas)
+
+
+def _state(observed: ObservedCluster, effective: EffectiveSpec) -> CacheState:
+    ready, replicas = ready_object_caches(observed, effective), effective.cache_replicas
+    if ready == replicas and not effective.suspended:
+        return CacheState.RUNNING
+    standing = [cache for cache in observed.object_caches.ours.values() if not cache.terminating]
+    failed = bool(standing) and all(cache.trouble is not None for cache in standing)
+    return CacheState.FAILED if failed else CacheState.PENDING

@@ -1,0 +1,64 @@
+"""How often a status is written while nothing but counts changes.
+
+While 500 executors become ready one after the other, each of them changes a count and the message. A write for each costs the API
+server as much as the executor itself. So the first change is written at once, and further ones after a pause. A status that says
+something new is never held back.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+#: Seconds between two writes of counts: at first, and at most. The pause doubles while counts keep changing.
+FIRST_PAUSE = 0.25
+LAST_PAUSE = 2.0
+
+#: Fields of `executorManager` that change with each executor.
+_COUNTS = ("ready", "current", "updated")
+_NUMBER = re.compile(r"[0-9]+")
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The writes of counts so far. All times are of one clock that only goes forward, and statuses are JSON data.
+
+    Args:
+        wrote_at: When the last status was written.
+        pause: The seconds to wait after that before counts are written again.
+    """
+
+    wrote_at: float = float("-inf")
+    pause: float = FIRST_PAUSE
+
+    def delay(self, before: dict[str, Any], after: dict[str, Any], now: float) -> float:
+        """Return the seconds until a status may be written; 0 when it may be written now."""
+        return max(0.0, self.wrote_at + self.pause - now) if _only_counts_differ(before, after) else 0.0
+
+    def wrote(self, before: dict[str, Any], after: dict[str, Any], now: float) -> Pace:
+        """Return the state after a write."""
+        again = now < self.wrote_at + 2 * self.pause and _only_counts_differ(before, after)
+        return Pace(now, min(2 * self.pause, LAST_PAUSE) if again else FIRST_PAUSE)
+
+
+def _only_counts_differ(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    return _without_counts(before) == _without_counts(after)
+
+
+def _without_counts(status: dict[str, Any]) -> dict[str, Any]:
+    """Return a status without counts of executors, numbers in messages, and Pods by name."""
+    executors = status.get("executorManager") or {}
+    return {
+        **status,
+        "message": _without_numbers(status.get("message")),
+        "executorManager": {key: value for key, value in executors.items() if key not in _COUNTS},
+        "conditions": [
+            {**each, "message": _without_numbers(each.get("message"))} for each in status.get("conditions") or ()
+        ],
+        "unhealthyPods": None,
+    }
+
+
+def _without_numbers(message: Any) -> str:
+    return _NUMBER.sub("#", str(message or ""))

@@ -1,0 +1,136 @@
+"""`status.reason`: the most important thing about a FlameCluster in one word.
+
+The words are those of the conditions and of the events. When several apply, `PRECEDENCE` decides. docs/flamecluster.md holds the
+same table, and a test compares the two.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.status import SUSPENDING, ConditionType, find
+from flamectl_operator.planning.object_cache import stale_object_caches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from flamectl_operator.api.status import FlameClusterStatus
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.status.needs import Needs
+
+INVALID_SPEC = "InvalidSpec"
+PAUSED = "Paused"
+SUSPENDED = "Suspended"
+PODS_FAILING = "PodsFailing"
+UNSCHEDULABLE = "Unschedulable"
+RECOVERING = "Recovering"
+UPDATING = "Updating"
+STARTING = "Starting"
+HEALTHY = "Healthy"
+
+#: Every value of `status.reason`, the most important first. A new reason of a condition gets its place here.
+PRECEDENCE: tuple[str, ...] = (
+    # The operator does nothing at all before somebody acts.
+    INVALID_SPEC,
+    PAUSED,
+    "OutdatedCRD",
+    # The operator cannot do a part of its work before somebody acts.
+    "InternalError",
+    "PermissionDenied",
+    "PodSecurity",
+    "AdmissionDenied",
+    "Rejected",
+    "QuotaExceeded",
+    "ServiceConflict",
+    "NameConflict",
+    "ClaimCannotShrink",
+    "ClaimDiffers",
+    "ChangesUndone",
+    "LabelsChanged",
+    "IdsExhausted",
+    "LockDenied",
+    "RequestsFailing",
+    # The operator has done its part, and no Pods are wanted.
+    SUSPENDING,
+    SUSPENDED,
+    # The operator has done its part, and Pods do not do theirs.
+    "ImagePullFailed",
+    "OOMKilled",
+    PODS_FAILING,
+    "NodeNotReporting",
+    UNSCHEDULABLE,
+    # Pods take long, and may do their part without anybody's help.
+    "InitContainerWaiting",
+    "ContainerCreating",
+    "PodNotReady",
+    # Nobody has to act.
+    STARTING,
+    UPDATING,
+    RECOVERING,
+    HEALTHY,
+)
+_RANK = {word: place for place, word in enumerate(PRECEDENCE)}
+
+#: A cluster that last was in one of these, or that has no reason yet, starts until it is healthy for the first time since.
+_BEFORE_START = frozenset({None, STARTING, SUSPENDING, SUSPENDED})
+
+
+def rank(word: str) -> float:
+    """Return the place of a reason in `PRECEDENCE`: the smaller, the more important.
+
+    A reason that the table does not know may come from the status that another version stored. It needs attention, so it comes
+    after the known ones that do.
+    """
+    return _RANK.get(word, _RANK[SUSPENDING] - 0.5)
+
+
+def most_important(reasons: Iterable[str]) -> str:
+    """Return the reason that comes first in `PRECEDENCE`."""
+    return min(reasons, key=rank)
+
+
+def progress(
+    before: FlameClusterStatus,
+    generation: int,
+    observed: ObservedCluster,
+    effective: EffectiveSpec,
+    outstanding: Needs,
+    *,
+    healthy: bool,
+) -> str:
+    """Return what a cluster does that needs nobody's attention.
+
+    Args:
+        before: The stored status.
+        generation: `metadata.generation`.
+        observed: The objects that exist.
+        effective: The effective spec.
+        outstanding: The work that is left.
+        healthy: Whether all that is wanted is there, current and ready.
+    """
+    if effective.suspended:
+        return SUSPENDING if observed.components else SUSPENDED
+    if healthy:
+        return HEALTHY
+    reconciled = before.generations.reconciled
+    if reconciled == 0 or before.reason in _BEFORE_START:
+        return STARTING
+    stale = (
+        effective.session_manager_to_replace(observed)
+        or bool(stale_object_caches(observed, effective))
+        or any(map(effective.stale, observed.live_executors))
+    )
+    if reconciled != generation or stale or outstanding.config_map_update or outstanding.service_update:
+        return UPDATING
+    return RECOVERING
+
+
+def summary(status: FlameClusterStatus) -> str:
+    """Return `status.reason` from the conditions of a status."""
+    ready, degraded, paused = (
+        find(status, kind) for kind in (ConditionType.READY, ConditionType.DEGRADED, ConditionType.PAUSED)
+    )
+    found = [ready.reason] if ready is not None else []
+    found += [each.reason for each in (degraded, paused) if each is not None and each.status == "True"]
+    return most_important(found)

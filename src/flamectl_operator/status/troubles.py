@@ -1,0 +1,167 @@
+"""Pods that are not well, grouped by what is wrong with them.
+
+Five executors that cannot pull one image are one message. While only the wording changes, the stored wording stays, because each
+new wording would be another write of the status and another event.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.constants import WAIT_CONTAINER
+from flamectl_operator.desired import names
+from flamectl_operator.observed import pods
+from flamectl_operator.observed.cluster import Executor
+from flamectl_operator.observed.trouble import IMAGE_PULL_FAILED, OOM_KILLED, Trouble, gist
+from flamectl_operator.status.reason import PODS_FAILING, UNSCHEDULABLE, rank
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from flamectl_operator.api.status import UnhealthyPod
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.observed.component import Component
+
+#: Reasons of a Pod that are also a reason of the FlameCluster. Any other one is `PodsFailing`, or `Unschedulable`.
+_OWN_REASON = frozenset(
+    {
+        IMAGE_PULL_FAILED,
+        OOM_KILLED,
+        pods.NODE_NOT_REPORTING,
+        pods.INIT_CONTAINER_WAITING,
+        pods.CONTAINER_CREATING,
+        pods.POD_NOT_READY,
+    }
+)
+#: Reasons of a FlameCluster whose Pods have failed.
+FAILING = frozenset({PODS_FAILING, IMAGE_PULL_FAILED, OOM_KILLED})
+#: Reasons of Pods that may become well by themselves, so that they do not degrade the FlameCluster.
+WAITING = frozenset({pods.INIT_CONTAINER_WAITING, pods.CONTAINER_CREATING, pods.POD_NOT_READY})
+#: How many Pods a message names, and how many groups it tells of.
+MAX_NAMES = 3
+MAX_GROUPS = 3
+
+
+@dataclass(frozen=True)
+class TroubleGroup:
+    """Pods of one component with which the same is wrong.
+
+    Args:
+        components: The Pods, by name.
+        trouble: What is wrong.
+        message: Its subject and cause, in the words that are stored if those still hold.
+        reason: The reason for the FlameCluster.
+    """
+
+    components: tuple[Component, ...]
+    trouble: Trouble
+    message: str
+    reason: str
+
+    def __str__(self) -> str:
+        """Return the text for messages."""
+        return ": ".join(part for part in (who(self.components), self.trouble.reason, self.message) if part)
+
+    @property
+    def what(self) -> str:
+        """The text without the Pods."""
+        return ": ".join(part for part in (self.trouble.reason, self.message) if part)
+
+
+def who(components: Sequence[Component]) -> str:
+    """Return the names of a few Pods, or the number of many."""
+    if len(components) > MAX_NAMES:
+        return f"{len(components)} {'executors' if isinstance(components[0], Executor) else 'object caches'}"
+    return ", ".join(component.name for component in components)
+
+
+def names_pods(message: str, observed: ObservedCluster) -> tuple[list[Component], bool]:
+    """Return which Pods a message is about that `str` of a group made, and whether it was about executors at all."""
+    subject = message.partition(": ")[0]
+    if subject.endswith(" executors"):
+        return list(observed.executors), True
+    if subject.endswith(" object caches"):
+        return list(observed.object_caches.ours.values()), False
+    named = subject.split(", ")
+    found = [component for component in observed.components if component.name in named]
+    return found, all(names.executor_id(observed.owner.name, name) is not None for name in named)
+
+
+def group_troubles(
+    observed: ObservedCluster, before: Sequence[UnhealthyPod], now: datetime
+) -> tuple[TroubleGroup, ...]:
+    """Group the Pods that are not well, the most important first, then by name.
+
+    Args:
+        observed: The objects that exist.
+        before: The unhealthy Pods of the stored status.
+        now: The time.
+    """
+    groups: dict[tuple[type[Component], str, str], list[tuple[Component, Trouble]]] = {}
+    for component, trouble in (*observed.unhealthy, *_waiting(observed, now)):
+        key = (type(component), trouble.reason, trouble.subject or gist(trouble.cause))
+        groups.setdefault(key, []).append((component, trouble))
+    found = [_group(members, before) for members in groups.values()]
+    return tuple(sorted(found, key=lambda group: (rank(group.reason), group.components[0].name)))
+
+
+def patience_ends(observed: ObservedCluster, now: datetime) -> datetime | None:
+    """Return when the next Pod will have waited for so long that the status names it; no event tells."""
+    ends = (since + timedelta(seconds=pods.READY_PATIENCE) for _, _, since in _unready(observed))
+    return min((end for end in ends if end > now), default=None)
+
+
+def _waiting(observed: ObservedCluster, now: datetime) -> Iterable[tuple[Component, Trouble]]:
+    patience = timedelta(seconds=pods.READY_PATIENCE)
+    for component, trouble, since in _unready(observed):
+        if since + patience <= now:
+            yield component, trouble
+
+
+def _unready(observed: ObservedCluster) -> Iterable[tuple[Component, Trouble, datetime]]:
+    own = f'init container "{WAIT_CONTAINER}"'
+    for component in sorted(observed.components, key=lambda each: each.name):
+        if component.ready or component.ailment is not None or component.waiting is None:
+            continue
+        trouble, since = component.waiting
+        if trouble.subject != own:
+            yield component, trouble, since
+        elif observed.session_manager_ready:
+            cause = f"no answer from port 8081 of the session manager, which is ready; {trouble.cause}"
+            yield component, Trouble(trouble.reason, cause, trouble.subject), since
+
+
+def _group(members: Sequence[tuple[Component, Trouble]], before: Sequence[UnhealthyPod]) -> TroubleGroup:
+    component, first = members[0]
+    troubles = [trouble for _, trouble in members]
+    chosen = next((trouble for trouble in troubles if trouble.cause), first)
+    known = {gist(trouble.message) for trouble in troubles if trouble.cause}
+    kept = next(
+        (each.message for each in before if each.reason == first.reason and _still_says(each, first, known)), None
+    )
+    return TroubleGroup(
+        components=tuple(each for each, _ in members),
+        trouble=chosen,
+        message=kept if kept is not None else chosen.message,
+        reason=_reason(component, first),
+    )
+
+
+def _still_says(stored: UnhealthyPod, trouble: Trouble, known: set[str]) -> bool:
+    """Return whether a stored message is about the same, and its cause one of those that are known now.
+
+    Some kubelets tell the cause only at each attempt, so a stored cause holds until another one is known.
+    """
+    message = stored.message or ""
+    if known:
+        return gist(message) in known
+    return bool(trouble.subject) and (message == trouble.subject or message.startswith(f"{trouble.subject}: "))
+
+
+def _reason(component: Component, trouble: Trouble) -> str:
+    if trouble.reason in _OWN_REASON:
+        return trouble.reason
+    return PODS_FAILING if component.trouble is not None else UNSCHEDULABLE

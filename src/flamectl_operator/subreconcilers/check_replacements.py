@@ -1,0 +1,44 @@
+"""CheckReplacements: ensures that no Pod is deleted for a replacement that the API server would reject."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flamectl_operator.planning.object_cache import stale_object_caches
+from flamectl_operator.reconcile import outcomes
+from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.runtime.outcome import DONE, Outcome
+
+if TYPE_CHECKING:
+    from flamectl_operator.reconcile.run import Pass
+
+
+class CheckReplacements(Subreconciler):
+    """Check by dry run whether the API server accepts the replacements of stale Pods.
+
+    The results are kept until the spec or the settings change, so each template needs one dry run.
+    """
+
+    name = "CheckReplacements"
+    summary = "Checks by dry run whether the API server accepts the replacements of stale Pods."
+    reads = ("Pods",)
+    writes = ("dry runs of Pods",)
+
+    async def run(self, subject: Pass) -> Outcome:
+        """Check each template that has a stale Pod."""
+        observed, effective = subject.observe(), subject.effective
+        if effective.suspended or not effective.config_map_current(observed):
+            return DONE
+        session_manager = effective.session_manager_to_replace(observed)
+        # The executors are replaced with the session manager, unless its sessions persist.
+        follow = session_manager and not effective.keeps_executors(observed)
+        executors = effective.replicas > 0 if follow else any(map(effective.stale, observed.live_executors))
+        if session_manager:
+            await subject.dry_runs.session_manager(effective)
+        if executors and subject.ids.exhausted:
+            return outcomes.no_ids_left()
+        if executors:
+            await subject.dry_runs.executor(effective, subject.ids.trial_name_id)
+        if stale_object_caches(observed, effective):
+            await subject.dry_runs.object_cache(effective)
+        return DONE

@@ -1,0 +1,77 @@
+"""DrainExecutors: lets marked executors end their work, and deletes them afterwards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flamectl_operator.kube.resources import PODS
+from flamectl_operator.planning.drain import GRACE, Deletion, DrainPlan, plan_drain
+from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.batch import time_limit
+from flamectl_operator.reconcile.executor_removal import listed
+from flamectl_operator.reconcile.refusals import primary_error
+from flamectl_operator.runtime.outcome import DONE, Outcome, combine
+from flamectl_operator.runtime.slow_start import in_parallel
+
+if TYPE_CHECKING:
+    from flamectl_operator.observed.cluster import Executor
+    from flamectl_operator.reconcile.run import Pass
+
+#: Reasons for which nothing is left that a grace period could serve.
+_AT_ONCE = frozenset({Deletion.DRAINED, Deletion.TIMED_OUT})
+
+
+class DrainExecutors(Subreconciler):
+    """Release the nodes of executors that are marked for draining, and delete each when nothing runs on it or its time is over.
+
+    The marks are annotations of the Pods, so the next operator continues where this one stopped.
+    """
+
+    name = "DrainExecutors"
+    summary = "Lets marked executors end their work, and deletes them when it is done or their time is over."
+    reads = ("Pods", "Flame")
+    writes = ("executor Pods", "Flame's nodes")
+
+    async def run(self, subject: Pass) -> Outcome:
+        """Carry out the plan."""
+        plan = _plan(subject)
+        if not plan.delete:
+            told = await subject.session_manager.release(plan.release)
+            return combine([*plan.waits, *([told] if told is not None else [])])
+        if (put_off := await subject.confirm_lock()) is not None:
+            return combine([put_off, *plan.waits])
+        # The confirmation may have updated the view.
+        plan = _plan(subject)
+        told = await subject.session_manager.release(plan.release)
+        deleted = await self._delete(subject, plan)
+        return combine([*plan.waits, deleted, *([told] if told is not None else [])])
+
+    async def _delete(self, run: Pass, plan: DrainPlan) -> Outcome:
+        gone: set[str] = set()
+
+        async def delete(entry: tuple[Executor, Deletion]) -> None:
+            executor, why = entry
+            grace = GRACE if why in _AT_ONCE else None
+            if await run.io.delete(PODS, executor.pod, grace_period_seconds=grace):
+                gone.add(executor.name)
+
+        result = await in_parallel(plan.delete, run.io.writes_in_flight, delete, time_limit(run.clock))
+        self._record_events(run, plan, gone)
+        if result.errors:
+            raise primary_error(result.errors)
+        return DONE
+
+    def _record_events(self, run: Pass, plan: DrainPlan, gone: set[str]) -> None:
+        for reason in dict.fromkeys(why for _, why in plan.delete):
+            chosen = [executor for executor, why in plan.delete if why is reason and executor.name in gone]
+            if not chosen:
+                continue
+            text = f"Removed {listed(chosen)}: {reason}"
+            if reason is Deletion.TIMED_OUT:
+                run.io.record_warning("DrainTimedOut", text)
+            else:
+                run.io.record_event("ExecutorsRemoved", text)
+
+
+def _plan(run: Pass) -> DrainPlan:
+    return plan_drain(run.observe(), run.effective, run.session_manager.released_at, run.now())

@@ -1,0 +1,30 @@
+"""ReleaseDeletionLock: releases an unneeded lock, so that other operators need not wait for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flamectl_operator.planning.disruption import disruption_ahead
+from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.runtime.outcome import DONE, Outcome
+
+if TYPE_CHECKING:
+    from flamectl_operator.reconcile.run import Pass
+
+
+class ReleaseDeletionLock(Subreconciler):
+    """Release the Lease `<name>-lock` when no Pod is left to delete, or when the spec denies this operator the lock.
+
+    If the process ends before the release, the lock expires.
+    """
+
+    name = "ReleaseDeletionLock"
+    summary = "Releases the deletion lock when no Pod is left to delete."
+    reads = ("Pods",)
+    writes = ("Lease",)
+
+    async def run(self, subject: Pass) -> Outcome:
+        """Release the lock if this process holds it and does not need it."""
+        if subject.lock.denied or not disruption_ahead(subject.observe(), subject.effective):
+            await subject.lock.release(subject.io)
+        return DONE

@@ -1,0 +1,45 @@
+"""ReleaseLostNodes: removes nodes from Flame's table whose executor is gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flamectl_operator.kube.resources import PODS
+from flamectl_operator.planning.lost_nodes import plan_lost_nodes
+from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.runtime.outcome import Outcome, combine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from flamectl_operator.reconcile.run import Pass
+
+
+class ReleaseLostNodes(Subreconciler):
+    """Tell the session manager about executors that are gone, for any reason.
+
+    Flame never forgets a node and continues to put work on it. A node on which nothing is listed is taken out of the table. For a
+    node with executors the session manager first has to notice the loss, so that it runs their tasks elsewhere. Nodes that the
+    operator did not name are left alone.
+    """
+
+    name = "ReleaseLostNodes"
+    summary = "Tells the session manager of executors that are gone, so that it puts no work on their nodes."
+    reads = ("Pods", "Flame")
+    writes = ("Flame's nodes",)
+
+    async def run(self, subject: Pass) -> Outcome:
+        """Report lost nodes that the session manager has not noticed."""
+        told = subject.session_manager
+        plan = plan_lost_nodes(subject.observe(), subject.ids.next_id, told.reported_at, subject.now())
+        ends = [
+            await told.release(await self._gone(subject, plan.release)),
+            await told.report_lost(await self._gone(subject, plan.report)),
+        ]
+        return combine([end for end in ends if end is not None])
+
+    async def _gone(self, run: Pass, nodes: Iterable[str]) -> list[str]:
+        """Return the nodes without a running Pod, as read past the cache, which may be late."""
+        seen = {pod.name for pod in run.observe().views.labelled_pods}
+        # A Pod in the cache has ended or terminates. A Pod outside the cache may lack its label, or be quite new.
+        return [node for node in nodes if node in seen or await run.io.look(PODS, node) is None]

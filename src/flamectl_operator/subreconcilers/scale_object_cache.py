@@ -1,0 +1,97 @@
+"""ScaleObjectCache: ensures the wanted number of object caches, and never two of one name."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from flamectl_operator.desired import names
+from flamectl_operator.kube.resources import PODS
+from flamectl_operator.planning.object_cache import ObjectCachePlan, object_cache_repair, plan_object_caches
+from flamectl_operator.reconcile import outcomes
+from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.batch import time_limit
+from flamectl_operator.reconcile.named_pod import NamedPod
+from flamectl_operator.reconcile.refusals import collect, primary_error
+from flamectl_operator.runtime.outcome import DONE, Outcome, combine
+
+if TYPE_CHECKING:
+    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.planning.object_cache import Removal
+    from flamectl_operator.reconcile.run import Pass
+
+
+class ScaleObjectCache(Subreconciler):
+    """Create missing Pods `<name>-object-cache-<ordinal>`, and delete surplus and terminal ones.
+
+    The fixed names guarantee that there are never two of one ordinal. A Pod that stays terminating, as on a lost node, is
+    force-deleted in the end. ReplaceStalePods replaces stale ones.
+    """
+
+    name = "ScaleObjectCache"
+    summary = "Creates missing object caches, repairs their labels, and deletes surplus and terminal ones."
+    reads = ("ConfigMap", "Pods")
+    writes = ("object cache Pods",)
+
+    async def run(self, subject: Pass) -> Outcome:
+        """Carry out the plan."""
+        plan = _plan(subject)
+        ends, errors = await collect(
+            partial(self._delete, subject, plan),
+            partial(self._repair, subject, plan),
+            partial(self._create, subject, plan),
+        )
+        if errors:
+            raise primary_error(errors)
+        taken = [outcomes.name_taken(subject.io.owner, PODS, pod) for pod in plan.taken]
+        return combine([*plan.waits, *taken, *ends])
+
+    async def _delete(self, run: Pass, plan: ObjectCachePlan) -> Outcome:
+        if not plan.delete:
+            return DONE
+        if (put_off := await run.confirm_lock()) is not None:
+            return put_off
+        plan = _plan(run)  # the confirmation may have updated the view
+        ends, errors = await collect(*(partial(self._remove, run, removal) for removal in plan.delete))
+        if errors:
+            raise primary_error(errors)
+        return combine(ends)
+
+    async def _remove(self, run: Pass, removal: Removal) -> Outcome:
+        pod = removal.cache.pod
+        if not await run.io.delete(PODS, pod, grace_period_seconds=0 if removal.forced else None):
+            return outcomes.changed()
+        how = "Deleted by force" if removal.forced else "Deleted"
+        run.io.record_event("ObjectCacheDeleted", f'{how} object cache Pod "{pod.name}": {removal.why}')
+        return DONE
+
+    async def _repair(self, run: Pass, plan: ObjectCachePlan) -> Outcome:
+        pods = {cache.name: cache.pod for cache in plan.repair}
+        owner = run.io.owner
+        repairs = [partial(_named(run, name).restore_labels, pod) for name, pod in pods.items()]
+        unseen = [names.object_cache_replica(owner.name, ordinal) for ordinal in plan.look]
+        ends, errors = await collect(*repairs, *(partial(_named(run, name).look, DONE) for name in unseen))
+        if errors:
+            raise primary_error(errors)
+        return combine(ends)
+
+    async def _create(self, run: Pass, plan: ObjectCachePlan) -> Outcome:
+        """Create the missing Pods one after the other, and stop at the first refusal, because the others would fail as well."""
+        template, in_time = run.effective.desired.object_cache, time_limit(run.clock)
+        ends: list[Outcome] = []
+        for ordinal in plan.create:
+            if template is None or not in_time():
+                return combine([*ends, outcomes.next_batch()])
+            ends.append(await _named(run, names.object_cache_replica(run.io.owner.name, ordinal)).create(template))
+        return combine(ends)
+
+
+def _plan(run: Pass) -> ObjectCachePlan:
+    return plan_object_caches(run.observe(), run.effective, run.now())
+
+
+def _named(run: Pass, name: str) -> NamedPod:
+    def repair(pod: PodView) -> dict[str, object] | None:
+        return object_cache_repair(pod, run.io.owner, run.effective)
+
+    return NamedPod(run, name, "object cache", "ObjectCache", repair)

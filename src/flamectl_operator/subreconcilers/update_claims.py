@@ -1,0 +1,98 @@
+"""UpdateClaims: each Pod that keeps data finds its PersistentVolumeClaim, and no claim goes while a Pod uses it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from flamectl_operator.kube.errors import AlreadyExistsError
+from flamectl_operator.kube.resources import CLAIMS, PODS
+from flamectl_operator.planning.claims import ClaimPlan, claim_patch, is_ours, plan_claims
+from flamectl_operator.reconcile import outcomes
+from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.refusals import collect, primary_error
+from flamectl_operator.runtime.outcome import DONE, Outcome, combine
+
+if TYPE_CHECKING:
+    from flamectl_operator.desired.claims import DesiredClaim
+    from flamectl_operator.kube.views import PersistentVolumeClaimView
+    from flamectl_operator.reconcile.run import Pass
+
+
+class UpdateClaims(Subreconciler):
+    """Create, grow, keep and delete the PersistentVolumeClaims as `persistence` says.
+
+    A claim is deleted only with the deletion lock, and after a read has shown that no Pod of its name exists.
+    """
+
+    name = "UpdateClaims"
+    summary = "Creates and grows PersistentVolumeClaims, and deletes claims that scaling down left without a Pod."
+    reads = ("PersistentVolumeClaims", "Pods")
+    writes = ("PersistentVolumeClaims",)
+
+    async def run(self, subject: Pass) -> Outcome:
+        """Do what the plan says."""
+        plan = _plan(subject)
+        ends, errors = await collect(
+            *(partial(self._create, subject, claim) for claim in plan.create),
+            *(partial(self._patch, subject, claim, changes) for claim, changes in plan.patch),
+            partial(self._delete, subject, plan),
+        )
+        if errors:
+            raise primary_error(errors)
+        taken = [outcomes.name_taken(subject.io.owner, CLAIMS, claim) for claim in plan.taken]
+        return combine([*plan.outcomes, *taken, *ends])
+
+    async def _create(self, run: Pass, desired: DesiredClaim) -> Outcome:
+        if run.io.superseded:
+            return outcomes.changed(0)
+        try:
+            await run.io.create(CLAIMS, desired.manifest())
+        except AlreadyExistsError:
+            return await self._find(run, desired)
+        run.io.record_event("ClaimCreated", f'Created PersistentVolumeClaim "{desired.name}"')
+        return DONE
+
+    async def _find(self, run: Pass, desired: DesiredClaim) -> Outcome:
+        """Look at the claim that has the name and that the watch does not show: it is foreign, or lacks its label."""
+        claim = await run.io.refresh(CLAIMS, desired.name)
+        if claim is None:
+            return outcomes.changed()
+        if not is_ours(claim, run.io.owner):
+            return outcomes.name_taken(run.io.owner, CLAIMS, claim)
+        changes = claim_patch(claim, desired)
+        return outcomes.changed() if changes is None else await self._patch(run, claim, changes)
+
+    async def _patch(self, run: Pass, claim: PersistentVolumeClaimView, changes: dict[str, Any]) -> Outcome:
+        if await run.io.patch(CLAIMS, claim.name, changes) is None:
+            return outcomes.changed()
+        run.io.record_event("ClaimUpdated", f'Updated PersistentVolumeClaim "{claim.name}"')
+        return DONE
+
+    async def _delete(self, run: Pass, plan: ClaimPlan) -> Outcome:
+        if not plan.delete:
+            return DONE
+        if (put_off := await run.confirm_lock()) is not None:
+            return put_off
+        ends, errors = await collect(*(partial(self._remove, run, claim) for claim in _plan(run).delete))
+        if errors:
+            raise primary_error(errors)
+        return combine(ends)
+
+    async def _remove(self, run: Pass, claim: PersistentVolumeClaimView) -> Outcome:
+        # The watch may be late, or not show a Pod without its label, and the claim holds data.
+        if await run.io.refresh(PODS, claim.name) is not None:
+            return outcomes.changed(None)
+        if not await run.io.delete(CLAIMS, claim, unchanged=True, still_due=partial(_surplus, run, claim)):
+            return outcomes.changed()
+        run.io.record_event("ClaimDeleted", f'Deleted PersistentVolumeClaim "{claim.name}": no object cache needs it')
+        return DONE
+
+
+def _surplus(run: Pass, claim: PersistentVolumeClaimView) -> bool:
+    """Return whether a claim must still be deleted, by what is known now."""
+    return any(each.uid == claim.uid for each in _plan(run).delete)
+
+
+def _plan(run: Pass) -> ClaimPlan:
+    return plan_claims(run.observe(), run.effective)

@@ -1,0 +1,52 @@
+"""WatchSessionManager: lets the watcher poll the present session manager."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flamectl_operator.flame.watcher import Target
+from flamectl_operator.planning.lost_nodes import busy
+from flamectl_operator.planning.registration import registration_outcome
+from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.runtime.outcome import DONE, Outcome
+from flamectl_operator.settings import endpoint
+from flamectl_operator.status.flame import can_be_asked
+
+if TYPE_CHECKING:
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.reconcile.run import Pass
+
+
+class WatchSessionManager(Subreconciler):
+    """Let the watcher ask the session manager as long as that is ready, and often while something is going on.
+
+    The pass does not wait for an answer: the watcher's next answer brings the next pass.
+    """
+
+    name = "WatchSessionManager"
+    summary = "Lets the watcher ask the session manager, and reports executors that are not registered with it."
+    reads = ("Pods", "Flame")
+    writes = ()
+
+    async def run(self, subject: Pass) -> Outcome:
+        """Say which session manager to ask, and return when to look at registrations again."""
+        if subject.spec is None:
+            return DONE
+        observed, effective = subject.observe(), subject.effective
+        target = _target(observed, effective)
+        subject.session_manager.follow(target, busy=busy(observed, effective, subject.ids.next_id))
+        return DONE if target is None else registration_outcome(observed, effective.settings, subject.now())
+
+
+def _target(observed: ObservedCluster, effective: EffectiveSpec) -> Target | None:
+    if effective.suspended or not can_be_asked(effective) or not observed.session_manager_ready:
+        return None
+    owner, settings = observed.owner, effective.settings
+    host, port = endpoint(
+        settings.session_manager_endpoint,
+        name=owner.name,
+        namespace=owner.namespace,
+        cluster_domain=settings.cluster_domain,
+    )
+    return Target(host, port, observed.session_manager_life)

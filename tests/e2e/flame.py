@@ -1,0 +1,112 @@
+"""The fake session manager beside a control plane: its executor managers start and end with the Pods of a namespace."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
+from typing import TYPE_CHECKING, TypeVar
+
+from tests.flame.model import FlameModel
+from tests.flame.server import FlameServer
+from tools.controlplane.errors import KubectlError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.e2e.world import World
+
+R = TypeVar("R")
+
+#: Seconds between two looks at the Pods.
+LOOK = 0.2
+#: Seconds that an executor keeps its session after the last task; the real one keeps it for 60.
+DELAY_RELEASE = 2.0
+
+
+class Flame:
+    """A session manager in a thread of its own.
+
+    Args:
+        world: The namespace whose executors register.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._loop = asyncio.new_event_loop()
+        self._started, self._stopping = Event(), asyncio.Event()
+        self.port = 0
+        self.model = FlameModel(self._loop, delay_release=DELAY_RELEASE)
+        self._thread = Thread(target=self._run, name="flame", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+        assert self._started.wait(30), "the fake session manager does not start"
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(30)
+
+    def ask(self, question: Callable[[FlameModel], R]) -> R:
+        """Do something with the model, in its thread."""
+
+        async def answer() -> R:
+            return question(self.model)
+
+        return asyncio.run_coroutine_threadsafe(answer(), self._loop).result(30)
+
+    @property
+    def table(self) -> set[str]:
+        """Names of the nodes in the table."""
+        return self.ask(lambda model: set(model.nodes))
+
+    def busy(self, session: str) -> set[str]:
+        """Names of the nodes that run tasks of a session."""
+        return self.ask(
+            lambda model: {
+                each.node
+                for each in model.executors.values()
+                if each.session is not None and each.session.name == session and each.task is not None
+            }
+        )
+
+    def done(self, session: str) -> bool:
+        """Whether all tasks of a session have succeeded."""
+        return self.ask(lambda model: model.sessions[session].done)
+
+    def runs(self, session: str) -> list[int]:
+        """How often each task of a session was begun."""
+        return self.ask(lambda model: [task.runs for task in model.sessions[session].tasks])
+
+    def _run(self) -> None:
+        self._loop.run_until_complete(self._serve())
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        async with FlameServer(self.model).serve() as port:
+            self.port = port
+            self._started.set()
+            while not self._stopping.is_set():
+                await self._follow_pods()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), LOOK)
+
+    async def _follow_pods(self) -> None:
+        with suppress(OSError, KubectlError):
+            pods = await asyncio.to_thread(self._world.executors)
+            running = {pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") == "Running"}
+            for name in running - self.model.managers.keys():
+                self.model.start_executor_manager(name)
+            for name in self.model.managers.keys() - running:
+                self.model.kill_executor_manager(name)
+
+
+@contextmanager
+def flame_in(world: World) -> Iterator[Flame]:
+    """Run a session manager for a namespace."""
+    flame = Flame(world)
+    flame.start()
+    try:
+        yield flame
+    finally:
+        flame.stop()

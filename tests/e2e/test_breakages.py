@@ -1,0 +1,196 @@
+"""Each breakage of the table in docs/troubleshooting.md, in the words of that table."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.e2e.test_refusals import allow_everything_but
+from tests.e2e.world import (
+    HOLD,
+    NEVER_READY,
+    annotated,
+    condition,
+    container_status,
+    flame_cluster,
+    operator_with,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.e2e.world import World
+    from tools.installation import OperatorProcess
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "troubleshooting.md"
+MANAGER = "my-flame-session-manager"
+HUGE = {"resources": {"requests": {"cpu": "5000"}}}
+
+
+def _rows() -> Iterator[tuple[str, tuple[str, str, str]]]:
+    """The name of each breakage, and what its status says."""
+    section = PAGE.read_text(encoding="utf-8").partition("## Breakages at a glance")[2].partition("\n## ")[0]
+    for line in section.splitlines()[6:]:
+        if line.startswith("| "):
+            name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+            state, reason, message = (cell.strip("`") for cell in cells[:3])
+            yield name, (state, reason, message)
+
+
+ROWS = dict(_rows())
+
+
+def _pulling(world: World) -> None:
+    world.apply(flame_cluster(replicas=1, executorManager={"podTemplate": annotated(never_ready="true")}))
+    pod = world.wait("the executor", world.live_executors)[0]["metadata"]["name"]
+    waiting = {"waiting": {"reason": "ErrImagePull", "message": "failed to resolve reference: any: not found"}}
+    world.patch_status(pod, containerStatuses=[container_status("executor-manager", ready=False, state=waiting)])
+
+
+def _no_node(world: World) -> None:
+    world.apply(flame_cluster(replicas=1, executorManager=HUGE))
+
+
+def _quota(world: World) -> None:
+    world.limit_pods(3)
+    world.apply(flame_cluster(replicas=5))
+
+
+def _pod_security(world: World) -> None:
+    world.enforce("restricted")
+    world.apply(flame_cluster(replicas=1))
+
+
+def _typo_in_template(world: World) -> None:
+    world.apply(flame_cluster(replicas=1, executorManager={"podTemplate": {"spec": {"nodeSelectr": {"a": "b"}}}}))
+
+
+def _foreign_service(world: World) -> None:
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": MANAGER}, "spec": {"ports": [{"port": 80}]}}
+    world.apply(service, flame_cluster(replicas=1))
+
+
+def _session_manager_deleted(world: World) -> None:
+    world.apply(flame_cluster(replicas=1))
+    world.wait_running(executors=1)
+    world.annotate("pod", MANAGER, f"{HOLD}=true")
+    world.delete_without_waiting("pod", MANAGER)
+    (event,) = world.wait("the loss to be told", partial(world.events, "SessionManagerLost"))
+    assert event["type"] == "Warning"
+
+
+def _misnamed_container(world: World) -> None:
+    container = {"name": "executor", "image": "example.com/x:1"}
+    world.apply(flame_cluster(replicas=1, executorManager={"podTemplate": {"spec": {"containers": [container]}}}))
+    world.wait("the status", lambda: world.status().get("state") == "Running")
+    assert "executor" in condition(world.status(), "ConfigValid")["message"]
+
+
+def _config_map_edited(world: World) -> None:
+    world.apply(flame_cluster(replicas=1))
+    world.wait_running(executors=1)
+    world.patch("configmap", "my-flame-config", {"data": {"flame-cluster.yaml": "edited"}})
+    (event,) = world.wait("the edit to be told", partial(world.events, "ConfigMapUpdated"))
+    assert event["type"] == "Warning"
+    assert "somebody edited data" in event["message"]
+
+
+def _permissions(world: World) -> None:
+    allow_everything_but(world, "pods", "create")
+    world.apply(flame_cluster(replicas=1))
+
+
+def _stalled_rollout(world: World) -> None:
+    world.apply(flame_cluster(replicas=4))
+    world.wait_running(executors=4)
+    world.change(executorManager=HUGE)
+    new = "my-flame-executor-manager-4: Unschedulable"
+    world.wait("the Pod to be named", lambda: new in world.status()["message"])
+
+
+def _out_of_memory(world: World) -> None:
+    template = {"metadata": {"annotations": {NEVER_READY: "true"}}}
+    world.apply(flame_cluster(replicas=1, sessionManager={"podTemplate": template}))
+    world.wait("the session manager", lambda: world.get("pod", MANAGER))
+    status = container_status(
+        "session-manager",
+        ready=False,
+        restartCount=2,
+        state={"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s restarting failed container"}},
+        lastState={"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+    )
+    world.patch_status(MANAGER, containerStatuses=[status])
+
+
+BREAKAGES: dict[str, Callable[[World], None]] = {
+    "wrong image": _pulling,
+    "no node has room": _no_node,
+    "quota used up": _quota,
+    "Pod Security level `restricted`": _pod_security,
+    "misspelt field in a podTemplate": _typo_in_template,
+    "foreign Service has the name": _foreign_service,
+    "session manager deleted": _session_manager_deleted,
+    "misnamed container": _misnamed_container,
+    "ConfigMap edited": _config_map_edited,
+    "permissions taken away": _permissions,
+    "rollout stalled": _stalled_rollout,
+    "out of memory": _out_of_memory,
+}
+
+
+def test_each_row_of_the_table_has_a_test() -> None:
+    others = {"misspelt field of the FlameCluster", "operator down", "namespace deleted"}
+    assert ROWS.keys() == BREAKAGES.keys() | others
+
+
+@pytest.mark.parametrize("breakage", BREAKAGES)
+def test_a_breakage_is_told_in_the_words_of_the_table(world: World, operator: OperatorProcess, breakage: str) -> None:
+    state, reason, message = ROWS[breakage]
+    BREAKAGES[breakage](world)
+
+    def told() -> bool:
+        status = world.status()
+        said = (status.get("state"), status.get("reason"))
+        return said == (state, reason) and message in status.get("message", "")
+
+    world.wait(f"{state} {reason}: {message}", told)
+    if breakage == "session manager deleted":
+        world.annotate("pod", MANAGER, f"{HOLD}-")
+        world.wait_running(executors=1)
+    if reason == "ServiceConflict":
+        assert "endpoint" not in world.status()["sessionManager"]
+
+
+def test_a_misspelt_field_of_the_flame_cluster_is_refused_by_kubectl_apply(world: World) -> None:
+    manifest: dict[str, Any] = flame_cluster(replicas=1)
+    manifest["spec"]["executorManager"]["replica"] = 3
+    with pytest.raises(Exception, match=re.escape(ROWS["misspelt field of the FlameCluster"][2])):
+        world.apply(manifest)
+
+
+def test_an_operator_that_is_down_leaves_the_generation_ahead(world: World, tmp_path: Path) -> None:
+    with operator_with(world, tmp_path):
+        world.apply(flame_cluster(replicas=1))
+        world.wait_running(executors=1)
+    before = world.status()
+    world.change(executorManager={"replicas": 2})
+
+    cluster = world.existing("flamecluster", "my-flame")
+    assert cluster["metadata"]["generation"] > cluster["status"]["observedGeneration"]
+    assert cluster["status"] == before
+
+
+def test_a_namespace_that_is_deleted_leaves_no_warning_in_the_log(world: World, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=2))
+    world.wait_running(executors=2)
+    world.annotate("pod", "my-flame-executor-manager-0", f"{HOLD}=true")
+    world.plane.kubectl("delete", "namespace", world.namespace, "--wait=false")
+    world.wait("the session manager to be gone", lambda: world.get("pod", MANAGER) is None)
+    world.annotate("pod", "my-flame-executor-manager-0", f"{HOLD}-")
+
+    warnings = [line for line in operator.log.read_text(encoding="utf-8").splitlines() if '"level": "warning"' in line]
+    assert [line for line in warnings if "being terminated" in line] == []

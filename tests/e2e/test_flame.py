@@ -1,0 +1,102 @@
+"""What the operator does with what Flame says: no task is lost, and no node of an executor that is gone stays in the table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.flame import Flame, flame_in
+from tests.e2e.world import flame_cluster, operator_with
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.e2e.world import World
+
+PATIENCE = 180.0
+
+
+@pytest.fixture
+def flame(world: World) -> Iterator[Flame]:
+    with flame_in(world) as flame:
+        yield flame
+
+
+def _executors(world: World) -> set[str]:
+    return {pod["metadata"]["name"] for pod in world.live_executors()}
+
+
+def _start(world: World, flame: Flame, executors: int) -> None:
+    world.apply(flame_cluster(replicas=executors))
+    world.wait_running(executors=executors)
+    world.wait("all executors to register", lambda: flame.table == _executors(world))
+    world.wait(
+        "the status to say so", lambda: world.status()["executorManager"].get("registered") == executors, PATIENCE
+    )
+
+
+def test_rollout_under_load_loses_and_repeats_no_task(world: World, flame: Flame, tmp_path: Path) -> None:
+    with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):
+        _start(world, flame, 10)
+        before = _executors(world)
+        flame.ask(lambda model: model.open_session("s", tasks=100, max_instances=10))
+
+        world.change(executorManager={"env": [{"name": "GREETING", "value": "hello"}]})
+        world.wait("the rollout", lambda: not before & _executors(world) and len(_executors(world)) == 10, PATIENCE)
+        world.wait("the session", lambda: flame.done("s"), PATIENCE)
+
+        assert set(flame.runs("s")) == {1}
+        world.wait("a clean table", lambda: flame.table == _executors(world), PATIENCE)
+        world.wait_running(executors=10, timeout=PATIENCE)
+
+
+def test_scale_down_keeps_the_executor_that_works(world: World, flame: Flame, tmp_path: Path) -> None:
+    with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):
+        _start(world, flame, 5)
+        flame.ask(lambda model: model.open_session("s", tasks=1, seconds=20))
+        world.wait("the task to run", lambda: flame.busy("s"))
+        busy = flame.busy("s")
+
+        world.change(executorManager={"replicas": 2})
+        world.wait("two executors", lambda: len(world.executors()) == 2, PATIENCE)
+        assert busy <= _executors(world)
+        world.wait("the session", lambda: flame.done("s"), PATIENCE)
+
+        assert flame.runs("s") == [1]
+        world.wait("a clean table", lambda: flame.table == _executors(world), PATIENCE)
+
+
+def test_tasks_of_an_executor_that_dies_run_elsewhere_and_the_table_is_clean(
+    world: World, flame: Flame, tmp_path: Path
+) -> None:
+    with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):
+        _start(world, flame, 3)
+        flame.ask(lambda model: model.open_session("s", tasks=30, max_instances=3))
+        world.wait("tasks to run", lambda: len(flame.busy("s")) == 3)
+        [victim, *_] = sorted(flame.busy("s"))
+
+        world.patch_status(victim, phase="Failed")
+
+        world.wait("the table without it", lambda: victim not in flame.table, 60.0)
+        world.wait("the session", lambda: flame.done("s"), PATIENCE)
+        world.wait("a clean table", lambda: flame.table == _executors(world), PATIENCE)
+
+
+def test_next_operator_finishes_a_drain(world: World, flame: Flame, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    endpoint = f"127.0.0.1:{flame.port}"
+    with operator_with(world, first, sessionManagerEndpoint=endpoint):
+        _start(world, flame, 2)
+        flame.ask(lambda model: model.open_session("s", tasks=2, seconds=25, max_instances=2))
+        world.wait("tasks to run", lambda: len(flame.busy("s")) == 2)
+        world.change(executorManager={"replicas": 1})
+        world.wait("a drain", lambda: world.events("ExecutorsDraining"))
+    with operator_with(world, second, sessionManagerEndpoint=endpoint):
+        world.wait("one executor", lambda: len(world.executors()) == 1, PATIENCE)
+
+    assert flame.done("s")
+    assert flame.runs("s") == [1, 1]

@@ -1,0 +1,104 @@
+"""The object cache as a component of its own."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tests.e2e.world import World, flame_cluster, is_ready
+
+if TYPE_CHECKING:
+    from tools.installation import OperatorProcess
+
+IMAGE = "xflops/flame-object-cache:v0.6.0"
+
+
+def _caches(world: World) -> dict[str, dict[str, Any]]:
+    pods = [pod for pod in world.all("pod") if pod["metadata"]["labels"].get("app") == "flame-object-cache"]
+    return {pod["metadata"]["name"]: pod for pod in pods if "deletionTimestamp" not in pod["metadata"]}
+
+
+def _names(count: int) -> set[str]:
+    return {f"my-flame-object-cache-{ordinal}" for ordinal in range(count)}
+
+
+def _has(world: World, count: int) -> bool:
+    caches = _caches(world)
+    return caches.keys() == _names(count) and all(map(is_ready, caches.values()))
+
+
+def _others(world: World) -> dict[str, str]:
+    pods = [pod for pod in world.all("pod") if pod["metadata"]["labels"].get("app") != "flame-object-cache"]
+    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
+
+
+def test_the_object_cache_is_scaled_replaced_and_removed(world: World, operator: OperatorProcess) -> None:
+    world.enforce("baseline")
+    world.apply(flame_cluster(replicas=2, objectCache={"image": IMAGE}))
+    world.wait_running(executors=2)
+    status = world.status()["objectCache"]
+    assert (status["state"], status["ready"], status["replicas"]) == ("Running", 1, 1)
+    service = world.existing("service", "my-flame-object-cache")
+    assert service["spec"]["selector"]["app"] == "flame-object-cache"
+    others = _others(world)
+
+    for replicas in (3, 1, 3):
+        world.patch("flamecluster", "my-flame", {"spec": {"objectCache": {"replicas": replicas}}})
+        world.wait(f"{replicas} object caches", partial(_has, world, replicas))
+        world.wait_running(executors=2)
+
+    world.patch("flamecluster", "my-flame", {"spec": {"objectCache": {"image": f"{IMAGE}-1"}}})
+
+    def replaced() -> bool:
+        images = {pod["spec"]["containers"][0]["image"] for pod in _caches(world).values()}
+        return _has(world, 3) and images == {f"{IMAGE}-1"}
+
+    world.wait("all object caches to be replaced", replaced)
+    world.wait_running(executors=2)
+    assert _others(world) == others, "neither the session manager nor an executor reads what changed"
+
+    world.patch("flamecluster", "my-flame", {"spec": {"objectCache": {"image": None}}})
+    world.wait("the object caches to be removed", lambda: not _caches(world))
+    assert world.wait_running(executors=2)["objectCache"]["state"] == "NotRun"
+    assert {"ObjectCacheCreated", "ObjectCacheDeleted"} <= {event["reason"] for event in world.all("event")}
+
+
+def test_a_deleted_object_cache_comes_back_under_its_name(world: World, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=0, objectCache={"image": IMAGE, "replicas": 2}))
+    world.wait_running(executors=0)
+    before = _caches(world)["my-flame-object-cache-1"]["metadata"]["uid"]
+
+    world.kubectl("delete", "pod", "my-flame-object-cache-1")
+
+    def back() -> bool:
+        return _has(world, 2) and _caches(world)["my-flame-object-cache-1"]["metadata"]["uid"] != before
+
+    world.wait("the object cache to come back", back)
+    world.wait_running(executors=0)
+
+
+def test_a_namespace_that_enforces_restricted_takes_object_caches_with_a_user_id(
+    world: World, operator: OperatorProcess
+) -> None:
+    world.enforce("restricted")
+    user = {"spec": {"securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000}}}
+    spec = flame_cluster(replicas=1, objectCache={"image": IMAGE, "podTemplate": user})
+    for component in ("sessionManager", "executorManager"):
+        spec["spec"][component]["podTemplate"] = user
+
+    world.apply(spec)
+
+    world.wait_running(executors=1)
+    assert _has(world, 1)
+
+
+def test_a_suspended_cluster_has_no_object_caches(world: World, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=1, objectCache={"image": IMAGE, "replicas": 2}))
+    world.wait_running(executors=1)
+
+    world.patch("flamecluster", "my-flame", {"spec": {"suspend": True}})
+    world.wait("all Pods to go", lambda: not world.all("pod"))
+
+    world.patch("flamecluster", "my-flame", {"spec": {"suspend": False}})
+    world.wait_running(executors=1)
+    assert _has(world, 2)

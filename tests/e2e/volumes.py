@@ -1,0 +1,47 @@
+"""Volumes for PersistentVolumeClaims: a control plane without machines has nobody who provisions them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.e2e.world import World
+
+
+def add_volumes(world: World, count: int, size: str = "10Gi") -> str:
+    """Create volumes that the claims of one test can bind to.
+
+    Args:
+        world: The test's namespace.
+        count: How many volumes.
+        size: Size of each volume.
+
+    Returns:
+        The name of the StorageClass that the claims must ask for.
+    """
+    name = f"volumes-of-{world.namespace}"
+    storage_class = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name},
+        "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "Immediate",
+        "allowVolumeExpansion": True,
+    }
+    volumes = [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": f"{name}-{number}"},
+            "spec": {
+                "capacity": {"storage": size},
+                "accessModes": ["ReadWriteOnce"],
+                "persistentVolumeReclaimPolicy": "Retain",
+                "storageClassName": name,
+                "hostPath": {"path": f"/var/lib/volumes/{number}"},
+            },
+        }
+        for number in range(count)
+    ]
+    world.apply(storage_class, *volumes)
+    return name

@@ -1,0 +1,167 @@
+"""The model of a session manager behind gRPC on real sockets, by which the operator and its client are tested."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from grpclib import GRPCError
+from grpclib.const import Cardinality, Handler, Status
+from grpclib.server import Server
+
+from flamectl_operator.flame.messages import BACKEND, FRONTEND, message_class
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from tests.flame.model import FlameModel
+
+LOOPBACK = "127.0.0.1"
+#: Names of the methods that list executors and sessions, by the version of Flame.
+DIALECTS = {"0.6": ("ListExecutor", "ListSession"), "0.7": ("ListExecutors", "ListSessions")}
+
+_EMPTY, _RESULT = message_class("EmptyRequest"), message_class("Result")
+
+
+class _Service:
+    def __init__(self, methods: dict[str, Handler]) -> None:
+        self._methods = methods
+
+    def __mapping__(self) -> dict[str, Handler]:
+        return self._methods
+
+
+class FlameServer:
+    """Serves a model.
+
+    Args:
+        model: The model.
+        dialect: Version of Flame whose names it knows.
+    """
+
+    def __init__(self, model: FlameModel, dialect: str = "0.6") -> None:
+        self.model = model
+        self.calls: list[str] = []
+        #: Set to answer every call with this status.
+        self.refuses: Status | None = None
+        #: Seconds that each answer takes.
+        self.delay = 0.0
+        self._dialect = dialect
+        self._services = {
+            FRONTEND: [
+                self._unary(FRONTEND, "ListNodes", _EMPTY, "NodeList", self._nodes),
+                *(
+                    self._unary(FRONTEND, name, _EMPTY, answer, act)
+                    for names in DIALECTS.values()
+                    for name, answer, act in zip(
+                        names, ("ExecutorList", "SessionList"), (self._executors, self._sessions), strict=True
+                    )
+                ),
+            ],
+            BACKEND: [
+                self._unary(BACKEND, "ReleaseNode", message_class("ReleaseNodeRequest"), "Result", self._release),
+                self._unary(BACKEND, "RegisterNode", message_class("RegisterNodeRequest"), "Result", self._register),
+                self._watch(),
+            ],
+        }
+
+    @asynccontextmanager
+    async def serve(self, port: int | None = None) -> AsyncIterator[int]:
+        """Serve until the block ends; yields the frontend's port, and the backend has the next one."""
+        port = two_free_ports() if port is None else port
+        servers = [Server([_Service(dict(methods))]) for methods in self._services.values()]
+        try:
+            for number, server in enumerate(servers):
+                await server.start(LOOPBACK, port + number)
+            yield port
+        finally:
+            for server in servers:
+                server.close()
+                await server.wait_closed()
+
+    def _unary(
+        self, service: str, name: str, request: Any, answer: str, act: Callable[[Any, Any], None]
+    ) -> tuple[str, Handler]:
+        async def handle(stream: Any) -> None:
+            asked = await stream.recv_message()
+            await self._begin(name)
+            answered = message_class(answer)()
+            act(asked, answered)
+            await stream.send_message(answered)
+
+        return self._handler(service, name, handle, Cardinality.UNARY_UNARY, request, message_class(answer))
+
+    def _watch(self) -> tuple[str, Handler]:
+        async def handle(stream: Any) -> None:
+            await self._begin("WatchNode")
+            connection, name = object(), ""
+            try:
+                async for message in stream:
+                    name = message.heartbeat.node_name
+                    self.model.connect(name, connection)
+                    answer = message_class("WatchNodeResponse")()
+                    answer.ack.timestamp = 1
+                    await stream.send_message(answer)
+            finally:
+                self.model.disconnect(name, connection)
+
+        types = message_class("WatchNodeRequest"), message_class("WatchNodeResponse")
+        return self._handler(BACKEND, "WatchNode", handle, Cardinality.STREAM_STREAM, *types)
+
+    def _handler(
+        self, service: str, name: str, act: Callable[[Any], Awaitable[None]], kind: Cardinality, *types: Any
+    ) -> tuple[str, Handler]:
+        return f"/{service}/{name}", Handler(act, kind, *types)
+
+    async def _begin(self, name: str) -> None:
+        self.calls.append(name)
+        await asyncio.sleep(self.delay)
+        if any(name in names for dialect, names in DIALECTS.items() if dialect != self._dialect):
+            # As a server answers that does not know the name. (grpclib's own answer to that lacks a header.)
+            raise GRPCError(Status.UNIMPLEMENTED, "unknown method")
+        if self.refuses is not None:
+            raise GRPCError(self.refuses, "refused by the test")
+        if not self.model.running:
+            raise GRPCError(Status.UNAVAILABLE, "the session manager is down")
+
+    def _nodes(self, _asked: Any, answer: Any) -> None:
+        for name, state in self.model.snapshot().nodes.items():
+            node = answer.nodes.add()
+            node.metadata.name = node.spec.hostname = name
+            node.status.state = state
+
+    def _executors(self, _asked: Any, answer: Any) -> None:
+        for each in self.model.snapshot().executors:
+            executor = answer.executors.add()
+            executor.spec.node = each.node
+            executor.status.state = each.state
+            if each.session:
+                executor.status.session_id = each.session
+
+    def _sessions(self, _asked: Any, answer: Any) -> None:
+        for each in self.model.snapshot().sessions:
+            session = answer.sessions.add()
+            session.metadata.id = each.name
+            session.spec.priority = each.priority
+            session.status.state = 0 if each.is_open else 1
+            session.status.pending, session.status.running = each.pending, each.running
+
+    def _release(self, asked: Any, _answer: Any) -> None:
+        self.model.release_node(asked.node_name)
+
+    def _register(self, asked: Any, _answer: Any) -> None:
+        self.model.register_node(asked.node.metadata.name, asked.node.status.capacity.cpu)
+
+
+def two_free_ports() -> int:
+    """Return a port that is free, and whose successor is."""
+    while True:
+        with socket.create_server((LOOPBACK, 0)) as first:
+            port: int = first.getsockname()[1]
+            try:
+                with socket.create_server((LOOPBACK, port + 1)):
+                    return port
+            except OSError:
+                continue

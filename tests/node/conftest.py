@@ -1,0 +1,50 @@
+"""What the scenarios on a real node share: the node, an operator in its own image, a namespace each."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.node import operator as installed_operator
+from tests.node.world import NodeWorld
+from tools.controlplane import Plane
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def node() -> Plane:
+    """The node that `tools.node run` has started."""
+    state = os.environ.get("FLAMECTL_NODE")
+    if not state:
+        pytest.skip("no real node: `make test-node` starts one, or says why none can run")
+    return Plane.attach(Path(state) / "plane")
+
+
+@pytest.fixture
+def empty_world(node: Plane, request: pytest.FixtureRequest) -> Iterator[NodeWorld]:
+    """A namespace of the test's own; `indirect` parametrization gives the Pod Security level that it enforces."""
+    level = getattr(request, "param", "")
+    name = f"node-{uuid.uuid4().hex[:8]}"
+    node.create_namespace(name, {"pod-security.kubernetes.io/enforce": level} if level else None)
+    yield NodeWorld(node, name)
+    node.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def operator(node: Plane) -> Plane:
+    """The cluster with the operator installed and ready. A test before may have uninstalled it or rolled it."""
+    if not installed_operator.is_installed(node):
+        installed_operator.install(node)
+    return node
+
+
+@pytest.fixture
+def world(empty_world: NodeWorld, operator: Plane) -> NodeWorld:
+    """A namespace of the test's own that the operator serves."""
+    return empty_world

@@ -1,0 +1,80 @@
+"""What the stand-ins for Flame's binaries have in common: they refuse the configurations that Flame 0.6 refuses.
+
+They run on the operator's image, whose packages speak gRPC, and serve the model of `tests/flame`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+#: Where the model is, in the image.
+sys.path.insert(0, "/usr/local/flame/lib")
+
+_PANIC = 101  # the exit code of a panic in Rust
+_MEMORY = re.compile(r"[0-9]+([kmgKMG]i?)?")
+
+
+def log(message: str) -> None:
+    """Write a line to the container's log."""
+    sys.stdout.write(f"{message}\n")
+    sys.stdout.flush()
+
+
+def panic(message: str) -> NoReturn:
+    """End as a Flame binary that panics."""
+    log(f"panicked: {message}")
+    sys.exit(_PANIC)
+
+
+def configuration() -> dict[str, Any]:
+    """Return the configuration. The file is found by the flag `--config` alone, whatever the environment says."""
+    arguments = sys.argv[1:]
+    if len(arguments) != 2 or arguments[0] != "--config":
+        log(f"error: unexpected arguments {arguments}; usage: --config <FILE>")
+        sys.exit(2)
+    try:
+        config = yaml.safe_load(Path(arguments[1]).read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        panic(f"failed to read the configuration: {error}")
+    if not isinstance(config, dict) or not isinstance(config.get("cluster"), dict):
+        panic("missing field `cluster`")
+    cluster = config["cluster"]
+    for field in ("name", "endpoint"):
+        if not isinstance(cluster.get(field), str):
+            panic(f"cluster: missing field `{field}`")
+    _check_resources(cluster.get("resreq"))
+    return config
+
+
+def _check_resources(resreq: object) -> None:
+    if resreq is None:
+        return
+    for part in str(resreq).split(","):
+        key, _, value = part.partition("=")
+        right = _MEMORY.fullmatch(value) if key == "mem" else value.isdigit()
+        if key not in {"cpu", "mem", "gpu"} or not right:
+            panic(f"invalid resource requirement {resreq!r}")
+
+
+def address(endpoint: str) -> tuple[str, int]:
+    """Return host and port of an endpoint as http://host:port."""
+    host, _, port = endpoint.partition("://")[2].partition(":")
+    return host, int(port.rstrip("/"))
+
+
+def require_writable(*directories: str) -> None:
+    """Panic unless each directory can be written to: Flame's belong to root."""
+    for name in directories:
+        try:
+            Path(name).mkdir(parents=True, exist_ok=True)
+            probe = Path(name) / f".probe-{os.getpid()}"
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            panic(f"failed to write to {name}: {error}")

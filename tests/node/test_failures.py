@@ -1,0 +1,139 @@
+"""What kubelets do to Pods, and what becomes of a FlameCluster then."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.world import condition, flame_cluster, is_ready, uids
+from tests.node.world import kill_container
+from tools.controlplane.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.node.world import NodeWorld
+    from tools.controlplane import Plane
+
+
+def test_killed_executor_is_replaced_under_a_new_name(world: NodeWorld) -> None:
+    world.apply(flame_cluster(replicas=2))
+    before = world.wait_registered(executors=2)
+    killed = min(before)
+
+    kill_container(world.existing("pod", killed))
+    world.wait(
+        "another executor in its place", lambda: killed not in {p["metadata"]["name"] for p in world.live_executors()}
+    )
+
+    after = world.wait_registered(executors=2)
+    assert before - after == {killed}
+
+
+def test_killed_session_manager_restarts_in_place_and_all_executors_are_replaced(world: NodeWorld) -> None:
+    world.apply(flame_cluster(replicas=2))
+    world.wait_registered(executors=2)
+    manager, executors = world.existing("pod", "my-flame-session-manager"), uids(world.live_executors())
+
+    kill_container(manager)
+    world.wait("other executors", lambda: not executors.items() & uids(world.live_executors()).items())
+    world.wait_registered(executors=2)
+
+    after = world.existing("pod", "my-flame-session-manager")
+    assert after["metadata"]["uid"] == manager["metadata"]["uid"]
+    assert after["status"]["containerStatuses"][0]["restartCount"] == 1
+
+
+def test_executor_that_exceeds_its_memory_limit_is_replaced(world: NodeWorld) -> None:
+    world.apply(flame_cluster(replicas=1, executorManager={"resources": {"limits": {"memory": "64Mi"}}}))
+    [greedy] = world.wait_registered(executors=1)
+
+    world.kubectl("exec", greedy, "--", "touch", "/tmp/flame/allocate")
+
+    def reason() -> str:
+        found = world.get("pod", greedy)
+        statuses = found["status"]["containerStatuses"] if found else []
+        return str(statuses[0]["state"].get("terminated", {}).get("reason", "")) if statuses else ""
+
+    world.wait("the kernel to end the executor", lambda: reason() == "OOMKilled")
+    world.wait("another executor", lambda: greedy not in {pod["metadata"]["name"] for pod in world.live_executors()})
+    world.wait_registered(executors=1)
+
+
+def test_image_that_cannot_be_pulled_is_told_once_until_it_is_corrected(world: NodeWorld) -> None:
+    world.apply(flame_cluster(replicas=2, executorManager={"image": "registry.invalid/executor:1"}))
+    status = world.wait("the status to name the cause", lambda: _degraded(world, "ImagePullFailed"))
+    assert "registry.invalid/executor:1" in condition(status, "Degraded")["message"]
+    written = world.wait_at_rest(seconds=3)
+
+    # The kubelet goes on trying, and says it in turns of other words.
+    seen: set[str] = set()
+
+    def both_turns() -> bool:
+        for pod in world.executors():
+            statuses = pod["status"].get("initContainerStatuses", [])
+            seen.update(each["state"].get("waiting", {}).get("reason", "") for each in statuses)
+        return seen >= {"ErrImagePull", "ImagePullBackOff"}
+
+    world.wait("the kubelet to try again", both_turns)
+    flame = "flamecluster/my-flame"
+    assert world.resource_versions()[flame] == written[flame]
+
+    world.apply(flame_cluster(replicas=2))
+    world.wait_registered(executors=2)
+
+
+def test_executors_find_no_place_on_a_cordoned_node_until_it_is_uncordoned(world: NodeWorld, cordoned: Plane) -> None:
+    world.apply(flame_cluster(replicas=1))
+    status = world.wait("the status to say that no node is to be had", lambda: _degraded(world, "Unschedulable"))
+    assert "unschedulable" in condition(status, "Degraded")["message"]
+
+    cordoned.kubectl("uncordon", "node")
+    world.wait_registered(executors=1)
+
+
+def test_node_that_stops_reporting_is_named_and_nothing_is_replaced_when_it_is_back_in_time(
+    world: NodeWorld, frozen: Plane
+) -> None:
+    world.apply(flame_cluster(replicas=2))
+    world.wait_registered(executors=2)
+    before = uids(world.all("pod"))
+
+    frozen.pause("kubelet")
+    status = world.wait("the status to name the node", lambda: _degraded(world, "NodeNotReporting"))
+    assert "node" in condition(status, "Degraded")["message"]
+    assert status["state"] == "Failed"
+    frozen.resume("kubelet")
+
+    world.wait_registered(executors=2)
+    assert uids(world.all("pod")) == before
+
+
+@pytest.fixture
+def cordoned(operator: Plane) -> Iterator[Plane]:
+    """The cluster whose only node takes no new Pods."""
+    operator.kubectl("cordon", "node")
+    yield operator
+    operator.kubectl("uncordon", "node")
+
+
+@pytest.fixture
+def frozen(operator: Plane) -> Iterator[Plane]:
+    """The cluster, whose kubelet a test freezes; it goes on in the end, and the node and all of its Pods are ready."""
+    yield operator
+    operator.resume("kubelet")
+
+    def recovered() -> bool:
+        node = json.loads(operator.kubectl("get", "node", "node", "-o", "json").stdout)
+        pods = json.loads(operator.kubectl("get", "pods", "-n", "flamectl-system", "-o", "json").stdout)["items"]
+        return is_ready(node) and all(is_ready(pod) for pod in pods) and not node["spec"].get("taints")
+
+    wait_until(recovered, "the node to be ready again", interval=0.5)
+
+
+def _degraded(world: NodeWorld, reason: str) -> dict[str, object] | None:
+    status = world.status()
+    found = any(each["type"] == "Degraded" and each["reason"] == reason for each in status.get("conditions", []))
+    return status if found else None

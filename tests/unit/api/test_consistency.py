@@ -1,0 +1,208 @@
+"""What several fields of a spec say together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flamectl_operator.api import consistency
+from flamectl_operator.api.problems import InvalidSpecError
+from tests.unit.builders import merged, spec
+
+#: An executor that can be filled without more memory than it has.
+SOUND: dict[str, Any] = {"executorManager": {"resources": {"limits": {"cpu": "2", "memory": "2Gi"}}}}
+
+
+def _warnings(changes: dict[str, Any]) -> dict[str, str]:
+    return {each.path: each.message for each in consistency.warnings(spec(merged(SOUND, changes)))}
+
+
+def _refused(changes: dict[str, Any]) -> dict[str, str]:
+    try:
+        spec(changes)
+    except InvalidSpecError as error:
+        return {each.path: each.message for each in error.problems}
+    return {}
+
+
+def _limits(**limits: Any) -> dict[str, Any]:
+    return {"executorManager": {"resources": {"limits": limits}}}
+
+
+def _slot(slot: str, **limits: Any) -> dict[str, Any]:
+    return {"sessionManager": {"slot": slot}, **_limits(**limits)}
+
+
+def test_a_sound_spec_has_no_warnings() -> None:
+    assert _warnings({}) == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (_slot("cpu=4,mem=1g", cpu=2), "cpu=4, but spec.executorManager.resources.limits.cpu gives it 2"),
+        (_slot("cpu=2,mem=1g", cpu="900m"), "gives it 1"),
+        (
+            _slot("cpu=1,mem=2g", memory="1Gi"),
+            "mem is 2 GiB, but spec.executorManager.resources.limits.memory is 1 GiB",
+        ),
+        (_slot("cpu=1,mem=1g", memory="1G"), "memory is 0.9313 GiB"),
+        (_slot("cpu=1,mem=1g,gpu=2", **{"nvidia.com/gpu": 1}), "gpu=2, but its limits have 1"),
+    ],
+)
+def test_a_slot_that_no_executor_has_room_for_is_refused(changes: dict[str, Any], message: str) -> None:
+    assert message in _refused(changes)["spec.sessionManager.slot"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        _slot("cpu=1,mem=1g", cpu="200m", memory="1Gi"),  # Flame rounds CPUs up
+        _slot("cpu=2,mem=2048m", cpu=2, memory="2Gi"),
+        _slot("cpu=64,mem=999g"),
+        _slot("cpu=1,mem=1g,gpu=2", cpu=1),  # GPUs by another name
+    ],
+)
+def test_a_slot_that_fits_is_accepted(changes: dict[str, Any]) -> None:
+    assert _refused(changes) == {}
+
+
+def test_a_tag_of_another_flame_than_the_spec_says_is_a_warning() -> None:
+    warnings = _warnings({"flameVersion": "0.5"})
+
+    assert warnings["spec.sessionManager.image"] == "has a tag of Flame 0.6, but flameVersion is 0.5"
+    assert "spec.executorManager.image" in warnings
+
+
+def test_components_of_different_minor_versions_are_a_warning() -> None:
+    warnings = _warnings({"executorManager": {"image": "xflops/flame-executor-manager:v0.7.1"}})
+
+    assert "0.6 (spec.sessionManager.image) and 0.7 (spec.executorManager.image)" in warnings["spec"]
+
+
+def test_the_image_of_the_object_cache_is_compared_as_well() -> None:
+    warnings = _warnings({"objectCache": {"image": "xflops/flame-object-cache:v0.7.0"}})
+
+    assert warnings["spec.objectCache.image"] == "has a tag of Flame 0.7, but flameVersion is 0.6"
+
+
+@pytest.mark.parametrize("tag", ["v0.6.1", "latest", "main"])
+def test_another_patch_or_a_tag_without_a_version_is_fine(tag: str) -> None:
+    assert _warnings({"executorManager": {"image": f"xflops/flame-executor-manager:{tag}"}}) == {}
+
+
+def test_without_a_memory_limit_flame_counts_the_memory_of_the_node() -> None:
+    found = {each.path for each in consistency.warnings(spec())}
+
+    assert found == {"spec.executorManager.resources.limits.memory"}
+
+
+def test_without_a_cpu_limit_flame_counts_the_cpus_of_the_node() -> None:
+    found = {each.path for each in consistency.warnings(spec(_limits(memory="4Gi")))}
+
+    assert found == {"spec.executorManager.resources.limits.cpu"}
+
+
+def test_more_slots_than_the_memory_holds_are_a_warning_with_the_figures() -> None:
+    warnings = _warnings(_slot("cpu=1,mem=1g", cpu=8, memory="4Gi"))
+
+    message = warnings["spec.executorManager.resources.limits.memory"]
+    assert "is 4 GiB" in message
+    assert "8 slots of 1 CPUs fit its 8, and need 8 GiB" in message
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"flameVersion": "0.5", "scheduleInterval": 5}, "spec.scheduleInterval"),
+        ({"flameVersion": "0.5", "limits": {"maxSessions": 5}}, "spec.limits.maxSessions"),
+        (
+            {"flameVersion": "0.5", "sessionManager": {"recovery": {"retryLimits": 5}}},
+            "spec.sessionManager.recovery.retryLimits",
+        ),
+        ({"flameVersion": "0.5", "sessionManager": {"policy": "drf"}}, "spec.sessionManager.policy"),
+        ({"flameVersion": "0.5", "sessionManager": {"storage": "fs:///x"}}, "spec.sessionManager.storage"),
+        ({"sessionManager": {"policy": "proportion"}}, "spec.sessionManager.policy"),
+        ({"executorManager": {"maxExecutors": 3}}, "spec.executorManager.maxExecutors"),
+        ({"configOverrides": {"telemetry": {"endpoint": "x"}}}, "spec.configOverrides.telemetry"),
+    ],
+)
+def test_what_a_version_ignores_is_a_warning(changes: dict[str, Any], path: str) -> None:
+    assert path in _warnings(changes)
+
+
+def test_executors_of_0_7_with_tls_need_certificates_of_their_own() -> None:
+    secure = {"flameVersion": "0.7", "tls": {"secretName": "x", "trustDomain": "flame.example"}}
+    own = {"name": "executor-manager", "volumeMounts": [{"name": "csi", "mountPath": "/etc/flame-tls/cluster"}]}
+    mounted = {"executorManager": {"podTemplate": {"spec": {"containers": [own]}}}}
+
+    assert "spec.executorManager.podTemplate" in _warnings(secure)
+    assert "spec.executorManager.podTemplate" not in _warnings(merged(secure, mounted))
+
+
+@pytest.mark.parametrize(
+    ("version", "overrides", "path", "message"),
+    [
+        ("0.6", {"cluster": {"shedule_interval": 5}}, "cluster.shedule_interval", "did you mean schedule_interval?"),
+        ("0.6", {"clutser": {}}, "clutser", "did you mean cluster?"),
+        (
+            "0.6",
+            {"cluster": {"limits": {"max_session": 5}}},
+            "cluster.limits.max_session",
+            "did you mean max_sessions?",
+        ),
+        ("0.6", {"cluster": {"schedule_interval": "5"}}, "cluster.schedule_interval", "must be a whole number"),
+        ("0.6", {"cluster": {"schedule_interval": True}}, "cluster.schedule_interval", "must be a whole number"),
+        ("0.6", {"cluster": {"limits": {"max_sessions": -1}}}, "cluster.limits.max_sessions", "must be a whole number"),
+        ("0.6", {"cluster": {"policies": "drf"}}, "cluster.policies", "must be a list of strings"),
+        ("0.6", {"cluster": {"policies": [1]}}, "cluster.policies", "must be a list of strings"),
+        ("0.6", {"cluster": []}, "cluster", "must be an object"),
+        ("0.6", {"cache": {"eviction": {"max_memory": 5}}}, "cache.eviction.max_memory", "must be a string"),
+        ("0.7", {"cluster": {"tls": {"ca_file": "x"}}}, "cluster.tls", "configure security.tls in its place"),
+        ("0.7", {"cache": {"tls": {}}}, "cache.tls", "configure security.tls in its place"),
+        ("0.7", {"security": {"enabled": True}}, "security.enabled", "ends over keys that it does not know"),
+        ("0.7", {"security": {"tls": {"pem": "x"}}}, "security.tls.pem", "ends over keys that it does not know"),
+        ("0.7", {"cache": {"gc": {"every": "x"}}}, "cache.gc.every", "ends over keys that it does not know"),
+        ("0.5", {"polcy": "x"}, "polcy", "did you mean policy?"),
+    ],
+)
+def test_overrides_that_flame_could_not_read_are_refused(
+    version: str, overrides: dict[str, Any], path: str, message: str
+) -> None:
+    found = _refused({"flameVersion": version, "configOverrides": overrides})
+
+    assert message in found[f"spec.configOverrides.{path}"]
+
+
+@pytest.mark.parametrize(
+    ("version", "overrides"),
+    [
+        ("0.6", {"cluster": {"pprof": {"port": 6060}, "tls": {"ca_file": "x", "future": 1}, "resreq": None}}),
+        ("0.6", {"cache": None, "extra": [1, 1.5, True, "é"]}),
+        ("0.6", {"cluster": {"policies": ["drf", "gang"]}}),
+        ("0.7", {"cache": {"gc": {"interval": "60s"}}, "cluster": {"tls": None}}),
+        ("0.5", {"policy": "proportion", "telemetry": "x"}),
+    ],
+)
+def test_overrides_that_flame_reads_or_may_read_one_day_are_accepted(version: str, overrides: dict[str, Any]) -> None:
+    assert _refused({"flameVersion": version, "configOverrides": overrides}) == {}
+
+
+@pytest.mark.parametrize("storage", ["postgres://db/flame", "s3://bucket", "http://x"])
+def test_a_storage_that_flame_cannot_open_is_refused(storage: str) -> None:
+    assert (
+        "Flame opens nothing else" in _refused({"sessionManager": {"storage": storage}})["spec.sessionManager.storage"]
+    )
+
+
+@pytest.mark.parametrize(
+    "storage", ["none", "sqlite://flame.db", "sqlite:flame.db", "fs:///x", "file:///x", "flame.db"]
+)
+def test_a_storage_that_flame_opens_is_accepted(storage: str) -> None:
+    assert _refused({"sessionManager": {"storage": storage}}) == {}
+
+
+@pytest.mark.parametrize("storage", ["cache", "./cache", "fs://cache", "s3:///cache"])
+def test_a_relative_cache_directory_is_refused(storage: str) -> None:
+    assert "must be an absolute path" in _refused({"objectCache": {"storage": storage}})["spec.objectCache.storage"]

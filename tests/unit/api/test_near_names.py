@@ -1,0 +1,30 @@
+"""Containers whose names are nearly the operator's."""
+
+from __future__ import annotations
+
+import pytest
+
+from flamectl_operator.api.near_names import near_names
+from tests.unit.builders import executor_template, session_template, spec
+
+
+@pytest.mark.parametrize(
+    "name", ["executor", "executors", "executormanager", "flame-executor-manager", "executor-manger", "flame-executor"]
+)
+def test_a_name_that_is_nearly_the_executors_is_told(name: str) -> None:
+    containers = [{"name": "logs", "image": "example.com/logs:1"}, {"name": name, "image": "example.com/x:1"}]
+
+    (warning,) = near_names(spec(executor_template({"containers": containers})))
+    assert warning.startswith(
+        f'spec.executorManager.podTemplate.spec.containers[1] is one more container named "{name}"'
+    )
+    assert warning.endswith('own is named "executor-manager"')
+
+
+@pytest.mark.parametrize("name", ["logs", "session-exporter", "proxy", "object-cache", "manager"])
+def test_another_name_is_not_told(name: str) -> None:
+    assert near_names(spec(session_template({"containers": [{"name": name, "image": "example.com/x:1"}]}))) == ()
+
+
+def test_the_operators_own_container_is_not_told() -> None:
+    assert near_names(spec(session_template({"containers": [{"name": "session-manager", "tty": True}]}))) == ()

@@ -1,0 +1,128 @@
+"""Whoever waits for a build sees a line that moves, on a terminal and in a log."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tools.controlplane.build import TARGETS, build
+from tools.controlplane.progress import COLUMNS, Reporter, about, clock, run_with_progress
+from tools.controlplane.versions import read_versions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Quick(Reporter):
+    """Moves a thousand times a second, so that a test does not wait."""
+
+    interval = 0.001
+
+
+def test_on_a_terminal_a_moving_line_is_replaced_and_one_that_stays_is_not() -> None:
+    terminal = Terminal()
+    report = Reporter(terminal)
+    report.moving("one", 0.5)
+    report.moving("two", 1)
+    report("three")
+    report("four")
+    first, rest = terminal.getvalue().split("\r\x1b[K", 1)
+    assert first == "[#####.....] one"
+    assert rest == "[##########] two\r\x1b[Kcontrolplane: three\ncontrolplane: four\n"
+
+
+def test_elsewhere_each_moving_line_is_a_line_without_a_bar() -> None:
+    log = io.StringIO()
+    Reporter(log).moving("one", 0.5)
+    assert log.getvalue() == "controlplane: one\n"
+
+
+def test_a_line_moves_each_second_on_a_terminal_and_every_ten_elsewhere() -> None:
+    assert Reporter(Terminal()).interval == 1
+    assert Reporter(io.StringIO()).interval == 10
+
+
+def test_a_command_that_takes_long_ticks_until_it_ends(tmp_path: Path) -> None:
+    ticks: list[float] = []
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def tick(seconds: float) -> None:
+        ticks.append(seconds)
+        if len(ticks) == 3:
+            pipe.write_text("now", encoding="utf-8")
+
+    command = [sys.executable, "-c", f"print(open({str(pipe)!r}).read()); raise SystemExit(7)"]
+    log = tmp_path / "log"
+    assert run_with_progress(command, log, tick, 0.01, directory=tmp_path, environment=os.environ) == 7
+    assert ticks == sorted(ticks)
+    assert log.read_text(encoding="utf-8") == "now\n"
+
+
+# As the real one: modules that it downloads, then packages that it compiles, until the file `enough` is there.
+SLOW_GO = """#!/bin/sh
+here=$(dirname "$0")
+if [ "$1" = version ]; then echo "go version go1.99.0 linux/amd64"; exit; fi
+while [ $# -gt 1 ]; do
+  if [ "$1" = -o ]; then output=$2; fi
+  shift
+done
+echo "go: downloading example.com/module v1.0.0"
+until [ -e "$here/downloaded" ]; do sleep 0.01; done
+printf 'errors\\nexample.com/module/package\\n'
+until [ -e "$here/compiled" ]; do sleep 0.01; done
+: > "$output"
+"""
+
+
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO], ids=["terminal", "log"])
+def test_a_build_says_what_it_does_all_the_while_in_80_columns(
+    stream: type[io.StringIO], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = tmp_path / "go"
+    go.write_text(SLOW_GO, encoding="utf-8")
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.defpath}")
+
+    class Watched(stream):  # type: ignore[valid-type,misc]
+        def write(self, text: str) -> int:
+            if "1 downloads" in text:
+                (tmp_path / "downloaded").touch()
+            if "2 packages" in text:
+                (tmp_path / "compiled").touch()
+            return super().write(text)  # type: ignore[no-any-return]
+
+    heard = Watched()
+    out = tmp_path / "out"
+    out.mkdir()
+    build(["kube-controller-manager"], out, read_versions(), Quick(heard))
+    lines = re.split(r"\r\x1b\[K|\n", heard.getvalue())
+    assert lines[0].startswith("controlplane: building 1 programs, about ")
+    assert any(re.search(r"kube-controller-manager \(1 of 1\): 2 packages, 0:\d\d of 1:\d\d$", line) for line in lines)
+    assert lines[-2].startswith("controlplane: built kube-controller-manager (1 of 1) in 0:")
+    assert [line for line in lines if len(line) > COLUMNS] == []
+
+
+def test_the_longest_line_of_a_build_fits_80_columns() -> None:
+    name = max(TARGETS, key=len)
+    line = f"{name} (5 of 6): 2345 packages, 12:34 of {clock(sum(each.seconds for each in TARGETS.values()))}"
+    terminal = Terminal()
+    Reporter(terminal).moving(line, 0.5)
+    assert terminal.getvalue().endswith(line[-5:])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(1, "10 seconds"), (41, "50 seconds"), (60, "a minute"), (61, "2 minutes")]
+)
+def test_an_estimate_is_rounded_up(seconds: float, text: str) -> None:
+    assert about(seconds) == text

@@ -1,0 +1,74 @@
+"""Ctrl-C on a terminal reaches the demo and not the `make` that started it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+CTRL_C, CTRL_Z = b"\x03", b"\x1a"
+
+DEMO = """
+import signal, sys
+from tools.demo.terminal import foreground
+with foreground():
+    try:
+        print("up", flush=True)
+        signal.pause()
+    except KeyboardInterrupt:
+        print("ended", flush=True)
+"""
+MAKE = """
+import os, subprocess, sys
+before = os.tcgetpgrp(0)
+code = subprocess.run([sys.executable, "-c", sys.argv[1]]).returncode
+print("code", code, "terminal is back", os.tcgetpgrp(0) == before, flush=True)
+"""
+
+
+def typed(keys: list[bytes]) -> str:
+    """What is on a terminal where something like make runs something like the demo, and somebody types these keys."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(ROOT)
+        os.execv(sys.executable, [sys.executable, "-c", MAKE, DEMO])
+    output = b""
+    try:
+        while b"up" not in output:
+            output += os.read(terminal, 1024)
+        for key in keys:
+            os.write(terminal, key)
+        while chunk := os.read(terminal, 1024):
+            output += chunk
+    except OSError:
+        pass  # Linux says so when the last process of a terminal has ended.
+    finally:
+        os.close(terminal)
+        os.waitpid(pid, 0)
+    return output.decode()
+
+
+def test_ctrl_c_ends_the_demo_well_and_its_parent_goes_on() -> None:
+    output = typed([CTRL_C])
+    assert "ended" in output
+    assert "code 0 terminal is back True" in output
+    assert "Traceback" not in output
+
+
+def test_ctrl_z_does_not_leave_a_terminal_that_nobody_answers() -> None:
+    assert "code 0 terminal is back True" in typed([CTRL_Z, CTRL_C])
+
+
+def test_without_a_terminal_nothing_changes() -> None:
+    program = (
+        "import os\nfrom tools.demo.terminal import foreground\nbefore = os.getpgrp()\n"
+        "with foreground():\n    assert os.getpgrp() == before\nprint('well')"
+    )
+    command = [sys.executable, "-c", program]
+    result = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+    assert result.stdout == "well\n"
+    assert signal.getsignal(signal.SIGTTOU) == signal.SIG_DFL

@@ -1,0 +1,163 @@
+"""The object cache as a component of its own: its Pods, its Service, and what it reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.builders import cached, desired, merged
+
+BASE = desired(cached())
+
+
+def _pod(changes: dict[str, Any] | None = None) -> dict[str, Any]:
+    template = desired(merged(cached(), changes or {})).object_cache
+    assert template is not None
+    return template.pod("my-flame-object-cache-0")
+
+
+def _container(changes: dict[str, Any] | None = None) -> dict[str, Any]:
+    [container] = _pod(changes)["spec"]["containers"]
+    assert isinstance(container, dict)
+    return container
+
+
+def _cache_section(changes: dict[str, Any]) -> dict[str, Any]:
+    section = yaml.safe_load(desired(changes).config_text)["cache"]
+    assert isinstance(section, dict)
+    return section
+
+
+def test_without_an_image_there_is_no_object_cache() -> None:
+    assert desired().object_cache is None
+    assert desired({"objectCache": {"replicas": 3}}).cache_replicas == 0
+
+
+def test_the_service_selects_the_object_cache_only_where_the_operator_runs_one() -> None:
+    selected = [each.services[1]["spec"]["selector"]["app"] for each in (desired(), BASE)]
+
+    assert selected == ["flame-executor-manager", "flame-object-cache"]
+    assert BASE.services[1]["spec"]["selector"].items() <= _pod()["metadata"]["labels"].items()
+
+
+def test_the_container_is_told_its_configuration_and_probed_on_its_port() -> None:
+    container = _container()
+
+    assert (container["name"], container["image"]) == ("object-cache", "xflops/flame-object-cache:v0.6.0")
+    assert container["args"] == ["--config", "/etc/flame/flame-cluster.yaml"]
+    assert container["ports"] == [{"name": "grpc", "containerPort": 9090, "protocol": "TCP"}]
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert container[probe]["tcpSocket"] == {"port": 9090}
+    assert _pod()["spec"]["restartPolicy"] == "Always"
+
+
+@pytest.mark.parametrize("storage", ["/data/cache", "fs:///data/cache", "file:///data/cache"])
+def test_the_storage_is_a_directory_that_any_user_can_write(storage: str) -> None:
+    changes = {"objectCache": {"storage": storage}}
+
+    mounts = {mount["mountPath"]: mount["name"] for mount in _container(changes)["volumeMounts"]}
+    assert mounts["/data/cache"] == "flame-storage"
+    assert {"name": "flame-storage", "emptyDir": {}} in _pod(changes)["spec"]["volumes"]
+    assert mounts["/usr/local/flame/logs"] == "flame-logs"
+
+
+@pytest.mark.parametrize("storage", ["none", "/", "/etc", "/usr/local/flame"])
+def test_nothing_is_mounted_where_it_could_hide_files_of_the_image(storage: str) -> None:
+    names = {mount["name"] for mount in _container({"objectCache": {"storage": storage}})["volumeMounts"]}
+
+    assert names == {"config", "flame-logs"}
+
+
+def test_what_the_author_adds_is_in_the_pod() -> None:
+    changes = {
+        "objectCache": {
+            "imagePullPolicy": "Never",
+            "env": [{"name": "RUST_LOG", "value": "debug"}],
+            "resources": {"limits": {"memory": "4Gi"}},
+            "podTemplate": {"metadata": {"labels": {"team": "ml"}}, "spec": {"nodeSelector": {"disk": "fast"}}},
+        }
+    }
+    container, pod = _container(changes), _pod(changes)
+
+    assert container["imagePullPolicy"] == "Never"
+    assert container["resources"] == {"limits": {"memory": "4Gi"}}
+    assert [each["value"] for each in container["env"] if each["name"] == "RUST_LOG"] == ["debug"]
+    assert pod["metadata"]["labels"]["team"] == "ml"
+    assert pod["spec"]["nodeSelector"] == {"disk": "fast"}
+
+
+def test_flame_is_told_about_eviction_only_what_the_author_says() -> None:
+    assert "eviction" not in _cache_section(cached())
+    said = {"policy": "none", "maxMemory": "2Gi", "maxObjects": 5}
+    assert _cache_section(cached(eviction=said))["eviction"] == {
+        "policy": "none",
+        "max_memory": "2Gi",
+        "max_objects": 5,
+    }
+
+
+def test_executors_have_no_directory_for_a_cache_that_does_not_run_beside_them() -> None:
+    volumes = [{volume["name"] for volume in each.executor.manifest["spec"]["volumes"]} for each in (desired(), BASE)]
+
+    assert volumes[0] - volumes[1] == {"flame-object-cache"}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"image": "other"},
+        {"storage": "/data/other"},
+        {"networkInterface": "ens1"},
+        {"eviction": {"maxObjects": 7}},
+        {"env": [{"name": "A"}]},
+        {"podTemplate": {"spec": {"nodeSelector": {"a": "b"}}}},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_a_change_of_the_object_cache_makes_only_the_object_cache_stale(changed: dict[str, Any]) -> None:
+    after = desired(merged(cached(), {"objectCache": changed}))
+
+    assert after.object_cache is not None
+    assert BASE.object_cache is not None
+    assert after.object_cache.revision != BASE.object_cache.revision
+    assert after.session_manager.revision == BASE.session_manager.revision
+    assert after.executor.revision == BASE.executor.revision
+
+
+@pytest.mark.parametrize(
+    ("changed", "stale"),
+    [
+        ({"objectCache": {"replicas": 5}}, False),
+        ({"sessionManager": {"image": "x"}}, False),
+        ({"executorManager": {"image": "x"}}, False),
+        ({"configOverrides": {"cache": {"endpoint": "grpc://x:9090"}}}, True),
+    ],
+)
+def test_the_object_cache_is_stale_only_when_what_it_reads_changed(changed: dict[str, Any], *, stale: bool) -> None:
+    after = desired(merged(cached(), changed))
+
+    assert after.object_cache is not None
+    assert BASE.object_cache is not None
+    assert (after.object_cache.revision != BASE.object_cache.revision) is stale
+
+
+def test_setting_an_image_restarts_no_other_component() -> None:
+    assert BASE.session_manager.revision == desired().session_manager.revision
+    assert BASE.executor.revision == desired().executor.revision
+    assert BASE.config_text == desired().config_text
+
+
+def test_an_upgrade_of_the_operator_restarts_no_object_cache() -> None:
+    """See `test_revision.py`: adapt the value only if every object cache is meant to be replaced."""
+    assert BASE.object_cache is not None
+    assert BASE.object_cache.revision == "993ff79b487e39f2"
+
+
+def test_the_object_cache_gets_its_certificate_and_key() -> None:
+    changes = {"objectCache": {"tls": {"secretName": "my-flame-flame-cache-tls"}}}
+
+    [volume] = [each for each in _pod(changes)["spec"]["volumes"] if "secret" in each]
+    assert [item["path"] for item in volume["secret"]["items"]] == ["tls.crt", "tls.key", "ca.crt"]
+    assert _cache_section(merged(cached(), changes))["endpoint"] == "grpcs://my-flame-object-cache:9090"

@@ -1,0 +1,125 @@
+"""The client against the fake session manager, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from grpclib.const import Status
+
+from flamectl_operator.flame.client import Endpoint, FlameError, GrpcSessionManager
+from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Session
+from tests.flame.model import FlameModel
+from tests.flame.server import LOOPBACK, FlameServer, two_free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@pytest.fixture(params=["0.6", "0.7"])
+async def server(request: pytest.FixtureRequest) -> FlameServer:
+    return FlameServer(FlameModel(asyncio.get_running_loop()), request.param)
+
+
+@pytest.fixture
+async def client(server: FlameServer) -> AsyncIterator[GrpcSessionManager]:
+    async with server.serve() as port:
+        client = GrpcSessionManager(Endpoint(LOOPBACK, port), deadline=5)
+        yield client
+        client.close()
+
+
+async def test_snapshot_has_nodes_executors_and_sessions(server: FlameServer, client: GrpcSessionManager) -> None:
+    server.model.start_executor_manager("a")
+    server.model.open_session("s", tasks=3, seconds=1000, priority=7)
+    snapshot = await client.snapshot()
+    while not snapshot.sessions[0].running or snapshot.executors[0].state is not ExecutorState.BOUND:
+        snapshot = await client.snapshot()
+
+    assert snapshot.nodes == {"a": NodeState.READY}
+    assert snapshot.executors == (FlameExecutor("a", ExecutorState.BOUND, "s"),)
+    assert snapshot.sessions == (Session("s", priority=7, pending=2, running=1),)
+
+
+async def test_second_snapshot_uses_the_names_that_the_first_one_found(
+    server: FlameServer, client: GrpcSessionManager
+) -> None:
+    snapshot = await client.snapshot()
+    server.calls.clear()
+
+    assert (await client.snapshot()).keeps_idle is snapshot.keeps_idle
+    assert len(server.calls) == 3
+
+
+async def test_release_node_takes_the_node_out_of_the_table(server: FlameServer, client: GrpcSessionManager) -> None:
+    server.model.start_executor_manager("a")
+    await client.release_node("a")
+
+    assert (await client.snapshot()).nodes == {}
+
+
+async def test_report_lost_registers_a_node_without_capacity_and_ends_its_connection(
+    server: FlameServer, client: GrpcSessionManager
+) -> None:
+    await client.report_lost("gone")
+
+    assert (await client.snapshot()).nodes == {"gone": NodeState.READY}
+    assert server.model.nodes["gone"].capacity == 0
+    assert server.calls.index("RegisterNode") < server.calls.index("WatchNode")
+    assert server.model.nodes["gone"].connection is not None
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (Status.PERMISSION_DENIED, "Forbidden"),
+        (Status.UNAVAILABLE, "Unreachable"),
+        (Status.UNIMPLEMENTED, "Unsupported"),
+        (Status.INTERNAL, "Refused"),
+    ],
+)
+async def test_refused_call_raises_a_flame_error_with_the_reason(
+    server: FlameServer, client: GrpcSessionManager, status: Status, reason: str
+) -> None:
+    server.refuses = status
+    with pytest.raises(FlameError) as caught:
+        await client.snapshot()
+    assert caught.value.reason == reason
+
+
+async def test_call_without_an_answer_ends_at_its_deadline() -> None:
+    server = FlameServer(FlameModel(asyncio.get_running_loop()))
+    server.delay = 1000
+    async with server.serve() as port:
+        client = GrpcSessionManager(Endpoint(LOOPBACK, port), deadline=0.1)
+        with pytest.raises(FlameError) as caught:
+            await client.snapshot()
+        client.close()
+    assert caught.value.reason == "TimedOut"
+
+
+async def test_session_manager_that_does_not_listen_is_unreachable() -> None:
+    client = GrpcSessionManager(Endpoint(LOOPBACK, two_free_ports()))
+    with pytest.raises(FlameError) as caught:
+        await client.snapshot()
+    client.close()
+    assert caught.value.reason == "Unreachable"
+
+
+async def test_server_that_speaks_no_http2_is_an_error_that_names_no_bug() -> None:
+    async def babble(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(babble, LOOPBACK, 0) as other:
+        client = GrpcSessionManager(Endpoint(LOOPBACK, other.sockets[0].getsockname()[1]), deadline=2)
+        with pytest.raises(FlameError):
+            await client.snapshot()
+        client.close()
+
+
+async def test_client_connects_again_after_it_was_closed(server: FlameServer, client: GrpcSessionManager) -> None:
+    await client.snapshot()
+    client.close()
+    assert (await client.snapshot()).nodes == {}

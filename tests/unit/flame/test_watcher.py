@@ -1,0 +1,310 @@
+"""When the watcher asks, what it makes of the answers, and whom it tells."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+import structlog
+
+from flamectl_operator.flame.client import FlameError
+from flamectl_operator.flame.knowledge import OFF, Phase
+from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Session, Snapshot
+from flamectl_operator.flame.watcher import AT_ONCE, Key, NotAsked, Target, Watcher
+from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KEY = ("default", "a")
+TARGET = Target("host", 8080, "life-1")
+EMPTY = Snapshot({})
+
+
+class Manager:
+    """A session manager that says what a test wants."""
+
+    def __init__(self) -> None:
+        self.answer: Snapshot | Exception = EMPTY
+        self.asked: list[float] = []
+        self.closed = 0
+        self.under_way = 0
+        self.most = 0
+        self.takes = 0.0
+
+    async def snapshot(self) -> Snapshot:
+        self.asked.append(asyncio.get_running_loop().time())
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            await asyncio.sleep(self.takes)
+        finally:
+            self.under_way -= 1
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    async def release_node(self, name: str) -> None: ...
+
+    async def report_lost(self, name: str) -> None: ...
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Setting:
+    """A watcher over one session manager, in virtual time."""
+
+    def __init__(self) -> None:
+        self.manager = Manager()
+        self.changes: list[Key] = []
+        self.targets: list[Target] = []
+        self.watcher = Watcher(self._connect, VirtualClock(), Random(0), self.changes.append)
+
+    def _connect(self, target: Target) -> Manager:
+        self.targets.append(target)
+        return self.manager
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    with structlog.testing.capture_logs(), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        yield runner
+
+
+def _periods(manager: Manager) -> list[float]:
+    return [later - earlier for earlier, later in zip(manager.asked, manager.asked[1:], strict=False)]
+
+
+def test_nothing_is_known_of_a_cluster_that_is_not_followed() -> None:
+    assert Setting().watcher.knowledge(KEY) is OFF
+    assert Setting().watcher.session_manager(KEY) is None
+
+
+@pytest.mark.parametrize(("busy", "shortest", "longest"), [(True, 2, 2.4), (False, 30, 36)])
+def test_period_depends_on_whether_something_is_going_on(
+    runner: asyncio.Runner, *, busy: bool, shortest: float, longest: float
+) -> None:
+    async def watch() -> Setting:
+        setting = Setting()
+        setting.watcher.follow(KEY, TARGET, busy=busy)
+        await asyncio.sleep(200)
+        setting.watcher.forget(KEY)
+        return setting
+
+    periods = _periods(runner.run(watch()).manager)
+    assert shortest <= min(periods)
+    assert max(periods) <= longest
+    assert len(set(periods)) > 1
+
+
+def test_first_answer_is_told_and_equal_ones_are_not(runner: asyncio.Runner) -> None:
+    async def watch() -> None:
+        setting = Setting()
+        setting.watcher.follow(KEY, TARGET, busy=True)
+        assert setting.watcher.knowledge(KEY).phase is Phase.ASKING
+        await asyncio.sleep(20)
+        assert setting.changes == [KEY]
+        assert setting.watcher.knowledge(KEY).phase is Phase.KNOWN
+        assert setting.watcher.knowledge(KEY).snapshot is EMPTY
+        setting.watcher.forget(KEY)
+
+    runner.run(watch())
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (Snapshot({"n": NodeState.READY}), True),
+        (Snapshot({"n": NodeState.NOT_READY}, (FlameExecutor("n", ExecutorState.BOUND, "s"),)), True),
+        (Snapshot({"n": NodeState.NOT_READY}, sessions=(Session("s", pending=3),)), False),
+    ],
+)
+def test_only_changes_that_matter_to_a_decision_are_told(
+    runner: asyncio.Runner, *, answer: Snapshot, told: bool
+) -> None:
+    async def watch() -> None:
+        setting = Setting()
+        setting.manager.answer = Snapshot({"n": NodeState.NOT_READY})
+        setting.watcher.follow(KEY, TARGET, busy=True)
+        await asyncio.sleep(1)
+        setting.changes.clear()
+        setting.manager.answer = answer
+        await asyncio.sleep(5)
+        assert bool(setting.changes) is told
+        setting.watcher.forget(KEY)
+
+    runner.run(watch())
+
+
+def test_failure_of_the_first_question_makes_the_state_unknown_at_once(runner: asyncio.Runner) -> None:
+    async def watch() -> None:
+        setting = Setting()
+        setting.manager.answer = FlameError("Unreachable", "Name or service not known")
+        setting.watcher.follow(KEY, TARGET, busy=True)
+        await asyncio.sleep(1)
+        known = setting.watcher.knowledge(KEY)
+        assert (known.phase, known.cause) == (Phase.UNKNOWN, "Unreachable")
+        assert setting.changes == [KEY]
+        # Another reason on the next attempt changes nothing, so that the status rests.
+        setting.manager.answer = FlameError("TimedOut", "no answer within 5 s")
+        await asyncio.sleep(300)
+        assert setting.watcher.knowledge(KEY).problem == "Name or service not known"
+        assert setting.changes == [KEY]
+        assert _periods(setting.manager)[-1] >= 30
+        setting.watcher.forget(KEY)
+
+    runner.run(watch())
+
+
+def test_what_was_said_is_believed_for_a_while_but_not_as_fresh(runner: asyncio.Runner) -> None:
+    async def watch() -> None:
+        setting = Setting()
+        setting.watcher.follow(KEY, TARGET, busy=True)
+        await asyncio.sleep(1)
+        setting.manager.answer = FlameError("Unreachable", "gone")
+        await asyncio.sleep(10)
+        known = setting.watcher.knowledge(KEY)
+        assert (known.phase, known.snapshot, known.fresh) == (Phase.KNOWN, EMPTY, None)
+        await asyncio.sleep(100)
+        known = setting.watcher.knowledge(KEY)
+        assert (known.phase, known.snapshot, known.cause) == (Phase.UNKNOWN, None, "Unreachable")
+        setting.manager.answer = EMPTY
+        await asyncio.sleep(40)
+        assert setting.watcher.knowledge(KEY).fresh is EMPTY
+        setting.watcher.forget(KEY)
+
+    runner.run(watch())
+
+
+def test_silent_session_manager_is_unknown_when_its_answer_is_too_old(runner: asyncio.Runner) -> None:
+    async def watch() -> None:
+        setting = Setting()
+        setting.watcher.follow(KEY, TARGET, busy=True)
+        await asyncio.sleep(1)
+        setting.manager.takes = 1000.0
+        await asyncio.sleep(100)
+        assert setting.watcher.knowledge(KEY).phase is Phase.UNKNOWN
+        setting.watcher.forget(KEY)
+
+    runner.run(watch())
+
+
+def test_new_life_of_the_session_manager_makes_what_was_said_worthless(runner: asyncio.Runner) -> None:
+    async def watch() -> None:
+        setting = Setting()
+        setting.watcher.follow(KEY, TARGET, busy=True)
+        await asyncio.sleep(1)
+        setting.watcher.follow(KEY, Target("host", 8080, "life-2"), busy=True)
+        known = setting.watcher.knowledge(KEY)
+        assert (known.phase, known.life, known.snapshot) == (Phase.ASKING, "life-2", None)
+        assert setting.manager.closed == 1
+        setting.watcher.follow(KEY, None, busy=False)
+        assert setting.watcher.knowledge(KEY).phase is Phase.OFF
+        asked = len(setting.manager.asked)
+        await asyncio.sleep(100)
+        assert len(setting.manager.asked) == asked
+
+    runner.run(watch())
+
+
+def test_request_to_ask_now_shortens_the_wait_and_is_bounded(runner: asyncio.Runner) -> None:
+    async def watch() -> None:
+        setting = Setting()
+        setting.watcher.follow(KEY, TARGET, busy=False)
+        await asyncio.sleep(1)
+        before = len(setting.manager.asked)
+        for _ in range(100):
+            setting.watcher.ask_now(KEY)
+            await asyncio.sleep(0.01)
+        assert before < len(setting.manager.asked) <= before + 6
+        setting.watcher.forget(KEY)
+
+    runner.run(watch())
+
+
+def test_connection_is_closed_between_slow_polls_and_kept_between_quick_ones(runner: asyncio.Runner) -> None:
+    async def watch() -> None:
+        setting = Setting()
+        setting.watcher.follow(KEY, TARGET, busy=True)
+        await asyncio.sleep(20)
+        assert setting.manager.closed == 0
+        setting.watcher.follow(KEY, TARGET, busy=False)
+        await asyncio.sleep(10)
+        assert setting.manager.closed == 1
+        setting.watcher.forget(KEY)
+
+    runner.run(watch())
+
+
+def test_at_most_so_many_session_managers_are_asked_at_a_time(runner: asyncio.Runner) -> None:
+    async def watch() -> None:
+        setting = Setting()
+        setting.manager.takes = 1.0
+        for number in range(3 * AT_ONCE):
+            setting.watcher.follow(("default", str(number)), TARGET, busy=True)
+        await asyncio.sleep(30)
+        assert setting.manager.most == AT_ONCE
+        for number in range(3 * AT_ONCE):
+            setting.watcher.forget(("default", str(number)))
+
+    runner.run(watch())
+
+
+def test_bug_in_a_client_ends_no_poller(runner: asyncio.Runner) -> None:
+    async def watch() -> None:
+        setting = Setting()
+        setting.manager.answer = KeyError("a bug")
+        setting.watcher.follow(KEY, TARGET, busy=True)
+        await asyncio.sleep(1)
+        assert setting.watcher.knowledge(KEY).cause == "InternalError"
+        setting.manager.answer = EMPTY
+        await asyncio.sleep(10)
+        assert setting.watcher.knowledge(KEY).phase is Phase.KNOWN
+        setting.watcher.forget(KEY)
+
+    runner.run(watch())
+
+
+def test_end_of_the_watcher_ends_all_pollers_and_connections(runner: asyncio.Runner) -> None:
+    async def watch() -> None:
+        setting = Setting()
+        running = asyncio.create_task(setting.watcher.run())
+        await asyncio.sleep(0)
+        setting.watcher.follow(KEY, TARGET, busy=True)
+        await asyncio.sleep(1)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert setting.manager.closed == 1
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    runner.run(watch())
+
+
+def test_node_that_is_not_ready_is_remembered_since_it_was_first_seen_so(runner: asyncio.Runner) -> None:
+    async def watch() -> None:
+        setting = Setting()
+        setting.manager.answer = Snapshot({"n": NodeState.UNKNOWN})
+        setting.watcher.follow(KEY, TARGET, busy=True)
+        await asyncio.sleep(1)
+        first = setting.watcher.knowledge(KEY).not_ready_since["n"]
+        setting.manager.answer = Snapshot({"n": NodeState.NOT_READY})
+        await asyncio.sleep(10)
+        assert setting.watcher.knowledge(KEY).not_ready_since == {"n": first}
+        setting.manager.answer = Snapshot({"n": NodeState.READY})
+        await asyncio.sleep(10)
+        assert setting.watcher.knowledge(KEY).not_ready_since == {}
+        setting.watcher.forget(KEY)
+
+    runner.run(watch())
+
+
+def test_where_nobody_asks_nothing_is_known() -> None:
+    nobody = NotAsked()
+    nobody.follow(KEY, TARGET, busy=True)
+    nobody.ask_now(KEY)
+    nobody.forget(KEY)
+    assert nobody.knowledge(KEY) is OFF
+    assert nobody.session_manager(KEY) is None

@@ -1,0 +1,481 @@
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from itertools import pairwise
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from structlog.testing import capture_logs
+
+from flamectl_operator.kube.cache.reflector import (
+    MAX_RETRY_AFTER,
+    READ_TIMEOUT,
+    SLOW_RETRY,
+    STEADY,
+    Reflector,
+    SetBackError,
+)
+from flamectl_operator.kube.cache.store import Store
+from flamectl_operator.kube.client import Page
+from flamectl_operator.kube.errors import (
+    ConnectionFailedError,
+    ConnectionLostError,
+    ForbiddenError,
+    GoneError,
+    NotFoundError,
+    ServerError,
+    TooManyRequestsError,
+)
+from flamectl_operator.kube.resources import PODS
+from tests.unit.kube.fake_client import ScriptedClient
+from tests.unit.kube.objects import added, bookmark, deleted, modified, pod, unreadable
+from tests.unit.runtime.virtual_time import VirtualClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, MutableMapping
+    from typing import Any
+
+    from pytest_mock import MockerFixture
+
+    from flamectl_operator.kube.errors import ApiError
+    from flamectl_operator.kube.resources import Resource
+    from flamectl_operator.kube.views import PodView
+
+GONE = GoneError(410, "Expired", "too old resource version")
+LOST = ConnectionLostError("connection lost: reset by peer")
+FAILED = ConnectionFailedError("no connection: refused")
+
+
+class Scene:
+    """A reflector between a scripted client and a store."""
+
+    def __init__(self, resource: Resource[PodView] = PODS) -> None:
+        self.client = ScriptedClient()
+        self.store: Store[PodView] = Store()
+        self.reflector = Reflector(
+            self.client,  # type: ignore[arg-type]
+            resource,
+            self.store,
+            label_selector="app=flame",
+            clock=VirtualClock(),
+            random=Random(1),
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.reflector.run())
+        try:
+            await asyncio.sleep(0.01)
+            yield
+        finally:
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    def names(self) -> list[str]:
+        return [obj.name for obj in self.store.all()]
+
+
+@pytest.fixture
+def log() -> Iterator[list[MutableMapping[str, Any]]]:
+    with capture_logs() as lines:
+        yield lines
+
+
+@pytest.fixture
+def scene(log: list[MutableMapping[str, Any]]) -> Scene:
+    return Scene()
+
+
+def warnings(log: list[MutableMapping[str, Any]]) -> list[str]:
+    return [line["error"] for line in log if line["log_level"] == "warning"]
+
+
+# Listing
+
+
+async def test_reflector_is_synced_after_all_pages(scene: Scene) -> None:
+    scene.client.lists = [Page((pod("a", 1),), "100", "more"), Page((pod("b", 2),), "100")]
+    assert not scene.reflector.synced.is_set()
+    async with scene.running():
+        await scene.reflector.wait_synced()
+        assert scene.names() == ["a", "b"]
+    assert [call["continue_token"] for call in scene.client.list_calls] == ["", "more"]
+    assert {call["limit"] for call in scene.client.list_calls} == {500}
+    assert {call["label_selector"] for call in scene.client.list_calls} == {"app=flame"}
+
+
+async def test_reflector_is_not_synced_before_the_last_page(scene: Scene) -> None:
+    scene.client.lists = [Page((pod("a", 1),), "100", "more"), FAILED]
+    async with scene.running():
+        assert not scene.reflector.synced.is_set()
+        assert len(scene.store) == 0
+
+
+async def test_a_continue_token_that_expired_begins_the_list_again(scene: Scene) -> None:
+    scene.client.lists = [Page((pod("a", 1),), "100", "more"), GONE, Page((pod("b", 2),), "200")]
+    async with scene.running():
+        assert scene.names() == ["b"]
+    assert [call["continue_token"] for call in scene.client.list_calls] == ["", "more", ""]
+
+
+async def test_list_of_known_objects_keeps_one_copy(scene: Scene, mocker: MockerFixture) -> None:
+    names = "abcd"
+    again = [pod(name, 1) for name in names]
+    alone = sys.getrefcount(again[0])
+    counts: list[int] = []
+    original = scene.client.list_page
+
+    async def list_page(*arguments: Any, **options: Any) -> Page[PodView]:
+        counts.append(sys.getrefcount(again[0]))
+        return await original(*arguments, **options)
+
+    mocker.patch.object(scene.client, "list_page", list_page)
+    scene.client.lists = [Page(tuple(pod(name, 1) for name in names), "100")]
+    scene.client.lists += [Page((each,), "200", each.name) for each in again[:-1]]
+    scene.client.lists += [Page((again[-1], pod("e", 150)), "200")]
+    scene.client.watches = [[10, GONE], [1000]]
+    async with scene.running():
+        before = scene.store.all()
+        await asyncio.sleep(11)
+        assert scene.names() == [*names, "e"]
+        assert all(one is other for one, other in zip(before, scene.store.all(), strict=False))
+    # Of the page before the last one nothing is held any more.
+    assert counts[-2:] == [alone, alone]
+
+
+async def test_unreadable_object_does_not_count_as_deleted(scene: Scene) -> None:
+    scene.client.lists = [
+        Page((pod("a", 1), pod("b", 2)), "100"),
+        Page((), "200", "more", unreadable=(pod("a", 150),)),
+        Page((pod("c", 160),), "200"),
+    ]
+    scene.client.watches = [[unreadable(pod("a", 110)), GONE], [1000]]
+    async with scene.running():
+        assert scene.names() == ["a", "c"]
+        assert scene.client.watched_from == ["100", "200"]
+
+
+@pytest.mark.parametrize("error", [ForbiddenError(403, "Forbidden", "cannot list"), NotFoundError(404)])
+async def test_permission_error_is_retried_slowly_and_logged_once(
+    scene: Scene, log: list[MutableMapping[str, Any]], error: ForbiddenError
+) -> None:
+    scene.client.lists = [*[error] * 10, Page((pod("a", 1),), "100")]
+    async with scene.running():
+        await asyncio.sleep(60)
+        assert len(scene.client.list_calls) <= 8
+        assert scene.reflector.last_error is error
+        await asyncio.sleep(SLOW_RETRY * 1.5 * 5)
+        assert scene.names() == ["a"]
+        assert scene.reflector.restarts == 10
+    assert warnings(log) == [str(error)]
+
+
+async def test_permission_error_of_a_starting_server_is_retried_soon(scene: Scene) -> None:
+    refused = ForbiddenError(403, "Forbidden", "RBAC: clusterrole not found")
+    scene.client.watches = [[LOST], [refused], [added(pod("a", 101)), 1000]]
+    async with scene.running():
+        await asyncio.sleep(4)
+        assert scene.names() == ["a"]
+    assert len(scene.client.list_calls) == 1
+
+
+async def test_unknown_resource_clears_the_store() -> None:
+    scene = Scene(replace(PODS, api_version="example.com/v1"))
+    scene.client.lists = [Page((pod("a", 1),), "100"), NotFoundError(404), Page((pod("b", 150),), "200")]
+    scene.client.watches = [[NotFoundError(404)], [1000]]
+    async with scene.running():
+        assert scene.names() == ["a"]
+        await asyncio.sleep(1.5)
+        assert scene.names() == []
+        await asyncio.sleep(3)
+        assert scene.names() == ["b"]
+    assert scene.client.watched_from == ["100", "200"]
+
+
+async def test_404_for_a_core_resource_keeps_the_store(scene: Scene) -> None:
+    """It is something before the server that answers in its place."""
+    scene.client.lists = [Page((pod("a", 1),), "100"), NotFoundError(404), Page((pod("a", 1), pod("b", 150)), "200")]
+    scene.client.watches = [[NotFoundError(404)], [1000]]
+    async with scene.running():
+        await asyncio.sleep(1.5)
+        assert scene.names() == ["a"]
+        await asyncio.sleep(3)
+        assert scene.names() == ["a", "b"]
+
+
+async def test_list_older_than_the_store_is_rejected(scene: Scene) -> None:
+    scene.client.lists = [Page((), "100"), Page((pod("old", 90),), "100"), Page((pod("a", 1),), "200")]
+    scene.client.watches = [[bookmark(150), GONE]]
+    async with scene.running():
+        assert scene.names() == []
+        await asyncio.sleep(5)
+        assert scene.names() == ["a"]
+
+
+@pytest.mark.parametrize("noticed_by", ["a list", "a silent watch"])
+async def test_restored_etcd_ends_the_process(scene: Scene, noticed_by: str) -> None:
+    scene.client.lists = [Page((), "100"), *[Page((pod("old", 90),), "120") for _ in range(4)]]
+    scene.client.watches = [[bookmark(150), *([GONE] if noticed_by == "a list" else [READ_TIMEOUT, LOST])]]
+    running = asyncio.create_task(scene.reflector.run())
+
+    with pytest.raises(SetBackError, match="resourceVersion 120, and 150 was seen before: was etcd restored"):
+        await asyncio.wait_for(running, 120)
+    assert scene.names() == []
+
+
+# Watching
+
+
+async def test_the_watch_begins_where_the_list_ended_and_changes_arrive(scene: Scene) -> None:
+    scene.client.lists = [Page((pod("a", 1), pod("b", 2)), "100")]
+    scene.client.watches = [[modified(pod("a", 101)), deleted(pod("b", 102)), added(pod("c", 103)), 1000]]
+    async with scene.running():
+        assert scene.names() == ["a", "c"]
+    assert scene.client.watched_from == ["100"]
+    assert scene.client.watch_calls[0]["read_timeout"] == READ_TIMEOUT
+    assert 300 <= scene.client.watch_calls[0]["timeout_seconds"] <= 600
+
+
+async def test_ended_watch_resumes_at_once_without_a_list(scene: Scene) -> None:
+    scene.client.watches = [[400, added(pod("a", 101)), bookmark(150)], [1000]]
+    async with scene.running():
+        await asyncio.sleep(400.1)
+        assert scene.client.watched_from == ["100", "150"]
+        assert len(scene.client.list_calls) == 1
+        assert scene.reflector.restarts == 0
+
+
+async def test_server_that_ends_each_watch_at_once_is_not_flooded(scene: Scene) -> None:
+    scene.client.watches = [[] for _ in range(1000)]
+    async with scene.running():
+        await asyncio.sleep(60)
+    assert len(scene.client.watch_calls) <= 61
+
+
+async def test_broken_watch_resumes_after_a_pause(scene: Scene, log: list[MutableMapping[str, Any]]) -> None:
+    scene.client.watches = [[added(pod("a", 101)), LOST], [added(pod("b", 102)), 1000]]
+    async with scene.running():
+        await asyncio.sleep(0.7)
+        assert scene.names() == ["a"]
+        await asyncio.sleep(1)
+        assert scene.names() == ["a", "b"]
+    assert scene.client.watched_from == ["100", "101"]
+    assert len(scene.client.list_calls) == 1
+    assert scene.reflector.restarts == 1
+    assert warnings(log) == [str(LOST)]
+    assert [line["event"] for line in log if line["log_level"] == "info"] == ["watch works again"]
+
+
+async def test_pauses_grow_while_requests_fail_and_the_error_is_logged_once(
+    scene: Scene, log: list[MutableMapping[str, Any]]
+) -> None:
+    scene.client.watches = [[FAILED] for _ in range(100)]
+    async with scene.running():
+        await asyncio.sleep(600)
+    times = scene.client.watch_times
+    pauses = [later - earlier for earlier, later in pairwise(times)]
+    assert 0.8 <= pauses[0] <= 1.2
+    assert pauses[1] > pauses[0]
+    assert all(30 <= pause <= 45 for pause in pauses[6:])
+    assert warnings(log) == [str(FAILED)]
+    assert len(scene.client.list_calls) == 1
+
+
+async def test_another_error_is_logged_as_well(scene: Scene, log: list[MutableMapping[str, Any]]) -> None:
+    scene.client.watches = [[LOST], [FAILED], [FAILED]]
+    async with scene.running():
+        await asyncio.sleep(60)
+    assert warnings(log) == [str(LOST), str(FAILED)]
+
+
+async def test_pauses_are_short_again_after_a_success(scene: Scene) -> None:
+    scene.client.watches = [[FAILED] for _ in range(10)]
+    scene.client.watches += [[bookmark(120), LOST], [1e6]]
+    async with scene.running():
+        await asyncio.sleep(1000)
+    assert scene.client.watch_times[-1] - scene.client.watch_times[-2] <= 1.2
+
+
+async def test_410_causes_a_list_at_once(scene: Scene) -> None:
+    scene.client.lists = [Page((pod("a", 1), pod("b", 2)), "100"), Page((pod("b", 2),), "200")]
+    scene.client.watches = [[10, GONE]]
+    async with scene.running():
+        await asyncio.sleep(10)
+        assert scene.names() == ["b"]
+    assert scene.client.watched_from == ["100", "200"]
+
+
+async def test_410_after_other_failures_causes_a_list_at_once(scene: Scene) -> None:
+    scene.client.lists = [Page((), "100"), Page((pod("a", 150),), "200")]
+    scene.client.watches = [[FAILED], [FAILED], [FAILED], [GONE]]
+    async with scene.running():
+        await asyncio.sleep(9)
+        assert len(scene.client.watch_calls) == 5
+        assert scene.client.watch_times[4] == scene.client.watch_times[3]
+        assert scene.names() == ["a"]
+
+
+async def test_repeated_410_causes_no_flood_of_lists(scene: Scene) -> None:
+    scene.client.watches = [[GONE] for _ in range(1000)]
+    async with scene.running():
+        await asyncio.sleep(60)
+    assert len(scene.client.list_calls) <= 10
+
+
+async def test_pauses_are_short_again_after_a_long_quiet_watch(scene: Scene) -> None:
+    scene.client.watches = [[FAILED] for _ in range(10)]
+    scene.client.watches += [[STEADY, LOST], [1e6]]
+    async with scene.running():
+        await asyncio.sleep(1000)
+    assert scene.client.watch_times[-1] - scene.client.watch_times[-2] <= STEADY + 1.2
+
+
+async def test_pauses_grow_as_well_while_it_takes_long_to_find_that_there_is_no_connection(scene: Scene) -> None:
+    scene.client.watches = [[10, FAILED] for _ in range(100)]
+    async with scene.running():
+        await asyncio.sleep(600)
+    pauses = [later - earlier - 10 for earlier, later in pairwise(scene.client.watch_times)]
+    assert all(30 <= pause <= 45 for pause in pauses[6:])
+
+
+async def test_pauses_grow_while_lists_take_long_to_fail(scene: Scene, mocker: MockerFixture) -> None:
+    begun: list[float] = []
+
+    async def list_page(*_: Any, **__: Any) -> Page[PodView]:
+        begun.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(STEADY * 4)
+        raise ServerError(504, "Timeout", "took too long")
+
+    mocker.patch.object(scene.client, "list_page", list_page)
+    async with scene.running():
+        await asyncio.sleep(600)
+    pauses = [later - earlier - STEADY * 4 for earlier, later in pairwise(begun)]
+    assert all(30 <= pause <= 45 for pause in pauses[6:])
+
+
+async def test_the_server_may_ask_for_a_longer_pause(scene: Scene) -> None:
+    scene.client.watches = [[TooManyRequestsError(429, retry_after=10)], [TooManyRequestsError(429, retry_after=3600)]]
+    async with scene.running():
+        await asyncio.sleep(100)
+    first, second, third = scene.client.watch_times
+    assert 10 <= second - first <= 15
+    assert MAX_RETRY_AFTER <= third - second <= MAX_RETRY_AFTER * 1.5
+
+
+@pytest.mark.parametrize(
+    ("error", "lists"),
+    [
+        pytest.param(ServerError(504, "Timeout", "Too large resource version"), 2, id="it cannot go on from there"),
+        pytest.param(TooManyRequestsError(429, "TooManyRequests", "try again later"), 1, id="it wants fewer requests"),
+    ],
+)
+async def test_repeated_refusals_to_resume_cause_a_list(scene: Scene, error: ApiError, lists: int) -> None:
+    scene.client.watches = [[error] for _ in range(5)]
+    async with scene.running():
+        await asyncio.sleep(120)
+    assert len(scene.client.list_calls) == lists
+    assert len(scene.client.watched_from) == 6
+
+
+# Silence
+
+
+async def test_silent_watch_resumes_when_the_server_answers(scene: Scene, log: list[MutableMapping[str, Any]]) -> None:
+    scene.client.watches = [[READ_TIMEOUT, LOST], [READ_TIMEOUT, LOST], [1000]]
+    async with scene.running():
+        await asyncio.sleep(READ_TIMEOUT * 2.5)
+        assert scene.client.watched_from == ["100"] * 3
+        assert [call["limit"] for call in scene.client.list_calls] == [500, 1, 1]
+        assert scene.reflector.restarts == 0
+        assert scene.reflector.last_contact == pytest.approx(1000 + 2 * READ_TIMEOUT)
+    assert warnings(log) == []
+
+
+async def test_silent_watches_cause_a_list_and_one_log_line(scene: Scene, log: list[MutableMapping[str, Any]]) -> None:
+    probed: Page[PodView] = Page((), "300")
+    scene.client.lists = [Page((), "100"), *[probed] * 3, Page((pod("a", 150),), "300")]
+    scene.client.watches = [[READ_TIMEOUT, LOST] for _ in range(9)]
+    async with scene.running():
+        await asyncio.sleep(READ_TIMEOUT * 2.5)
+        assert scene.names() == []
+        await asyncio.sleep(READ_TIMEOUT)
+        assert scene.names() == ["a"]
+        scene.client.lists = [*[probed] * 3, Page((pod("b", 250),), "300")]
+        await asyncio.sleep(READ_TIMEOUT * 3)
+        assert scene.names() == ["b"]
+    assert scene.client.watched_from == ["100"] * 3 + ["300"] * 4
+    assert [call["limit"] for call in scene.client.list_calls] == [500, 1, 1, 1, 500, 1, 1, 1, 500]
+    assert scene.reflector.restarts == 0
+    assert len([line for line in log if line["log_level"] == "warning"]) == 1
+
+
+async def test_event_between_silences_resets_their_count(scene: Scene, log: list[MutableMapping[str, Any]]) -> None:
+    scene.client.lists = [Page((), "100"), *[Page((), "200")] * 10]
+    scene.client.watches = [[*([bookmark(120)] if each in {2, 4} else []), READ_TIMEOUT, LOST] for each in range(6)]
+    async with scene.running():
+        await asyncio.sleep(READ_TIMEOUT * 6.5)
+    assert [call["limit"] for call in scene.client.list_calls] == [500, 1, 1, 1, 1, 1, 1]
+    assert [line for line in log if line["log_level"] == "warning"] == []
+
+
+async def test_a_silent_watch_to_a_server_that_does_not_answer_is_a_failure(
+    scene: Scene, log: list[MutableMapping[str, Any]]
+) -> None:
+    scene.client.lists = [Page((), "100"), FAILED]
+    scene.client.watches = [[READ_TIMEOUT, LOST], [1000]]
+    async with scene.running():
+        await asyncio.sleep(READ_TIMEOUT + 0.5)
+        assert scene.reflector.last_contact == pytest.approx(1000)
+        assert scene.reflector.last_error is FAILED
+    assert warnings(log) == [str(FAILED)]
+
+
+async def test_last_contact_is_recorded(scene: Scene) -> None:
+    assert scene.reflector.last_contact is None
+    scene.client.watches = [[60, bookmark(120), 1000]]
+    async with scene.running():
+        assert scene.reflector.last_contact == pytest.approx(1000)
+        await asyncio.sleep(70)
+        assert scene.reflector.last_contact == pytest.approx(1060)
+
+
+async def test_cancelling_closes_the_watch(scene: Scene) -> None:
+    async with scene.running():
+        assert scene.client.open_watches == 1
+    assert scene.client.open_watches == 0
+
+
+async def test_last_attempt_is_recorded(scene: Scene) -> None:
+    assert scene.reflector.last_attempt is None
+    scene.client.lists = [FAILED, FAILED]
+    async with scene.running():
+        assert scene.reflector.last_attempt == pytest.approx(1000)
+        await asyncio.sleep(1.5)
+        assert scene.reflector.last_attempt == pytest.approx(1001, abs=0.3)
+        assert scene.reflector.last_contact is None
+
+
+async def test_probe_after_a_silence_is_an_attempt(scene: Scene) -> None:
+    scene.client.lists = [Page((), "100"), FAILED]
+    scene.client.watches = [[READ_TIMEOUT, LOST], [1000]]
+    async with scene.running():
+        await asyncio.sleep(READ_TIMEOUT + 0.1)
+        assert scene.reflector.last_attempt == pytest.approx(1000 + READ_TIMEOUT)
+
+
+async def test_text_of_a_reflector_names_resource_and_namespace(scene: Scene) -> None:
+    assert str(scene.reflector) == scene.reflector.plural == "pods"
+    there = Reflector(
+        scene.client,  # type: ignore[arg-type]
+        PODS,
+        Store(),
+        namespace="team-a",
+        clock=VirtualClock(),
+        random=Random(1),
+    )
+    assert str(there) == "pods in team-a"

@@ -1,0 +1,661 @@
+"""Finding credentials, and the one line that says why there are none."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import shutil
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import certifi
+import pytest
+import yaml
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.config import incluster_config
+
+from flamectl_operator.kube.errors import ConfigurationError
+from flamectl_operator.kube.http import credentials
+from flamectl_operator.kube.http.connection import connect
+from flamectl_operator.kube.http.credentials import load_credentials, own_namespace
+from flamectl_operator.kube.http.request import Request
+from tests.unit.kube.certificates import AUTHORITY, KEY, LOCALHOST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flamectl_operator.kube.http.credentials import Credentials
+
+REAL_TIME = True  # exec plugins are processes
+
+Config = dict[str, Any]
+
+
+@pytest.fixture
+def config() -> Config:
+    """A kubeconfig that works."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "contexts": [
+            {"name": "here", "context": {"cluster": "c", "user": "u"}},
+            {"name": "there", "context": {"cluster": "d", "user": "u"}},
+        ],
+        "clusters": [
+            {"name": "c", "cluster": {"server": "https://here.test:6443/"}},
+            {"name": "d", "cluster": {"server": "https://there.test:6443", "tls-server-name": "kubernetes"}},
+        ],
+        "users": [{"name": "u", "user": {"token": "secret"}}],
+    }
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[object], Path]:
+    """Write a kubeconfig and return its path."""
+
+    def write(content: object) -> Path:
+        path = tmp_path / "config"
+        path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+        return path
+
+    return write
+
+
+async def load(path: Path, context: str | None = None) -> Credentials:
+    loaded = await load_credentials(path, context, {})
+    await loaded.api_client.close()  # type: ignore[no-untyped-call]
+    return loaded
+
+
+async def refusal(path: Path, context: str | None = None) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        await load(path, context)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert str(path) in message
+    return message
+
+
+def token(loaded: Credentials) -> str:
+    value: str = loaded.api_client.configuration.api_key["BearerToken"]
+    return value
+
+
+# What works
+
+
+async def test_a_kubeconfig_gives_address_and_token(config: Config, write: Callable[[object], Path]) -> None:
+    loaded = await load(write(config))
+    assert loaded.api_client.configuration.host == "https://here.test:6443"
+    assert token(loaded) == "Bearer secret"
+    assert loaded.expires_at is None
+
+
+async def test_another_context_may_be_asked_for(config: Config, write: Callable[[object], Path]) -> None:
+    loaded = await load(write(config), "there")
+    assert loaded.api_client.configuration.host == "https://there.test:6443"
+    assert loaded.api_client.configuration.tls_server_name == "kubernetes"
+
+
+async def test_the_global_configuration_is_left_alone(config: Config, write: Callable[[object], Path]) -> None:
+    before = Configuration._default
+    loaded = await load(write(config))
+    assert Configuration._default is before
+    assert loaded.api_client.configuration.retries is None
+
+
+async def test_a_server_without_tls_needs_no_credentials(config: Config, write: Callable[[object], Path]) -> None:
+    config["clusters"][0]["cluster"]["server"] = "http://127.0.0.1:8001"
+    config["users"][0]["user"] = {}
+    assert (await load(write(config))).api_client.configuration.api_key == {}
+
+
+async def test_a_token_file_is_read(config: Config, write: Callable[[object], Path], tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from-file\n")
+    config["users"][0]["user"] = {"tokenFile": "token"}
+    assert token(await load(write(config))).strip() == "Bearer from-file"
+
+
+async def test_the_environment_names_the_default_kubeconfig(
+    config: Config, write: Callable[[object], Path], tmp_path: Path
+) -> None:
+    path = write(config)
+    one = await load_credentials(None, None, {"KUBECONFIG": f"{tmp_path / 'missing'}:{path}"})
+    (tmp_path / ".kube").mkdir()
+    path.rename(tmp_path / ".kube" / "config")
+    two = await load_credentials(None, None, {"HOME": str(tmp_path)})
+    for loaded in (one, two):
+        assert token(loaded) == "Bearer secret"
+        await loaded.api_client.close()  # type: ignore[no-untyped-call]
+
+
+async def test_connecting_sends_nothing(config: Config, write: Callable[[object], Path]) -> None:
+    arrived: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        arrived.append(request.path)
+        return web.Response()
+
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(application) as server:
+        config["clusters"][0]["cluster"]["server"] = str(server.make_url("/"))
+        transport = await connect(write(config), environ={})
+        await transport.send(Request("GET", "/the-first-one"))
+        await transport.close()
+    assert arrived == ["/the-first-one"]
+
+
+async def test_certificates_and_keys_within_a_kubeconfig_leave_no_files(
+    config: Config, write: Callable[[object], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    config["clusters"][0]["cluster"]["certificate-authority-data"] = encoded(AUTHORITY)
+    config["users"][0]["user"] = {"client-certificate-data": encoded(LOCALHOST), "client-key-data": encoded(KEY)}
+    # Twice the same: nothing is left to be relied upon.
+    fingerprints = {(await load(write(config))).fingerprint for _ in range(2)}
+    assert len(fingerprints) == 1
+    assert list(temporary.iterdir()) == []
+
+    config["users"][0]["user"]["client-key-data"] = encoded("no key")
+    assert "is not usable" in await refusal(write(config))
+    assert list(temporary.iterdir()) == []
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+# What does not
+
+
+async def test_a_file_that_is_missing(tmp_path: Path) -> None:
+    assert (await refusal(tmp_path / "missing")).endswith("there is no such file")
+
+
+async def test_a_directory_is_no_kubeconfig(tmp_path: Path) -> None:
+    assert (await refusal(tmp_path)).endswith("there is no such file")
+
+
+async def test_a_file_that_cannot_be_read(
+    config: Config, write: Callable[[object], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(config)
+
+    def read_text(*_: object, **__: object) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    assert (await refusal(path)).endswith("cannot be read: Permission denied")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("a: [1,\nb: }", "is not YAML"),
+        ("", "is not a kubeconfig"),
+        ("just a line", "is not a kubeconfig"),
+        ("- a\n- b\n", "is not a kubeconfig"),
+        ("a: 1\n", "Expected key current-context"),
+        ("clusters: 5\n", "is not valid"),
+    ],
+)
+async def test_a_file_that_is_no_kubeconfig(content: str, words: str, write: Callable[[object], Path]) -> None:
+    assert words in await refusal(write(content))
+
+
+async def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "config").write_bytes(b"\xff\xfe\x00")
+    assert "is not YAML" in await refusal(tmp_path / "config")
+
+
+async def test_no_current_context(config: Config, write: Callable[[object], Path]) -> None:
+    del config["current-context"]
+    assert "current-context" in await refusal(write(config))
+
+
+async def test_an_unknown_context(config: Config, write: Callable[[object], Path]) -> None:
+    assert "Expected object with name nowhere" in await refusal(write(config), "nowhere")
+
+
+async def test_a_context_with_an_unknown_cluster(config: Config, write: Callable[[object], Path]) -> None:
+    config["contexts"][0]["context"]["cluster"] = "nowhere"
+    assert "Expected object with name nowhere" in await refusal(write(config))
+
+
+@pytest.mark.parametrize("server", [None, "", "here.test:6443", "ftp://here.test", "https://"])
+async def test_a_cluster_without_a_usable_address(
+    config: Config, write: Callable[[object], Path], server: str | None
+) -> None:
+    config["clusters"][0]["cluster"] = {"server": server} if server is not None else {"proxy-url": "http://p"}
+    assert "is not an http or https address" in await refusal(write(config))
+
+
+async def test_a_context_without_a_user(config: Config, write: Callable[[object], Path]) -> None:
+    del config["contexts"][0]["context"]["user"]
+    assert "is not valid" in await refusal(write(config))
+
+
+@pytest.mark.parametrize("user", [{"token": ""}, {"tokenFile": "empty"}, {"username": "only"}])
+async def test_a_user_without_credentials(
+    config: Config, write: Callable[[object], Path], tmp_path: Path, user: Config
+) -> None:
+    (tmp_path / "empty").write_text("\n")
+    config["users"][0]["user"] = user
+    assert "the user has no credentials" in await refusal(write(config))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"as": "viewer"}, "the user acts as another (as), and impersonation is not supported"),
+        ({"as": "viewer", "as-groups": ["viewers"]}, "(as, as-groups)"),
+        ({"as-uid": "1", "as-user-extra": {"scopes": ["x"]}}, "(as-uid, as-user-extra)"),
+    ],
+)
+async def test_a_user_who_acts_as_another(
+    config: Config, write: Callable[[object], Path], fields: Config, words: str
+) -> None:
+    config["users"][0]["user"].update(fields)
+    assert words in await refusal(write(config))
+
+
+async def test_a_user_who_acts_as_nobody_else(config: Config, write: Callable[[object], Path]) -> None:
+    config["users"][0]["user"].update({"as": "", "as-groups": []})
+    assert token(await load(write(config))) == "Bearer secret"
+
+
+async def test_a_token_file_that_is_missing(config: Config, write: Callable[[object], Path], tmp_path: Path) -> None:
+    config["users"][0]["user"] = {"tokenFile": "missing"}
+    assert f"{tmp_path / 'missing'}: No such file" in await refusal(write(config))
+
+
+async def test_a_certificate_authority_that_is_missing(config: Config, write: Callable[[object], Path]) -> None:
+    config["clusters"][0]["cluster"]["certificate-authority"] = "/missing/ca.crt"
+    assert "/missing/ca.crt" in await refusal(write(config))
+
+
+async def test_a_client_certificate_that_is_missing(config: Config, write: Callable[[object], Path]) -> None:
+    config["users"][0]["user"] = {"client-certificate": "/missing/tls.crt", "client-key": "/missing/tls.key"}
+    assert "/missing/tls.crt" in await refusal(write(config))
+
+
+@pytest.mark.parametrize("data", ["%%%", base64.b64encode(b"no certificate").decode()])
+async def test_a_certificate_authority_that_is_none(config: Config, write: Callable[[object], Path], data: str) -> None:
+    config["clusters"][0]["cluster"]["certificate-authority-data"] = data
+    message = await refusal(write(config))
+    assert "is not usable" in message or "is not valid" in message
+
+
+async def test_a_client_certificate_without_a_key(
+    config: Config, write: Callable[[object], Path], tmp_path: Path
+) -> None:
+    (tmp_path / "tls.crt").write_text("certificate")
+    config["users"][0]["user"] = {"client-certificate": "tls.crt"}
+    assert "no client key" in await refusal(write(config))
+
+
+# What is secret
+
+PASSWORD = "s3cr3t"  # what no message may contain
+
+
+@pytest.mark.parametrize(
+    ("user", "words"),
+    [
+        (
+            {"auth-provider": {"name": "oidc", "config": {"client-id": "c", "refresh-token": PASSWORD}}},
+            "Expected key client-secret",
+        ),
+        (
+            {"exec": {"apiVersion": "v1", "command": "x", "env": [{"name": "A"}]}, "password": PASSWORD},
+            "Expected key value",
+        ),
+    ],
+    ids=["an identity provider", "a plugin"],
+)
+async def test_an_entry_that_lacks_something_is_not_quoted(
+    config: Config, write: Callable[[object], Path], user: Config, words: str
+) -> None:
+    config["users"][0]["user"] = user
+    message = await refusal(write(config))
+    assert words in message
+    assert PASSWORD not in message
+
+
+async def test_an_entry_without_a_name_is_not_quoted(config: Config, write: Callable[[object], Path]) -> None:
+    config["users"] = [{"user": {"token": PASSWORD}}, {"name": "u", "user": {"token": PASSWORD}}]
+    assert PASSWORD not in await refusal(write(config))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"password: {PASSWORD}: x",
+        f'password: "{PASSWORD}',
+        f"password: *{PASSWORD}",
+        f"password: !{PASSWORD} x",
+        f"password: !{PASSWORD}!x y",
+        f"password: @{PASSWORD}",
+        f"password: 2001-99-99 # {PASSWORD}",
+    ],
+)
+async def test_a_bad_line_of_yaml_is_named_by_its_place_and_not_quoted(
+    write: Callable[[object], Path], line: str
+) -> None:
+    message = await refusal(write(f"users:\n- name: u\n  user:\n    {line}\n"))
+    assert "is not YAML: " in message
+    assert PASSWORD not in message
+    assert "(line " in message or "date" in message
+
+
+async def test_a_file_that_is_replaced_while_it_is_read_is_not_quoted(
+    config: Config, write: Callable[[object], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(config)
+
+    def replace(_: str) -> None:
+        write(f"password: *{PASSWORD}")
+
+    monkeypatch.setattr(credentials, "_check_files", replace)
+    message = await refusal(path)
+    assert "is not YAML: found undefined alias (line 1, column 11)" in message
+
+
+async def test_a_server_that_is_no_address_is_named_without_its_password(
+    config: Config, write: Callable[[object], Path]
+) -> None:
+    config["clusters"][0]["cluster"]["server"] = f"https://user:{PASSWORD}@here.test:99999"
+    message = await refusal(write(config))
+    assert "'here.test:99999' is not an http or https address" in message
+    assert PASSWORD not in message
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+async def test_an_identity_provider_behind_a_bad_address(config: Config, write: Callable[[object], Path]) -> None:
+    provider = {"client-id": "c", "client-secret": "s", "refresh-token": "r"}
+    provider["idp-issuer-url"] = f"http://user:{PASSWORD}@here.test:99999"
+    config["users"][0]["user"] = {"auth-provider": {"name": "oidc", "config": provider}}
+    message = await refusal(write(config))
+    assert "cannot be reached: an address that is not valid" in message
+    assert PASSWORD not in message
+
+
+BAD_PROXIES = [
+    (f"socks5://user:{PASSWORD}@proxy.test:1080", "does not begin with http"),
+    (f"user:{PASSWORD}@proxy.test:3128", "does not begin with http"),
+    (f"http://user:{PASSWORD}@proxy.test:99999", "is not valid"),
+    (f"http://user:{PASSWORD}@", "is not valid"),
+    (f"http://user:{PASSWORD}@proxy.test:0", "no valid port"),
+    ("http://", "has no host"),
+]
+
+
+@pytest.mark.parametrize(("proxy", "words"), BAD_PROXIES)
+async def test_a_proxy_that_cannot_be_used(
+    config: Config, write: Callable[[object], Path], proxy: str, words: str
+) -> None:
+    config["clusters"][0]["cluster"]["proxy-url"] = proxy
+    with pytest.raises(ConfigurationError, match=f"proxy-url of the kubeconfig .* cannot be used: .*{words}") as caught:
+        await connect(write(config), environ={})
+    assert PASSWORD not in str(caught.value)
+
+
+async def test_a_proxy_of_the_environment_that_cannot_be_used(
+    config: Config, write: Callable[[object], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", f"http://user:{PASSWORD}@proxy.test:99999")
+    monkeypatch.delenv("https_proxy", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with pytest.raises(ConfigurationError, match=r"proxy of the environment .* cannot be used") as caught:
+        await connect(write(config), environ={})
+    assert PASSWORD not in str(caught.value)
+
+    # Where the kubeconfig names another, nobody goes through it.
+    config["clusters"][0]["cluster"]["proxy-url"] = "http://proxy.test:3128"
+    transport = await connect(write(config), environ={})
+    await transport.close()
+
+
+# Exec plugins
+
+
+def plugin(tmp_path: Path, script: str) -> Config:
+    """A user whose credentials come from a Python script."""
+    path = tmp_path / "plugin.py"
+    path.write_text(script)
+    return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": sys.executable, "args": [str(path)]}}
+
+
+ANSWER = """
+import json
+print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": %s}))
+"""
+
+
+async def test_a_plugin_gives_a_token_and_says_when_it_expires(
+    config: Config, write: Callable[[object], Path], tmp_path: Path
+) -> None:
+    status = '{"token": "from-plugin", "expirationTimestamp": "2030-01-01T00:00:00Z"}'
+    config["users"][0]["user"] = plugin(tmp_path, ANSWER % status)
+    loaded = await load(write(config))
+    assert token(loaded) == "Bearer from-plugin"
+    assert loaded.expires_at == datetime(2030, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("import sys; sys.exit('please log in')", "please log in"),
+        ("print('hello')", "failed to decode process output"),
+        ("print('{}')", "missing key"),
+        (ANSWER % "{}", "missing token"),
+        (ANSWER % '{"token": ""}', "the user has no credentials"),
+    ],
+)
+async def test_a_plugin_that_fails_is_quoted(
+    config: Config,
+    write: Callable[[object], Path],
+    tmp_path: Path,
+    script: str,
+    words: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    config["users"][0]["user"] = plugin(tmp_path, script)
+    assert words in await refusal(write(config))
+    assert caplog.messages == []
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("listens", [True, False], ids=["hangs up", "is away"])
+async def test_an_identity_provider_that_cannot_be_asked(
+    config: Config, write: Callable[[object], Path], *, listens: bool
+) -> None:
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1") as server:
+        issuer = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        if not listens:
+            server.close()
+        provider = {"client-id": "c", "client-secret": "s", "idp-issuer-url": issuer, "refresh-token": "r"}
+        config["users"][0]["user"] = {"auth-provider": {"name": "oidc", "config": provider}}
+        assert "the identity provider cannot be reached" in await refusal(write(config))
+
+
+async def test_a_plugin_that_is_not_installed(config: Config, write: Callable[[object], Path]) -> None:
+    config["users"][0]["user"] = {"exec": {"apiVersion": "v1", "command": "/missing/plugin"}}
+    assert "/missing/plugin" in await refusal(write(config))
+
+
+async def test_a_plugin_that_hangs(
+    config: Config, write: Callable[[object], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(**_: object) -> None:
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(credentials, "LOAD_TIMEOUT", 0.01)
+    monkeypatch.setattr(credentials, "load_kube_config", hang)
+    assert "no credentials after" in await refusal(write(config))
+
+
+def running(pid: str) -> bool:
+    """Whether a process is there and has not ended; one that was killed may wait for its parent to notice."""
+    try:
+        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+async def becomes(condition: Callable[[], bool]) -> bool:
+    """Whether something becomes true within a minute."""
+    for _ in range(600):
+        if condition():
+            return True
+        await asyncio.sleep(0.1)
+    return False
+
+
+async def test_a_plugin_that_is_given_up_leaves_no_process_behind(
+    config: Config, write: Callable[[object], Path], tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+    script = 'sleep 300 & echo $$ $! > "$0.new"; mv "$0.new" "$0"; wait'
+    config["users"][0]["user"] = {"exec": {"apiVersion": "v1", "command": "sh", "args": ["-c", script, str(pids)]}}
+    loading = asyncio.create_task(load(write(config)))
+    assert await becomes(pids.exists)
+    plugin, child = pids.read_text().split()
+    assert running(plugin)
+    assert running(child)
+
+    loading.cancel()
+    await asyncio.wait({loading})
+
+    assert loading.cancelled()
+    assert await becomes(lambda: not running(plugin) and not running(child))
+
+
+@pytest.mark.parametrize("at_terminal", [True, False])
+async def test_a_plugin_can_ask_at_the_terminal_whatever_becomes_of_the_output(
+    config: Config,
+    write: Callable[[object], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    at_terminal: bool,
+) -> None:
+    """Who is not of the group of processes in the foreground is stopped when it reads from there."""
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: at_terminal, raising=False)
+    token_of = '"in the foreground" if os.getpgid(0) == os.getpgid(os.getppid()) else "in the background"'
+    config["users"][0]["user"] = plugin(tmp_path, f"import os\n{ANSWER}" % f'{{"token": {token_of}}}')
+
+    assert token(await load(write(config))) == f"Bearer in the {'foreground' if at_terminal else 'background'}"
+
+
+async def test_a_plugin_may_say_much_before_it_answers(
+    config: Config, write: Callable[[object], Path], tmp_path: Path
+) -> None:
+    script = f"import sys; sys.stderr.write('x' * 1_000_000)\n{ANSWER}" % '{"token": "from-plugin"}'
+    config["users"][0]["user"] = plugin(tmp_path, script)
+    assert token(await load(write(config))) == "Bearer from-plugin"
+
+
+# In a cluster
+
+IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+
+@pytest.fixture
+def service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of a service account's files, without the files."""
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
+    for name, value in IN_CLUSTER.items():
+        monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({}, "token file does not exist"),
+        ({"token": ""}, "Token file exists but empty"),
+        ({"token": "t"}, "certification file does not exist"),
+        ({"token": "t", "ca.crt": ""}, "Cert file exists but empty"),
+        ({"token": "t", "ca.crt": "no certificate"}, "a certificate or key is not usable"),
+    ],
+)
+async def test_a_service_account_that_is_not_complete(service_account: Path, files: dict[str, str], words: str) -> None:
+    for name, content in files.items():
+        (service_account / name).write_text(content)
+    with pytest.raises(ConfigurationError, match=words) as caught:
+        await load_credentials(None, None, IN_CLUSTER)
+    assert str(caught.value).startswith("service account of this Pod: ")
+
+
+async def test_in_a_cluster_the_service_account_counts(service_account: Path) -> None:
+    (service_account / "token").write_text("mounted")
+    shutil.copy(certifi.where(), service_account / "ca.crt")
+    loaded = await load_credentials(None, None, IN_CLUSTER)
+    assert loaded.api_client.configuration.host == "https://10.0.0.1:443"
+    assert token(loaded).lower() == "bearer mounted"
+    await loaded.api_client.close()  # type: ignore[no-untyped-call]
+
+
+async def test_in_a_cluster_files_that_are_replaced_make_other_credentials(service_account: Path) -> None:
+    token, authority = service_account / "token", service_account / "ca.crt"
+    token.write_text("mounted")
+    shutil.copy(certifi.where(), authority)
+    seen = []
+    for replace in (lambda: None, lambda: token.write_text("rotated"), lambda: authority.write_text(one_certificate())):
+        replace()
+        for _ in range(2):
+            loaded = await load_credentials(None, None, IN_CLUSTER)
+            await loaded.api_client.close()  # type: ignore[no-untyped-call]
+            seen.append(loaded.fingerprint)
+
+    assert seen[0] == seen[1]
+    assert seen[2] == seen[3]
+    assert seen[4] == seen[5]
+    assert len(set(seen)) == 3
+
+
+def one_certificate() -> str:
+    """A certificate, in place of many."""
+    end = "-----END CERTIFICATE-----\n"
+    return Path(certifi.where()).read_text().partition(end)[0] + end
+
+
+async def test_in_a_cluster_a_given_kubeconfig_counts(
+    service_account: Path, config: Config, write: Callable[[object], Path]
+) -> None:
+    loaded = await load_credentials(write(config), None, IN_CLUSTER)
+    assert token(loaded) == "Bearer secret"
+    await loaded.api_client.close()  # type: ignore[no-untyped-call]
+
+
+async def test_in_a_cluster_a_given_context_is_one_of_the_default_kubeconfig(service_account: Path) -> None:
+    with pytest.raises(ConfigurationError, match="there is no such file"):
+        await load_credentials(None, "here", {**IN_CLUSTER, "KUBECONFIG": str(service_account / "missing")})
+
+
+@pytest.mark.parametrize(("content", "namespace"), [("flamectl-system\n", "flamectl-system"), ("", None), (None, None)])
+def test_a_pod_knows_its_namespace(tmp_path: Path, content: str | None, namespace: str | None) -> None:
+    file = tmp_path / "namespace"
+    if content is not None:
+        file.write_text(content)
+    assert own_namespace(file) == namespace
+
+
+async def test_nowhere_at_all_the_default_kubeconfig_is_missed(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="there is no such file"):
+        await load_credentials(None, None, {"HOME": str(tmp_path)})

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flamectl_operator.kube.errors import TooManyRequestsError
+from flamectl_operator.kube.http.limiting import LimitedTransport
+from flamectl_operator.kube.http.request import Request
+from flamectl_operator.kube.http.retrying import RetryingTransport
+from flamectl_operator.runtime.observer import Observer
+from tests.unit.runtime.virtual_time import VirtualClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from flamectl_operator.kube.http.transport import Transport
+
+
+class SlowTransport:
+    """Takes a second for each request."""
+
+    host = "10.0.0.1:443"
+
+    def __init__(self) -> None:
+        self.sent: list[float] = []
+        self.failures = 0
+        self.in_flight = 0
+        self.most = 0
+        self.closed = False
+
+    async def send(self, _request: Request) -> bytes:
+        self.sent.append(asyncio.get_running_loop().time() - 1000)
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
+        try:
+            await asyncio.sleep(1)
+            if self.failures:
+                self.failures -= 1
+                raise TooManyRequestsError(429, retry_after=10)
+        finally:
+            self.in_flight -= 1
+        return b"answer"
+
+    @asynccontextmanager
+    async def stream(self, *_arguments: object, **_options: object) -> AsyncIterator[AsyncIterator[bytes]]:
+        yield self._lines()
+
+    async def _lines(self) -> AsyncIterator[bytes]:
+        yield b"line"
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class Listener(Observer):
+    """Remembers how long requests were held back."""
+
+    def __init__(self) -> None:
+        self.held_back: list[tuple[str, str, float]] = []
+
+    def request_held_back(self, method: str, host: str, seconds: float) -> None:
+        self.held_back.append((method, host, seconds))
+
+
+@pytest.fixture
+def inner() -> SlowTransport:
+    return SlowTransport()
+
+
+async def _ask(transport: Transport, count: int) -> None:
+    await asyncio.gather(*(transport.send(Request("GET", f"/{number}")) for number in range(count)))
+
+
+async def test_concurrent_requests_are_limited(inner: SlowTransport) -> None:
+    limited = LimitedTransport(inner, VirtualClock(), max_in_flight=3)
+
+    await _ask(limited, 10)
+
+    assert inner.most == 3
+    assert inner.sent == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]
+
+
+async def test_request_rate_is_limited(inner: SlowTransport) -> None:
+    await _ask(LimitedTransport(inner, VirtualClock(), qps=2, burst=4, max_in_flight=100), 8)
+
+    assert inner.sent == [0, 0, 0, 0, 0.5, 1, 1.5, 2]
+
+
+async def test_waits_of_requests_are_reported(inner: SlowTransport) -> None:
+    by_rate, by_number = Listener(), Listener()
+    await _ask(LimitedTransport(inner, VirtualClock(), qps=2, burst=1, max_in_flight=100, observer=by_rate), 3)
+    await _ask(LimitedTransport(inner, VirtualClock(), max_in_flight=1, observer=by_number), 3)
+
+    assert by_rate.held_back == [("GET", inner.host, seconds) for seconds in (0, 0.5, 1)]
+    assert by_number.held_back == [("GET", inner.host, seconds) for seconds in (0, 1, 2)]
+
+
+async def test_response_and_error_pass_through(inner: SlowTransport) -> None:
+    limited = LimitedTransport(inner, VirtualClock(), max_in_flight=1)
+    assert await limited.send(Request("GET", "/")) == b"answer"
+
+    inner.failures = 1
+    with pytest.raises(TooManyRequestsError):
+        await limited.send(Request("GET", "/"))
+    assert await limited.send(Request("GET", "/")) == b"answer", "the error has left its place to the next one"
+
+
+async def test_stream_neither_waits_nor_counts(inner: SlowTransport) -> None:
+    limited = LimitedTransport(inner, VirtualClock(), qps=0.001, max_in_flight=1)
+    requests = asyncio.create_task(_ask(limited, 2))
+    await asyncio.sleep(0.5)
+
+    async with limited.stream("/", read_timeout=1) as lines:
+        assert [line async for line in lines] == [b"line"]
+        assert inner.in_flight == 1, "one has the only place, the other waits"
+    requests.cancel()
+
+
+async def test_request_that_waits_for_a_retry_holds_no_slot(inner: SlowTransport) -> None:
+    clock = VirtualClock()
+    inner.failures = 1
+    retrying = RetryingTransport(LimitedTransport(inner, clock, max_in_flight=1), clock, Random(1))
+
+    await _ask(retrying, 3)
+
+    *others, repeated = inner.sent
+    assert others == [0, 1, 2]
+    assert 11 <= repeated <= 1 + 10 * 1.5
+
+
+async def test_inner_transport_is_not_limited(inner: SlowTransport) -> None:
+    requests = asyncio.create_task(_ask(LimitedTransport(inner, VirtualClock(), max_in_flight=1), 100))
+    await asyncio.sleep(0.5)
+    await inner.send(Request("PUT", "/lease"))
+
+    assert inner.sent == [0, 0.5, 1]
+    requests.cancel()
+
+
+async def test_new_limits_apply_to_waiting_requests(inner: SlowTransport) -> None:
+    limited = LimitedTransport(inner, VirtualClock(), qps=0.001, max_in_flight=1)
+    requests = asyncio.create_task(_ask(limited, 5))
+    await asyncio.sleep(10)
+    limited.resize(qps=0, burst=0, max_in_flight=2)
+    await requests
+
+    assert inner.most == 2
+    assert inner.sent[-1] < 14
+
+
+async def test_close_closes_the_inner_transport(inner: SlowTransport) -> None:
+    await LimitedTransport(inner, VirtualClock(), max_in_flight=1).close()
+
+    assert inner.closed

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flamectl_operator.kube.errors import (
+    ConflictError,
+    ConnectionFailedError,
+    ConnectionLostError,
+    KubernetesError,
+    NotFoundError,
+    ServerError,
+    TooManyRequestsError,
+)
+from flamectl_operator.kube.http.request import Request
+from flamectl_operator.kube.http.retrying import MAX_TOTAL_WAIT, RetryingTransport
+from tests.unit.runtime.virtual_time import VirtualClock
+
+if TYPE_CHECKING:
+    from unittest.mock import AsyncMock
+
+    from pytest_mock import MockerFixture
+
+FAILED = ConnectionFailedError("refused")
+LOST = ConnectionLostError("reset")
+BROKEN = ServerError(500)
+BUSY = TooManyRequestsError(429)
+
+
+@pytest.fixture
+def inner(mocker: MockerFixture) -> AsyncMock:
+    transport: AsyncMock = mocker.AsyncMock()
+    transport.stream = mocker.Mock()
+    return transport
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def retrying(inner: AsyncMock, clock: VirtualClock) -> RetryingTransport:
+    return RetryingTransport(inner, clock, Random(1))
+
+
+@pytest.mark.parametrize("error", [FAILED, LOST, BROKEN, BUSY])
+async def test_read_is_retried_after_any_transport_error(
+    retrying: RetryingTransport, inner: AsyncMock, error: KubernetesError
+) -> None:
+    inner.send.side_effect = [error, b"answer"]
+    assert await retrying.send(Request("GET", "/x")) == b"answer"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("error", [FAILED, BUSY])
+async def test_write_is_retried_when_nothing_was_done(
+    retrying: RetryingTransport, inner: AsyncMock, method: str, error: KubernetesError
+) -> None:
+    inner.send.side_effect = [error, b"answer"]
+    assert await retrying.send(Request(method, "/x", {"a": "b"}, b"body", timeout=3)) == b"answer"
+    first, second = inner.send.call_args_list
+    assert first == second
+    assert first.args == (Request(method, "/x", {"a": "b"}, b"body", timeout=3),)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("error", [LOST, BROKEN])
+async def test_write_with_an_unknown_outcome_is_not_retried(
+    retrying: RetryingTransport, inner: AsyncMock, method: str, error: KubernetesError
+) -> None:
+    inner.send.side_effect = [error]
+    with pytest.raises(type(error)):
+        await retrying.send(Request(method, "/x"))
+    assert inner.send.call_count == 1
+
+
+@pytest.mark.parametrize("error", [FAILED, LOST, BROKEN, BUSY])
+async def test_dry_run_is_retried_like_a_read(
+    retrying: RetryingTransport, inner: AsyncMock, error: KubernetesError
+) -> None:
+    inner.send.side_effect = [error, b"answer"]
+    assert await retrying.send(Request("POST", "/x", {"dryRun": "All"}, b"body")) == b"answer"
+
+
+@pytest.mark.parametrize("error", [NotFoundError(404), ConflictError(409)])
+async def test_client_error_is_not_retried(
+    retrying: RetryingTransport, inner: AsyncMock, error: KubernetesError
+) -> None:
+    inner.send.side_effect = [error]
+    with pytest.raises(type(error)):
+        await retrying.send(Request("GET", "/x"))
+
+
+async def test_error_is_raised_after_four_attempts(
+    retrying: RetryingTransport, inner: AsyncMock, clock: VirtualClock
+) -> None:
+    inner.send.side_effect = BROKEN
+    with pytest.raises(ServerError):
+        await retrying.send(Request("GET", "/x"))
+    assert inner.send.call_count == 4
+    assert len(clock.sleeps) == 3
+    assert all(base <= sleep <= 1.5 * base for base, sleep in zip((0.25, 0.5, 1), clock.sleeps, strict=True))
+
+
+async def test_the_server_may_ask_for_a_longer_pause(
+    retrying: RetryingTransport, inner: AsyncMock, clock: VirtualClock
+) -> None:
+    inner.send.side_effect = [TooManyRequestsError(429, retry_after=7), b""]
+    await retrying.send(Request("POST", "/x"))
+    [pause] = clock.sleeps
+    assert 7 <= pause <= 10.5
+
+
+async def test_jitter_separates_retries_after_the_same_retry_after(
+    retrying: RetryingTransport, inner: AsyncMock, clock: VirtualClock
+) -> None:
+    for _ in range(2):
+        inner.send.side_effect = [TooManyRequestsError(429, retry_after=7), b""]
+        await retrying.send(Request("POST", "/x"))
+    one, other = clock.sleeps
+    assert one != other
+
+
+async def test_a_very_long_pause_is_cut(retrying: RetryingTransport, inner: AsyncMock, clock: VirtualClock) -> None:
+    inner.send.side_effect = [TooManyRequestsError(429, retry_after=3600), b""]
+    await retrying.send(Request("POST", "/x"))
+    [pause] = clock.sleeps
+    assert 30 <= pause <= 45
+
+
+async def test_all_pauses_together_are_bounded(
+    retrying: RetryingTransport, inner: AsyncMock, clock: VirtualClock
+) -> None:
+    inner.send.side_effect = TooManyRequestsError(429, retry_after=15)
+    with pytest.raises(TooManyRequestsError):
+        await retrying.send(Request("GET", "/x"))
+    assert len(clock.sleeps) == 2
+    assert sum(clock.sleeps) <= MAX_TOTAL_WAIT
+
+
+async def test_streams_and_closing_go_straight_through(retrying: RetryingTransport, inner: AsyncMock) -> None:
+    assert retrying.stream("/x", {"a": "b"}, read_timeout=5) is inner.stream.return_value
+    inner.stream.assert_called_once_with("/x", {"a": "b"}, read_timeout=5)
+    await retrying.close()
+    inner.close.assert_awaited_once_with()

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from flamectl_operator.kube import errors
+from flamectl_operator.kube.http.status import error_from_response, parse_retry_after
+
+NOW = datetime(2025, 1, 1, tzinfo=UTC)
+
+
+def body(reason: str = "", message: str = "", **more: object) -> bytes:
+    return msgspec.json.encode({"kind": "Status", "reason": reason, "message": message, **more})
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "expected"),
+    [
+        (307, "", errors.ApiError),
+        (400, "BadRequest", errors.BadRequestError),
+        (401, "Unauthorized", errors.UnauthorizedError),
+        (403, "Forbidden", errors.ForbiddenError),
+        (404, "NotFound", errors.NotFoundError),
+        (405, "MethodNotAllowed", errors.ApiError),
+        (409, "Conflict", errors.ConflictError),
+        (409, "AlreadyExists", errors.AlreadyExistsError),
+        (409, "", errors.ApiError),  # a webhook's denial, of which any code may be
+        (409, "Protected", errors.ApiError),
+        (410, "Expired", errors.GoneError),
+        (422, "Invalid", errors.InvalidError),
+        (429, "TooManyRequests", errors.TooManyRequestsError),
+        (500, "InternalError", errors.ServerError),
+        (504, "Timeout", errors.ServerError),
+    ],
+)
+def test_each_code_has_its_error(code: int, reason: str, expected: type[errors.ApiError]) -> None:
+    error = error_from_response(code, body(reason, "words of the server"))
+    assert type(error) is expected
+    assert (error.code, error.reason, str(error)) == (code, reason, "words of the server")
+
+
+def test_a_message_of_many_lines_becomes_one_line() -> None:
+    assert str(error_from_response(422, body("Invalid", "a:\n  * b\n  * c"))) == "a: * b * c"
+
+
+@pytest.mark.parametrize("foreign", [b"<html>Bad\nGateway</html>", b"{}", b"", b"\xff\xfe", b"[1]"])
+def test_body_without_status_gives_the_error_of_its_code(foreign: bytes) -> None:
+    error = error_from_response(502, foreign)
+    assert type(error) is errors.ServerError
+    assert str(error).startswith("HTTP 502")
+    assert "\n" not in str(error)
+
+
+def test_retry_after_header_takes_precedence_over_the_details() -> None:
+    with_details = body("TooManyRequests", details={"retryAfterSeconds": 7})
+    assert error_from_response(429, with_details, 3).retry_after == 3
+    assert error_from_response(429, with_details).retry_after == 7
+    assert error_from_response(429, body(details={"name": "x"})).retry_after is None
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, None),
+        ("5", 5),
+        (" 0 ", 0),
+        ("Wed, 01 Jan 2025 00:00:30 GMT", 30),
+        ("Tue, 31 Dec 2024 00:00:00 GMT", 0),
+        ("soon", None),
+        ("-5", None),
+        ("²", None),
+        ("Wed, 01 Jan 2025 00:00:30", None),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(value: str | None, seconds: float | None) -> None:
+    assert parse_retry_after(value, NOW) == seconds
+
+
+def test_403_of_a_terminating_namespace_is_recognised() -> None:
+    words = 'pods "x" is forbidden: unable to create new content in namespace a because it is being terminated'
+
+    assert type(error_from_response(403, body("Forbidden", words))) is errors.NamespaceTerminatingError
+    assert type(error_from_response(403, body("Forbidden", "no"))) is errors.ForbiddenError

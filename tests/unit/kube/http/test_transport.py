@@ -1,0 +1,929 @@
+"""The transport against a real HTTP server on a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.config import ConfigException
+from structlog.testing import capture_logs
+
+from flamectl_operator.kube.errors import (
+    AlreadyExistsError,
+    AnswerTooLargeError,
+    ApiError,
+    ConfigurationError,
+    ConnectionFailedError,
+    ConnectionLostError,
+    NotLeadingError,
+    TooManyRequestsError,
+    UnauthorizedError,
+)
+from flamectl_operator.kube.http import session
+from flamectl_operator.kube.http import transport as transport_module
+from flamectl_operator.kube.http.credentials import Credentials
+from flamectl_operator.kube.http.proxy import environment_proxy
+from flamectl_operator.kube.http.request import Request
+from flamectl_operator.kube.http.session import RenewedConnection
+from flamectl_operator.kube.http.transport import AiohttpTransport, split_lines
+from flamectl_operator.runtime.progress import UnderWay
+from tests.unit.notes import Notes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+REAL_TIME = True
+
+NOW = datetime(2025, 1, 1, tzinfo=UTC)
+
+
+class Clock:
+    """A clock that stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=self.seconds - 1000)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def boottime(self) -> float:
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        raise NotImplementedError
+
+
+class Scene:
+    """A server that does what a test wants, and a transport to it with credentials `token-1`, `token-2` and so on."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.handler: Callable[[web.Request], Awaitable[web.StreamResponse]] = self.echo
+        self.requests: list[web.Request] = []
+        self.bodies: list[bytes] = []
+        self.loads = 0
+        self.attempts_to_load = 0
+        self.plugin_answers = asyncio.Event()
+        self.plugin_answers.set()
+        self.unchanged = False
+        self.load_error: ConfigurationError | None = None
+        self.expires_at: datetime | None = None
+        self.prefix = ""
+        self.clients: list[ApiClient] = []
+        self.address = ""
+        self.connections = 100
+        self.notes = Notes()
+
+    async def dispatch(self, request: web.Request) -> web.StreamResponse:
+        self.requests.append(request)
+        self.bodies.append(await request.read())
+        return await self.handler(request)
+
+    async def echo(self, _request: web.Request) -> web.StreamResponse:
+        return web.Response(body=b"answer")
+
+    async def load(self) -> Credentials:
+        self.attempts_to_load += 1
+        await asyncio.sleep(0)
+        await self.plugin_answers.wait()
+        if self.load_error is not None:
+            raise self.load_error
+        self.loads += 1
+        configuration = Configuration(host=f"{self.address}{self.prefix}")
+        configuration.connection_pool_maxsize = self.connections
+        token = f"token-{1 if self.unchanged else self.loads}"
+        configuration.api_key["BearerToken"] = f"Bearer {token}\n"
+        self.clients.append(ApiClient(configuration))
+        return Credentials(self.clients[-1], "test", token, self.expires_at)
+
+    @asynccontextmanager
+    async def transport(self) -> AsyncIterator[AiohttpTransport]:
+        connections = RenewedConnection(self.load, await self.load(), self.clock)
+        transport = AiohttpTransport(connections, self.clock, self.notes)
+        try:
+            yield transport
+        finally:
+            await transport.close()
+
+    def answers(self) -> list[tuple[str, int | None]]:
+        """Method and code of all attempts that were told of; all at the same server."""
+        assert {host for _, host, _ in self.notes.answers} <= {self.address.partition("://")[2]}
+        return [(method, code) for method, _, code in self.notes.answers]
+
+    def tokens(self) -> list[str]:
+        return [request.headers["Authorization"] for request in self.requests]
+
+    def closed(self) -> list[bool]:
+        sessions = [client.rest_client.pool_manager for client in self.clients]
+        return [session is None or session.closed for session in sessions]
+
+    def only_accept(self, token: str) -> None:
+        async def handler(request: web.Request) -> web.StreamResponse:
+            if request.headers["Authorization"] != f"Bearer {token}":
+                return web.json_response({"kind": "Status", "reason": "Unauthorized"}, status=401)
+            return web.Response(body=b"answer\n")
+
+        self.handler = handler
+
+
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    scene = Scene()
+    application = web.Application(client_max_size=2**26)
+    application.router.add_route("*", "/{path:.*}", scene.dispatch)
+    async with TestServer(application) as server:
+        scene.address = str(server.make_url("")).rstrip("/")
+        yield scene
+
+
+# Requests
+
+
+async def test_request_arrives_unchanged(scene: Scene) -> None:
+    scene.prefix = "/k8s/clusters/c-1"
+    async with scene.transport() as transport:
+        answer = await transport.send(
+            Request(
+                "PATCH", "/api/v1/x%2Fy", {"labelSelector": "a in (b,c),d=é"}, b"{}", content_type="application/x+json"
+            )
+        )
+    assert answer == b"answer"
+    [request] = scene.requests
+    assert request.method == "PATCH"
+    assert request.raw_path.startswith("/k8s/clusters/c-1/api/v1/x%2Fy?")
+    assert request.query == {"labelSelector": "a in (b,c),d=é"}
+    assert request.headers["Content-Type"] == "application/x+json"
+    assert request.headers["Accept"] == "application/json"
+    assert request.headers["User-Agent"].startswith("flamectl-operator/")
+    assert request.headers["Authorization"] == "Bearer token-1"
+    assert scene.bodies == [b"{}"]
+
+
+async def test_a_status_becomes_the_error_it_stands_for(scene: Scene) -> None:
+    async def handler(_: web.Request) -> web.StreamResponse:
+        status = {"kind": "Status", "reason": "AlreadyExists", "message": 'pods "a" already exists'}
+        return web.json_response(status, status=409)
+
+    scene.handler = handler
+    async with scene.transport() as transport:
+        with pytest.raises(AlreadyExistsError, match='pods "a" already exists'):
+            await transport.send(Request("POST", "/x", body=b"{}"))
+
+
+@pytest.mark.parametrize(("header", "seconds"), [("7", 7), ("Wed, 01 Jan 2025 00:00:20 GMT", 20)])
+async def test_retry_after_is_handed_on(scene: Scene, header: str, seconds: float) -> None:
+    async def handler(_: web.Request) -> web.StreamResponse:
+        return web.Response(status=429, headers={"Retry-After": header})
+
+    scene.handler = handler
+    async with scene.transport() as transport:
+        with pytest.raises(TooManyRequestsError) as caught:
+            await transport.send(Request("GET", "/x"))
+    assert caught.value.retry_after == seconds
+
+
+async def test_redirect_is_not_followed_with_credentials(scene: Scene) -> None:
+    async def handler(_: web.Request) -> web.StreamResponse:
+        raise web.HTTPFound("/elsewhere")
+
+    scene.handler = handler
+    async with scene.transport() as transport:
+        with pytest.raises(ApiError) as caught:
+            await transport.send(Request("GET", "/x"))
+    assert caught.value.code == 302
+    assert len(scene.requests) == 1
+
+
+async def test_many_requests_are_under_way_at_one_time(scene: Scene) -> None:
+    arrived = asyncio.Semaphore(0)
+    everyone = asyncio.Event()
+
+    async def handler(_: web.Request) -> web.StreamResponse:
+        arrived.release()
+        await everyone.wait()
+        return web.Response()
+
+    async def release() -> None:
+        for _ in range(50):
+            await arrived.acquire()
+        everyone.set()
+
+    scene.handler = handler
+    async with scene.transport() as transport:
+        await asyncio.gather(release(), *(transport.send(Request("GET", f"/{index}")) for index in range(50)))
+
+
+# Guards
+
+
+async def test_a_guard_that_refuses_keeps_a_request_from_being_sent(scene: Scene) -> None:
+    def guard() -> None:
+        raise NotLeadingError("no longer")
+
+    async with scene.transport() as transport:
+        with pytest.raises(NotLeadingError, match="no longer"):
+            await transport.send(Request("POST", "/x", body=b"{}", guard=guard))
+        assert await transport.send(Request("POST", "/y", body=b"{}", guard=lambda: None)) == b"answer"
+    assert [request.path for request in scene.requests] == ["/y"]
+
+
+async def test_a_guard_is_asked_after_all_waiting_for_a_connection(scene: Scene) -> None:
+    scene.connections = 1
+    leading, arrived, answer = True, asyncio.Event(), asyncio.Event()
+
+    async def handler(_: web.Request) -> web.StreamResponse:
+        arrived.set()
+        await answer.wait()
+        return web.Response()
+
+    def guard() -> None:
+        if not leading:
+            raise NotLeadingError("no longer")
+
+    scene.handler = handler
+    async with scene.transport() as transport:
+        first = asyncio.create_task(transport.send(Request("POST", "/first", body=b"{}", guard=guard)))
+        await arrived.wait()
+        second = asyncio.create_task(transport.send(Request("POST", "/second", body=b"{}", guard=guard)))
+        await asyncio.sleep(0)
+        leading = False
+        answer.set()
+        await first
+        with pytest.raises(NotLeadingError):
+            await second
+    assert [request.path for request in scene.requests] == ["/first"]
+
+
+async def test_only_a_request_with_a_body_can_be_guarded(scene: Scene) -> None:
+    async with scene.transport() as transport:
+        with pytest.raises(ValueError, match="without a body"):
+            await transport.send(Request("GET", "/x", guard=lambda: None))
+
+
+# Failures of the way
+
+
+async def test_a_port_where_nobody_listens_is_no_connection(scene: Scene) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        scene.address = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        async with scene.transport() as transport:
+            with pytest.raises(ConnectionFailedError, match="POST /x: no connection: "):
+                await transport.send(Request("POST", "/x", body=b"{}"))
+
+
+async def test_a_server_without_tls_is_no_connection(scene: Scene) -> None:
+    scene.address = scene.address.replace("http://", "https://")
+    async with scene.transport() as transport:
+        with pytest.raises(ConnectionFailedError):
+            await transport.send(Request("GET", "/x"))
+
+
+class Names:
+    """A name service that answers as a test wants."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, scene: Scene) -> None:
+        self.known = True
+        self.answers = threading.Event()
+        self.answers.set()
+        port = scene.address.rpartition(":")[2]
+        scene.address = f"http://api.example.test:{port}"
+        monkeypatch.setattr(socket, "getaddrinfo", self.look_up)
+
+    def look_up(self, host: str, port: int, *_: object, **__: object) -> list[tuple[Any, ...]]:
+        assert host == "api.example.test"
+        self.answers.wait(120)
+        if not self.known:
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch, scene: Scene) -> Names:
+    return Names(monkeypatch, scene)
+
+
+async def test_while_the_name_is_not_known_there_is_no_connection_and_then_there_is(scene: Scene, names: Names) -> None:
+    names.known = False
+    async with scene.transport() as transport:
+        for _ in range(2):
+            with pytest.raises(
+                ConnectionFailedError, match=r"api.example.test:\d+: Temporary failure in name resolution"
+            ):
+                await transport.send(Request("POST", "/x", body=b"{}"))
+        names.known = True
+        assert await transport.send(Request("POST", "/x", body=b"{}")) == b"answer"
+
+
+async def test_while_the_name_service_hangs_there_is_no_connection_and_then_there_is(
+    scene: Scene, names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport_module, "CONNECT_TIMEOUT", 0.1)
+    names.answers.clear()
+    async with scene.transport() as transport:
+        try:
+            with pytest.raises(ConnectionFailedError, match="no connection: timed out"):
+                await transport.send(Request("POST", "/x", body=b"{}", timeout=5))
+            with pytest.raises(ConnectionFailedError, match="no connection: timed out"):
+                await read(transport)
+        finally:
+            names.answers.set()
+        monkeypatch.setattr(transport_module, "CONNECT_TIMEOUT", 60)
+        assert await transport.send(Request("POST", "/x", body=b"{}")) == b"answer"
+
+
+async def test_timeout_has_an_unknown_outcome(scene: Scene) -> None:
+    async def handler(_: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(60)
+        return web.Response()
+
+    async with scene.transport() as transport:
+        await transport.send(Request("GET", "/x"))  # the connection is there: to make one is not what takes too long
+        scene.handler = handler
+        with pytest.raises(ConnectionLostError, match="POST /x: connection lost: timed out"):
+            await transport.send(Request("POST", "/x", body=b"{}", timeout=0.5))
+
+
+async def test_closed_connection_has_an_unknown_outcome(scene: Scene) -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.close()
+        return web.Response()
+
+    scene.handler = handler
+    async with scene.transport() as transport:
+        with pytest.raises(ConnectionLostError):
+            await transport.send(Request("POST", "/x", body=b"{}"))
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+async def test_nothing_is_sent_twice_when_a_connection_that_was_used_before_is_lost(scene: Scene, method: str) -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.close()
+        return web.Response()
+
+    async with scene.transport() as transport:
+        await read(transport)
+        scene.handler = handler
+        with pytest.raises(ConnectionLostError):
+            await transport.send(Request(method, "/x", body=None if method == "GET" else b"{}"))
+    assert [request.method for request in scene.requests] == ["GET", method]
+
+
+async def hang_up_in_the_middle(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    await response.write(b'{"first": "line"}\n{"second": ')
+    assert request.transport is not None
+    request.transport.close()
+    return response
+
+
+async def test_truncated_response_is_a_lost_connection(scene: Scene) -> None:
+    scene.handler = hang_up_in_the_middle
+    async with scene.transport() as transport:
+        with pytest.raises(ConnectionLostError):
+            await transport.send(Request("GET", "/x"))
+
+
+async def test_endless_response_is_aborted_at_the_size_limit(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flamectl_operator.kube.http.transport.MAX_ANSWER_SIZE", 1 << 20)
+    sent = 0
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        nonlocal sent
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while sent < 1 << 30:
+            await response.write(b"x" * 65536)
+            sent += 65536
+        return response
+
+    scene.handler = handler
+    async with scene.transport() as transport:
+        with pytest.raises(AnswerTooLargeError, match="GET /x: the response has more than 1 MiB"):
+            await transport.send(Request("GET", "/x"))
+    assert sent < 1 << 30
+
+
+async def test_cancelling_is_not_turned_into_an_error(scene: Scene) -> None:
+    async def handler(_: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(60)
+        return web.Response()
+
+    scene.handler = handler
+    async with scene.transport() as transport:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await transport.send(Request("GET", "/x"))
+
+
+# Streams
+
+
+def stream_of(*chunks: bytes, then_wait: bool = False) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        for chunk in chunks:
+            await response.write(chunk)
+        if then_wait:
+            await asyncio.sleep(60)
+        return response
+
+    return handler
+
+
+async def read(transport: AiohttpTransport, read_timeout: float = 60) -> list[bytes]:
+    async with transport.stream("/x", {"watch": "true"}, read_timeout=read_timeout) as lines:
+        return [line async for line in lines]
+
+
+async def test_a_stream_is_read_line_by_line(scene: Scene) -> None:
+    scene.handler = stream_of(b'{"a"', b': 1}\n{"b": 2}\n\n', b'{"c": 3}\n')
+    async with scene.transport() as transport:
+        assert await read(transport) == [b'{"a": 1}', b'{"b": 2}', b'{"c": 3}']
+    assert scene.requests[0].query == {"watch": "true"}
+
+
+async def test_lines_of_megabytes_are_read_whole(scene: Scene) -> None:
+    big = msgspec.json.encode({"data": "x" * 5_000_000})
+    scene.handler = stream_of(big + b"\n" + big + b"\n")
+    async with scene.transport() as transport:
+        assert await read(transport) == [big, big]
+
+
+async def test_a_stream_that_is_silent_for_too_long_is_lost(scene: Scene) -> None:
+    scene.handler = stream_of(b"one\n", then_wait=True)
+    seen: list[bytes] = []
+    async with scene.transport() as transport:
+
+        async def follow() -> None:
+            async with transport.stream("/x", read_timeout=2) as lines:
+                async for line in lines:
+                    seen.append(line)  # noqa: PERF401 - what came before the error counts
+
+        with pytest.raises(ConnectionLostError, match="timed out"):
+            await follow()
+    assert seen == [b"one"]
+
+
+async def test_a_stream_that_breaks_off_is_lost(scene: Scene) -> None:
+    scene.handler = hang_up_in_the_middle
+    async with scene.transport() as transport:
+        with pytest.raises(ConnectionLostError):
+            await read(transport)
+
+
+async def test_a_stream_that_is_refused_raises_what_the_server_says(scene: Scene) -> None:
+    async def handler(_: web.Request) -> web.StreamResponse:
+        return web.json_response({"kind": "Status", "message": "too old"}, status=410)
+
+    scene.handler = handler
+    async with scene.transport() as transport:
+        with pytest.raises(ApiError, match="too old"):
+            await read(transport)
+
+
+async def test_error_of_the_reader_of_a_stream_is_not_translated(scene: Scene) -> None:
+    scene.handler = stream_of(b"one\n", then_wait=True)
+    async with scene.transport() as transport:
+
+        async def stumble() -> None:
+            async with transport.stream("/x", read_timeout=60) as lines:
+                async for _ in lines:
+                    raise OSError("mine")
+
+        with pytest.raises(OSError, match="mine"):
+            await stumble()
+
+
+async def chunks_of(*chunks: bytes) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+
+
+@pytest.mark.parametrize(
+    ("chunks", "lines"),
+    [
+        ((), []),
+        ((b"\n", b"\r\n", b" \n"), []),
+        ((b"a\nb",), [b"a", b"b"]),
+        ((b"a", b"b", b"\n"), [b"ab"]),
+        ((b"a\n", b"\nb\r\n"), [b"a", b"b"]),
+        ((b"a\nb", b"c\nd\n", b"e"), [b"a", b"bc", b"d", b"e"]),
+    ],
+)
+async def test_lines_are_cut_wherever_the_chunks_end(chunks: tuple[bytes, ...], lines: list[bytes]) -> None:
+    assert [line async for line in split_lines(chunks_of(*chunks))] == lines
+
+
+# Credentials
+
+
+async def test_refused_credentials_are_loaded_again_and_even_a_write_is_sent_again(scene: Scene) -> None:
+    scene.only_accept("token-2")
+    async with scene.transport() as transport:
+        scene.clock.seconds += 60
+        assert await transport.send(Request("POST", "/x", body=b"{}")) == b"answer\n"
+        assert await transport.send(Request("GET", "/x")) == b"answer\n"
+    assert scene.tokens() == ["Bearer token-1", "Bearer token-2", "Bearer token-2"]
+    assert scene.closed() == [True, True]
+
+
+async def test_a_refused_stream_is_begun_again_with_new_credentials(scene: Scene) -> None:
+    scene.only_accept("token-2")
+    async with scene.transport() as transport:
+        scene.clock.seconds += 60
+        assert await read(transport) == [b"answer"]
+
+
+async def test_many_refused_requests_load_credentials_once(scene: Scene) -> None:
+    scene.only_accept("token-2")
+    async with scene.transport() as transport:
+        scene.clock.seconds += 60
+        await asyncio.gather(*(transport.send(Request("GET", "/x")) for _ in range(20)))
+    assert scene.loads == 2
+
+
+async def test_repeatedly_refused_credentials_are_reloaded_at_intervals(scene: Scene) -> None:
+    scene.only_accept("nobody")
+    async with scene.transport() as transport:
+        for _ in range(5):
+            with pytest.raises(UnauthorizedError):
+                await transport.send(Request("GET", "/x"))
+        assert scene.loads == 1
+        scene.clock.seconds += session.RENEWAL_INTERVAL
+        for _ in range(5):
+            with pytest.raises(UnauthorizedError):
+                await transport.send(Request("GET", "/x"))
+        assert scene.loads == 2
+
+
+async def test_credentials_that_are_the_same_as_before_are_not_tried_again(scene: Scene) -> None:
+    scene.only_accept("nobody")
+    scene.unchanged = True
+    with capture_logs() as log:
+        async with scene.transport() as transport:
+            scene.clock.seconds += 60
+            with pytest.raises(UnauthorizedError):
+                await transport.send(Request("GET", "/x"))
+            assert scene.loads == 2
+    assert scene.tokens() == ["Bearer token-1"]
+    assert log == []
+
+
+async def test_credentials_that_cannot_be_loaded_leave_the_error_of_the_server(scene: Scene) -> None:
+    scene.only_accept("nobody")
+    with capture_logs() as log:
+        async with scene.transport() as transport:
+            scene.clock.seconds += 60
+            scene.load_error = ConfigurationError("no such file")
+            with pytest.raises(UnauthorizedError):
+                await transport.send(Request("GET", "/x"))
+    assert [line["error"] for line in log] == ["no such file"]
+
+
+async def test_credentials_are_renewed_before_they_expire(scene: Scene) -> None:
+    scene.expires_at = NOW + timedelta(hours=1)
+    async with scene.transport() as transport:
+        await transport.send(Request("GET", "/x"))
+        scene.clock.seconds += 3600 - 59
+        scene.expires_at = NOW + timedelta(hours=2)
+        for _ in range(2):
+            await transport.send(Request("GET", "/x"))
+    assert scene.tokens() == ["Bearer token-1", "Bearer token-1", "Bearer token-2"]
+
+
+async def test_credentials_are_renewed_before_a_request_when_they_have_expired(scene: Scene) -> None:
+    scene.expires_at = NOW + timedelta(hours=1)
+    async with scene.transport() as transport:
+        scene.clock.seconds += 3600
+        scene.expires_at = NOW + timedelta(hours=2)
+        await transport.send(Request("GET", "/x"))
+    assert scene.tokens() == ["Bearer token-2"]
+
+
+async def test_while_a_plugin_hangs_requests_go_on_with_credentials_that_have_not_expired(scene: Scene) -> None:
+    scene.expires_at = NOW + timedelta(hours=1)
+    async with scene.transport() as transport:
+        scene.plugin_answers.clear()
+        scene.clock.seconds += 3600 - 59
+        for _ in range(3):
+            await asyncio.wait_for(transport.send(Request("GET", "/x")), 30)
+    assert scene.tokens() == ["Bearer token-1"] * 3
+    assert scene.attempts_to_load == 2
+    assert "credentials" not in {task.get_name() for task in asyncio.all_tasks()}  # closing ends what waits for it
+
+
+async def test_cancelled_caller_does_not_cancel_the_plugin(scene: Scene) -> None:
+    scene.expires_at = NOW + timedelta(hours=1)
+    async with scene.transport() as transport:
+        scene.plugin_answers.clear()
+        scene.clock.seconds += 3600
+        impatient, patient = (asyncio.create_task(transport.send(Request("GET", "/x"))) for _ in range(2))
+        await asyncio.wait({impatient, patient}, timeout=0.05)
+        impatient.cancel()
+        await asyncio.wait({impatient})
+        scene.expires_at = NOW + timedelta(hours=2)
+        scene.plugin_answers.set()
+        assert await patient == b"answer"
+    assert impatient.cancelled()
+    assert scene.tokens() == ["Bearer token-2"]
+    assert scene.attempts_to_load == 2
+
+
+async def test_a_plugin_that_has_taken_long_to_fail_is_not_asked_again_at_once(scene: Scene) -> None:
+    scene.expires_at = NOW + timedelta(hours=1)
+    with capture_logs() as log:
+        async with scene.transport() as transport:
+            scene.plugin_answers.clear()
+            scene.clock.seconds += 3600
+            waiting = [asyncio.create_task(transport.send(Request("GET", "/x"))) for _ in range(3)]
+            await asyncio.wait(waiting, timeout=0.05)
+            scene.load_error = ConfigurationError("no credentials after 60 s")
+            scene.clock.seconds += 60
+            scene.plugin_answers.set()
+            await asyncio.gather(*waiting)
+            await transport.send(Request("GET", "/x"))
+    assert scene.tokens() == ["Bearer token-1"] * 4
+    assert scene.attempts_to_load == 2
+    assert [line["error"] for line in log] == ["no credentials after 60 s"]
+
+
+async def test_new_credentials_that_cannot_be_used_leave_the_old_ones(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.only_accept("nobody")
+    with capture_logs() as log:
+        async with scene.transport() as transport:
+            scene.clock.seconds += 60
+            monkeypatch.setattr(session, "environment_proxy", lambda _: "socks5://proxy.test")
+            with pytest.raises(UnauthorizedError):
+                await transport.send(Request("GET", "/x"))
+    assert len(log) == 1
+    assert "the proxy of the environment" in log[0]["error"]
+
+
+async def test_credentials_about_to_expire_are_used_when_there_are_no_others(scene: Scene) -> None:
+    scene.expires_at = NOW + timedelta(hours=1)
+    with capture_logs():
+        async with scene.transport() as transport:
+            scene.clock.seconds += 3600
+            scene.load_error = ConfigurationError("no such file")
+            await transport.send(Request("GET", "/x"))
+    assert scene.tokens() == ["Bearer token-1"]
+
+
+async def test_connections_are_closed_only_when_the_last_stream_on_them_has_ended(scene: Scene) -> None:
+    scene.handler = stream_of(b"one\n", then_wait=True)
+    async with scene.transport() as transport:
+        async with transport.stream("/x", read_timeout=60) as lines:
+            assert await anext(lines) == b"one"
+            scene.only_accept("token-2")
+            scene.clock.seconds += 60
+            await transport.send(Request("GET", "/x"))
+            assert scene.closed() == [False, False]
+        assert scene.closed() == [True, False]
+
+
+@pytest.mark.parametrize("error", [ConfigException("Token file exists but empty."), FileNotFoundError("token")])
+async def test_unreadable_token_means_nothing_was_sent(scene: Scene, error: Exception) -> None:
+    def hook(_: Any) -> None:
+        raise error
+
+    async with scene.transport() as transport:
+        scene.clients[0].configuration.refresh_api_key_hook = hook
+        with pytest.raises(ConnectionFailedError, match="token cannot be read"):
+            await transport.send(Request("POST", "/x", body=b"{}"))
+    assert scene.requests == []
+
+
+async def test_proxy_and_server_name_are_handed_to_the_session(scene: Scene) -> None:
+    async with scene.transport() as transport:
+        configuration = scene.clients[0].configuration
+        configuration.proxy = scene.address
+        configuration.proxy_headers = {"X-Proxy": "yes"}
+        configuration.tls_server_name = "kubernetes.default"
+        configuration.host = "http://api.example.test"
+        assert await transport.send(Request("GET", "/x")) == b"answer"
+    assert scene.requests[0].headers["Host"] == "api.example.test"
+
+
+async def test_invalid_address_is_reported_without_its_password(scene: Scene) -> None:
+    async with scene.transport() as transport:
+        scene.clients[0].configuration.proxy = "http://me:s3cr3t@proxy.test:99999"
+        with pytest.raises(ConnectionFailedError, match=r"no connection: an address that is not valid$"):
+            await transport.send(Request("GET", "/x"))
+
+
+async def test_a_proxy_that_refuses_to_connect_is_no_connection(scene: Scene) -> None:
+    heads: list[bytes] = []
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    scene.address = "https://api.example.test"
+    async with await asyncio.start_server(refuse, "127.0.0.1") as proxy, scene.transport() as transport:
+        scene.clients[0].configuration.proxy = f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+        with pytest.raises(ConnectionFailedError, match="the proxy refuses to connect: HTTP 503 Service Unavailable"):
+            await transport.send(Request("POST", "/x", body=b"{}"))
+    [head] = heads
+    assert head.startswith(b"CONNECT api.example.test:443 ")
+    assert b"token-1" not in head
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """An environment that asks for no proxy yet."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    return monkeypatch
+
+
+async def test_a_proxy_may_be_named_by_the_environment_with_name_and_password(
+    scene: Scene, environment: pytest.MonkeyPatch
+) -> None:
+    environment.setenv("HTTP_PROXY", scene.address.replace("http://", "http://me:secret@"))
+    scene.address = "http://api.example.test"
+    async with scene.transport() as transport:
+        assert await transport.send(Request("GET", "/x")) == b"answer"
+    assert scene.requests[0].headers["Host"] == "api.example.test"
+    assert scene.requests[0].headers["Proxy-Authorization"].startswith("Basic ")
+    assert scene.tokens() == ["Bearer token-1"]
+
+
+async def test_the_environment_may_make_an_exception(scene: Scene, environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    environment.setenv("NO_PROXY", "example.test,127.0.0.1")
+    async with scene.transport() as transport:
+        assert await transport.send(Request("GET", "/x")) == b"answer"
+
+
+@pytest.mark.parametrize(
+    ("host", "exceptions", "direct"),
+    [
+        ("https://172.30.0.1", "172.30.0.0/16,.svc", True),
+        ("https://172.31.0.1", "172.30.0.0/16,.svc", False),
+        ("https://[fd00:10:96::1]:443", "fd00:10:96::/112", True),
+        ("https://[fd00:10:97::1]:443", "fd00:10:96::/112", False),
+        ("https://172.30.0.1", "172.30.0.1", True),
+        ("https://172.30.0.1", "172.30.0.1:443", True),
+        ("https://172.30.0.1:6443", "172.30.0.1:443", False),
+        ("https://127.0.0.1:6443", "", True),
+        ("https://[::1]:6443", "", True),
+        ("https://localhost:6443", "", True),
+        ("https://kubernetes.default.svc", "172.30.0.0/16, .svc", True),
+        ("https://kubernetes.default.svc.", "svc", True),
+        ("https://api.example.test", "*.example.test", True),
+        ("https://api.example.test:6443", "example.test:6443", True),
+        ("https://api.example.test", "example.test:6443", False),
+        ("https://API.example.test", "EXAMPLE.test", True),
+        ("https://api.bad-example.test", "example.test", False),
+        ("https://api.example.test", "*", True),
+        ("https://api.example.test", ", ,", False),
+        ("https://api.example.test", "", False),
+    ],
+)
+def test_the_environment_makes_exceptions_as_it_does_for_kubectl(
+    environment: pytest.MonkeyPatch, host: str, exceptions: str, *, direct: bool
+) -> None:
+    environment.setenv("HTTPS_PROXY", "http://proxy:3128")
+    environment.setenv("NO_PROXY", exceptions)
+
+    assert environment_proxy(host) == ("" if direct else "http://proxy:3128")
+
+
+def test_a_proxy_without_a_scheme_speaks_http(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("HTTPS_PROXY", "proxy:3128")
+
+    assert environment_proxy("https://api.example.test") == "http://proxy:3128"
+
+
+async def test_the_proxy_of_a_kubeconfig_comes_before_that_of_the_environment(
+    scene: Scene, environment: pytest.MonkeyPatch
+) -> None:
+    environment.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    async with scene.transport() as transport:
+        configuration = scene.clients[0].configuration
+        configuration.proxy = scene.address
+        configuration.host = "http://api.example.test"
+        assert await transport.send(Request("GET", "/x")) == b"answer"
+
+
+async def test_netrc_does_not_replace_the_token(scene: Scene, environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("default login me password secret\n", encoding="ascii")
+    netrc.chmod(0o600)
+    environment.setenv("NETRC", str(netrc))
+    async with scene.transport() as transport:
+        assert await transport.send(Request("GET", "/x")) == b"answer"
+    assert scene.tokens() == ["Bearer token-1"]
+
+
+# What is told
+
+
+async def test_each_attempt_is_reported_with_its_status_code(scene: Scene) -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return web.json_response({}, status=201 if request.method == "POST" else 404)
+
+    async with scene.transport() as transport:
+        await transport.send(Request("GET", "/x"))
+        scene.handler = handler
+        await transport.send(Request("POST", "/x", body=b"{}"))
+        with pytest.raises(ApiError):
+            await transport.send(Request("DELETE", "/x", body=b"{}"))
+    assert scene.answers() == [("GET", 200), ("POST", 201), ("DELETE", 404)]
+
+
+async def test_an_attempt_with_old_credentials_and_the_next_one_are_two(scene: Scene) -> None:
+    scene.only_accept("token-2")
+    async with scene.transport() as transport:
+        scene.clock.seconds += 60
+        await transport.send(Request("GET", "/x"))
+    assert scene.answers() == [("GET", 401), ("GET", 200)]
+    assert len(scene.notes.requests) == 1
+
+
+async def test_attempt_without_an_answer_is_reported_without_a_code(scene: Scene) -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.close()
+        return web.Response()
+
+    scene.handler = handler
+    async with scene.transport() as transport:
+        with pytest.raises(ConnectionLostError):
+            await transport.send(Request("POST", "/x", body=b"{}"))
+    assert scene.answers() == [("POST", None)]
+    assert len(scene.notes.requests) == 1
+
+
+async def test_guarded_request_that_was_not_sent_is_not_reported(scene: Scene) -> None:
+    def guard() -> None:
+        raise NotLeadingError("no longer")
+
+    async with scene.transport() as transport:
+        with pytest.raises(NotLeadingError):
+            await transport.send(Request("POST", "/x", body=b"{}", guard=guard))
+    assert scene.answers() == []
+
+
+async def test_durations_of_requests_are_reported_but_not_of_streams(scene: Scene) -> None:
+    async def handler(_: web.Request) -> web.StreamResponse:
+        scene.clock.seconds += 3
+        return web.Response(body=b"answer")
+
+    scene.handler = handler
+    async with scene.transport() as transport:
+        await transport.send(Request("PUT", "/x", body=b"{}"))
+        await read(transport)
+    assert [(method, seconds) for method, _, seconds in scene.notes.requests] == [("PUT", 3)]
+    assert scene.answers() == [("PUT", 200), ("GET", 200)]
+
+
+async def test_user_info_in_an_address_is_not_reported() -> None:
+    client = ApiClient(Configuration(host="https://user:secret@here.test:6443/k8s"))
+    connection = session.Connection(Credentials(client, "test", "any"))
+    assert connection.host == "here.test:6443"
+    await connection.close()
+
+
+async def test_each_attempt_records_progress(scene: Scene) -> None:
+    async def handler(_: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(0.05)
+        return web.Response()
+
+    scene.handler = handler
+    works: UnderWay[str] = UnderWay()
+    async with scene.transport() as transport:
+        with works.begin("a"):
+            moved = [works.longest_idle()]
+            await transport.send(Request("GET", "/x"))
+            moved.append(works.longest_idle())
+            with pytest.raises(ConnectionLostError):
+                await transport.send(Request("GET", "/x", timeout=0.01))
+            moved.append(works.longest_idle())
+    times = [each[1] for each in moved if each is not None]
+    assert len(times) == 3
+    assert times == sorted(set(times))

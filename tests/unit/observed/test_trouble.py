@@ -1,0 +1,103 @@
+"""What is wrong with a container, in few words that stay the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from flamectl_operator.kube.views import (
+    ContainerState,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+)
+from flamectl_operator.observed.trouble import MAX_CAUSE, Trouble, ended_trouble, gist, waiting_trouble
+
+IMAGE = "example.com/flame/executor:v1"
+CRASHED = Trouble("CrashLoopBackOff", "it ended with exit code 1", 'container "main"')
+OUT_OF_MEMORY = Trouble("OOMKilled", "it was killed at its memory limit", 'container "main"')
+
+
+def _waiting(reason: str, message: str = "", last: ContainerStateTerminated | None = None) -> ContainerStatus:
+    state = ContainerState(waiting=ContainerStateWaiting(reason, message))
+    return ContainerStatus("main", 3, state, ContainerState(terminated=last), IMAGE)
+
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        (f'failed to pull and unpack image "{IMAGE}": failed to resolve reference "{IMAGE}": {IMAGE}: not found', "not found"),
+        (f'Back-off pulling image "{IMAGE}": ErrImagePull: rpc error: code = NotFound desc = {IMAGE}: not found', "not found"),
+        (f'Back-off pulling image "{IMAGE}"', ""),
+        ("pull access denied, repository does not exist or may require authorization", "access denied, or no such repository"),
+        ("unexpected status from HEAD request: 401 Unauthorized", "access denied, or no such repository"),
+        ("dial tcp: lookup example.com on 10.96.0.10:53: no such host", "the name of the registry cannot be resolved"),
+        ("dial tcp 10.0.0.7:5000: connect: connection refused", "the registry cannot be reached"),
+        ("dial tcp 10.0.0.7:5000: i/o timeout", "the registry cannot be reached"),
+        ("tls: failed to verify certificate: x509: certificate signed by unknown authority",
+         "the certificate of the registry is not trusted"),
+        ("toomanyrequests: You have reached your pull rate limit", "the registry limits the number of pulls"),
+        ("no match for platform in manifest: not found", "there is none for the platform of the node"),
+        ("rpc error: write /var/lib/layer: no space left on device", "no space is left on the node"),
+        ("rpc error: code = Unknown desc = something else", "something else"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff"])
+def test_failed_image_pull_has_one_reason_and_a_short_cause(reason: str, message: str, cause: str) -> None:
+    assert waiting_trouble(_waiting(reason, message)) == Trouble("ImagePullFailed", cause, f'image "{IMAGE}"')
+
+
+def test_words_in_the_name_of_an_image_are_not_the_cause() -> None:
+    status = ContainerStatus(
+        "main", state=_waiting("ErrImagePull", "example.com/denied:1: not found").state, image="example.com/denied:1"
+    )
+
+    assert str(waiting_trouble(status)) == 'ImagePullFailed: image "example.com/denied:1": not found'
+
+
+@pytest.mark.parametrize(
+    ("last", "trouble"),
+    [
+        (ContainerStateTerminated(1, "Error"), CRASHED),
+        (ContainerStateTerminated(137, "OOMKilled"), OUT_OF_MEMORY),
+        (None, Trouble("CrashLoopBackOff", "", 'container "main"')),
+    ],
+    ids=["ended", "out of memory", "not known"],
+)
+@pytest.mark.parametrize("delay", ["10s", "5m0s"])
+def test_crash_loop_reports_the_exit_and_not_the_kubelets_delay(
+    delay: str, last: ContainerStateTerminated | None, trouble: Trouble
+) -> None:
+    assert waiting_trouble(_waiting("CrashLoopBackOff", f"back-off {delay} restarting", last)) == trouble
+
+
+@pytest.mark.parametrize(
+    ("ended", "trouble"),
+    [(ContainerStateTerminated(1, "Error"), CRASHED), (ContainerStateTerminated(137, "OOMKilled"), OUT_OF_MEMORY)],
+    ids=["ended", "out of memory"],
+)
+def test_repeated_exit_keeps_the_reason_crash_loop(ended: ContainerStateTerminated, trouble: Trouble) -> None:
+    again = ContainerStatus("main", 3, ContainerState(terminated=ended))
+
+    assert ended_trouble(again, "Terminated") == trouble == waiting_trouble(_waiting("CrashLoopBackOff", "", ended))
+
+
+def test_a_long_cause_is_cut() -> None:
+    trouble = waiting_trouble(_waiting("CreateContainerError", "x" * 5000))
+
+    assert trouble is not None
+    assert len(trouble.cause) == MAX_CAUSE
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("dial tcp 10.0.0.7:39482: refused", "dial tcp 10.0.0.7:40113: refused"),
+        ('name is reserved for "9b4c2f70a1"', 'name is reserved for "0f6d8837bc"'),
+    ],
+)
+def test_numbers_and_ids_are_not_part_of_the_gist(first: str, second: str) -> None:
+    assert gist(first) == gist(second)
+
+
+def test_other_words_are_part_of_the_gist() -> None:
+    assert gist('secret "defaced" not found') != gist('secret "feedback" not found')

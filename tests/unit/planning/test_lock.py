@@ -1,0 +1,386 @@
+"""Who may delete Pods, and until when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from flamectl_operator.api.flamecluster import LockOptions
+from flamectl_operator.desired import lock as desired
+from flamectl_operator.kube.views import LeaseView
+from flamectl_operator.planning.disruption import disruption_ahead
+from flamectl_operator.planning.lock import (
+    Denied,
+    Foreign,
+    Free,
+    Held,
+    HeldLease,
+    ObservedLease,
+    check_lease,
+    observe_lease,
+)
+from tests.unit.builders import (
+    NOW,
+    OWNER,
+    controller_reference,
+    effective,
+    executor_pod,
+    merged,
+    observed,
+    replicas,
+    rolling,
+    session_manager,
+    terminating,
+    view,
+)
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.planning.lock import LeaseState
+
+DURATION = 60.0
+#: A moment of the clock's boottime.
+THEN = 1000.0
+
+
+def _lease(holder: str | None = "them", version: str = "7", **changes: Any) -> LeaseView:
+    manifest = merged(desired.lease(OWNER, holder or "", DURATION, NOW), changes)
+    return view(LeaseView, manifest, resourceVersion=version)
+
+
+def _judge(
+    lease: LeaseView | None, *, after: float = 0.0, before: ObservedLease | None = None, deny: tuple[str, ...] = ()
+) -> LeaseState:
+    """What is decided about a Lease that was seen first so many seconds ago."""
+    observed_lease = observe_lease(lease, before, THEN, DURATION)
+    return check_lease(lease, observed_lease, OWNER.uid, LockOptions(deny_list=deny), "us", THEN + after)
+
+
+# --- The verdict -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lease", "after", "deny", "verdict"),
+    [
+        pytest.param(None, 0, (), Free(), id="there is none"),
+        pytest.param(_lease(""), 0, (), Free(), id="given back"),
+        pytest.param(_lease("us"), 0, (), Free(), id="ours, from before a restart"),
+        pytest.param(_lease(), 0, (), Held("them", THEN + 60), id="theirs"),
+        pytest.param(_lease(), 59.9, (), Held("them", THEN + 60), id="theirs for a moment longer"),
+        pytest.param(_lease(), 60, (), Free(), id="expired"),
+        pytest.param(_lease(spec={"leaseDurationSeconds": 90}), 60, (), Held("them", THEN + 90), id="their duration"),
+        pytest.param(_lease(spec={"leaseDurationSeconds": None}), 30, (), Held("them", THEN + 60), id="no duration"),
+        pytest.param(_lease(), 0, ("them",), Free(), id="its holder is on the deny list"),
+        pytest.param(_lease(), 0, ("others",), Held("them", THEN + 60), id="others are on the deny list"),
+        pytest.param(None, 0, ("us",), Denied(), id="we are on the deny list"),
+        pytest.param(_lease("us"), 0, ("us", "them"), Denied(), id="ours, but we are on the deny list"),
+        pytest.param(_lease(), 90, ("us",), Denied(), id="expired, but we are on the deny list"),
+    ],
+)
+def test_lock_state_of_each_kind_of_lease(
+    lease: LeaseView | None, after: float, deny: tuple[str, ...], verdict: LeaseState
+) -> None:
+    assert _judge(lease, after=after, deny=deny) == verdict
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [None, controller_reference("another-uid"), controller_reference(kind="Deployment", uid="x")],
+    ids=["nobody's", "an earlier FlameCluster's", "a Deployment's"],
+)
+@pytest.mark.parametrize("holder", ["", "us", "them"])
+def test_foreign_lease_is_not_changed(owner: Any, holder: str) -> None:
+    lease = _lease(holder)
+    references = () if owner is None else (owner,)
+    foreign = msgspec.structs.replace(
+        lease, metadata=msgspec.structs.replace(lease.metadata, owner_references=references)
+    )
+    assert _judge(foreign, after=100) == Foreign(foreign)
+
+
+def test_times_in_the_lease_are_ignored() -> None:
+    """Clocks of two machines differ."""
+    for time in ("1999-01-01T00:00:00.000000Z", "2999-01-01T00:00:00.000000Z"):
+        lease = _lease(spec={"renewTime": time, "acquireTime": time})
+        assert _judge(lease, after=59) == Held("them", THEN + 60)
+        assert _judge(lease, after=61) == Free()
+
+
+def test_change_of_the_lease_restarts_the_wait() -> None:
+    before = ObservedLease("6", "them", THEN + 1)
+    assert _judge(_lease(version="6"), before=before, after=2) == Free()
+    assert _judge(_lease(version="7"), before=before, after=2) == Held("them", THEN + 60)
+
+
+def test_deleted_lease_counts_until_its_duration_ends() -> None:
+    """Its holder need not have noticed."""
+    before = ObservedLease("6", "them", THEN + 10)
+    assert _judge(None, before=before, after=9) == Held("them", THEN + 10)
+    assert _judge(None, before=before, after=10) == Free()
+    assert _judge(None, before=replace(before, holder=""), after=0) == Free()
+    assert _judge(None, before=replace(before, holder="us"), after=0) == Free()
+
+
+# --- What is kept in the Lease -----------------------------------------------------------------------------------------
+
+
+def test_lease_is_owned_by_the_flame_cluster_and_names_its_holder() -> None:
+    assert desired.lease(OWNER, "us", 60.0, NOW) == {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {
+            "name": "my-flame-lock",
+            "namespace": "default",
+            "labels": OWNER.labels("lock"),
+            "ownerReferences": [OWNER.owner_reference()],
+        },
+        "spec": {
+            "holderIdentity": "us",
+            "leaseDurationSeconds": 60,
+            "renewTime": "2025-06-01T12:00:00.000000Z",
+            "acquireTime": "2025-06-01T12:00:00.000000Z",
+            "leaseTransitions": 0,
+        },
+    }
+
+
+def test_new_holder_increments_transitions_and_extension_does_not() -> None:
+    taken = desired.claim(_lease("them", spec={"leaseTransitions": 4}), "us", 60.0, NOW)
+    assert taken["metadata"] == {"resourceVersion": "7"}
+    assert (taken["spec"]["holderIdentity"], taken["spec"]["leaseTransitions"]) == ("us", 5)
+    assert "acquireTime" in taken["spec"]
+
+    extended = desired.claim(_lease("us"), "us", 60.0, NOW)
+    assert extended["spec"].keys() == {"holderIdentity", "leaseDurationSeconds", "renewTime"}
+
+
+def test_release_keeps_the_other_fields() -> None:
+    body = desired.given_back(_lease("us"), NOW)
+    assert body["metadata"] == {"resourceVersion": "7"}
+    assert body["spec"] == {"holderIdentity": "", "renewTime": "2025-06-01T12:00:00.000000Z"}
+
+
+@pytest.mark.parametrize(("duration", "written"), [(0.2, 1), (1.0, 1), (1.1, 2), (59.5, 60)])
+def test_duration_is_rounded_up_to_whole_seconds(duration: float, written: int) -> None:
+    """The API knows whole seconds from 1 upwards only; the others shall rather wait too long."""
+    assert desired.lease(OWNER, "us", duration, NOW)["spec"]["leaseDurationSeconds"] == written
+
+
+# --- The held_lease ----------------------------------------------------------------------------------------------------------
+
+
+def test_holder_stops_well_before_others_may_acquire() -> None:
+    held_lease = HeldLease.taken(_lease("us"), THEN, DURATION, informed=True)
+    assert THEN < held_lease.extend_at < held_lease.until < THEN + DURATION
+    assert held_lease.held
+
+
+def test_released_lock_allows_no_deletion_and_keeps_the_lease() -> None:
+    held_lease = HeldLease.given_back(_lease(""))
+    assert held_lease.until < THEN
+    assert not held_lease.held
+    assert not held_lease.informed
+    assert held_lease.lease.metadata.resource_version == "7"
+
+
+NAMES = st.sampled_from(["a", "b"])
+
+
+@dataclass
+class Operator:
+    """An operator with a clock of its own, which may be fast or slow.
+
+    Args:
+        name: Its lock identity.
+        offset: What its clock shows in the beginning.
+        speed: How many of its seconds pass in one.
+        reading: A Lease that was read and whose answer is on its way.
+        writing: A write that was sent: the Lease that it is about, and when it was sent.
+    """
+
+    name: str
+    offset: float
+    speed: float
+    held_lease: HeldLease | None = None
+    observed_lease: ObservedLease | None = None
+    reading: tuple[LeaseView | None] | None = None
+    writing: tuple[LeaseView | None, float] | None = None
+
+
+class Contention(RuleBasedStateMachine):
+    """Operators that want the same lock, over a network that is as slow as it likes, each with a clock of its own."""
+
+    @initialize(speeds=st.tuples(*[st.floats(0.9, 1.1)] * 2), offsets=st.tuples(*[st.floats(0, 1e6)] * 2))
+    def begin(self, speeds: tuple[float, ...], offsets: tuple[float, ...]) -> None:
+        self.now = 0.0
+        self.version = 1
+        self.lease: LeaseView | None = None
+        named = zip("ab", offsets, speeds, strict=True)
+        self.operators = {name: Operator(name, offset, speed) for name, offset, speed in named}
+
+    def clock(self, operator: Operator) -> float:
+        return operator.offset + self.now * operator.speed
+
+    def store(self, manifest: dict[str, Any]) -> LeaseView:
+        self.version += 1
+        self.lease = view(LeaseView, manifest, resourceVersion=str(self.version))
+        return self.lease
+
+    @rule(seconds=st.sampled_from([1.0, 40.0, 55.0, 62.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule(
+        name=NAMES, what=st.sampled_from(["looks", "has_looked", "the_write_lands", "extends", "gives_back", "deleted"])
+    )
+    def something_happens(self, name: str, what: str) -> None:
+        """Requests and answers may take as long as they like."""
+        happenings = {
+            "looks": self.looks,
+            "has_looked": self.has_looked,
+            "the_write_lands": self.the_write_lands,
+            "extends": self.extends,
+            "gives_back": self.gives_back,
+            "deleted": self.somebody_deletes_the_lease,
+        }
+        happenings[what](name)
+
+    def looks(self, name: str) -> None:
+        self.operators[name].reading = (self.lease,)
+
+    def has_looked(self, name: str) -> None:
+        """The answer is there; who finds the lock free sends a request to take it."""
+        operator = self.operators[name]
+        if operator.reading is None:
+            return
+        (lease,), operator.reading, now = operator.reading, None, self.clock(operator)
+        operator.observed_lease = observe_lease(lease, operator.observed_lease, now, DURATION)
+        verdict = check_lease(lease, operator.observed_lease, OWNER.uid, LockOptions(), name, now)
+        if isinstance(verdict, Free):
+            operator.held_lease, operator.writing = None, (lease, now)
+
+    @rule(name=NAMES)
+    def asks(self, name: str) -> None:
+        """All at once: the network is fast now and then."""
+        self.looks(name)
+        self.has_looked(name)
+        self.the_write_lands(name)
+
+    def extends(self, name: str) -> None:
+        operator = self.operators[name]
+        if operator.held_lease is not None:
+            operator.writing, operator.held_lease = (operator.held_lease.lease, self.clock(operator)), None
+
+    def the_write_lands(self, name: str) -> None:
+        operator = self.operators[name]
+        if operator.writing is None:
+            return
+        (before, sent), operator.writing = operator.writing, None
+        if (self.lease is None) != (before is None):
+            return  # AlreadyExists, or NotFound
+        if before is None:
+            written = self.store(desired.lease(OWNER, name, DURATION, NOW))
+        else:
+            assert self.lease is not None
+            if self.lease.metadata.resource_version != before.metadata.resource_version:
+                return  # Conflict
+            plain = msgspec.json.decode(msgspec.json.encode(self.lease))
+            written = self.store(merged(plain, {"spec": desired.claim(before, name, DURATION, NOW)["spec"]}))
+        operator.held_lease = HeldLease.taken(written, sent, DURATION, informed=True)
+
+    def gives_back(self, name: str) -> None:
+        operator = self.operators[name]
+        if operator.held_lease is None or self.lease is None:
+            return
+        held_lease, operator.held_lease = operator.held_lease, None
+        if self.lease.metadata.resource_version == held_lease.lease.metadata.resource_version:
+            plain = msgspec.json.decode(msgspec.json.encode(self.lease))
+            back = self.store(merged(plain, {"spec": desired.given_back(held_lease.lease, NOW)["spec"]}))
+            operator.held_lease = HeldLease.given_back(back)
+
+    def somebody_deletes_the_lease(self, name: str) -> None:
+        """Who knows of a holder gives him his time; so nothing is lost as long as the other one has seen the Lease."""
+        observed_lease = self.operators[name].observed_lease
+        if self.lease is None or observed_lease is None or self.lease.spec.holder_identity == name:
+            return
+        if observed_lease.version == self.lease.metadata.resource_version:
+            self.lease = None
+
+    @invariant()
+    def one_at_a_time(self) -> None:
+        able = [
+            operator.name
+            for operator in getattr(self, "operators", {}).values()
+            if operator.held_lease is not None and self.clock(operator) < operator.held_lease.until
+        ]
+        assert len(able) <= 1
+
+
+Contention.TestCase.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+TestContention = Contention.TestCase
+
+
+# --- What is left to be deleted ----------------------------------------------------------------------------------------
+
+OLD = "old"
+GONE = terminating(executor_pod(9))
+
+
+@pytest.mark.parametrize(
+    ("changes", "pods", "expected"),
+    [
+        pytest.param(replicas(1), [session_manager(), executor_pod()], False, id="all is well"),
+        pytest.param(replicas(1), [session_manager(), executor_pod(), GONE], False, id="one is on its way out"),
+        pytest.param(replicas(2), [session_manager(), executor_pod()], False, id="too few"),
+        pytest.param(replicas(0), [session_manager(), executor_pod()], True, id="too many"),
+        pytest.param(replicas(1), [session_manager(revision=OLD), executor_pod()], True, id="stale session manager"),
+        pytest.param(
+            replicas(1),
+            [terminating(session_manager(revision=OLD)), executor_pod()],
+            True,
+            id="it goes, executors follow",
+        ),
+        pytest.param(rolling(1, 1, 0), [session_manager(), executor_pod(revision=OLD)], True, id="stale executor"),
+        pytest.param(
+            rolling(1, 1, 0),
+            [session_manager("starting"), executor_pod(revision=OLD)],
+            True,
+            id="stale, and has to wait",
+        ),
+        pytest.param(
+            replicas(1, type="OnDelete"), [session_manager(), executor_pod(revision=OLD)], False, id="others delete it"
+        ),
+        pytest.param(replicas(1), [session_manager(restarts=1), executor_pod()], True, id="lost executor"),
+        pytest.param(
+            replicas(1), [session_manager(restarts=1), executor_pod(state="waiting")], False, id="it needs a mark only"
+        ),
+    ],
+)
+def test_lock_is_kept_while_deletions_are_left(
+    changes: dict[str, Any],
+    pods: list[PodView],
+    expected: object,
+) -> None:
+    wanted = effective(changes)
+    assert disruption_ahead(observed(*pods, wanted=wanted), wanted) is expected
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        ([session_manager(), executor_pod()], True),
+        ([terminating(session_manager()), GONE], False),
+        ([], False),
+    ],
+)
+def test_suspension_needs_no_lock_when_all_pods_terminate(pods: list[PodView], expected: object) -> None:
+    wanted = effective(suspended=True)
+    assert disruption_ahead(observed(*pods, wanted=wanted), wanted) is expected

@@ -1,0 +1,458 @@
+"""Backoff of replacements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flamectl_operator.observed.component import Component
+from flamectl_operator.planning.replacement_backoff import (
+    ReplacementBackoff,
+    count_executors,
+    count_session_manager,
+    executors_forgiven_at,
+    session_manager_forgiven_at,
+)
+from flamectl_operator.settings import FlameSettings
+from tests.unit.builders import (
+    NOW,
+    SETTINGS,
+    ago,
+    condition,
+    desired,
+    ended,
+    executor_pod,
+    later,
+    observed,
+    session_manager,
+    terminating,
+    waiting,
+)
+
+if TYPE_CHECKING:
+    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.observed.cluster import ObservedCluster
+
+SM_REVISION = desired().session_manager.revision
+EX_REVISION = desired().executor.revision
+
+
+def _session_manager(
+    before: ReplacementBackoff, *views: PodView, now: datetime = NOW, revision: str = SM_REVISION
+) -> ReplacementBackoff:
+    return count_session_manager(before, observed(*views), revision, now, SETTINGS)
+
+
+def _executors(
+    before: ReplacementBackoff,
+    found: ObservedCluster,
+    *,
+    replicas: int = 3,
+    surge: int = 0,
+    next_id: int = 3,
+    now: datetime = NOW,
+    revision: str = EX_REVISION,
+    settings: FlameSettings = SETTINGS,
+) -> ReplacementBackoff:
+    return count_executors(
+        before, found, revision, replicas=replicas, surge=surge, next_id=next_id, now=now, settings=settings
+    )
+
+
+# --- The session manager -----------------------------------------------------------------------------------------------
+
+
+def test_the_first_failure_is_replaced_at_once() -> None:
+    after = _session_manager(ReplacementBackoff(SM_REVISION), session_manager("failed"))
+
+    assert after == ReplacementBackoff(SM_REVISION, failures=1, next_attempt=None, last_failure="sm-uid")
+
+
+def test_waits_double_from_ten_seconds_to_five_minutes() -> None:
+    backoff, waits = ReplacementBackoff(SM_REVISION), []
+    for number in range(9):
+        backoff = _session_manager(backoff, session_manager("failed", uid=f"uid-{number}"))
+        waits.append((backoff.next_attempt - NOW).total_seconds() if backoff.next_attempt else 0)
+
+    assert waits == [0, 10, 20, 40, 80, 160, 300, 300, 300]
+    assert backoff.failures == 9
+
+
+def test_backoff_limits_are_settings() -> None:
+    settings = FlameSettings(backoff_base_seconds=1, backoff_limit_seconds=3)
+    backoff, waits = ReplacementBackoff(SM_REVISION), []
+    for number in range(5):
+        found = observed(session_manager("failed", uid=f"uid-{number}"))
+        backoff = count_session_manager(backoff, found, SM_REVISION, NOW, settings)
+        waits.append((backoff.next_attempt - NOW).total_seconds() if backoff.next_attempt else 0)
+
+    assert waits == [0, 1, 2, 3, 3]
+
+
+def test_a_year_of_failures_does_not_overflow() -> None:
+    after = _session_manager(ReplacementBackoff(SM_REVISION, failures=2_000_000), session_manager("failed"))
+
+    assert after.next_attempt == later(300)
+
+
+def test_the_next_attempt_is_a_time_that_the_status_can_hold() -> None:
+    now = NOW + timedelta(microseconds=1)
+    after = _session_manager(ReplacementBackoff(SM_REVISION, failures=1), session_manager("failed"), now=now)
+
+    assert after.next_attempt == later(11)
+
+
+def test_one_failure_is_counted_once_however_often_a_pass_is_repeated() -> None:
+    once = _session_manager(ReplacementBackoff(SM_REVISION, failures=1), session_manager("failed"))
+
+    assert _session_manager(once, session_manager("failed"), now=later(60)) == once
+
+
+@pytest.mark.parametrize(
+    "views",
+    [
+        pytest.param([], id="none there"),
+        pytest.param([session_manager("starting")], id="starting"),
+        pytest.param([session_manager("crashing")], id="the kubelet retries"),
+        pytest.param([session_manager("ready", since=ago(599))], id="ready for less than ten minutes"),
+        pytest.param([terminating(session_manager("failed"))], id="failed and on its way out"),
+        pytest.param([session_manager("failed", revision="old")], id="failed, but of another revision"),
+        pytest.param([session_manager("ready", revision="old", since=ago(9999))], id="another revision is well"),
+        pytest.param([session_manager("failed", owner=None)], id="somebody else's"),
+    ],
+)
+def test_session_manager_that_neither_failed_nor_recovered_changes_nothing(views: list[PodView]) -> None:
+    before = ReplacementBackoff(SM_REVISION, failures=3, next_attempt=later(20), last_failure="before")
+
+    assert _session_manager(before, *views) == before
+
+
+def test_failures_reset_after_ten_minutes_of_readiness() -> None:
+    before = ReplacementBackoff(SM_REVISION, failures=3, next_attempt=ago(600), last_failure="before")
+    after = _session_manager(before, session_manager("ready", since=ago(600)))
+
+    assert after == replace(before, failures=0, next_attempt=None)
+
+
+def test_new_revision_resets_the_failures() -> None:
+    before = ReplacementBackoff("old", failures=7, next_attempt=later(300), last_failure="before")
+
+    assert _session_manager(before) == ReplacementBackoff(SM_REVISION, last_failure="before")
+
+
+def test_a_failure_of_the_new_revision_is_its_first() -> None:
+    before = ReplacementBackoff("old", failures=7, next_attempt=later(300), last_failure="before")
+    after = _session_manager(before, session_manager("failed"))
+
+    assert (after.failures, after.next_attempt) == (1, None)
+
+
+# --- Executors ---------------------------------------------------------------------------------------------------------
+
+
+def _wave(first: int, count: int) -> ObservedCluster:
+    return observed(*(executor_pod(number, "failed") for number in range(first, first + count)))
+
+
+def test_executors_that_fail_together_are_one_failure() -> None:
+    after = _executors(ReplacementBackoff(EX_REVISION), _wave(0, 3))
+
+    assert after == ReplacementBackoff(EX_REVISION, failures=1, next_attempt=None, attempt_id=3)
+
+
+def test_late_failures_of_the_same_wave_are_not_counted() -> None:
+    first = _executors(
+        ReplacementBackoff(EX_REVISION), observed(executor_pod(0, "failed"), executor_pod(1), executor_pod(2))
+    )
+
+    assert _executors(first, _wave(0, 3), next_id=4) == first
+
+
+def test_replacements_that_fail_wait_longer_and_longer() -> None:
+    backoff, waits, next_id = ReplacementBackoff(EX_REVISION), [], 3
+    for _ in range(8):
+        backoff = _executors(backoff, _wave(next_id - 3, 3), next_id=next_id)
+        repeated = _executors(backoff, _wave(next_id - 3, 3), next_id=next_id, now=later(5))
+        assert repeated == backoff
+        waits.append((backoff.next_attempt - NOW).total_seconds() if backoff.next_attempt else 0)
+        next_id += 3
+
+    assert waits == [0, 10, 20, 40, 80, 160, 300, 300]
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(observed(), id="none there"),
+        pytest.param(observed(executor_pod(0), executor_pod(1)), id="fewer than wanted, and old"),
+        pytest.param(observed(*(executor_pod(n, "crashing") for n in (3, 4, 5))), id="the kubelet retries"),
+        pytest.param(observed(*(executor_pod(n, since=ago(599)) for n in (3, 4, 5))), id="ready for a short while"),
+        pytest.param(
+            observed(executor_pod(0), executor_pod(1), executor_pod(5, since=ago(1))),
+            id="the new one is ready for a short while",
+        ),
+        pytest.param(observed(executor_pod(2, "failed")), id="counted before"),
+        pytest.param(observed(executor_pod(3, "failed", revision="old")), id="of another revision"),
+        pytest.param(observed(terminating(executor_pod(3, "failed"))), id="on its way out"),
+    ],
+)
+def test_executors_that_neither_failed_nor_recovered_change_nothing(found: ObservedCluster) -> None:
+    before = ReplacementBackoff(EX_REVISION, failures=3, next_attempt=later(20), attempt_id=3)
+
+    assert _executors(before, found, next_id=6) == before
+
+
+def test_executor_failures_reset_when_all_were_ready_for_ten_minutes() -> None:
+    before = ReplacementBackoff(EX_REVISION, failures=3, next_attempt=later(20), attempt_id=3)
+    after = _executors(before, observed(*(executor_pod(n, since=ago(600)) for n in (3, 4, 5))), next_id=6)
+
+    assert after == ReplacementBackoff(EX_REVISION, attempt_id=6), (
+        "what ends now is no failure of those made to replace it"
+    )
+
+
+def test_unscheduled_executors_can_still_fail_after_a_reset() -> None:
+    before = ReplacementBackoff(EX_REVISION, failures=2, attempt_id=3)
+    waited = [executor_pod(number, "unschedulable", created=ago(600)) for number in (4, 5)]
+    after = _executors(before, observed(executor_pod(0), *waited), next_id=6)
+    failed = [executor_pod(number, "failed") for number in (4, 5)]
+
+    assert after == ReplacementBackoff(EX_REVISION, attempt_id=4)
+    assert _executors(after, observed(executor_pod(0), *failed), next_id=6) == ReplacementBackoff(
+        EX_REVISION, failures=1, attempt_id=6
+    )
+
+
+@pytest.mark.parametrize(("surge", "failures"), [(0, 0), (1, 3), (9, 3)])
+def test_ready_stale_executors_do_not_reset_failures_of_the_surge(surge: int, failures: int) -> None:
+    """They are as many as wanted, and ready for hours; it is the surge that fails."""
+    before = ReplacementBackoff(EX_REVISION, failures=3, next_attempt=later(20), attempt_id=3)
+    stale = [executor_pod(number, revision="old", since=ago(7200)) for number in range(3)]
+
+    assert _executors(before, observed(*stale), surge=surge, next_id=9).failures == failures
+
+
+def test_failures_reset_when_the_surge_is_ready() -> None:
+    before = ReplacementBackoff(EX_REVISION, failures=3, next_attempt=later(20), attempt_id=3)
+    stale = [executor_pod(number, revision="old", since=ago(7200)) for number in range(3)]
+
+    assert _executors(before, observed(*stale, executor_pod(3, since=ago(600))), surge=1).failures == 0
+
+
+def test_no_backoff_without_wanted_executors() -> None:
+    before = ReplacementBackoff(EX_REVISION, failures=3, next_attempt=later(20), attempt_id=3)
+
+    assert _executors(before, _wave(3, 3), replicas=0) == ReplacementBackoff(EX_REVISION, attempt_id=3)
+
+
+def test_new_executor_revision_resets_the_failures() -> None:
+    before = ReplacementBackoff("old", failures=7, next_attempt=later(300), attempt_id=9)
+
+    assert _executors(before, _wave(6, 3), revision="new", next_id=9) == ReplacementBackoff("new", attempt_id=9)
+
+
+@pytest.mark.parametrize(
+    ("lived", "counts"), [(599, True), (600, False), (7200, False)], ids=["not yet stable", "just stable", "for hours"]
+)
+def test_end_of_an_executor_that_worked_for_a_while_is_not_a_failure(lived: int, *, counts: bool) -> None:
+    """Executors of a large cluster end now and then; that says nothing about those that take their place."""
+    gone = executor_pod(0, "failed", since=ago(3600 - lived))
+    after = _executors(ReplacementBackoff(EX_REVISION), observed(gone, executor_pod(1), executor_pod(2)))
+
+    assert after.failures == (1 if counts else 0)
+
+
+@pytest.mark.parametrize(
+    ("reason", "counts"),
+    [
+        pytest.param("DeletionByPodGC", False, id="its Node is gone"),
+        pytest.param("EvictionByEvictionAPI", True, id="it was to be evicted, and failed before"),
+        pytest.param("TerminationByKubelet", True, id="its kubelet evicted it"),
+    ],
+)
+def test_pod_with_a_deleted_node_has_not_failed(reason: str, *, counts: bool) -> None:
+    conditions = [condition("DisruptionTarget", "True", reason)]
+    executors = _executors(ReplacementBackoff(EX_REVISION), observed(executor_pod(0, "failed", conditions=conditions)))
+    manager = _session_manager(ReplacementBackoff(SM_REVISION), session_manager("failed", conditions=conditions))
+
+    assert (executors.failures, manager.failures) == ((1, 1) if counts else (0, 0))
+
+
+def test_lost_spot_nodes_cause_no_backoff() -> None:
+    """Of twenty executors one is taken every five minutes, after more than an hour and a half of service."""
+    backoff, lifetime, interval, count = ReplacementBackoff(EX_REVISION), 6000, 300, 20
+    for step in range(1, 120):
+        now = later(step * interval)
+        # The one that is taken was made `lifetime` ago, the others one after the other since then.
+        pods = [executor_pod(step - 1, "failed", since=now, created=now - timedelta(seconds=lifetime))]
+        for number in range(step, step + count):
+            born = now - timedelta(seconds=lifetime - (number - step + 1) * interval)
+            pods.append(executor_pod(number, "ready", since=born, created=born))
+        backoff = _executors(backoff, observed(*pods), replicas=count, next_id=step + count, now=now)
+
+    assert (backoff.failures, backoff.next_attempt) == (0, None)
+
+
+def test_failures_from_before_a_reset_are_not_counted() -> None:
+    before = ReplacementBackoff(EX_REVISION, failures=2, attempt_id=3)
+    cleared = _executors(before, _wave(3, 3), replicas=0, next_id=6)
+    again = _executors(cleared, _wave(3, 3), replicas=3, next_id=6)
+
+    assert again.failures == 0
+
+
+@pytest.mark.parametrize("far", [301, 86_400], ids=["a second", "a day"])
+def test_recorded_wait_is_capped_at_the_limit(far: int) -> None:
+    """A clock was ahead, or somebody wrote into the status."""
+    manager = _session_manager(ReplacementBackoff(SM_REVISION, failures=3, next_attempt=later(far)))
+    executors = _executors(ReplacementBackoff(EX_REVISION, failures=3, next_attempt=later(far)), observed())
+
+    assert (manager.next_attempt, executors.next_attempt) == (later(300), later(300))
+    assert _session_manager(manager, now=later(100)).next_attempt == later(300)
+
+
+# --- When failures are forgotten ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("failures", "manager", "time"),
+    [
+        pytest.param(0, session_manager(), None, id="no failures"),
+        pytest.param(1, None, None, id="none there"),
+        pytest.param(1, session_manager("starting"), None, id="not ready"),
+        pytest.param(1, session_manager(since=ago(100)), later(500), id="ready"),
+        pytest.param(1, session_manager(since=ago(900), created=ago(5)), later(595), id="a node whose clock is behind"),
+    ],
+)
+def test_reset_time_of_session_manager_failures(failures: int, manager: PodView | None, time: datetime | None) -> None:
+    found = Component(manager) if manager is not None else None
+
+    assert session_manager_forgiven_at(ReplacementBackoff(SM_REVISION, failures=failures), found, SETTINGS) == time
+
+
+def _without_a_node(number: int) -> PodView:
+    return executor_pod(number, "unschedulable")
+
+
+@pytest.mark.parametrize(
+    ("failures", "pods", "time"),
+    [
+        pytest.param(0, [executor_pod(9)], None, id="no failures"),
+        pytest.param(2, [], None, id="none there"),
+        pytest.param(2, [executor_pod(5, "starting")], None, id="the new one is not ready"),
+        pytest.param(
+            2,
+            [executor_pod(5, since=ago(500)), executor_pod(6, since=ago(100))],
+            later(100),
+            id="the first of them counts",
+        ),
+        pytest.param(
+            2,
+            [executor_pod(1, since=ago(9000)), executor_pod(5, "starting")],
+            None,
+            id="old ones prove nothing of new ones",
+        ),
+        pytest.param(
+            2, [executor_pod(1, since=ago(9000)), executor_pod(5, since=ago(100))], later(500), id="one is enough"
+        ),
+        pytest.param(2, [executor_pod(5, since=ago(100)), _without_a_node(6)], later(500), id="one finds no node"),
+        pytest.param(
+            2, [executor_pod(5, since=ago(9000), revision="old")], None, id="those of another revision prove nothing"
+        ),
+        pytest.param(
+            2,
+            [executor_pod(n, since=ago(100 + n)) for n in (0, 1)],
+            later(500),
+            id="none was needed since: the last counts",
+        ),
+        pytest.param(
+            2, [executor_pod(0, since=ago(100)), _without_a_node(5)], later(500), id="the one that was made has no node"
+        ),
+        pytest.param(
+            2,
+            [executor_pod(0, since=ago(100)), executor_pod(1, "starting")],
+            None,
+            id="none was needed, one is not ready",
+        ),
+        pytest.param(
+            2,
+            [executor_pod(0, since=ago(9000)), executor_pod(5, "unscheduled", created=ago(5))],
+            later(595),
+            id="the one that was made has no node yet",
+        ),
+        pytest.param(
+            2,
+            [executor_pod(0, "starting"), executor_pod(5, "unschedulable", created=ago(9000))],
+            None,
+            id="the one that was made has no node, and the old one does not work",
+        ),
+        pytest.param(2, [executor_pod(0, since=ago(9000))], None, id="one is missing: it was put off"),
+        pytest.param(
+            2, [executor_pod(5, since=ago(900), created=ago(5))], later(595), id="a node whose clock is behind"
+        ),
+    ],
+)
+def test_reset_time_of_executor_failures(failures: int, pods: list[PodView], time: datetime | None) -> None:
+    backoff = ReplacementBackoff(EX_REVISION, failures=failures, attempt_id=5)
+
+    assert executors_forgiven_at(backoff, observed(*pods), 2, 0, SETTINGS) == time
+
+
+def test_autoscaler_that_adds_executors_does_not_prevent_the_reset() -> None:
+    """Two failed early on; from then on one is added every five minutes, and one never finds a node."""
+    backoff = ReplacementBackoff(EX_REVISION, failures=2, next_attempt=later(10), attempt_id=2)
+    for step in range(1, 5):
+        now = later(step * 300)
+        pods = [executor_pod(2 + n, since=later(n * 300), created=later(n * 300)) for n in range(step)]
+        found = observed(*pods, _without_a_node(90))
+        backoff = _executors(backoff, found, replicas=step + 1, next_id=91, now=now)
+
+    assert (backoff.failures, backoff.next_attempt) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("ran", "counts"), [(1, True), (599, True), (600, False)], ids=["ended at once", "not yet stable", "just stable"]
+)
+def test_waiting_time_of_an_executor_is_not_working_time(ran: int, *, counts: bool) -> None:
+    """Its node had to be provisioned, its image is large, or the session manager was away."""
+    main = ended("executor-manager", finished_at=NOW, started_at=NOW - timedelta(seconds=ran))
+    gone = executor_pod(0, "failed", created=ago(7200), containers=[main])
+
+    assert _executors(ReplacementBackoff(EX_REVISION), observed(gone)).failures == (1 if counts else 0)
+
+
+def test_an_executor_that_could_not_be_started_has_not_worked_since_1970() -> None:
+    main = ended("executor-manager", 128, "StartError", finished_at=NOW, started_at=datetime.fromtimestamp(0, UTC))
+    gone = executor_pod(0, "failed", created=ago(3), containers=[main])
+
+    assert _executors(ReplacementBackoff(EX_REVISION), observed(gone)).failures == 1
+
+
+def test_end_of_a_sidecar_does_not_count_as_working_time() -> None:
+    main = ended("executor-manager", finished_at=NOW, started_at=ago(7000))
+    gone = executor_pod(0, "failed", created=ago(7200), containers=[main], init=[ended("proxy", 143)])
+
+    assert _executors(ReplacementBackoff(EX_REVISION), observed(gone)).failures == 0
+
+
+def test_an_executor_whose_init_container_failed_has_never_worked() -> None:
+    init, main = ended("wait-for-session-manager", 137, "OOMKilled"), waiting("executor-manager")
+    gone = executor_pod(0, "failed", created=ago(7200), init=[init], containers=[main])
+
+    assert _executors(ReplacementBackoff(EX_REVISION), observed(gone)).failures == 1
+
+
+def test_failure_count_is_capped_at_the_status_limit() -> None:
+    most = 2**31 - 1
+
+    assert _session_manager(ReplacementBackoff(SM_REVISION, failures=most), session_manager("failed")).failures == most
+
+
+def test_executors_that_do_not_exist_yet_are_not_counted() -> None:
+    before = ReplacementBackoff(EX_REVISION, failures=1, attempt_id=1_000_000)
+
+    after = _executors(before, observed(executor_pod(2, "failed")), next_id=2)
+    assert (after.failures, after.attempt_id) == (2, 2)

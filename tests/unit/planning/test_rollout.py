@@ -1,0 +1,481 @@
+"""Which executors are replaced, and when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from flamectl_operator.planning.budget import Budget
+from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
+from flamectl_operator.planning.rollout import plan_rollout
+from flamectl_operator.planning.scale import plan_scale
+from tests.unit.builders import (
+    LIFE,
+    MOMENT,
+    PodState,
+    ago,
+    condition,
+    effective,
+    executor_pod,
+    observed,
+    replicas,
+    rolling,
+    session_manager,
+    terminating,
+)
+
+if TYPE_CHECKING:
+    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.planning.rollout import RolloutPlan
+
+OLD = "old"
+
+
+def _rollout(wanted: EffectiveSpec, *pods: PodView, manager: PodView | None = None) -> RolloutPlan:
+    return plan_rollout(observed(manager or session_manager(), *pods, wanted=wanted), wanted, MOMENT)
+
+
+def _deleted(plan: RolloutPlan) -> list[int]:
+    return sorted(executor.executor_id for executor, _ in plan.delete)
+
+
+def _fleet(*revisions_and_states: tuple[str | None, PodState]) -> list[PodView]:
+    """Executors with ids from 0, each with its revision (None: the current one) and state."""
+    return [executor_pod(n, state, revision=revision) for n, (revision, state) in enumerate(revisions_and_states)]
+
+
+ALL_STALE = [executor_pod(number, revision=OLD) for number in range(4)]
+ALL_CURRENT = [executor_pod(number) for number in range(4)]
+
+
+# --- While the session manager is not ready ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("surging", "target"), [(0, 4), (1, 5), (2, 6), (3, 6)])
+def test_surge_is_unchanged_while_the_session_manager_is_not_ready(surging: int, target: int) -> None:
+    wanted = effective(rolling(4, 0, 2))
+    pods = [*ALL_STALE, *(executor_pod(4 + number, "starting") for number in range(surging))]
+
+    plan = plan_scale(observed(session_manager("starting"), *pods, wanted=wanted), wanted, MOMENT, 500)
+
+    assert (plan.target, plan.create, len(plan.delete)) == (target, 0, max(0, 4 + surging - target))
+
+
+# --- When new ones fail ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("failures", "deleted"), [(0, [3]), (1, [3]), (2, []), (9, [])])
+def test_ready_executors_stay_while_replacements_fail(failures: int, deleted: list[int]) -> None:
+    """A new executor is ready as soon as its process runs, and may end a few seconds later."""
+    revision = effective(rolling(4, 1, 0)).desired.executor.revision
+    wanted = effective(rolling(4, 1, 0), executor_backoff=ReplacementBackoff(revision, failures=failures))
+
+    plan = _rollout(wanted, *ALL_STALE)
+
+    assert _deleted(plan) == deleted
+    [put_off] = plan.waits
+    assert ("some failed" in put_off.message) == (not deleted)
+
+
+def test_unready_stale_executors_go_while_replacements_fail() -> None:
+    revision = effective(rolling(4, 1, 0)).desired.executor.revision
+    wanted = effective(rolling(4, 1, 0), executor_backoff=ReplacementBackoff(revision, failures=5))
+
+    assert _deleted(
+        _rollout(wanted, *_fleet((OLD, "ready"), (OLD, "crashing"), (OLD, "starting"), (OLD, "ready")))
+    ) == [1, 2]
+
+
+# --- Within the budget -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "pods", "deleted"),
+    [
+        pytest.param(rolling(4, 1, 0), ALL_CURRENT, [], id="nothing is stale"),
+        pytest.param(rolling(4, 1, 0), ALL_STALE, [3], id="one at a time"),
+        pytest.param(rolling(4, "50%", 0), ALL_STALE, [2, 3], id="two at a time"),
+        pytest.param(rolling(4, "100%", 0), ALL_STALE, [0, 1, 2, 3], id="all at a time"),
+        pytest.param(rolling(4, "24%", 0), ALL_STALE, [3], id="never none"),
+        pytest.param(rolling(4, 0, 1), ALL_STALE, [], id="surge comes before"),
+        pytest.param(rolling(4, 0, 1), [*ALL_STALE, executor_pod(4, "starting")], [], id="the surge is not ready"),
+        pytest.param(rolling(4, 0, 1), [*ALL_STALE, executor_pod(4)], [3], id="the surge is ready"),
+        pytest.param(rolling(4, 1, 1), [*ALL_STALE, executor_pod(4)], [2, 3], id="surge and budget"),
+        pytest.param(
+            rolling(4, 1, 0),
+            [*ALL_STALE[:3], terminating(ALL_STALE[3])],
+            [],
+            id="the budget is used up by one that terminates",
+        ),
+        pytest.param(
+            rolling(4, 1, 0), [*ALL_STALE[:3], executor_pod(4, "starting")], [], id="the replacement is not ready"
+        ),
+        pytest.param(
+            rolling(4, 1, 0), [*ALL_STALE[:3], executor_pod(4, "crashing")], [], id="the replacement is broken"
+        ),
+        pytest.param(rolling(4, 1, 0), [*ALL_STALE[:3], executor_pod(4)], [2], id="the replacement is ready"),
+        pytest.param(
+            rolling(4, 1, 0),
+            _fleet((OLD, "ready"), (OLD, "crashing"), (OLD, "starting"), (OLD, "ready")),
+            [1, 2],
+            id="what is not ready goes without a budget",
+        ),
+        pytest.param(
+            rolling(4, 2, 0),
+            _fleet((OLD, "ready"), (OLD, "crashing"), (OLD, "ready"), (OLD, "ready")),
+            [1, 3],
+            id="what is not ready takes from the budget of the rest",
+        ),
+        pytest.param(
+            rolling(4, 1, 0),
+            _fleet((None, "crashing"), (None, "crashing"), (None, "crashing"), (OLD, "ready")),
+            [],
+            id="a broken rollout stops",
+        ),
+        pytest.param(replicas(4, type="Recreate"), ALL_STALE, [0, 1, 2, 3], id="Recreate"),
+        pytest.param(replicas(4, type="OnDelete"), ALL_STALE, [], id="OnDelete"),
+        pytest.param(
+            replicas(4, type="OnDelete"),
+            _fleet((OLD, "crashing"), (OLD, "ready")),
+            [],
+            id="OnDelete keeps even broken ones",
+        ),
+        pytest.param(
+            rolling(4, 1, 0),
+            [*ALL_STALE, executor_pod(4, "failed", revision=OLD)],
+            [3],
+            id="what is over is not replaced",
+        ),
+    ],
+)
+def test_stale_executors_are_deleted_within_the_strategy(
+    changes: dict[str, Any], pods: list[PodView], deleted: list[int]
+) -> None:
+    assert _deleted(_rollout(effective(changes), *pods)) == deleted
+
+
+def test_rollback_deletes_the_broken_executors() -> None:
+    """The author returned to the old template: what is stale now is the broken new one."""
+    pods = _fleet((None, "ready"), (None, "ready"), (None, "ready"), ("broken", "crashing"))
+
+    assert _deleted(_rollout(effective(rolling(4, 1, 0)), *pods)) == [3]
+
+
+def test_rollout_is_superseded_by_the_next_one() -> None:
+    pods = _fleet(("v1", "ready"), ("v1", "ready"), ("v1", "ready"), ("v2", "crashing"))
+
+    assert _deleted(_rollout(effective(rolling(4, 1, 0)), *pods)) == [3]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason", "words"),
+    [
+        pytest.param(rolling(4, 1, 0), "RollingUpdate", "0 of 4 executors are on the current revision", id="rolling"),
+        pytest.param(replicas(4, type="OnDelete"), "OnDelete", "4 executors are stale", id="OnDelete"),
+    ],
+)
+def test_rollout_reports_its_progress(changes: dict[str, Any], reason: str, words: str) -> None:
+    [put_off] = _rollout(effective(changes), *ALL_STALE).waits
+
+    assert put_off.reason == reason
+    assert words in put_off.message
+    assert put_off.delay is None
+
+
+def test_rollout_reports_nothing_without_stale_executors() -> None:
+    assert _rollout(effective(replicas(2)), *_fleet((None, "ready"), (None, "starting"))) == plan_rollout(
+        observed(session_manager()), effective(replicas(0)), MOMENT
+    )
+
+
+# --- The session manager comes first -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "manager",
+    [
+        pytest.param(session_manager("starting"), id="not ready"),
+        pytest.param(terminating(session_manager()), id="terminating"),
+        pytest.param(session_manager("failed"), id="failed"),
+        pytest.param(session_manager(owner=None), id="somebody else's"),
+    ],
+)
+def test_no_executor_is_deleted_before_the_session_manager_is_ready(manager: PodView) -> None:
+    pods = [*ALL_STALE, executor_pod(4, "crashing", revision=OLD), executor_pod(5, life="earlier")]
+
+    for changes in (rolling(6, 3, 0), replicas(6, type="Recreate")):
+        plan = _rollout(effective(changes), *pods, manager=manager)
+        assert (plan.delete, plan.rebind) == ((), ())
+        assert [put_off.reason for put_off in plan.waits] == ["WaitingForSessionManager"]
+
+
+@pytest.mark.parametrize(
+    ("manager", "marked"),
+    [
+        pytest.param(session_manager("starting"), [1], id="starting"),
+        pytest.param(session_manager("crashing"), [], id="it may be another life by then"),
+        pytest.param(session_manager("failed"), [], id="over"),
+        pytest.param(terminating(session_manager()), [], id="terminating"),
+    ],
+)
+def test_waiting_executors_are_rebound_before_the_session_manager_is_ready(manager: PodView, marked: list[int]) -> None:
+    started = executor_pod(0, life="earlier")
+    stale = executor_pod(2, "waiting", life="earlier", revision=OLD)
+    plan = _rollout(
+        effective(rolling(3, 1, 0)), started, executor_pod(1, "waiting", life="earlier"), stale, manager=manager
+    )
+
+    assert plan.delete == ()
+    assert [executor.executor_id for executor in plan.rebind] == marked
+
+
+def _homeless(seconds: float, reason: str = "Unschedulable") -> PodView:
+    """A session manager that has found no node for so many seconds."""
+    scheduled = condition("PodScheduled", "False", reason, "0/20 nodes are available", since=ago(seconds))
+    return session_manager("unschedulable", conditions=[scheduled])
+
+
+@pytest.mark.parametrize(
+    ("manager", "quota_blocked", "gone"),
+    [
+        pytest.param(_homeless(1), False, [0, 1], id="it finds no node"),
+        pytest.param(_homeless(59), False, [0, 1], id="another node may be on its way"),
+        pytest.param(_homeless(60), False, [0, 1, 2, 3], id="it has found none for a while"),
+        pytest.param(_homeless(600, "SchedulingGated"), False, [], id="it is held back by a gate"),
+        pytest.param(None, True, [0, 1], id="a quota has no room for it, and some have started"),
+        pytest.param(None, False, [], id="it is on its way"),
+    ],
+)
+@pytest.mark.parametrize("changes", [rolling(6, 1, 0), replicas(6, type="OnDelete")], ids=["RollingUpdate", "OnDelete"])
+def test_executors_make_room_for_an_unschedulable_session_manager(
+    manager: PodView | None, changes: dict[str, Any], gone: list[int], *, quota_blocked: bool
+) -> None:
+    found = [
+        executor_pod(0, life="earlier"),
+        executor_pod(1, "starting", life="earlier"),
+        executor_pod(2, "waiting", life="earlier"),
+        executor_pod(3, "waiting", life=LIFE),
+        executor_pod(4, "unschedulable", life="earlier"),
+        terminating(executor_pod(5, life="earlier")),
+    ]
+    wanted = effective(changes)
+    seen = observed(*([manager] if manager is not None else []), *found, wanted=wanted, first_seen_ago=600)
+    plan = plan_rollout(replace(seen, session_manager_quota_refused=quota_blocked), wanted, MOMENT)
+
+    assert _deleted(plan) == gone
+    assert {why for _, why in plan.delete} <= {"the session manager needs their room"}
+    assert [put_off.reason for put_off in plan.waits] == ["WaitingForSessionManager"]
+
+
+@pytest.mark.parametrize(
+    ("pods", "gone"),
+    [
+        pytest.param([executor_pod(n, "waiting", life="") for n in range(3)], [2], id="those that wait go one by one"),
+        pytest.param([executor_pod(n, life="") for n in range(3)], [0, 1, 2], id="made without a session manager"),
+        pytest.param([], [], id="none there"),
+    ],
+)
+def test_executors_make_room_for_a_session_manager_refused_by_quota(pods: list[PodView], gone: list[int]) -> None:
+    wanted = effective(replicas(3))
+    seen = replace(observed(*pods, wanted=wanted), session_manager_quota_refused=True)
+    plan = plan_rollout(seen, wanted, MOMENT)
+
+    assert _deleted(plan) == gone
+
+
+@pytest.mark.parametrize(
+    ("manager", "first_seen_ago"),
+    [
+        pytest.param(_homeless(20), 600, id="of the condition"),
+        pytest.param(_homeless(600), 20, id="since it was seen: before, a gate held it back"),
+    ],
+)
+def test_plan_waits_for_the_time_when_waiting_executors_make_room(manager: PodView, first_seen_ago: float) -> None:
+    wanted = effective(replicas(1))
+    seen = observed(manager, executor_pod(0, "waiting"), wanted=wanted, first_seen_ago=first_seen_ago)
+    plan = plan_rollout(seen, wanted, MOMENT)
+
+    assert plan.delete == ()
+    assert [put_off.delay for put_off in plan.waits] == [40]
+
+
+def test_only_lost_executors_go_while_a_stale_session_manager_stays() -> None:
+    waits = executor_pod(6, "waiting", life="earlier")
+    pods = [*ALL_STALE, executor_pod(4, "crashing", revision=OLD), executor_pod(5, life="earlier"), waits]
+
+    for changes in (rolling(7, 3, 0), replicas(7, type="Recreate")):
+        plan = _rollout(effective(changes), *pods, manager=session_manager(revision="old"))
+        assert _deleted(plan) == [5]
+        assert [executor.executor_id for executor in plan.rebind] == [6]
+        assert [put_off.reason for put_off in plan.waits] == ["WaitingForSessionManager"]
+
+
+def test_no_executor_is_deleted_without_a_session_manager() -> None:
+    wanted = effective(rolling(4, 3, 0))
+    plan = plan_rollout(observed(*ALL_STALE, wanted=wanted), wanted, MOMENT)
+
+    assert (plan.delete, plan.rebind) == ((), ())
+
+
+# --- Another life of the session manager -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [rolling(4, 1, 0), rolling(4, 0, 1), replicas(4, type="Recreate"), replicas(4, type="OnDelete")],
+    ids=["RollingUpdate", "surge", "Recreate", "OnDelete"],
+)
+@pytest.mark.parametrize("life", ["earlier.0", "sm-uid.1", ""], ids=["another Pod", "another start", "none"])
+def test_executors_of_an_earlier_session_manager_are_deleted_at_once(changes: dict[str, Any], life: str) -> None:
+    pods = [
+        executor_pod(0, "ready", life=life),
+        executor_pod(1, "starting", life=life),
+        executor_pod(2, "waiting", life=life),
+        executor_pod(3, "ready", life=LIFE),
+    ]
+    plan = _rollout(effective(changes), *pods)
+
+    assert _deleted(plan) == [0, 1]
+    assert [executor.executor_id for executor in plan.rebind] == [2]
+    assert {why for _, why in plan.delete} == {"started under an earlier session manager"}
+
+
+def test_waiting_stale_executor_is_replaced_and_not_rebound() -> None:
+    plan = _rollout(
+        effective(rolling(2, 1, 0)), executor_pod(0, "waiting", life="earlier", revision=OLD), executor_pod(1)
+    )
+
+    assert (_deleted(plan), plan.rebind) == ([0], ())
+
+
+def test_waiting_stale_executor_kept_by_the_strategy_is_rebound() -> None:
+    plan = _rollout(effective(replicas(1, type="OnDelete")), executor_pod(0, "waiting", life="earlier", revision=OLD))
+
+    assert (_deleted(plan), len(plan.rebind)) == ([], 1)
+
+
+def test_executors_lost_with_the_session_manager_use_no_rollout_budget() -> None:
+    """Three have to go anyway; the fourth is stale, and no other one is left that serves."""
+    pods = [*(executor_pod(n, life="earlier") for n in range(3)), executor_pod(3, revision=OLD)]
+
+    assert _deleted(_rollout(effective(rolling(4, 1, 0)), *pods)) == [0, 1, 2]
+
+
+def test_terminating_executors_are_not_deleted_again() -> None:
+    plan = _rollout(effective(rolling(4, 4, 0)), terminating(executor_pod(0, life="earlier", revision=OLD)))
+
+    assert (plan.delete, plan.rebind, plan.waits) == ((), (), ())
+
+
+# --- Many passes -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Fleet:
+    """Executors as they would be in a cluster, and passes over them."""
+
+    wanted: EffectiveSpec
+    pods: dict[int, PodView] = field(default_factory=dict)
+    next_id: int = 0
+
+    def add(self, state: PodState, revision: str | None = None) -> None:
+        self.pods[self.next_id] = executor_pod(self.next_id, state, revision=revision)
+        self.next_id += 1
+
+    @property
+    def ready(self) -> int:
+        return len(observed(*self.pods.values()).ready_executors)
+
+    @property
+    def done(self) -> bool:
+        found = observed(*self.pods.values())
+        current = sum(not self.wanted.stale(executor) for executor in found.ready_executors)
+        return current == len(found.executors) == self.wanted.replicas
+
+    def move(self, executor_id: int, state: PodState) -> None:
+        found = self.pods[executor_id]
+        if not found.terminating:
+            revision = found.annotations["flame.xflops.io/revision"]
+            self.pods[executor_id] = executor_pod(executor_id, state, revision=revision)
+
+    def run_pass(self) -> None:
+        """ScaleExecutors, then ReplaceStalePods, which sees what the first one did."""
+        plan = plan_scale(self._observed(), self.wanted, MOMENT, 500)
+        self._delete([executor.executor_id for executor in (*plan.delete_terminal, *plan.delete)])
+        for _ in range(plan.create):
+            self.add("unscheduled")
+        rollout = plan_rollout(self._observed(), self.wanted, MOMENT)
+        self._delete([executor.executor_id for executor, _ in rollout.delete])
+
+    def _observed(self) -> Any:
+        return observed(session_manager(), *self.pods.values(), wanted=self.wanted)
+
+    def _delete(self, ids: list[int]) -> None:
+        for executor_id in ids:
+            assert not self.pods[executor_id].terminating, "deleted twice"
+            self.pods[executor_id] = terminating(self.pods[executor_id])
+
+    def let_pods_become_ready(self) -> None:
+        """What terminates goes, what is of the current revision becomes ready."""
+        self.pods = {number: each for number, each in self.pods.items() if not each.terminating}
+        for number in self.pods:
+            self.move(number, "ready")
+
+
+STATES: list[PodState] = ["unscheduled", "pending", "waiting", "starting", "ready", "crashing", "failed"]
+strategies = st.one_of(
+    st.tuples(st.integers(0, 4), st.integers(0, 4)).filter(any),
+    st.tuples(st.sampled_from(["1%", "25%", "50%", "100%"]), st.sampled_from([0, "10%", "100%"])),
+)
+steps = st.lists(
+    st.one_of(
+        st.just("pass"),
+        st.tuples(st.integers(0, 30), st.sampled_from(STATES)),
+        st.tuples(st.integers(0, 30), st.just("gone")),
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    count=st.integers(0, 6),
+    strategy=strategies,
+    start=st.lists(st.tuples(st.sampled_from(STATES), st.booleans()), max_size=8),
+    chaos=steps,
+)
+def test_rolling_update_keeps_the_budget_and_completes(
+    count: int, strategy: tuple[Any, Any], start: list[tuple[PodState, bool]], chaos: list[Any]
+) -> None:
+    wanted = effective(rolling(count, *strategy))
+    budget = Budget.of(wanted.update_strategy, count)
+    fleet = Fleet(wanted)
+    for state, stale in start:
+        fleet.add(state, OLD if stale else None)
+
+    def one_pass() -> None:
+        before = fleet.ready
+        fleet.run_pass()
+        # Whatever was ready before: a pass takes nothing below the line.
+        assert fleet.ready >= min(before, count - budget.unavailable)
+        live = observed(*fleet.pods.values()).live_executors
+        assert len(live) <= max(count + budget.surge, 0)
+
+    for step in chaos:
+        if step == "pass":
+            one_pass()
+        elif step[0] in fleet.pods and step[1] == "gone":
+            del fleet.pods[step[0]]
+        elif step[0] in fleet.pods:
+            fleet.move(*step)
+    for _ in range(25):
+        one_pass()
+        fleet.let_pods_become_ready()
+        if fleet.done:
+            break
+    assert fleet.done

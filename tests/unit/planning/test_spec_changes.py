@@ -1,0 +1,53 @@
+"""Which fields of a spec changed, for the event that says why Pods are replaced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flamectl_operator.planning.spec_changes import SpecChanges, because
+from tests.unit.builders import merged, spec
+
+IMAGE = {"executorManager": {"image": "example.com/new:1"}}
+
+
+@pytest.mark.parametrize(
+    ("change", "session_manager", "executors"),
+    [
+        (IMAGE, (), ("spec.executorManager.image",)),
+        ({"sessionManager": {"image": "example.com/new:1"}}, ("spec.sessionManager.image",), ()),
+        ({"flameVersion": "0.5"}, ("spec.flameVersion",), ("spec.flameVersion",)),
+        ({"executorManager": {"replicas": 7}, "paused": True}, (), ()),
+        ({"executorManager": {"env": [{"name": "A", "value": "1"}]}}, (), ("spec.executorManager.env",)),
+        (
+            {"executorManager": {"podTemplate": {"metadata": {"annotations": {"a": "1"}}}}},
+            (),
+            ("spec.executorManager.podTemplate",),
+        ),
+    ],
+)
+def test_each_component_has_the_fields_that_it_reads(
+    change: dict[str, Any], session_manager: tuple[str, ...], executors: tuple[str, ...]
+) -> None:
+    changes = SpecChanges().after(spec(), spec(change))
+
+    assert (changes.session_manager, changes.executors) == (session_manager, executors)
+
+
+def test_a_change_that_replaces_nothing_leaves_the_earlier_ones() -> None:
+    changes = SpecChanges().after(spec(), spec(IMAGE)).after(spec(IMAGE), spec(merged(IMAGE, {"paused": True})))
+
+    assert changes.executors == ("spec.executorManager.image",)
+
+
+@pytest.mark.parametrize(
+    ("paths", "words"),
+    [
+        ((), "no longer as specified"),
+        (("spec.a",), "no longer as specified (spec.a changed)"),
+        (("a", "b", "c", "d"), "no longer as specified (a, b, c, ... changed)"),
+    ],
+)
+def test_the_fields_are_named_as_far_as_they_are_known(paths: tuple[str, ...], words: str) -> None:
+    assert because("no longer as specified", paths) == words

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flamectl_operator.kube.views import ObjectMeta
+from flamectl_operator.observed.flame_cluster import FlameClusterView
+from flamectl_operator.process.monitoring.census import STATES, Entry, sample
+
+
+def _cluster(spec: dict[str, Any], status: dict[str, Any]) -> FlameClusterView:
+    return FlameClusterView.of(metadata=ObjectMeta(name="a", namespace="team"), spec=spec, status=status)
+
+
+def _condition(kind: str, status: str) -> dict[str, str]:
+    return {"type": kind, "status": status}
+
+
+def test_sample_of_a_running_cluster() -> None:
+    conditions = [_condition("Ready", "True"), _condition("Degraded", "False"), _condition("Paused", "Unknown")]
+    status = {"state": "Running", "executorManager": {"ready": 2}, "conditions": conditions}
+
+    assert sample(_cluster({"executorManager": {"replicas": 3}}, status)) == Entry(
+        "team", "a", "Running", desired=3, ready=2, conditions=frozenset({"Ready"})
+    )
+
+
+def test_a_suspended_cluster_should_have_no_executors() -> None:
+    assert sample(_cluster({"suspend": True, "executorManager": {"replicas": 3}}, {})).desired == 0
+
+
+def test_object_caches_count_only_where_the_operator_runs_them() -> None:
+    status = {"objectCache": {"ready": 1}}
+    with_image = {"objectCache": {"image": "x", "replicas": 3}}
+    without = sample(_cluster({"objectCache": {"replicas": 3}}, status))
+    suspended = sample(_cluster({**with_image, "suspend": True}, status))
+    found = sample(_cluster(with_image, status))
+
+    assert (found.caches_desired, found.caches_ready) == (3, 1)
+    assert (without.caches_desired, suspended.caches_desired) == (None, 0)
+
+
+def test_sample_of_a_cluster_without_status() -> None:
+    entry = sample(_cluster({"executorManager": {"replicas": 3}}, {}))
+
+    assert entry == Entry("team", "a", "Unknown", desired=3, ready=0, conditions=frozenset())
+    assert entry.state in STATES
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        {"state": "Splendid"},
+        {"state": ["Running"]},
+        {"executorManager": "many"},
+        {"executorManager": {"ready": "many"}},
+        {"conditions": "good"},
+        {"conditions": ["good", {"type": ["Ready"], "status": "True"}, {}]},
+    ],
+)
+def test_invalid_status_values_count_as_missing(nonsense: dict[str, Any]) -> None:
+    entry = sample(_cluster({"executorManager": None}, nonsense))
+
+    assert (entry.state, entry.desired, entry.ready) == ("Unknown", 0, 0)
+    assert "Ready" not in entry.conditions

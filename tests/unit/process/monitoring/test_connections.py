@@ -1,0 +1,147 @@
+"""Whoever holds connections open cannot keep others from the listener."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from aiohttp import web
+from structlog.testing import capture_logs
+
+from flamectl_operator.process.monitoring import connections
+from flamectl_operator.process.monitoring.http import serving
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+REAL_TIME = True
+REQUEST = b"GET /ok HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+class Client:
+    """A connection as a hostile client keeps it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def ask(self) -> bytes:
+        self.writer.write(REQUEST)
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        await self.reader.readexactly(2)
+        return head.split(b"\r\n")[0]
+
+    async def closed(self) -> bool:
+        """Whether the server closes the connection, waiting until it does."""
+        try:
+            return await self.reader.read(1) == b""
+        except ConnectionError:
+            return True
+
+    @property
+    def open(self) -> bool:
+        return not self.reader.at_eof() and self.reader.exception() is None
+
+
+class Clients:
+    """Opens connections to a listener."""
+
+    def __init__(self, host: str, port: int, stack: AsyncExitStack) -> None:
+        self._host, self._port, self._stack = host, port, stack
+
+    async def __call__(self) -> Client:
+        client = Client(*await asyncio.open_connection(self._host, self._port))
+        self._stack.callback(client.writer.close)
+        return client
+
+
+@asynccontextmanager
+async def _listener() -> AsyncIterator[Clients]:
+    async def ok(_request: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    async with AsyncExitStack() as stack:
+        with capture_logs() as log:
+            await stack.enter_async_context(serving("tests", ("127.0.0.1", 0), {"/ok": ok}))
+        host, _, port = log[-1]["addresses"][0].partition(":")
+        yield Clients(host, int(port), stack)
+
+
+@pytest.fixture
+async def connect() -> AsyncIterator[Clients]:
+    async with _listener() as clients:
+        yield clients
+
+
+async def test_a_request_is_answered_beside_hundreds_of_idle_connections(connect: Clients) -> None:
+    idle = [await connect() for _ in range(300)]
+    prober = await connect()
+    assert await prober.ask() == b"HTTP/1.1 200 OK"
+    assert await prober.ask() == b"HTTP/1.1 200 OK"
+    assert await idle[0].closed()
+    assert sum(each.open for each in idle) < connections.MAX_CONNECTIONS
+
+
+async def test_connections_that_sent_a_request_stay_when_silent_ones_can_go(
+    connect: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
+    prober = await connect()
+    await prober.ask()
+    silent = [await connect() for _ in range(8)]
+    assert await silent[0].closed()
+    assert await prober.ask() == b"HTTP/1.1 200 OK"
+
+
+async def test_the_longest_idle_connection_goes_when_all_have_sent_requests(
+    connect: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 2)
+    first, second = await connect(), await connect()
+    await second.ask()
+    await first.ask()
+    third = await connect()
+    assert await third.ask() == b"HTTP/1.1 200 OK"
+    assert await second.closed()
+    assert await first.ask() == b"HTTP/1.1 200 OK"
+
+
+@pytest.mark.parametrize("begin", [b"", b"GET /ok HT"], ids=["nothing", "half a head"])
+async def test_a_connection_whose_request_does_not_come_is_closed(
+    begin: bytes, connect: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 0.1)
+    client = await connect()
+    client.writer.write(begin)
+    assert await client.closed()
+
+
+async def test_a_second_request_that_does_not_come_whole_is_closed_too(
+    connect: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 0.3)
+    client = await connect()
+    assert await client.ask() == b"HTTP/1.1 200 OK"
+    client.writer.write(b"GET /ok HT")
+    assert await client.closed()
+
+
+async def test_a_served_connection_stays_open_for_the_next_request(
+    connect: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 0.1)
+    client = await connect()
+    assert await client.ask() == b"HTTP/1.1 200 OK"
+    other = await connect()
+    assert await other.closed()  # so that more than the time for a head has passed
+    assert await client.ask() == b"HTTP/1.1 200 OK"
+
+
+async def test_open_connections_end_with_the_listener() -> None:
+    async with _listener() as connect:
+        silent, served = await connect(), await connect()
+        await served.ask()
+    assert await silent.closed()
+    assert await served.closed()

@@ -1,0 +1,151 @@
+"""The server for kubelet and Prometheus, on a real socket."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
+from prometheus_client.parser import text_string_to_metric_families as parse_metrics
+from structlog.testing import capture_logs
+
+from flamectl_operator.process.monitoring.http import CannotListenError, Routes, health_routes, metrics_routes, serving
+from flamectl_operator.runtime.health import Health
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, MutableMapping
+
+REAL_TIME = True
+
+LOCAL = ("127.0.0.1", 0)
+
+
+@pytest.fixture
+def log() -> Iterator[list[MutableMapping[str, Any]]]:
+    with capture_logs() as lines:
+        yield lines
+
+
+@asynccontextmanager
+async def _server(routes: Routes, log: list[MutableMapping[str, Any]]) -> AsyncIterator[aiohttp.ClientSession]:
+    async with serving("tests", LOCAL, routes):
+        [address] = log[-1]["addresses"]
+        async with aiohttp.ClientSession(f"http://{address}") as session:
+            yield session
+
+
+@pytest.fixture
+def health() -> Health:
+    return Health()
+
+
+@pytest.fixture
+async def asking(health: Health, log: list[MutableMapping[str, Any]]) -> AsyncIterator[aiohttp.ClientSession]:
+    async with _server(health_routes(health), log) as session:
+        yield session
+
+
+async def _get(session: aiohttp.ClientSession, path: str) -> tuple[int, str]:
+    async with session.get(path) as response:
+        assert response.content_type == "text/plain"
+        return response.status, await response.text()
+
+
+# Health
+
+
+async def test_passed_check_answers_ok(asking: aiohttp.ClientSession) -> None:
+    assert await _get(asking, "/healthz") == await _get(asking, "/readyz") == (200, "ok")
+
+
+async def test_the_verbose_answer_has_each_check(asking: aiohttp.ClientSession, health: Health) -> None:
+    health.live["engine"] = lambda: ""
+    assert await _get(asking, "/healthz?verbose") == (200, "[+]ping ok\n[+]engine ok\nhealthz check passed\n")
+    assert await _get(asking, "/readyz?verbose") == (200, "[+]ping ok\nreadyz check passed\n")
+
+
+async def test_failed_check_answers_with_its_reason(asking: aiohttp.ClientSession, health: Health) -> None:
+    health.ready["engine"] = lambda: "out of order"
+    assert await _get(asking, "/healthz") == (200, "ok")
+    assert await _get(asking, "/readyz") == (500, "[+]ping ok\n[-]engine failed: out of order\nreadyz check failed\n")
+
+
+async def test_a_single_check_can_be_asked_for(asking: aiohttp.ClientSession, health: Health) -> None:
+    health.live["engine"] = lambda: "out of order"
+    assert await _get(asking, "/healthz/ping") == (200, "ok")
+    assert await _get(asking, "/healthz/engine") == (500, "internal server error: out of order\n")
+    assert (await _get(asking, "/healthz/wings"))[0] == 404
+    assert (await _get(asking, "/readyz/engine"))[0] == 404
+
+
+async def test_only_get_and_head_are_answered(asking: aiohttp.ClientSession) -> None:
+    async with asking.head("/healthz") as response:
+        assert response.status == 200
+    async with asking.post("/healthz") as response:
+        assert response.status == 405
+
+
+async def test_requests_are_not_logged(asking: aiohttp.ClientSession, log: list[MutableMapping[str, Any]]) -> None:
+    before = len(log)
+    await _get(asking, "/healthz")
+    assert len(log) == before
+
+
+# Metrics
+
+
+async def test_metrics_come_in_the_format_that_is_asked_for(log: list[MutableMapping[str, Any]]) -> None:
+    registry = CollectorRegistry()
+    Gauge("sheep", "Counted.", registry=registry).set(3)
+    async with _server(metrics_routes(registry), log) as session:
+        async with session.get("/metrics") as response:
+            assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+            [family] = list(parse_metrics(await response.text()))
+        accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
+        async with session.get("/metrics", headers=accept) as response:
+            assert response.content_type == "application/openmetrics-text"
+            [open_family] = list(parse_open_metrics(await response.text()))  # type: ignore[no-untyped-call]
+    assert family.samples[0] == open_family.samples[0]
+    assert (family.samples[0].name, family.samples[0].value) == ("sheep", 3)
+
+
+# Where it listens
+
+
+async def test_address_none_serves_nothing(log: list[MutableMapping[str, Any]]) -> None:
+    async with serving("tests", None, {}):
+        assert log == []
+
+
+async def test_an_empty_host_is_every_interface(log: list[MutableMapping[str, Any]], health: Health) -> None:
+    async with serving("tests", ("", 0), health_routes(health)):
+        port = next(address.rpartition(":")[2] for address in log[-1]["addresses"] if address.startswith("0.0.0.0:"))
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+            assert await _get(session, "/healthz") == (200, "ok")
+
+
+async def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(LOCAL) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(
+            CannotListenError, match=rf"^cannot serve tests at 127\.0\.0\.1:{port}: Address already in use$"
+        ):
+            async with serving("tests", ("127.0.0.1", port), {}):
+                pytest.fail("it is taken")
+
+
+async def test_an_address_that_is_not_of_this_machine_is_named() -> None:
+    with pytest.raises(CannotListenError, match=r"^cannot serve tests at 192\.0\.2\.1:80"):
+        async with serving("tests", ("192.0.2.1", 80), {}):
+            pytest.fail("it is not ours")
+
+
+async def test_port_is_free_after_the_server_ends(log: list[MutableMapping[str, Any]], health: Health) -> None:
+    async with _server(health_routes(health), log) as session:
+        await _get(session, "/healthz")
+        host, _, port = log[-1]["addresses"][0].rpartition(":")
+    socket.create_server((host, int(port))).close()

@@ -1,0 +1,36 @@
+"""The limit of open descriptors."""
+
+from __future__ import annotations
+
+import resource
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flamectl_operator.process.descriptors import MOST, raise_descriptor_limit
+
+if TYPE_CHECKING:
+    from pytest_mock import MockerFixture
+
+INFINITE = resource.RLIM_INFINITY
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "raised"),
+    [(1024, 4096, 4096), (1024, INFINITE, MOST), (1024, 10**6, MOST), (4096, 4096, None), (INFINITE, INFINITE, None)],
+)
+def test_the_soft_limit_is_raised_to_the_hard_one(
+    mocker: MockerFixture, soft: int, hard: int, raised: int | None
+) -> None:
+    mocker.patch("resource.getrlimit", return_value=(soft, hard))
+    setting = mocker.patch("resource.setrlimit")
+    raise_descriptor_limit()
+    assert [call.args[1] for call in setting.call_args_list] == ([] if raised is None else [(raised, hard)])
+
+
+def test_a_sandbox_that_refuses_to_raise_the_limit_does_not_keep_the_operator_from_working(
+    mocker: MockerFixture,
+) -> None:
+    mocker.patch("resource.getrlimit", return_value=(1024, 4096))
+    mocker.patch("resource.setrlimit", side_effect=PermissionError)
+    raise_descriptor_limit()

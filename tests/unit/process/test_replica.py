@@ -1,0 +1,133 @@
+"""One of the processes of an operator: what it does in each of its terms."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+
+from flamectl_operator.kube.events import ObjectReference
+from flamectl_operator.process import replica as replica_module
+from flamectl_operator.process.container import Host
+from flamectl_operator.process.replica import Replica, lock_identity
+from flamectl_operator.reconcile.spec_planner import SpecPlanner
+from flamectl_operator.settings import OperatorConfig
+from tests.unit.builders import NOW
+from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
+from tests.unit.subreconcilers.world import Recorded
+
+CONFIG_MAP = ObjectReference("v1", "ConfigMap", "flamectl-system", "flamectl-operator-config", "u")
+
+
+class Term:
+    """An operator that does nothing for as long as it runs."""
+
+    terms: list[Term]
+
+    def __init__(
+        self, _client: object, config: OperatorConfig, clock: ManualClock, *more: object, **_names: object
+    ) -> None:
+        self.planner = more[-1]
+        self.configs = [config]
+        self.events = Recorded(FakeApi(clock), clock)
+        self.terms.append(self)
+
+    def reconfigure(self, config: OperatorConfig) -> None:
+        self.configs.append(config)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+
+
+@pytest.fixture
+def terms(monkeypatch: pytest.MonkeyPatch) -> list[Term]:
+    monkeypatch.setattr(Term, "terms", [], raising=False)
+    monkeypatch.setattr(replica_module, "Operator", Term)
+    return Term.terms
+
+
+def _replica(config: OperatorConfig) -> Replica:
+    api = FakeApi(ManualClock(NOW))
+    return Replica(lambda _guard: api, api, config, ManualClock(NOW), Random(0), Host("host"))
+
+
+def _config(workers: int) -> OperatorConfig:
+    return OperatorConfig.model_validate({"controller": {"maxCreatesPerPass": workers}})
+
+
+async def test_new_settings_apply_in_this_and_later_terms(terms: list[Term]) -> None:
+    one, two, three = (_config(number) for number in (1, 2, 3))
+    replica = _replica(one)
+
+    stop = asyncio.Event()
+    running = asyncio.create_task(replica.run(stop))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    replica.reconfigure(two)
+    stop.set()
+    await running
+    assert terms[0].configs == [one, two]
+
+    replica.reconfigure(three)
+    await replica.run(stop)
+    assert terms[1].configs == [three]
+    assert terms[0].configs == [one, two]
+
+
+async def test_each_term_reuses_the_plans_of_the_previous_term(terms: list[Term]) -> None:
+    replica, stop = _replica(_config(1)), asyncio.Event()
+    stop.set()
+    await replica.run(stop)
+    await replica.run(stop)
+    assert isinstance(terms[0].planner, SpecPlanner)
+    assert terms[0].planner is terms[1].planner
+
+
+async def test_events_are_written_by_the_leading_replica(terms: list[Term]) -> None:
+    replica = _replica(_config(1))
+    replica.tell(CONFIG_MAP, "Normal", "TooEarly", "nobody works yet")
+
+    stop = asyncio.Event()
+    running = asyncio.create_task(replica.run(stop))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    replica.tell(CONFIG_MAP, "Normal", "InTime", "")
+    stop.set()
+    await running
+    replica.tell(CONFIG_MAP, "Normal", "TooLate", "")
+
+    assert [term.events.reasons for term in terms] == [["InTime"]]
+
+
+@pytest.mark.parametrize(
+    ("controller", "election", "namespace", "identity"),
+    [
+        pytest.param({}, {}, "flamectl-system", "flamectl-system/flamectl-operator", id="in a cluster"),
+        pytest.param({}, {"resourceName": "blue"}, "flamectl-system", "flamectl-system/blue", id="another Lease"),
+        pytest.param(
+            {},
+            {"resourceNamespace": "leases"},
+            "flamectl-system",
+            "leases/flamectl-operator",
+            id="the Lease is elsewhere",
+        ),
+        pytest.param(
+            {},
+            {"resourceNamespace": "leases"},
+            None,
+            "leases/flamectl-operator",
+            id="outside, the Lease's namespace is set",
+        ),
+        pytest.param({}, {}, None, "host", id="outside"),
+        pytest.param({}, {"resourceName": "blue"}, None, "host", id="outside, a Lease without a namespace is none"),
+        pytest.param({"lockIdentity": "mine"}, {}, "flamectl-system", "mine", id="set, in a cluster"),
+        pytest.param({"lockIdentity": "mine"}, {"resourceNamespace": "leases"}, None, "mine", id="set, outside"),
+    ],
+)
+def test_lock_identity_of_a_deployment(
+    controller: dict[str, str], election: dict[str, str], namespace: str | None, identity: str
+) -> None:
+    config = OperatorConfig.model_validate({"controller": controller, "leaderElection": election})
+
+    assert lock_identity(config, "host", namespace) == identity

@@ -1,0 +1,203 @@
+"""Where the settings' document is kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import structlog
+
+from flamectl_operator.kube.errors import (
+    ConnectionFailedError,
+    ConnectionLostError,
+    ForbiddenError,
+    KubernetesError,
+    NotFoundError,
+    ServerError,
+    TooManyRequestsError,
+    UnauthorizedError,
+)
+from flamectl_operator.kube.events import ObjectReference
+from flamectl_operator.process.settings_sources import CONFIG_MAP, KEY, ConfigMapSource, FileSource, NothingThereError
+from flamectl_operator.settings import SettingsError, defaults
+from tests.unit.builders import NOW
+from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMESPACE = "flamectl-system"
+FORBIDDEN = ForbiddenError(403, "Forbidden", "you may not")
+LOST = ConnectionLostError("reset")
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    return FakeApi(ManualClock(NOW))
+
+
+@pytest.fixture
+def source(api: FakeApi) -> ConfigMapSource:
+    return ConfigMapSource(api, NAMESPACE)
+
+
+def _put(api: FakeApi, data: dict[str, str] | None) -> None:
+    api.put("configmaps", {"metadata": {"name": CONFIG_MAP, "namespace": NAMESPACE}, "data": data})
+
+
+def _found(api: FakeApi) -> dict[str, Any] | None:
+    return api.find("configmaps", CONFIG_MAP, NAMESPACE)
+
+
+async def test_missing_config_map_is_created_with_the_defaults(api: FakeApi, source: ConfigMapSource) -> None:
+    await source.prepare()
+
+    found = _found(api)
+    assert found is not None
+    assert found["data"] == {KEY: defaults()}
+    assert found["metadata"]["labels"] == {"app.kubernetes.io/name": "flamectl-operator"}
+    assert await source.read() == defaults()
+
+
+async def test_existing_config_map_is_not_changed(api: FakeApi, source: ConfigMapSource) -> None:
+    _put(api, {KEY: "controller: {workers: 3}"})
+
+    await source.prepare()
+
+    assert api.writes == []
+    assert await source.read() == "controller: {workers: 3}"
+
+
+async def test_first_of_two_concurrent_creates_wins(api: FakeApi, source: ConfigMapSource) -> None:
+    api.interference["create", "configmaps"] = lambda: _put(api, {KEY: "logging: {level: debug}"})
+
+    await source.prepare()
+
+    assert await source.read() == "logging: {level: debug}"
+
+
+async def test_forbidden_create_falls_back_to_the_defaults(api: FakeApi, source: ConfigMapSource) -> None:
+    api.fail("create", "configmaps", FORBIDDEN)
+
+    with structlog.testing.capture_logs() as logs:
+        await source.prepare()
+
+    assert [(line["log_level"], line["error"]) for line in logs] == [("warning", "you may not")]
+    with pytest.raises(NothingThereError, match=f"ConfigMap {NAMESPACE}/{CONFIG_MAP}: does not exist"):
+        await source.read()
+
+
+@pytest.mark.parametrize("applied", [True, False])
+@pytest.mark.parametrize("error", [LOST, ServerError(500)], ids=["lost", "500"])
+async def test_create_with_unknown_outcome_is_retried(
+    api: FakeApi, source: ConfigMapSource, error: KubernetesError, *, applied: bool
+) -> None:
+    api.fail("create", "configmaps", error, applied=applied)
+    with pytest.raises(type(error)):
+        await source.prepare()
+
+    await source.prepare()
+
+    assert await source.read() == defaults()
+
+
+@pytest.mark.parametrize("error", [FORBIDDEN, ConnectionFailedError("refused")])
+async def test_unreadable_config_map_is_an_error(api: FakeApi, source: ConfigMapSource, error: KubernetesError) -> None:
+    api.fail("get", "configmaps", error, times=2)
+
+    with pytest.raises(type(error)):
+        await source.prepare()
+    with pytest.raises(type(error)):
+        await source.read()
+    assert api.writes == []
+
+
+async def test_404_of_a_proxy_does_not_count_as_missing_settings(api: FakeApi, source: ConfigMapSource) -> None:
+    _put(api, {KEY: "controller: {workers: 3}"})
+    api.fail("get", "configmaps", NotFoundError(404, message="HTTP 404: 404 page not found"), times=2)
+
+    for attempt in (source.prepare, source.read):
+        with pytest.raises(
+            ServerError, match="a proxy answers in place of the API server: HTTP 404: 404 page not found"
+        ):
+            await attempt()
+    assert api.writes == []
+    assert await source.read() == "controller: {workers: 3}"
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        pytest.param(NotFoundError(404, message="404 page not found"), ServerError, id="404 of something else"),
+        pytest.param(TooManyRequestsError(429), TooManyRequestsError, id="429"),
+        pytest.param(UnauthorizedError(401), UnauthorizedError, id="401"),
+    ],
+)
+async def test_failed_create_is_retried(
+    api: FakeApi, source: ConfigMapSource, error: KubernetesError, raised: type[KubernetesError]
+) -> None:
+    api.fail("create", "configmaps", error)
+    with pytest.raises(raised):
+        await source.prepare()
+
+    await source.prepare()
+
+    assert await source.read() == defaults()
+
+
+@pytest.mark.parametrize("data", [None, {}, {"other.yaml": "x"}])
+async def test_foreign_config_map_is_not_changed(
+    api: FakeApi, source: ConfigMapSource, data: dict[str, str] | None
+) -> None:
+    _put(api, data)
+
+    await source.prepare()
+
+    assert api.writes == []
+    with pytest.raises(
+        NothingThereError, match=r"has no key config\.yaml; does the ConfigMap belong to something else\?"
+    ):
+        await source.read()
+
+
+async def test_events_are_about_the_config_map_once_it_was_seen(api: FakeApi, source: ConfigMapSource) -> None:
+    assert source.about is None
+    _put(api, {KEY: ""})
+    await source.read()
+
+    found = _found(api)
+    assert found is not None
+    assert source.about == ObjectReference("v1", "ConfigMap", NAMESPACE, CONFIG_MAP, found["metadata"]["uid"])
+
+
+async def test_another_config_map_may_be_named(api: FakeApi) -> None:
+    source = ConfigMapSource(api, "a", "b")
+    await source.prepare()
+
+    assert source.name == "ConfigMap a/b"
+    assert api.find("configmaps", "b", "a") is not None
+
+
+async def test_file_is_read_each_time(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    source = FileSource(file)
+    await source.prepare()
+    for text in ("one", "two"):
+        file.write_text(text)
+        assert await source.read() == text
+    assert (source.name, source.about) == (str(file), None)
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00"], ids=["missing", "not text"])
+async def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None) -> None:
+    file = tmp_path / "config.yaml"
+    if content is not None:
+        file.write_bytes(content)
+
+    with pytest.raises(SettingsError, match=f"^{file}: (No such file|not YAML)"):
+        await FileSource(file).read()
+
+
+async def test_directory_is_rejected_as_settings_file(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="directory"):
+        await FileSource(tmp_path).read()

@@ -1,0 +1,92 @@
+"""What was planned is kept, and large specs are planned outside of the event loop."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flamectl_operator.api.validation import parse_spec
+from flamectl_operator.kube.views import ObjectMeta
+from flamectl_operator.observed.flame_cluster import FlameClusterView
+from flamectl_operator.reconcile.spec_planner import MAX_SIZE_IN_LOOP, PlannedSpec, SpecPlanner
+from flamectl_operator.runtime.observer import UNOBSERVED
+from flamectl_operator.settings import FlameSettings
+from tests.unit.builders import OWNER, SETTINGS, raw_spec, replicas
+
+if TYPE_CHECKING:
+    from pytest_mock import MockerFixture
+
+
+def _cluster(changes: dict[str, Any] | None = None, generation: int = 1) -> FlameClusterView:
+    metadata = ObjectMeta(OWNER.name, OWNER.namespace, OWNER.uid, "1", generation)
+    return FlameClusterView.of(metadata, raw_spec(changes))
+
+
+async def _plan(planner: SpecPlanner, cluster: FlameClusterView, settings: FlameSettings = SETTINGS) -> PlannedSpec:
+    return await planner.plan(OWNER, cluster, settings, UNOBSERVED)
+
+
+async def test_a_plan_is_kept_while_generation_and_settings_are_the_same() -> None:
+    planner = SpecPlanner()
+    first = await _plan(planner, _cluster())
+    assert await _plan(planner, _cluster()) is first
+
+
+async def test_a_new_generation_is_planned() -> None:
+    planner = SpecPlanner()
+    await _plan(planner, _cluster())
+    planned = await _plan(planner, _cluster(replicas(7), generation=2))
+    assert planned.desired is not None
+    assert planned.desired.spec.executor_manager.replicas == 7
+
+
+async def test_other_settings_are_planned() -> None:
+    planner, other = SpecPlanner(), FlameSettings.model_validate({"initImage": "example.com/busybox:1"})
+    first = await _plan(planner, _cluster())
+    assert (await _plan(planner, _cluster(), other)) is not first
+
+
+async def test_the_next_term_begins_with_the_plans_of_the_one_before() -> None:
+    planner = SpecPlanner()
+    first = await _plan(planner, _cluster())
+    planner.begin_term()
+    assert await _plan(planner, _cluster()) is first
+    planner.begin_term()
+    assert await _plan(planner, _cluster()) is first
+
+
+async def test_a_plan_that_a_whole_term_did_not_need_is_dropped() -> None:
+    planner = SpecPlanner()
+    first = await _plan(planner, _cluster())
+    planner.begin_term()
+    planner.begin_term()
+    assert await _plan(planner, _cluster()) is not first
+
+
+async def test_the_plan_of_a_flame_cluster_that_is_gone_is_dropped() -> None:
+    planner = SpecPlanner()
+    first = await _plan(planner, _cluster())
+    planner.forget(OWNER.uid)
+    assert await _plan(planner, _cluster()) is not first
+
+
+@pytest.mark.parametrize("size", [0, MAX_SIZE_IN_LOOP], ids=["small", "large"])
+async def test_a_large_spec_is_planned_outside_of_the_event_loop(size: int, mocker: MockerFixture) -> None:
+    threads: list[threading.Thread] = []
+
+    def spy(raw: Any, name: str) -> Any:
+        threads.append(threading.current_thread())
+        return parse_spec(raw, name)
+
+    mocker.patch("flamectl_operator.reconcile.spec_planner.parse_spec", spy)
+    await _plan(SpecPlanner(), _cluster({"configOverrides": {"x": "y" * size}}))
+    assert (threads == [threading.main_thread()]) == (size == 0)
+
+
+async def test_a_spec_over_the_bound_is_refused_without_being_decoded(mocker: MockerFixture) -> None:
+    parse = mocker.patch("flamectl_operator.reconcile.spec_planner.parse_spec")
+    planned = await _plan(SpecPlanner(), _cluster({"configOverrides": {"x": "y" * 300_000}}))
+    assert "must have at most 256 KiB" in planned.problem
+    assert parse.call_count == 0

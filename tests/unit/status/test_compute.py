@@ -1,0 +1,397 @@
+"""The status, put together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flamectl_operator.api.status import (
+    Condition,
+    ExecutorManagerStatus,
+    FlameClusterStatus,
+    Generations,
+    SessionManagerStatus,
+    find,
+)
+from flamectl_operator.planning.replacement_backoff import ReplacementBackoff, remembered
+from flamectl_operator.runtime.outcome import blocked
+from flamectl_operator.settings import FlameSettings
+from flamectl_operator.status.compute import StatusInput, compute_status, durable_fields, required_durable_fields
+from flamectl_operator.status.object_cache import NOT_RUN
+from tests.unit.builders import (
+    NOW,
+    ago,
+    cached,
+    effective,
+    executor_pod,
+    later,
+    object_cache_pod,
+    observed,
+    replicas,
+    session_manager,
+    terminating,
+)
+
+if TYPE_CHECKING:
+    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+
+WELL = (session_manager(), executor_pod(0), executor_pod(1))
+
+
+def _input(wanted: EffectiveSpec | None, *pods: PodView, **changes: Any) -> StatusInput:
+    found = observed(*pods, wanted=wanted)
+    base = StatusInput(FlameClusterStatus(), 4, found, wanted, next_id=9, outcomes=())
+    return replace(base, **changes)
+
+
+def _status(wanted: EffectiveSpec | None, *pods: PodView, **changes: Any) -> FlameClusterStatus:
+    return compute_status(_input(wanted, *pods, **changes), NOW)
+
+
+def test_the_status_of_a_healthy_cluster() -> None:
+    wanted = effective(replicas(2), config_generation=3)
+    wire = _status(wanted, *WELL).to_wire()
+    del wire["conditions"]
+
+    assert wire == {
+        "state": "Running",
+        "reason": "Healthy",
+        "message": "All components healthy",
+        "observedGeneration": 4,
+        "configGeneration": 3,
+        "configHash": wanted.desired.config_hash,
+        "sessionManager": {
+            "ready": 1,
+            "endpoint": "http://my-flame-session-manager:8080",
+            "revision": wanted.desired.session_manager.revision,
+            "failures": 0,
+        },
+        "executorManager": {
+            "replicas": 2,
+            "ready": 2,
+            "current": 2,
+            "updated": 2,
+            "outdated": 0,
+            "selector": "app=flame-executor-manager,flame.xflops.io/cluster=my-flame",
+            "nextId": 9,
+            "revision": wanted.desired.executor.revision,
+            "failures": 0,
+            "attemptId": 0,
+        },
+        "objectCache": {"state": "NotRun", "message": NOT_RUN},
+        "generations": {"reconciled": 4},
+    }
+
+
+def test_executors_are_counted_by_what_they_are() -> None:
+    pods = [
+        executor_pod(0),
+        executor_pod(1, "starting"),
+        executor_pod(2, revision="old"),
+        executor_pod(3, rendered="older operator"),
+        executor_pod(4, "failed"),
+        terminating(executor_pod(5)),
+        executor_pod(6, revision="old", rendered="older operator"),
+    ]
+    status = _status(effective(replicas(6)), session_manager(), *pods).executor_manager
+
+    assert (status.replicas, status.ready, status.current, status.updated, status.outdated) == (6, 4, 5, 3, 1)
+
+
+def test_the_selector_is_there_from_the_first_status_on() -> None:
+    status = _status(None, problem="spec.x: wrong")
+
+    assert status.executor_manager.selector == "app=flame-executor-manager,flame.xflops.io/cluster=my-flame"
+
+
+def test_an_invalid_spec_keeps_what_must_be_remembered() -> None:
+    before = FlameClusterStatus(
+        config_generation=3,
+        config_hash="h",
+        session_manager=SessionManagerStatus(revision="r", failures=2, last_failure="u"),
+        executor_manager=ExecutorManagerStatus(replicas=5, failures=1, attempt_id=7, next_id=8),
+        generations=Generations(reconciled=3, needs_grow=2),
+    )
+    status = _status(None, *WELL, problem="spec.x: wrong", before=before)
+
+    assert (status.state, status.message) == ("Failed", "Invalid spec: spec.x: wrong")
+    assert (status.config_generation, status.config_hash) == (3, "h")
+    assert (status.session_manager.failures, status.session_manager.last_failure) == (2, "u")
+    assert (status.executor_manager.attempt_id, status.executor_manager.next_id) == (7, 9)
+    assert (status.executor_manager.ready, status.executor_manager.replicas) == (2, 5)
+    assert status.generations == before.generations
+
+
+def test_a_suspended_cluster_shows_the_replicas_of_its_spec() -> None:
+    status = _status(effective(replicas(2), suspended=True))
+
+    assert (status.executor_manager.replicas, status.executor_manager.current) == (2, 0)
+
+
+def test_failures_are_remembered() -> None:
+    wanted = effective(
+        replicas(2),
+        session_manager_backoff=ReplacementBackoff("r", 3, later(40), "uid", 0),
+        executor_backoff=ReplacementBackoff("e", 2, later(20), "", 5),
+    )
+    status = FlameClusterStatus.from_wire(_status(wanted).to_wire())
+
+    assert remembered(status) == (
+        ReplacementBackoff("r", 3, later(40), "uid", 0),
+        ReplacementBackoff("e", 2, later(20), "", 5),
+    )
+
+
+def test_an_empty_status_remembers_nothing() -> None:
+    assert remembered(FlameClusterStatus()) == (ReplacementBackoff(), ReplacementBackoff())
+
+
+def test_at_most_ten_unhealthy_pods_are_listed() -> None:
+    pods = [executor_pod(number, "crashing") for number in range(15)]
+    status = _status(effective(replicas(15)), session_manager(), *pods)
+
+    assert [each.name.rsplit("-", 1)[1] for each in status.unhealthy_pods] == [
+        "0", "1", "10", "11", "12", "13", "14", "2", "3", "4",
+    ]  # fmt: skip
+    assert (status.unhealthy_pods[0].reason, status.unhealthy_pods[0].message) == (
+        "ImagePullFailed",
+        'image of container "executor-manager"',
+    )
+
+
+def test_equal_situations_give_equal_statuses_whatever_the_time() -> None:
+    for pods in (WELL, (), (session_manager("crashing"), executor_pod(0, "failed"))):
+        wanted = effective(replicas(2))
+        first = compute_status(_input(wanted, *pods), ago(500))
+        again = compute_status(_input(wanted, *pods, before=first), NOW)
+        assert again == first
+        assert again.to_wire() == first.to_wire()
+
+
+def test_a_status_comes_back_from_the_api_server_as_it_was() -> None:
+    failing = ReplacementBackoff(revision="r", failures=3, next_attempt=later(40), last_failure="u", attempt_id=7)
+    for wanted, pods in (
+        (effective(replicas(2)), (session_manager("crashing"), executor_pod(0, "crashing"))),
+        (effective(replicas(2), session_manager_backoff=failing, executor_backoff=failing), WELL),
+        (None, WELL),
+        (effective(suspended=True), ()),
+    ):
+        status = _status(wanted, *pods)
+        assert FlameClusterStatus.from_wire(status.to_wire()) == status
+
+
+# --- generations -------------------------------------------------------------------------------------------------------
+
+
+def _generations(wanted: EffectiveSpec, *pods: PodView, **changes: Any) -> dict[str, int]:
+    before = FlameClusterStatus(generations=Generations(reconciled=3))
+    return _status(wanted, *pods, **{"before": before, **changes}).generations.to_wire()
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        pytest.param(WELL, {"reconciled": 4}, id="reconciled"),
+        pytest.param(
+            (*WELL, terminating(executor_pod(2))),
+            {"reconciled": 4, "hasPendingRemoval": 4},
+            id="a removal does not hold it back",
+        ),
+        pytest.param(WELL[:2], {"reconciled": 3, "needsGrow": 4}, id="grow"),
+        pytest.param((*WELL, executor_pod(2)), {"reconciled": 3, "needsShrink": 4}, id="shrink"),
+        pytest.param(WELL[1:], {"reconciled": 3, "needsSessionManager": 4}, id="session manager"),
+        pytest.param(
+            (*WELL[:2], executor_pod(1, revision="old")), {"reconciled": 3, "needsPodReplacement": 4}, id="replacement"
+        ),
+        pytest.param(
+            (*WELL[:2], executor_pod(1, "crashing")), {"reconciled": 3, "hasUnhealthyPods": 4}, id="unhealthy"
+        ),
+        pytest.param((*WELL[:2], executor_pod(1, "starting")), {"reconciled": 3}, id="not ready yet"),
+    ],
+)
+def test_each_need_has_the_generation_at_which_it_was_seen(pods: tuple[PodView, ...], expected: dict[str, int]) -> None:
+    assert _generations(effective(replicas(2)), *pods) == expected
+
+
+def test_a_generation_that_is_degraded_is_not_reconciled() -> None:
+    assert _generations(effective(replicas(2)), *WELL, outcomes=(blocked("A", "x"),))["reconciled"] == 3
+
+
+def test_a_suspension_is_reconciled_when_all_pods_are_gone() -> None:
+    wanted = effective({"suspend": True}, suspended=True)
+
+    assert _generations(wanted) == {"reconciled": 4}
+    assert _generations(wanted, terminating(executor_pod(0))) == {"reconciled": 3, "hasPendingRemoval": 4}
+
+
+def test_a_suspension_that_was_taken_back_half_way_is_finished_and_not_what_was_asked_for() -> None:
+    assert _generations(effective(suspended=True)) == {"reconciled": 3}
+
+
+# --- promises ----------------------------------------------------------------------------------------------------------
+
+
+def _suspending() -> tuple[Condition, ...]:
+    return (Condition(type="Suspended", status="False", reason="Suspending", message="", last_transition_time=NOW),)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"observed_generation": 5}, id="a new generation"),
+        pytest.param({"conditions": _suspending()}, id="a suspension"),
+        pytest.param({"executor_manager": ExecutorManagerStatus(next_id=5)}, id="ids"),
+        pytest.param({"executor_manager": ExecutorManagerStatus(failures=1)}, id="a failure of executors"),
+        pytest.param({"executor_manager": ExecutorManagerStatus(attempt_id=1)}, id="which executors were counted"),
+        pytest.param(
+            {"executor_manager": ExecutorManagerStatus(next_attempt=NOW)}, id="when executors are tried again"
+        ),
+        pytest.param({"session_manager": SessionManagerStatus(failures=1)}, id="a failure of the session manager"),
+        pytest.param(
+            {"session_manager": SessionManagerStatus(last_failure="u")}, id="which session manager was counted"
+        ),
+    ],
+)
+def test_what_a_pass_acts_on_is_promised_before(changes: dict[str, Any]) -> None:
+    assert durable_fields(FlameClusterStatus(**changes)) != durable_fields(FlameClusterStatus())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"message": "x", "state": "Running"}, id="words"),
+        pytest.param({"executor_manager": ExecutorManagerStatus(ready=3, current=4)}, id="counts"),
+        pytest.param({"config_generation": 3, "config_hash": "x"}, id="what the ConfigMap remembers as well"),
+    ],
+)
+def test_all_else_can_wait_for_the_end_of_the_pass(changes: dict[str, Any]) -> None:
+    assert durable_fields(FlameClusterStatus(**changes)) == durable_fields(FlameClusterStatus())
+
+
+@pytest.mark.parametrize("pods", [(), WELL, (terminating(executor_pod(0)),)], ids=["none", "well", "going"])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pytest.param(effective(), id="nothing special"),
+        pytest.param(effective(suspended=True), id="suspended"),
+        pytest.param(
+            effective(executor_backoff=ReplacementBackoff("r", 3, later(20), attempt_id=7)), id="executors failed"
+        ),
+        pytest.param(
+            effective(session_manager_backoff=ReplacementBackoff("r", 3, later(20), "uid")), id="session manager failed"
+        ),
+    ],
+)
+def test_what_will_be_promised_is_known_without_the_rest_of_the_status(
+    wanted: EffectiveSpec, pods: tuple[PodView, ...]
+) -> None:
+    given = _input(wanted, *pods)
+    needed = required_durable_fields(given.generation, given.observed, wanted, given.next_id)
+
+    assert needed == durable_fields(compute_status(given, NOW))
+
+
+def test_what_was_refused_before_is_said_until_the_steps_have_run() -> None:
+    wanted = effective(replicas(2))
+    before = _status(wanted, *WELL, outcomes=(blocked("QuotaExceeded", "exceeded quota"),))
+    opening = _status(wanted, *WELL, before=before, outcomes=None)
+    closing = _status(wanted, *WELL, before=opening, outcomes=())
+
+    assert opening.conditions == before.conditions
+    assert opening.message == "exceeded quota"
+    assert closing.message == "All components healthy"
+
+
+@pytest.mark.parametrize(
+    "how", [pytest.param({"outcomes": None}, id="not tried yet"), pytest.param({"interrupted": True}, id="interrupted")]
+)
+def test_a_refusal_in_an_earlier_generation_is_kept_as_such_until_this_one_was_tried(how: dict[str, Any]) -> None:
+    wanted = effective(replicas(2))
+    before = _status(wanted, *WELL, outcomes=(blocked("QuotaExceeded", "exceeded quota"),))
+    opening = _status(wanted, *WELL, before=before, generation=5, **how)
+    closing = _status(wanted, *WELL, before=opening, generation=5)
+
+    assert find(opening, "Degraded") == find(before, "Degraded")
+    assert (opening.observed_generation, opening.message) == (5, "All components healthy")
+    degraded = find(closing, "Degraded")
+    assert degraded is not None
+    assert (degraded.status, degraded.observed_generation) == ("False", 5)
+
+
+def test_what_the_pods_show_of_a_new_generation_comes_before_what_an_earlier_one_was_refused() -> None:
+    wanted = effective(replicas(2))
+    before = _status(wanted, *WELL, outcomes=(blocked("QuotaExceeded", "exceeded quota"),))
+    opening = _status(
+        wanted,
+        session_manager(),
+        executor_pod(0),
+        executor_pod(1, "failed"),
+        before=before,
+        generation=5,
+        outcomes=None,
+    )
+
+    degraded = find(opening, "Degraded")
+    assert degraded is not None
+    assert (degraded.reason, degraded.observed_generation) == ("PodsFailing", 5)
+
+
+def test_the_status_lists_the_names_that_certificates_must_cover() -> None:
+    wanted = effective(
+        {"tls": {"secretName": "x"}, "objectCache": {"tls": {"secretName": "y"}}},
+        settings=FlameSettings(cluster_domain="corp.example"),
+    )
+
+    status = _status(wanted, *WELL)
+
+    assert status.tls.session_manager_names[0] == "my-flame-session-manager"
+    assert status.tls.session_manager_names[-1] == "my-flame-session-manager.default.svc.corp.example"
+    assert status.tls.object_cache_names[-1] == "my-flame-object-cache.default.svc.corp.example"
+    assert status.session_manager.endpoint == "https://my-flame-session-manager:8080"
+
+
+def test_a_cluster_without_tls_lists_no_names() -> None:
+    assert "tls" not in _status(effective(), *WELL).to_wire()
+
+
+def test_an_invalid_spec_leaves_endpoint_and_names_as_they_were() -> None:
+    before = _status(effective({"tls": {"secretName": "x"}}), *WELL)
+
+    after = _status(None, *WELL, before=before, problem="spec.tls: no")
+
+    assert after.tls == before.tls
+    assert after.session_manager.endpoint == before.session_manager.endpoint
+
+
+# --- The object cache -----------------------------------------------------------------------------------------------------
+
+
+def test_the_object_cache_is_in_the_status_and_in_the_message() -> None:
+    wanted = effective(cached(3))
+    caches = (object_cache_pod(0), object_cache_pod(1, "starting"), object_cache_pod(2, revision="old"))
+    status = _status(wanted, session_manager(wanted=wanted.desired), executor_pod(0, wanted=wanted.desired), *caches)
+
+    found = status.object_cache
+    assert (found.state, found.replicas, found.ready, found.current, found.updated) == ("Pending", 3, 2, 3, 2)
+    assert status.state == "Running"
+    assert (status.message or "").startswith("2 of 3 object caches ready; my-flame-object-cache-1: PodNotReady")
+    assert status.generations.reconciled == 0
+
+
+def test_the_object_cache_has_failed_when_all_that_exist_have() -> None:
+    wanted = effective(cached(2))
+    pods = (object_cache_pod(0, "crashing"), object_cache_pod(1, "crashing"))
+
+    assert _status(wanted, *WELL, *pods).object_cache.state == "Failed"
+    assert _status(wanted, *WELL, *pods[:1]).object_cache.state == "Failed"
+    assert _status(wanted, *WELL, pods[0], object_cache_pod(1)).object_cache.state == "Pending"
+
+
+def test_a_missing_object_cache_is_a_need() -> None:
+    status = _status(effective(cached(2)), *WELL, object_cache_pod(0))
+
+    assert status.generations.needs_object_cache == 4
+    assert [each.reason for each in status.conditions if each.type == "Progressing"] == ["ScalingObjectCache"]

@@ -1,0 +1,511 @@
+"""The conditions of a FlameCluster, and which of their changes are told as events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from flamectl_operator.api.status import (
+    Condition,
+    ConditionType,
+    FlameClusterStatus,
+    Generations,
+    suspension_begun,
+)
+from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
+from flamectl_operator.runtime.outcome import blocked, wait
+from flamectl_operator.status.conditions import ConditionWriter, carried_over, compute_conditions
+from flamectl_operator.status.events import condition_events, first_ready
+from flamectl_operator.status.health import compute_health
+from flamectl_operator.status.needs import Needs, needs
+from flamectl_operator.status.troubles import group_troubles
+from tests.unit.builders import (
+    NOW,
+    ago,
+    effective,
+    executor_pod,
+    later,
+    merged,
+    observed,
+    pull_failed,
+    replicas,
+    session_manager,
+    terminating,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.runtime.outcome import Outcome
+
+WELL = (session_manager(), executor_pod(0))
+NOTHING_SAID = FlameClusterStatus()
+WRITER = ConditionWriter((), 1, NOW)
+
+
+class Said(NamedTuple):
+    """A condition without its times."""
+
+    status: bool
+    reason: str
+    message: str
+
+
+def _judge(
+    *pods: PodView,
+    suspended: bool = False,
+    paused: bool = False,
+    issues: tuple[Outcome, ...] = (),
+    before: FlameClusterStatus = NOTHING_SAID,
+    failures: tuple[int, int] = (0, 0),
+    spec: Mapping[str, Any] | None = None,
+    **found: Any,
+) -> dict[str, Said]:
+    manager, executors = (ReplacementBackoff("current", count, later(10) if count > 1 else None) for count in failures)
+    wanted = effective(
+        merged(spec or {}, {"paused": paused}),
+        suspended=suspended,
+        session_manager_backoff=manager,
+        executor_backoff=executors,
+    )
+    seen = observed(*pods, wanted=wanted, **found)
+    outstanding = needs(seen, wanted)
+    troubles = group_troubles(seen, (), NOW)
+    health = compute_health(seen, wanted, outstanding, troubles, paused=paused, outcomes=issues)
+    found_conditions = compute_conditions(WRITER, seen, wanted, outstanding, health, before=before, outcomes=issues)
+    return {each.type: Said(each.status == "True", each.reason, each.message) for each in found_conditions}
+
+
+def _condition(
+    kind: str = "Ready",
+    status: Any = "True",
+    reason: str = "Reason",
+    message: str = "",
+    *,
+    generation: int = 1,
+    since: datetime = NOW,
+) -> Condition:
+    return Condition(
+        type=kind,
+        status=status,
+        reason=reason,
+        message=message,
+        observed_generation=generation,
+        last_transition_time=since,
+    )
+
+
+def _status(*given: Condition) -> FlameClusterStatus:
+    return FlameClusterStatus(conditions=given)
+
+
+# --- Verdicts ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_healthy_cluster() -> None:
+    assert {kind: (each.status, each.reason) for kind, each in _judge(*WELL).items()} == {
+        "Ready": (True, "Healthy"),
+        "Progressing": (False, "Complete"),
+        "ConfigValid": (True, "ValidWithWarnings"),
+        "Degraded": (False, "AsExpected"),
+        "Suspended": (False, "NotSuspended"),
+        "Paused": (False, "NotPaused"),
+    }
+
+
+def test_a_spec_without_warnings_is_valid_and_nothing_else_is_said() -> None:
+    limits = {"executorManager": {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}}
+    found = _judge(*WELL, spec=limits)["ConfigValid"]
+
+    assert (found.status, found.reason, found.message) == (True, "Valid", "The spec is valid")
+
+
+def test_warnings_are_in_the_message_of_a_valid_spec() -> None:
+    found = _judge(*WELL)["ConfigValid"]
+
+    assert found.status
+    assert "spec.executorManager.resources.limits.memory: is not set" in found.message
+
+
+def test_an_invalid_spec_degrades_and_nothing_is_claimed_about_the_rest() -> None:
+    health = compute_health(observed(), None, Needs(), problem="spec.x: wrong")
+    found = compute_conditions(WRITER, observed(), None, Needs(), health, before=NOTHING_SAID, outcomes=())
+    verdicts = {each.type: each for each in found}
+
+    assert {kind: each.status for kind, each in verdicts.items()} == {
+        "Ready": "False",
+        "Progressing": "False",
+        "ConfigValid": "False",
+        "Degraded": "True",
+    }
+    assert {each.reason for each in verdicts.values()} == {"InvalidSpec"}
+    assert {each.message for each in verdicts.values()} == {"Invalid spec: spec.x: wrong"}
+
+
+@pytest.mark.parametrize("suspended", [False, True])
+@pytest.mark.parametrize("pods", [(), WELL, (session_manager("crashing"),)], ids=["none", "well", "crashing"])
+def test_each_condition_has_a_message(pods: tuple[PodView, ...], *, suspended: bool) -> None:
+    for paused in (False, True):
+        assert all(said.message for said in _judge(*pods, suspended=suspended, paused=paused).values())
+
+
+@pytest.mark.parametrize(
+    ("pods", "found", "reason"),
+    [
+        pytest.param(WELL, {"config_map": None}, "UpdatingConfigMap", id="ConfigMap"),
+        pytest.param(WELL, {"services": ()}, "UpdatingServices", id="Services"),
+        pytest.param((), {}, "CreatingSessionManager", id="no session manager"),
+        pytest.param((terminating(session_manager()),), {}, "ReplacingSessionManager", id="session manager terminates"),
+        pytest.param((session_manager("failed"),), {}, "ReplacingSessionManager", id="session manager failed"),
+        pytest.param((session_manager(),), {}, "CreatingExecutors", id="too few"),
+        pytest.param((*WELL, executor_pod(1)), {}, "RemovingExecutors", id="too many"),
+        pytest.param((session_manager(), executor_pod(0, revision="old")), {}, "ReplacingStalePods", id="stale"),
+    ],
+)
+def test_what_is_being_done(pods: tuple[PodView, ...], found: dict[str, Any], reason: str) -> None:
+    progressing = _judge(*pods, **found)["Progressing"]
+
+    assert (progressing.status, progressing.reason) == (True, reason)
+
+
+def test_a_paused_cluster_makes_no_progress() -> None:
+    verdicts = _judge(paused=True)
+
+    assert (verdicts["Progressing"].status, verdicts["Progressing"].reason) == (False, "Paused")
+    assert verdicts["Paused"].status
+
+
+@pytest.mark.parametrize(
+    ("pods", "suspended", "status", "reason"),
+    [
+        pytest.param(
+            (session_manager("starting"), executor_pod(0, "waiting")), False, True, "WaitingForPods", id="starting"
+        ),
+        pytest.param((session_manager(), executor_pod(0, "crashing")), False, True, "WaitingForPods", id="crashing"),
+        pytest.param((*WELL, executor_pod(1, "failed")), False, False, "Complete", id="kept for its logs"),
+        pytest.param((), True, False, "Suspended", id="suspended"),
+        pytest.param(WELL, True, True, "Suspending", id="suspending"),
+    ],
+)
+def test_what_is_waited_for(pods: tuple[PodView, ...], reason: str, *, suspended: bool, status: bool) -> None:
+    progressing = _judge(*pods, suspended=suspended)["Progressing"]
+
+    assert (progressing.status, progressing.reason) == (status, reason)
+
+
+NO_NODE = "my-flame-executor-manager-0: Unschedulable: 0/20 nodes are available: Insufficient cpu."
+
+
+@pytest.mark.parametrize(
+    ("pods", "issues", "reason", "message"),
+    [
+        pytest.param(
+            (session_manager(), executor_pod(0, "crashing")), (), "ImagePullFailed",
+            f"my-flame-executor-manager-0: {pull_failed()}", id="a failing Pod",
+        ),
+        pytest.param(
+            (session_manager(), executor_pod(0, "unschedulable")), (), "Unschedulable",
+            NO_NODE, id="no node",
+        ),
+        pytest.param(
+            (session_manager("crashing"), executor_pod(0, "unschedulable")), (), "ImagePullFailed",
+            f"my-flame-session-manager: {pull_failed('session-manager')}; {NO_NODE}", id="failing comes before no node",
+        ),
+        pytest.param(
+            (session_manager(), executor_pod(0, "crashing")), (blocked("QuotaExceeded", "no"),), "QuotaExceeded",
+            "no", id="what was refused comes first",
+        ),
+        pytest.param(
+            WELL, (wait("BackOff", "later"), blocked("NameConflict", "one"), blocked("QuotaExceeded", "two")), "QuotaExceeded",
+            "two; one", id="all that was refused, the most important first",
+        ),
+    ],
+)  # fmt: skip
+def test_degraded(pods: tuple[PodView, ...], issues: tuple[Outcome, ...], reason: str, message: str) -> None:
+    degraded = _judge(*pods, issues=issues)["Degraded"]
+
+    assert (degraded.status, degraded.reason, degraded.message) == (True, reason, message)
+
+
+def test_a_terminal_executor_that_is_only_kept_for_its_logs_does_not_degrade() -> None:
+    assert not _judge(*WELL, executor_pod(1, "failed"))["Degraded"].status
+
+
+def test_a_wait_is_not_degraded() -> None:
+    assert not _judge(*WELL, issues=(wait("BackOff", "later"),))["Degraded"].status
+
+
+MANAGER_FAILED, EXECUTORS_FAILED = "replacements of the session manager failed", "replacements of executors failed"
+MANAGER_ENDED = "my-flame-session-manager: Error: exit code 1"
+EXECUTOR_ENDED = "my-flame-executor-manager-0: Error: exit code 1"
+
+
+@pytest.mark.parametrize(
+    ("pods", "failures", "said", "message"),
+    [
+        pytest.param((), (2, 0), MANAGER_ENDED, MANAGER_ENDED, id="no session manager"),
+        pytest.param((session_manager("starting"),), (2, 0), MANAGER_ENDED, MANAGER_ENDED, id="one that starts"),
+        pytest.param((session_manager(),), (0, 2), EXECUTOR_ENDED, EXECUTOR_ENDED, id="no executor"),
+        pytest.param((), (2, 0), EXECUTOR_ENDED, MANAGER_FAILED, id="an executor was what was told"),
+        pytest.param((), (2, 0), EXECUTORS_FAILED, MANAGER_FAILED, id="executors were what was told"),
+        pytest.param((session_manager(),), (0, 2), MANAGER_ENDED, EXECUTORS_FAILED, id="the manager was what was told"),
+        pytest.param(WELL, (0, 2), EXECUTOR_ENDED, EXECUTORS_FAILED, id="another one is missing"),
+        pytest.param((session_manager(),), (0, 2), EXECUTORS_FAILED, EXECUTORS_FAILED, id="it is not known"),
+    ],
+)  # fmt: skip
+def test_what_fails_again_and_again_stays_degraded_between_its_attempts(
+    pods: tuple[PodView, ...], failures: tuple[int, int], said: str, message: str
+) -> None:
+    before = _status(_condition("Degraded", "True", "PodsFailing", said))
+    degraded = _judge(*pods, failures=failures, before=before, spec=replicas(2))["Degraded"]
+
+    assert (degraded.status, degraded.reason, degraded.message) == (True, "PodsFailing", message)
+
+
+@pytest.mark.parametrize(
+    ("pods", "said"),
+    [
+        pytest.param((session_manager("starting"), executor_pod(0)), MANAGER_ENDED, id="session manager"),
+        pytest.param((session_manager(), executor_pod(0, "waiting")), EXECUTOR_ENDED, id="executor"),
+    ],
+)
+def test_what_the_kubelet_starts_once_more_stays_degraded_until_it_is_ready(
+    pods: tuple[PodView, ...], said: str
+) -> None:
+    before = _status(_condition("Degraded", "True", "PodsFailing", said))
+    degraded = _judge(*pods, before=before)["Degraded"]
+    assert (degraded.status, degraded.message) == (True, said)
+
+    assert not _judge(*WELL, before=before)["Degraded"].status
+    assert not _judge(*pods, before=_status(_condition("Degraded", "False", "AsExpected")))["Degraded"].status
+
+
+@pytest.mark.parametrize("reason", ["Unschedulable", "QuotaExceeded"])
+def test_what_else_was_wrong_meanwhile_does_not_end_it(reason: str) -> None:
+    before = _status(_condition("Degraded", "True", reason, MANAGER_ENDED, since=ago(60)))
+    degraded = _judge(failures=(2, 0), before=before)["Degraded"]
+
+    assert (degraded.status, degraded.reason, degraded.message) == (True, "PodsFailing", MANAGER_FAILED)
+
+
+def test_a_replacement_without_a_node_is_what_is_told_of_those_that_failed() -> None:
+    pods = (session_manager(), executor_pod(0, "unschedulable"))
+
+    before = _status(_condition("Degraded", "True", "PodsFailing", EXECUTOR_ENDED))
+    assert _judge(*pods, failures=(0, 2), before=before)["Degraded"].reason == "Unschedulable"
+
+
+FAILING = _condition("Degraded", "True", "PodsFailing", MANAGER_ENDED)
+
+
+@pytest.mark.parametrize(
+    ("pods", "failures", "suspended", "said"),
+    [
+        pytest.param((), (1, 1), False, FAILING, id="the first replacement"),
+        pytest.param(WELL, (2, 2), False, FAILING, id="all are ready again"),
+        pytest.param((), (2, 2), True, FAILING, id="none is wanted"),
+        pytest.param((), (2, 2), False, _condition("Degraded", "False", "AsExpected"), id="it was over"),
+        pytest.param(
+            (), (2, 2), False, _condition("Degraded", "True", "Forbidden", since=later(11)), id="something newer"
+        ),
+        pytest.param((), (2, 2), False, _condition("Ready", "True", "PodsFailing"), id="nothing was said"),
+    ],
+)
+def test_failures_that_are_nobodys_concern(
+    pods: tuple[PodView, ...], failures: tuple[int, int], said: Condition, *, suspended: bool
+) -> None:
+    degraded = _judge(*pods, failures=failures, suspended=suspended, before=_status(said))["Degraded"]
+
+    assert not degraded.status
+
+
+@pytest.mark.parametrize(
+    ("pods", "status", "reason"),
+    [
+        pytest.param((), True, "Suspended", id="done"),
+        pytest.param(WELL, False, "Suspending", id="begun"),
+        pytest.param((terminating(session_manager()),), False, "Suspending", id="almost"),
+    ],
+)
+def test_suspended(pods: tuple[PodView, ...], reason: str, *, status: bool) -> None:
+    suspended = _judge(*pods, suspended=True)["Suspended"]
+
+    assert (suspended.status, suspended.reason) == (status, reason)
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "1 Pod left"), (2, "2 Pods left")])
+def test_how_many_pods_are_left_is_said(count: int, words: str) -> None:
+    pods = [executor_pod(number) for number in range(count)]
+
+    assert _judge(*pods, suspended=True)["Suspended"].message == words
+
+
+@pytest.mark.parametrize(
+    ("given", "begun"),
+    [
+        pytest.param([], False, id="never"),
+        pytest.param([_condition("Suspended", "False", "Suspending")], True, id="begun"),
+        pytest.param([_condition("Suspended", "True", "Suspended")], False, id="finished"),
+        pytest.param([_condition("Suspended", "False", "NotSuspended")], False, id="not wanted"),
+    ],
+)
+def test_whether_a_suspension_has_begun(given: list[Condition], *, begun: bool) -> None:
+    assert suspension_begun(_status(*given)) == begun
+
+
+# --- Times -------------------------------------------------------------------------------------------------------------
+
+
+def _after(*before: Condition, message: str = "") -> Condition:
+    return ConditionWriter(before, 2, later(60.5)).make(ConditionType.READY, status=True, reason="X", message=message)
+
+
+def test_a_new_condition_has_the_time() -> None:
+    assert _after(message="m") == _condition("Ready", "True", "X", "m", generation=2, since=later(60))
+
+
+@pytest.mark.parametrize(
+    ("before", "moved"),
+    [
+        pytest.param(_condition("Ready", "False", since=ago(9)), True, id="from False"),
+        pytest.param(_condition("Ready", "Unknown", since=ago(9)), True, id="from Unknown"),
+        pytest.param(_condition("Ready", "True", "Other", "other", since=ago(9)), False, id="only reason and message"),
+        pytest.param(_condition("Ready", "True", "X", since=ago(9)), False, id="only the generation"),
+    ],
+)
+def test_the_time_moves_with_the_status_alone(before: Condition, *, moved: bool) -> None:
+    after = _after(before)
+
+    assert after.last_transition_time == (later(60) if moved else ago(9))
+    assert (after.reason, after.observed_generation) == ("X", 2)
+
+
+def test_conditions_of_others_stay_and_the_order_is_kept() -> None:
+    before = (_condition("Theirs", "Unknown", since=ago(99)), _condition("Ready", "False"))
+
+    def write(given: tuple[Condition, ...], now: datetime) -> tuple[Condition, ...]:
+        writer = ConditionWriter(given, 2, now)
+        return writer.merge(
+            [
+                writer.make(ConditionType.DEGRADED, status=False, reason="X", message="m"),
+                writer.make(ConditionType.READY, status=True, reason="X", message="m"),
+            ]
+        )
+
+    after = write(before, NOW)
+    assert [each.type for each in after] == ["Theirs", "Ready", "Degraded"]
+    assert after[0] == before[0]
+    assert write(after, later(999)) == after
+
+
+# --- Carry-over --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "kept"),
+    [
+        pytest.param([], False, id="nothing"),
+        pytest.param([_condition("Degraded", "True", "QuotaExceeded", "no")], True, id="refused"),
+        pytest.param([_condition("Degraded", "True", "NameConflict", "no")], True, id="taken"),
+        pytest.param([_condition("Degraded", "False", "AsExpected")], False, id="all was well"),
+        pytest.param(
+            [_condition("Degraded", "True", "QuotaExceeded", "no", generation=0)], False, id="of another generation"
+        ),
+        pytest.param([_condition("Degraded", "True", "PodsFailing", "no")], False, id="seen in the Pods"),
+        pytest.param([_condition("Degraded", "True", "Unschedulable", "no")], False, id="seen in the Pods, too"),
+        pytest.param([_condition("Degraded", "True", "InvalidSpec", "no")], False, id="seen in the spec"),
+    ],
+)
+def test_what_was_refused_is_said_until_the_pass_knows_better(before: list[Condition], *, kept: bool) -> None:
+    carried = carried_over(_status(*before), 1)
+
+    assert [(each.reason, each.message) for each in carried] == ([(before[0].reason, "no")] if kept else [])
+
+
+# --- Events ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        pytest.param(
+            _condition("Degraded", "True", "QuotaExceeded", "no"),
+            ("Warning", "QuotaExceeded", "no"),
+            id="degraded",
+        ),
+        pytest.param(_condition("Degraded", "False", "AsExpected"), None, id="not degraded"),
+        pytest.param(
+            _condition("ConfigValid", "False", "InvalidSpec", "x"),
+            ("Warning", "InvalidSpec", "x"),
+            id="invalid",
+        ),
+        pytest.param(_condition("ConfigValid", "True", "Valid"), None, id="valid"),
+        pytest.param(_condition("Ready", "True", "Fine", "well"), ("Normal", "Ready", "well"), id="ready"),
+        pytest.param(_condition("Ready", "False", "NotReady", "no"), None, id="not ready"),
+        pytest.param(
+            _condition("Suspended", "True", "Suspended"),
+            ("Normal", "Suspended", "Suspended"),
+            id="suspended",
+        ),
+        pytest.param(_condition("Suspended", "False", "Suspending", "5 Pods"), None, id="suspending"),
+        pytest.param(_condition("Paused", "True", "Paused"), ("Normal", "Paused", "Paused"), id="paused"),
+        pytest.param(_condition("Progressing", "True", "CreatingExecutors"), None, id="progressing"),
+        pytest.param(_condition("Theirs", "True", "X", "y"), None, id="somebody else's"),
+    ],
+)
+def test_which_conditions_are_told(after: Condition, told: tuple[str, str, str] | None) -> None:
+    assert list(condition_events(_status(), _status(after))) == ([told] if told is not None else [])
+
+
+def test_what_did_not_change_is_not_told_again() -> None:
+    before = _status(_condition("Degraded", "True", "QuotaExceeded", "no", since=ago(99)))
+    after = _status(_condition("Degraded", "True", "QuotaExceeded", "no", generation=7))
+
+    assert list(condition_events(before, after)) == []
+
+
+def test_an_invalid_spec_is_one_event() -> None:
+    after = _status(
+        _condition("ConfigValid", "False", "InvalidSpec", "x"), _condition("Degraded", "True", "InvalidSpec", "x")
+    )
+
+    assert list(condition_events(_status(), after)) == [("Warning", "InvalidSpec", "x")]
+
+
+def test_good_news_with_other_words_is_not_told_again() -> None:
+    before = _status(_condition("Ready", "True", "AllComponentsHealthy"))
+
+    assert list(condition_events(before, _status(_condition("Ready", "True", "Healthy", "well")))) == []
+
+
+def test_another_reason_to_be_degraded_is_told() -> None:
+    before = _status(_condition("Degraded", "True", "QuotaExceeded", "no"))
+    after = _status(_condition("Degraded", "True", "NameConflict", "taken"))
+
+    assert list(condition_events(before, after)) == [("Warning", "NameConflict", "taken")]
+
+
+READY = _condition("Ready", "True", "Fine")
+NOT_READY = _condition("Ready", "False", "NotReady")
+
+
+@pytest.mark.parametrize(
+    ("before", "reconciled", "after", "first"),
+    [
+        ((), 0, (READY,), True),
+        ((NOT_READY,), 0, (READY,), True),
+        ((), 0, (NOT_READY,), False),
+        ((), 0, (), False),
+        ((READY,), 0, (READY,), False),
+        ((NOT_READY,), 1, (READY,), False),
+    ],
+    ids=["at once", "after a while", "not ready", "nothing said", "was ready", "was ready earlier, or suspended"],
+)
+def test_when_a_cluster_is_ready_for_the_first_time(
+    before: tuple[Condition, ...], reconciled: int, after: tuple[Condition, ...], *, first: bool
+) -> None:
+    status = _status(*before).model_copy(update={"generations": Generations(reconciled=reconciled)})
+    assert first_ready(status, _status(*after)) is first

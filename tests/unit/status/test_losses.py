@@ -1,0 +1,70 @@
+"""Pods that vanished although the operator did not delete them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flamectl_operator.status.losses import loss_events
+from tests.unit.builders import condition, executor_pod, observed, session_manager, terminating
+
+if TYPE_CHECKING:
+    from flamectl_operator.kube.views import PodView
+
+SM = session_manager()
+EXECUTORS = [executor_pod(number) for number in range(5)]
+
+
+def _events(earlier: list[PodView], now: list[PodView], deleted: frozenset[str] = frozenset()) -> list[tuple[str, str]]:
+    return [(each.reason, each.message) for each in loss_events(observed(*earlier), observed(*now), deleted)]
+
+
+def _evicted(reason: str) -> PodView:
+    return terminating(executor_pod(0, conditions=[condition("DisruptionTarget", "True", reason)]))
+
+
+def test_a_session_manager_that_somebody_deletes_is_lost() -> None:
+    assert _events([SM], [terminating(SM)]) == [
+        (
+            "SessionManagerLost",
+            'Pod "my-flame-session-manager" vanished, and this operator did not delete it: somebody deleted it',
+        )
+    ]
+
+
+def test_executors_that_are_gone_are_one_event() -> None:
+    ((reason, message),) = _events([SM, *EXECUTORS], [SM])
+
+    assert reason == "ExecutorsLost"
+    assert message.startswith('Pod "my-flame-executor-manager-0", "my-flame-executor-manager-1", ')
+    assert "and 2 more vanished" in message
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("EvictionByEvictionAPI", "evicted through the API"),
+        ("DeletionByTaintManager", "its node has a taint that it does not tolerate"),
+        ("PreemptionByScheduler", "a Pod of higher priority took its place"),
+        ("Other", "somebody deleted it"),
+    ],
+)
+def test_what_kubernetes_says_about_it_is_passed_on(reason: str, words: str) -> None:
+    ((_, message),) = _events([EXECUTORS[0]], [_evicted(reason)])
+
+    assert message.endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "now", "deleted"),
+    [
+        pytest.param([SM, *EXECUTORS], [SM, *EXECUTORS], frozenset(), id="all are there"),
+        pytest.param([SM], [], frozenset({"sm-uid"}), id="the operator deleted it"),
+        pytest.param([terminating(SM)], [], frozenset(), id="it was terminating before"),
+        pytest.param([executor_pod(0, "failed")], [], frozenset(), id="it had failed before"),
+        pytest.param([SM], [session_manager("failed")], frozenset(), id="it failed, which is told elsewhere"),
+    ],
+)
+def test_nothing_else_is_lost(earlier: list[PodView], now: list[PodView], deleted: frozenset[str]) -> None:
+    assert _events(earlier, now, deleted) == []

@@ -1,0 +1,159 @@
+"""What is still to be done."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flamectl_operator.status.needs import Needs, needs
+from tests.unit.builders import (
+    config_map_view,
+    effective,
+    executor_pod,
+    observed,
+    replicas,
+    rolling,
+    service_views,
+    session_manager,
+    terminating,
+)
+
+if TYPE_CHECKING:
+    from flamectl_operator.observed.cluster import ObservedCluster
+
+WELL = (session_manager(), executor_pod(0))
+
+
+def _names(found: Needs) -> set[str]:
+    return {name for name, flag in asdict(found).items() if flag}
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(observed(*WELL), set(), id="all is well"),
+        pytest.param(observed(*WELL, config_map=None), {"config_map_update"}, id="no ConfigMap"),
+        pytest.param(observed(*WELL, services=[]), {"service_update"}, id="no Services"),
+        pytest.param(observed(*WELL, services=service_views()[:1]), {"service_update"}, id="a Service is missing"),
+        pytest.param(observed(executor_pod(0)), {"session_manager"}, id="no session manager"),
+        pytest.param(
+            observed(session_manager(owner=None), executor_pod(0)),
+            {"session_manager"},
+            id="somebody else's session manager",
+        ),
+        pytest.param(
+            observed(session_manager("failed"), executor_pod(0)),
+            {"session_manager", "unhealthy_pods"},
+            id="the session manager is over",
+        ),
+        pytest.param(
+            observed(terminating(session_manager()), executor_pod(0)),
+            {"session_manager", "pending_removal"},
+            id="the session manager goes",
+        ),
+        pytest.param(
+            observed(session_manager("crashing"), executor_pod(0)), {"unhealthy_pods"}, id="the session manager crashes"
+        ),
+        pytest.param(observed(session_manager()), {"grow"}, id="an executor is missing"),
+        pytest.param(observed(*WELL, executor_pod(1)), {"shrink"}, id="an executor too many"),
+        pytest.param(
+            observed(session_manager(), executor_pod(0, revision="old")), {"pod_replacement"}, id="a stale executor"
+        ),
+        pytest.param(
+            observed(session_manager(revision="old"), executor_pod(0)),
+            {"pod_replacement"},
+            id="a stale session manager",
+        ),
+        pytest.param(
+            observed(session_manager(), executor_pod(0, life="earlier")),
+            {"pod_replacement"},
+            id="of an earlier session manager",
+        ),
+        pytest.param(
+            observed(session_manager("starting"), executor_pod(0, "waiting", life="earlier")),
+            set(),
+            id="the new one starts",
+        ),
+        pytest.param(
+            observed(session_manager(), executor_pod(0, rendered="x")), set(), id="rendered by an older operator"
+        ),
+        pytest.param(observed(*WELL, terminating(executor_pod(1))), {"pending_removal"}, id="a Pod on its way out"),
+        pytest.param(
+            observed(session_manager(), executor_pod(0, "crashing")), {"unhealthy_pods"}, id="an executor crashes"
+        ),
+        pytest.param(
+            observed(session_manager(), executor_pod(0, "unschedulable")),
+            {"unhealthy_pods"},
+            id="an executor finds no node",
+        ),
+        pytest.param(
+            observed(*WELL, executor_pod(1, "failed")), {"unhealthy_pods"}, id="what is left of an executor that failed"
+        ),
+        pytest.param(
+            observed(*WELL, terminating(executor_pod(1, "crashing"))), {"pending_removal"}, id="and on its way out"
+        ),
+    ],
+)
+def test_needs(found: ObservedCluster, expected: set[str]) -> None:
+    result = needs(found, effective())
+
+    assert _names(result) == expected
+    assert result.work == bool(expected - {"unhealthy_pods", "pending_removal"})
+
+
+def test_a_surge_is_not_too_many() -> None:
+    wanted = effective(rolling(1, 0, 1))
+    found = observed(session_manager(), executor_pod(0, revision="old"), executor_pod(1), wanted=wanted)
+
+    assert _names(needs(found, wanted)) == {"pod_replacement"}
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(observed(), set(), id="done"),
+        pytest.param(observed(*WELL), {"session_manager", "shrink"}, id="begun"),
+        pytest.param(observed(terminating(session_manager())), {"pending_removal"}, id="almost"),
+        pytest.param(
+            observed(session_manager(revision="old"), executor_pod(0, revision="old")),
+            {"session_manager", "shrink"},
+            id="nothing is replaced",
+        ),
+    ],
+)
+def test_needs_of_a_suspended_cluster(found: ObservedCluster, expected: set[str]) -> None:
+    assert _names(needs(found, effective(suspended=True))) == expected
+
+
+def test_a_service_that_is_not_ours_or_was_edited_is_a_need() -> None:
+    good = service_views()
+    edited = service_views()[0]
+    for services in ([good[0]], [good[1]]):
+        assert needs(observed(*WELL, services=services), effective()).service_update
+    foreign = type(edited)(metadata=type(edited.metadata)(name=edited.name, namespace="default"), spec=edited.spec)
+    assert needs(observed(*WELL, services=[foreign, good[1]]), effective()).service_update
+
+
+def test_a_config_map_of_the_wrong_content_is_a_need() -> None:
+    other = config_map_view(effective({"objectCache": {"storage": "/data/x"}}))
+
+    assert needs(observed(*WELL, config_map=other), effective()).config_map_update
+
+
+def test_the_unhealthy_are_sorted_by_name_and_those_on_their_way_out_left_out() -> None:
+    pods: list[Any] = [
+        executor_pod(1, "crashing"),
+        executor_pod(0, "unschedulable"),
+        terminating(executor_pod(2, "crashing")),
+        executor_pod(3, "ready"),
+        session_manager("crashing"),
+    ]
+    found = observed(*pods, wanted=effective(replicas(4))).unhealthy
+
+    assert [(component.name.removeprefix("my-flame-"), trouble.reason) for component, trouble in found] == [
+        ("executor-manager-0", "Unschedulable"),
+        ("executor-manager-1", "ImagePullFailed"),
+        ("session-manager", "ImagePullFailed"),
+    ]

@@ -1,0 +1,206 @@
+"""A small world with Flame in it: executor managers that follow their Pods, and a session manager that is asked each second."""
+
+# ruff: noqa: ARG002 - there is one FlameCluster, so its key does not matter
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from flamectl_operator.desired import names
+from flamectl_operator.flame.client import FlameError
+from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase
+from flamectl_operator.flame.snapshot import NodeState
+from tests.flame.model import FlameModel
+from tests.unit.builders import OWNER
+from tests.unit.subreconcilers.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from flamectl_operator.flame.snapshot import Snapshot
+    from flamectl_operator.flame.watcher import Key, Target
+    from tests.unit.subreconcilers.fake_api import ManualClock
+
+
+class ManualTimer:
+    """Calls what is due when a manual clock has moved."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+        self._due: list[tuple[float, int, Callable[[], object]]] = []
+        self._count = itertools.count()
+
+    def time(self) -> float:
+        return self._clock.elapsed
+
+    def call_later(self, delay: float, callback: Callable[[], object], /) -> object:
+        heapq.heappush(self._due, (self._clock.elapsed + delay, next(self._count), callback))
+        return None
+
+    def run(self) -> None:
+        while self._due and self._due[0][0] <= self._clock.elapsed:
+            heapq.heappop(self._due)[2]()
+
+
+class ModelFlame:
+    """The session managers, without sockets: what the watcher would know, whenever a test asks."""
+
+    def __init__(self, world: FlameWorld) -> None:
+        self._world = world
+        self.known: Knowledge = OFF
+        self.target: Target | None = None
+        self.busy = False
+        #: Whether the watcher sleeps between two polls, as it does at rest.
+        self.asleep = False
+        #: What is wrong with the way to the session manager; None when it can be reached.
+        self.broken: str | None = None
+        self.calls: list[tuple[str, str]] = []
+
+    def knowledge(self, key: Key) -> Knowledge:
+        now = self._world.clock.boottime()
+        if self.known.phase is Phase.KNOWN and now - self.known.said_at > BELIEVED:
+            self.poll()
+        return self.known
+
+    def follow(self, key: Key, target: Target | None, *, busy: bool) -> None:
+        self.busy = busy
+        if target != self.target:
+            now = self._world.clock.boottime()
+            self.target = target
+            self.known = Knowledge(since=now) if target is None else Knowledge(Phase.ASKING, target.life, since=now)
+
+    def poll(self) -> None:
+        if self.target is None or (self.asleep and not self.busy and self.known.phase is Phase.KNOWN):
+            return
+        known, now = self.known, self._world.clock.boottime()
+        if self.broken is None and self._world.model.running:
+            snapshot = self._world.model.snapshot()
+            others = [name for name, state in snapshot.nodes.items() if state is not NodeState.READY]
+            self.known = Knowledge(
+                Phase.KNOWN,
+                known.life,
+                since=known.since,
+                snapshot=snapshot,
+                asked_at=now,
+                said_at=now,
+                known_since=min(known.known_since, now),
+                not_ready_since={name: known.not_ready_since.get(name, now) for name in others},
+            )
+            return
+        believed = known.phase is Phase.KNOWN and now - known.said_at <= BELIEVED
+        self.known = Knowledge(
+            Phase.KNOWN if believed else Phase.UNKNOWN,
+            known.life,
+            since=known.since,
+            snapshot=known.snapshot if believed else None,
+            asked_at=known.asked_at,
+            said_at=known.said_at,
+            known_since=known.known_since,
+            failing=True,
+            cause="Unreachable",
+            problem=self.broken or "it is down",
+            not_ready_since=known.not_ready_since,
+        )
+
+    def ask_now(self, key: Key) -> None:
+        self.poll()
+
+    def session_manager(self, key: Key) -> ModelFlame | None:
+        return None if self.target is None else self
+
+    def forget(self, key: Key) -> None:
+        self.known = OFF
+
+    async def snapshot(self) -> Snapshot:
+        return self._world.model.snapshot()
+
+    async def release_node(self, name: str) -> None:
+        self._call("release", name)
+        self._world.model.release_node(name)
+
+    async def report_lost(self, name: str) -> None:
+        self._call("report", name)
+        connection = object()
+        self._world.model.register_node(name, 0)
+        self._world.model.connect(name, connection)
+        self._world.model.disconnect(name, connection)
+
+    def close(self) -> None:
+        pass
+
+    def _call(self, call: str, name: str) -> None:
+        if self.broken is not None or not self._world.model.running:
+            raise FlameError("Unreachable", self.broken or "it is down")
+        self.calls.append((call, name))
+
+
+class FlameWorld(World):
+    """See the module.
+
+    Args:
+        changes: What the spec says beyond the minimum.
+        config: The operator's settings, as in its file.
+        model: Arguments of the model of Flame.
+    """
+
+    def __init__(
+        self, changes: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None, **model: Any
+    ) -> None:
+        self.asked = ModelFlame(self)
+        #: Executors whose process does not reach the session manager.
+        self.cut_off: set[str] = set()
+        super().__init__(changes, config, self.asked)
+        self.timer = ManualTimer(self.clock)
+        self.model = FlameModel(self.timer, **model)
+
+    async def live(self, seconds: float, *, until: Callable[[], bool] = lambda: False) -> None:
+        """Let time pass: a pass each second, or until something holds."""
+        for _ in range(round(seconds)):
+            if until():
+                return
+            await self.tick()
+
+    async def tick(self) -> None:
+        """Let a second pass, and one pass."""
+        self.clock.elapsed += 1
+        self.let_pods_become_ready()
+        self.follow_pods()
+        self.timer.run()
+        self.asked.poll()
+        await self.run_pass()
+
+    def follow_pods(self) -> None:
+        """Executor managers start and end with their Pods."""
+        running = {
+            pod["metadata"]["name"]
+            for pod in self.api.all("pods")
+            if pod["status"].get("phase") == "Running"
+            and names.executor_id(OWNER.name, pod["metadata"]["name"]) is not None
+        }
+        for name in sorted(running - self.model.managers.keys() - self.cut_off):
+            self.model.start_executor_manager(name)
+        for name in sorted(self.model.managers.keys() - running):
+            self.model.kill_executor_manager(name)
+
+    @property
+    def draining(self) -> list[int]:
+        """Ids of executors that are marked and not terminating."""
+        return [
+            each
+            for each in self.executor_ids
+            if "flame.xflops.io/draining"
+            in (self.api.find("pods", names.executor(OWNER.name, each)) or {})["metadata"].get("annotations", {})
+        ]
+
+
+async def converged(
+    changes: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None, **model: Any
+) -> FlameWorld:
+    """A world in which all executors are registered, and nothing was written since."""
+    world = FlameWorld(changes, config, **model)
+    await world.live(10)
+    world.api.writes.clear()
+    world.events.told.clear()
+    return world

@@ -1,0 +1,101 @@
+"""What answers tell, and what they do not tell."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from flamectl_operator.kube.errors import NotFoundError
+from flamectl_operator.kube.resources import PODS
+from tests.unit.builders import OWNER, replicas
+from tests.unit.subreconcilers.errors import forbidden, lost, quota
+from tests.unit.subreconcilers.world import SM_NAME, World, converged, executor_name
+
+if TYPE_CHECKING:
+    from pytest_mock import MockerFixture
+
+
+async def test_404_for_the_resource_does_not_count_as_deleted() -> None:
+    """As when the CRD's version is not served for a moment, or a proxy has its own idea."""
+    world = await converged(replicas(2))
+    world.edit(replicas(1))
+    unserved = NotFoundError(404, message="404 page not found")
+    world.api.fail("status", "flameclusters", unserved)
+    world.api.fail("get", "flameclusters", unserved)
+    assert len((await world.run_pass()).errors) == 1
+    world.api.fail("delete", "pods", unserved, name=executor_name(1))
+    assert len((await world.run_pass()).errors) == 1
+
+    known = world.stores.pods.get(OWNER.namespace, executor_name(1))
+    assert known is not None
+    await world.run_pass(stale=True)
+    assert world.leaving_ids == [1]
+
+
+async def test_unknown_create_is_read_again_after_a_forbidden_read() -> None:
+    """An API server that has just started knows no permissions for a moment."""
+    world = World(replicas(1))
+    world.api.fail("create", "pods", lost(), name=executor_name(0), applied=True)
+    world.api.fail("get", "pods", forbidden(), name=executor_name(0))
+    await world.run_pass()
+
+    await world.run_pass(stale=True)
+    await world.run_pass(stale=True)
+
+    assert world.executor_ids == [0]
+
+
+async def test_spec_read_during_a_pass_triggers_a_pass_though_a_step_fails() -> None:
+    world = await converged(replicas(2))
+    world.edit(replicas(1))
+    world.sync()
+    world.edit(replicas(3))
+    world.api.fail("create", "pods", quota(), times=100)
+
+    first = await world.run_pass(stale=True)
+    await world.run_pass(stale=True)
+
+    assert first.delay == 0
+    assert world.deleted == []
+    assert world.status.observed_generation == 3
+
+
+async def test_watch_event_during_a_read_is_kept_when_the_read_finds_nothing(
+    mocker: MockerFixture,
+) -> None:
+    world = await converged(replicas(1))
+    run, get, before = await world.begin(), world.api.get, world.session_manager
+    assert before is not None
+
+    async def answered_late(*arguments: Any) -> Any:
+        world.api.remove("pods", SM_NAME)
+        try:
+            return await get(*arguments)
+        finally:
+            world.api.put("pods", before | {"metadata": before["metadata"] | {"uid": "uid-of-the-next"}})
+            world.sync(PODS)
+
+    mocker.patch.object(world.api, "get", answered_late)
+
+    assert await run.io.refresh(PODS, SM_NAME) is None
+    known = world.stores.pods.get(OWNER.namespace, SM_NAME)
+    assert known is not None
+    assert known.uid == "uid-of-the-next"
+
+
+async def test_unknown_writes_are_read_in_parallel(mocker: MockerFixture) -> None:
+    world = await converged(replicas(3))
+    run = await world.begin()
+    run.io._unknown_writes |= {executor_name(number) for number in range(3)}
+    get, together = world.api.get, asyncio.Barrier(3)
+
+    async def waiting_for_the_others(*arguments: Any) -> Any:
+        await together.wait()
+        return await get(*arguments)
+
+    mocker.patch.object(world.api, "get", waiting_for_the_others)
+
+    async with asyncio.timeout(10):
+        await run.io.resolve_unknown_writes()
+
+    assert run.io._unknown_writes == set()

@@ -1,0 +1,108 @@
+"""Executors that run without being registered with their session manager."""
+
+from __future__ import annotations
+
+from tests.unit.builders import replicas
+from tests.unit.subreconcilers.flame_world import FlameWorld, converged
+from tests.unit.subreconcilers.world import SM_NAME, executor_name
+
+_QUICK = {"flame": {"registrationDeadlineSeconds": 30}}
+
+
+async def test_status_says_that_all_executors_are_registered() -> None:
+    world = await converged(replicas(2))
+    assert world.status.executor_manager.registered == 2
+    assert world.condition("ExecutorsRegistered")[:2] == ("True", "AllRegistered")
+    assert world.condition("SessionManagerReachable")[:2] == ("True", "Answers")
+    assert world.status.message == "All components healthy"
+
+
+async def test_cluster_at_rest_is_not_written() -> None:
+    world = await converged(replicas(2))
+    await world.live(60)
+    assert world.writes == []
+    assert not world.asked.busy
+
+
+async def test_executor_that_never_registers_is_named_and_then_replaced() -> None:
+    world = FlameWorld(replicas(2), _QUICK)
+    world.cut_off = {executor_name(0)}
+    await world.live(25)
+    assert world.status.executor_manager.registered == 1
+    assert world.condition("ExecutorsRegistered")[:2] == ("False", "ExecutorNotRegistered")
+    assert executor_name(0) in (world.status.message or "")
+    assert "is not registered with Flame" in (world.status.message or "")
+    assert world.condition("Ready")[0] == "False"
+
+    await world.live(20)
+
+    assert world.executor_ids == [1, 2]
+    await world.live(5)
+    assert world.status.message == "All components healthy"
+
+
+async def test_replacements_that_do_not_register_either_are_delayed_more_and_more() -> None:
+    world = FlameWorld(replicas(1), _QUICK)
+    world.cut_off = {executor_name(each) for each in range(100)}
+    await world.live(900)
+
+    assert (world.status.executor_manager.failures or 0) >= 4
+    assert 4 <= world.executor_ids[0] <= 12
+
+
+async def test_unregistered_executors_go_one_by_one_while_the_session_manager_is_in_doubt() -> None:
+    world = FlameWorld(replicas(6), _QUICK)
+    world.cut_off = {executor_name(each) for each in range(100)}
+    await world.live(10)
+    fewest = 6
+    for _ in range(300):
+        await world.tick()
+        fewest = min(fewest, len(world.executor_ids))
+
+    assert fewest >= 5
+
+
+async def test_session_manager_that_does_not_answer_costs_no_executor() -> None:
+    world = await converged(replicas(3), _QUICK)
+    world.asked.broken = "Network is unreachable"
+    await world.live(600)
+
+    assert world.executor_ids == [0, 1, 2]
+    assert world.condition("SessionManagerReachable")[:2] == ("False", "Unreachable")
+    assert world.condition("ExecutorsRegistered")[0] == "Unknown"
+    assert world.status.executor_manager.registered is None
+
+
+async def test_executor_whose_node_stays_not_ready_is_replaced() -> None:
+    world = await converged(replicas(3))
+    world.model.cut_off(executor_name(1))
+    await world.live(200)
+
+    assert world.executor_ids == [0, 2, 3]
+    assert executor_name(1) not in world.model.nodes
+
+
+async def test_executor_whose_node_somebody_released_keeps_its_work() -> None:
+    world = await converged(replicas(1), _QUICK)
+    world.model.open_session("s", tasks=1, seconds=300)
+    await world.live(3)
+    world.model.release_node(executor_name(0))
+    await world.live(200)
+
+    assert world.executor_ids == [0]
+
+
+async def test_restart_of_the_operator_writes_nothing() -> None:
+    world = await converged(replicas(2))
+    world.asked.follow(("", ""), None, busy=False)
+    world.restart()
+    await world.live(5)
+    assert [write for write in world.writes if write[1] == "flameclusters"] == []
+
+
+async def test_session_manager_that_is_not_ready_makes_the_conditions_unknown() -> None:
+    world = await converged(replicas(1))
+    world.set_pod(SM_NAME, "starting")
+    await world.run_pass()
+    assert world.condition("SessionManagerReachable")[:2] == ("Unknown", "SessionManagerNotReady")
+    assert world.condition("ExecutorsRegistered")[0] == "Unknown"

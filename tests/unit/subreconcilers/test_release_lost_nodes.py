@@ -1,0 +1,118 @@
+"""Executors that go in any way, and what Flame knows of them afterwards."""
+
+from __future__ import annotations
+
+from tests.unit.builders import replicas
+from tests.unit.subreconcilers.flame_world import FlameWorld, converged
+from tests.unit.subreconcilers.world import executor_name
+
+
+def _table(world: FlameWorld) -> list[str]:
+    return sorted(world.model.nodes)
+
+
+def _executors(world: FlameWorld) -> list[str]:
+    return sorted(executor_name(each) for each in world.executor_ids)
+
+
+async def test_executor_that_dies_with_tasks_leaves_the_table_and_its_tasks_run_elsewhere() -> None:
+    world = await converged(replicas(2))
+    session = world.model.open_session("s", tasks=6, seconds=20)
+    await world.live(3)
+
+    world.set_executor(0, "failed")
+    await world.live(45)
+
+    assert executor_name(0) not in world.model.nodes
+    assert ("report", executor_name(0)) in world.asked.calls
+    await world.live(300, until=lambda: session.done)
+    assert session.done
+
+
+async def test_idle_executor_that_was_deleted_by_hand_leaves_the_table() -> None:
+    world = await converged(replicas(2))
+    world.api.remove("pods", executor_name(1))
+    await world.live(5)
+
+    assert _table(world) == _executors(world)
+    assert ("release", executor_name(1)) in world.asked.calls
+
+
+async def test_executor_that_went_while_no_operator_ran_leaves_the_table() -> None:
+    world = await converged(replicas(2))
+    session = world.model.open_session("s", tasks=2, seconds=30)
+    await world.live(3)
+    world.api.remove("pods", executor_name(0))
+    world.follow_pods()
+    world.clock.elapsed += 600
+    world.timer.run()
+
+    world.asked.follow(("", ""), None, busy=False)
+    world.restart()
+    await world.live(200, until=lambda: session.done)
+
+    assert session.done
+    assert executor_name(0) not in world.model.nodes
+
+
+async def test_executors_that_leaked_are_cleaned_up() -> None:
+    world = await converged(replicas(2))
+    session = world.model.open_session("s", tasks=2, seconds=30)
+    await world.live(3)
+    # Somebody released the node of a busy executor, and the executor died.
+    world.model.release_node(executor_name(0))
+    world.api.remove("pods", executor_name(0))
+    await world.live(200, until=lambda: session.done)
+
+    assert session.done
+    assert executor_name(0) not in {each.node for each in world.model.executors.values()}
+    await world.live(10)
+    assert _table(world) == _executors(world)
+
+
+async def test_foreign_nodes_are_left_alone() -> None:
+    world = await converged(replicas(1))
+    foreign = ["laptop", "other-executor-manager-0", "my-flame-executor-manager-01", "my-flame-executor-manager-9999"]
+    for name in foreign:
+        world.model.register_node(name, 1)
+    await world.live(20)
+
+    assert set(foreign) <= world.model.nodes.keys()
+    assert world.asked.calls == []
+
+
+async def test_executor_without_its_label_keeps_its_node() -> None:
+    world = await converged(replicas(1))
+    world.unlabel("pods", executor_name(0))
+    await world.live(20)
+
+    assert executor_name(0) in world.model.nodes
+    assert executor_name(1) in world.model.nodes
+
+
+async def test_node_whose_pod_terminates_gets_no_more_work() -> None:
+    world = await converged(replicas(1))
+    pod = world.api.find("pods", executor_name(0))
+    assert pod is not None
+    world.api.put("pods", pod | {"metadata": pod["metadata"] | {"deletionTimestamp": "2025-06-01T12:00:00Z"}})
+    world.asked.poll()
+    await world.run_pass()
+
+    assert ("release", executor_name(0)) in world.asked.calls
+
+
+async def test_call_that_fails_is_repeated() -> None:
+    world = await converged(replicas(1))
+    world.api.remove("pods", executor_name(0))
+    await world.tick()
+    world.asked.calls.clear()
+    world.model.register_node(executor_name(0), 1)
+    world.asked.poll()
+
+    world.asked.broken = "lost for a moment"
+    result = await world.run_pass()
+    assert result.errors == ()
+    world.asked.broken = None
+    await world.live(5)
+
+    assert executor_name(0) not in world.model.nodes

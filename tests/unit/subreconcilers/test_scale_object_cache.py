@@ -1,0 +1,366 @@
+"""ScaleObjectCache, and the part of ReplaceStalePods that is about object caches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flamectl_operator.subreconcilers.replace_stale_pods import ReplaceStalePods
+from flamectl_operator.subreconcilers.scale_object_cache import ScaleObjectCache
+from tests.unit.builders import cached, later, merged, replicas
+from tests.unit.subreconcilers.errors import already_exists, invalid, lost, quota
+from tests.unit.subreconcilers.world import SM_NAME, World, cache_name, converged
+
+if TYPE_CHECKING:
+    from flamectl_operator.kube.errors import KubernetesError
+
+TERMINATING = {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10}
+NEW_IMAGE = {"objectCache": {"image": "new"}}
+
+
+def _uid(world: World, ordinal: int) -> str:
+    found = world.api.find("pods", cache_name(ordinal))
+    assert found is not None
+    return str(found["metadata"]["uid"])
+
+
+def _image(world: World, ordinal: int) -> str:
+    found = world.api.find("pods", cache_name(ordinal))
+    assert found is not None
+    return str(found["spec"]["containers"][0]["image"])
+
+
+async def test_no_object_cache_is_created_without_an_image() -> None:
+    world = await converged()
+
+    assert world.cache_ordinals == []
+    assert world.status.object_cache.state == "NotRun"
+    assert "not set" in (world.status.object_cache.message or "")
+
+
+async def test_missing_object_caches_are_created_and_counted() -> None:
+    world = await converged(cached(3))
+
+    assert world.cache_ordinals == [0, 1, 2]
+    status = world.status.object_cache
+    assert (status.state, status.ready, status.replicas, status.updated) == ("Running", 3, 3, 3)
+    assert status.endpoint == "grpc://my-flame-object-cache:9090"
+
+
+async def test_cluster_is_ready_only_with_all_object_caches() -> None:
+    world = await converged(cached(2))
+    world.set_pod(cache_name(1), "starting")
+
+    await world.run_pass()
+
+    assert world.condition("Ready")[:2] == ("False", "Recovering")
+    assert world.status.message == "1 of 2 object caches ready"
+    assert (world.status.state, world.status.object_cache.state) == ("Running", "Pending")
+
+
+async def test_converged_cluster_is_not_written() -> None:
+    world = await converged(cached(2))
+    world.restart()
+
+    await world.run_pass()
+
+    assert world.writes == []
+
+
+async def test_deleted_object_cache_is_recreated_under_its_name() -> None:
+    world = await converged(cached(2))
+    before = _uid(world, 1)
+    world.api.remove("pods", cache_name(1))
+
+    await world.converge()
+
+    assert world.cache_ordinals == [0, 1]
+    assert _uid(world, 1) != before
+
+
+async def test_object_cache_is_not_created_while_its_name_terminates() -> None:
+    world = await converged(cached())
+    world.change(
+        "pods",
+        cache_name(0),
+        {"metadata": {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10}},
+    )
+
+    for _ in range(3):
+        await world.run_pass()
+
+    assert ("create", "pods", cache_name(0)) not in world.writes
+
+
+async def test_stuck_object_cache_is_force_deleted() -> None:
+    world = await converged(cached())
+    world.change(
+        "pods",
+        cache_name(0),
+        {"metadata": {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10}},
+    )
+    before = _uid(world, 0)
+    await world.run_pass()
+
+    world.clock.elapsed = 70
+    await world.run_pass()
+    await world.run_pass()
+
+    assert _uid(world, 0) != before
+    assert "by force" in str(world.events.told)
+
+
+async def test_surplus_object_caches_are_deleted_and_recreated_under_their_names() -> None:
+    world = await converged(cached(3))
+    world.edit({"objectCache": {"replicas": 1}})
+    await world.converge()
+    assert world.cache_ordinals == [0]
+
+    world.edit({"objectCache": {"replicas": 3}})
+    await world.converge()
+    assert world.cache_ordinals == [0, 1, 2]
+
+
+async def test_all_object_caches_are_deleted_when_the_image_is_removed() -> None:
+    world = await converged(cached(2))
+    world.edit({"objectCache": {"image": None}})
+
+    await world.converge()
+
+    assert world.cache_ordinals == []
+    assert world.status.object_cache.state == "NotRun"
+    service = world.api.find("services", "my-flame-object-cache")
+    assert service is not None
+    assert service["spec"]["selector"]["app"] == "flame-executor-manager"
+
+
+async def test_suspended_cluster_has_no_session_manager() -> None:
+    world = await converged(cached(2))
+    world.edit({"suspend": True})
+    await world.converge()
+    assert world.cache_ordinals == []
+    assert world.condition("Suspended")[0] == "True"
+
+    world.edit({"suspend": False})
+    await world.converge()
+    assert world.cache_ordinals == [0, 1]
+
+
+async def test_unlabelled_object_cache_is_found_on_suspend() -> None:
+    world = await converged(cached())
+    world.unlabel("pods", cache_name(0))
+    world.edit({"suspend": True})
+
+    await world.converge()
+
+    assert world.cache_ordinals == []
+
+
+async def test_removed_labels_are_restored() -> None:
+    world = await converged(cached())
+    world.unlabel("pods", cache_name(0))
+    before = _uid(world, 0)
+
+    await world.converge()
+
+    assert _uid(world, 0) == before
+    found = world.api.find("pods", cache_name(0))
+    assert found is not None
+    assert found["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
+
+
+async def test_foreign_pod_of_the_name_is_reported_and_not_changed() -> None:
+    world = World(cached(2))
+    world.squat("pods", cache_name(0))
+
+    await world.run_pass()
+
+    assert world.condition("Degraded")[1] == "NameConflict"
+    assert 1 in world.cache_ordinals
+    assert ("delete", "pods", cache_name(0)) not in world.writes
+
+
+async def test_object_cache_that_worked_for_a_while_is_replaced_at_once() -> None:
+    world = await converged(cached())
+    before = _uid(world, 0)
+    world.clock.elapsed = 3600
+    world.set_pod(cache_name(0), "failed", since=later(3600))
+
+    await world.run_pass()
+    world.let_pods_become_ready()
+    await world.run_pass()
+
+    assert _uid(world, 0) != before
+
+
+async def test_object_cache_that_failed_early_is_replaced_after_a_pause() -> None:
+    world = await converged(cached())
+    before = _uid(world, 0)
+    world.set_pod(cache_name(0), "failed", since=later(0))
+
+    await world.run_pass()
+    assert _uid(world, 0) == before
+    assert "is replaced at" in (world.status.message or "")
+
+    world.clock.elapsed = 30
+    await world.run_pass()
+    world.let_pods_become_ready()
+    await world.run_pass()
+    assert _uid(world, 0) != before
+
+
+# --- Stale ones --------------------------------------------------------------------------------------------------------
+
+
+async def test_stale_object_caches_are_replaced_one_at_a_time() -> None:
+    world = await converged(cached(3))
+    world.edit(NEW_IMAGE)
+
+    order = []
+    for _ in range(12):
+        before = len(world.deleted)
+        await world.run_pass()
+        order += world.deleted[before:]
+        assert len(world.deleted) - before <= 1
+        world.let_pods_become_ready()
+
+    assert order == [cache_name(2), cache_name(1), cache_name(0)]
+    assert {_image(world, ordinal) for ordinal in range(3)} == {"new"}
+    assert world.condition("Ready")[0] == "True"
+
+
+async def test_a_replacement_that_does_not_become_ready_stops_the_rollout() -> None:
+    world = await converged(cached(3))
+    world.edit(NEW_IMAGE)
+    await world.run_pass()
+    world.let_pods_become_ready()
+    await world.run_pass()
+    world.set_pod(cache_name(2), "crashing")
+
+    for _ in range(3):
+        await world.run_pass()
+
+    assert world.deleted == [cache_name(2)]
+
+
+async def test_unready_stale_object_caches_are_deleted_at_once() -> None:
+    world = await converged(cached(3))
+    world.set_pod(cache_name(0), "crashing")
+    world.set_pod(cache_name(1), "crashing")
+    world.edit(NEW_IMAGE)
+
+    await world.run_pass()
+
+    assert set(world.deleted) == {cache_name(0), cache_name(1)}
+
+
+async def test_the_session_manager_comes_before_and_executors_after_the_object_caches() -> None:
+    world = await converged(merged(cached(), replicas(2)))
+    world.edit(merged(NEW_IMAGE, {"sessionManager": {"image": "new"}, "configOverrides": {"a": 1}}))
+
+    for _ in range(20):
+        await world.run_pass()
+        world.let_pods_become_ready()
+
+    deleted = world.deleted
+    assert deleted.index(SM_NAME) < deleted.index(cache_name(0))
+    assert world.condition("Ready")[0] == "True"
+
+
+async def test_stale_executors_wait_for_the_object_caches() -> None:
+    world = await converged(merged(cached(), replicas(2)))
+    world.edit(merged(NEW_IMAGE, {"executorManager": {"image": "new"}}))
+
+    await world.run_pass()
+    assert world.deleted == [cache_name(0)]
+    world.let_pods_become_ready()
+    await world.run_pass()
+    assert world.deleted == [cache_name(0)]
+    world.set_pod(cache_name(0), "ready")
+    await world.run_pass()
+    assert len(world.deleted) == 2
+
+
+async def test_stale_executors_do_not_wait_for_an_unschedulable_object_cache() -> None:
+    world = await converged(merged(cached(), replicas(1)))
+    world.set_pod(cache_name(0), "unschedulable")
+    found = world.api.find("pods", cache_name(0))
+    assert found is not None
+    del found["spec"]["nodeName"]
+    world.edit({"executorManager": {"image": "new"}})
+
+    await world.run_pass()
+
+    assert len(world.deleted) == 1
+
+
+async def test_object_cache_stays_when_its_replacement_would_be_refused() -> None:
+    world = await converged(cached())
+    world.edit(NEW_IMAGE)
+    world.api.fail("rehearse", "pods", invalid(), times=10)
+
+    await world.run_pass()
+
+    assert world.deleted == []
+    assert world.condition("Degraded")[0] == "True"
+
+
+# --- What goes wrong -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [quota(), invalid()])
+async def test_the_first_refusal_ends_the_creation(error: KubernetesError) -> None:
+    world = await converged(cached(5))
+    for ordinal in range(5):
+        world.api.remove("pods", cache_name(ordinal))
+    world.api.fail("create", "pods", error, name=cache_name(0))
+    run = await world.recorded()
+
+    with pytest.raises(Exception, match=r"."):
+        await ScaleObjectCache().run(run)
+
+    assert [name for verb, _, name in world.writes if verb == "create"] == [cache_name(0)]
+
+
+@pytest.mark.parametrize("applied", [True, False])
+async def test_lost_answer_to_a_create_causes_no_second_create(*, applied: bool) -> None:
+    world = await converged(cached())
+    world.api.remove("pods", cache_name(0))
+    world.api.fail("create", "pods", lost(), applied=applied, name=cache_name(0))
+
+    await world.converge()
+
+    assert world.cache_ordinals == [0]
+
+
+async def test_name_taken_meanwhile_is_read() -> None:
+    world = await converged(cached())
+    world.api.remove("pods", cache_name(0))
+    world.api.fail("create", "pods", already_exists(), name=cache_name(0))
+
+    await world.converge()
+
+    assert world.cache_ordinals == [0]
+
+
+async def test_a_stale_one_stays_when_another_one_fails_before_the_request_is_sent() -> None:
+    world = await converged(cached(2))
+    world.edit(NEW_IMAGE)
+
+    def fail_the_other() -> None:
+        world.set_pod(cache_name(0), "crashing")
+        world.sync()
+
+    world.api.interference["delete", "pods"] = fail_the_other
+    await world.run_pass()
+
+    assert world.deleted == []
+
+
+async def test_nothing_is_replaced_when_all_is_current() -> None:
+    world = await converged(cached(2))
+
+    await ReplaceStalePods().run(await world.recorded())
+
+    assert world.writes == []

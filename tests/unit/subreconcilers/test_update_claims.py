@@ -1,0 +1,324 @@
+"""UpdateClaims, and what persistence changes for the Pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.builders import cached, merged, replicas
+from tests.unit.subreconcilers.errors import lost
+from tests.unit.subreconcilers.world import SM_NAME, World, cache_name, converged, executor_name
+
+CLAIMS = "persistentvolumeclaims"
+
+
+def _cache(count: int = 1, **claim: Any) -> dict[str, Any]:
+    return cached(count, persistence={"size": "10Gi", **claim})
+
+
+def _session(**claim: Any) -> dict[str, Any]:
+    persistence = {"size": "10Gi", **claim}
+    return {"sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": persistence}}
+
+
+def _claims(world: World) -> list[str]:
+    return [claim["metadata"]["name"] for claim in world.api.all(CLAIMS)]
+
+
+def _claim(world: World, name: str) -> dict[str, Any]:
+    found = world.api.find(CLAIMS, name)
+    assert found is not None
+    return found
+
+
+def _bind(world: World) -> None:
+    for claim in world.api.all(CLAIMS):
+        world.api.put(CLAIMS, claim | {"status": {"phase": "Bound"}})
+
+
+def _uid(world: World, name: str) -> str:
+    found = world.api.find("pods", name)
+    assert found is not None
+    return str(found["metadata"]["uid"])
+
+
+def _executor_uids(world: World) -> dict[str, str]:
+    return {executor_name(each): _uid(world, executor_name(each)) for each in world.executor_ids}
+
+
+# --- Claims ------------------------------------------------------------------------------------------------------------
+
+
+async def test_without_persistence_there_is_no_claim() -> None:
+    world = await converged(cached(2))
+
+    assert _claims(world) == []
+
+
+async def test_claims_are_created_before_their_pods() -> None:
+    world = World(merged(_cache(2), _session()))
+
+    await world.run_pass()
+
+    created = [name for verb, plural, name in world.writes if verb == "create" and plural in {CLAIMS, "pods"}]
+    assert created[:3] == [SM_NAME, cache_name(0), cache_name(1)]
+    assert set(created[3:6]) == {SM_NAME, cache_name(0), cache_name(1)}
+    spec = _claim(world, cache_name(1))["spec"]
+    assert spec == {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "10Gi"}}}
+
+
+async def test_each_pod_mounts_its_own_claim() -> None:
+    world = await converged(merged(_cache(2), _session()))
+
+    mounted = {}
+    for name in (SM_NAME, cache_name(0), cache_name(1)):
+        pod = world.api.find("pods", name)
+        assert pod is not None
+        claims = [each["persistentVolumeClaim"] for each in pod["spec"]["volumes"] if "persistentVolumeClaim" in each]
+        mounted[name] = [each["claimName"] for each in claims]
+    assert mounted == {name: [name] for name in mounted}
+
+
+async def test_no_pod_is_created_without_its_claim() -> None:
+    world = World(merged(_cache(), _session()))
+    world.squat(CLAIMS, SM_NAME)
+    world.squat(CLAIMS, cache_name(0))
+
+    await world.run_pass()
+
+    assert world.session_manager is None
+    assert world.cache_ordinals == []
+    assert world.condition("Degraded")[1] == "NameConflict"
+
+
+async def test_a_converged_cluster_is_left_alone() -> None:
+    world = await converged(merged(_cache(2), _session()))
+    world.restart()
+
+    await world.run_pass()
+
+    assert world.writes == []
+
+
+@pytest.mark.parametrize(("policy", "left"), [("Delete", [0]), ("Retain", [0, 1, 2])])
+async def test_claims_follow_the_policy_when_object_caches_are_scaled_down(policy: str, left: list[int]) -> None:
+    world = await converged(_cache(3, deletionPolicy=policy))
+    world.edit({"objectCache": {"replicas": 1}})
+
+    await world.converge()
+
+    assert _claims(world) == [cache_name(ordinal) for ordinal in left]
+
+
+async def test_a_claim_is_deleted_only_after_its_pod_is_gone() -> None:
+    world = await converged(_cache(2))
+    world.edit({"objectCache": {"replicas": 1}})
+
+    for _ in range(3):
+        await world.run_pass()
+    assert _claims(world) == [cache_name(0), cache_name(1)]
+
+    world.api.remove("pods", cache_name(1))
+    await world.run_pass()
+    assert _claims(world) == [cache_name(0)]
+
+
+async def test_a_claim_stays_while_a_pod_without_its_label_uses_it() -> None:
+    world = await converged(_cache(2))
+    world.unlabel("pods", cache_name(1))
+    world.edit({"objectCache": {"replicas": 1}})
+
+    await world.run_pass()
+
+    assert cache_name(1) in _claims(world)
+
+
+async def test_a_retained_claim_has_no_owner_and_is_used_again() -> None:
+    world = await converged(_cache(2, deletionPolicy="Retain"))
+    before = _claim(world, cache_name(1))["metadata"]["uid"]
+    assert "ownerReferences" not in _claim(world, cache_name(1))["metadata"]
+
+    for count in (1, 2):
+        world.edit({"objectCache": {"replicas": count}})
+        await world.converge()
+
+    assert world.cache_ordinals == [0, 1]
+    assert _claim(world, cache_name(1))["metadata"]["uid"] == before
+
+
+@pytest.mark.parametrize(("first", "then", "owners"), [("Delete", "Retain", 0), ("Retain", "Delete", 1)])
+async def test_the_owner_follows_a_policy_that_changes(first: str, then: str, owners: int) -> None:
+    world = await converged(_cache(deletionPolicy=first))
+    world.edit(_cache(deletionPolicy=then))
+
+    await world.converge()
+
+    assert len(_claim(world, cache_name(0))["metadata"].get("ownerReferences", [])) == owners
+    assert world.deleted == [], "the policy is not in the Pod"
+
+
+async def test_a_bound_claim_grows_and_restarts_nothing() -> None:
+    world = await converged(merged(_cache(), _session()))
+    _bind(world)
+    world.edit(merged(_cache(size="20Gi"), _session(size="30Gi")))
+
+    await world.converge()
+
+    sizes = [_claim(world, name)["spec"]["resources"]["requests"]["storage"] for name in (cache_name(0), SM_NAME)]
+    assert sizes == ["20Gi", "30Gi"]
+    assert world.deleted == []
+
+
+async def test_a_claim_that_is_not_bound_does_not_grow_yet() -> None:
+    world = await converged(_cache())
+    world.edit(_cache(size="20Gi"))
+    await world.run_pass()
+    assert _claim(world, cache_name(0))["spec"]["resources"]["requests"]["storage"] == "10Gi"
+
+    _bind(world)
+    await world.run_pass()
+    assert _claim(world, cache_name(0))["spec"]["resources"]["requests"]["storage"] == "20Gi"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"size": "5Gi"}, "ClaimCannotShrink"),
+        ({"storageClassName": "fast"}, "ClaimDiffers"),
+        ({"accessModes": ["ReadWriteMany"]}, "ClaimDiffers"),
+    ],
+)
+async def test_a_claim_that_cannot_become_as_asked_is_reported_and_left_alone(
+    change: dict[str, Any], reason: str
+) -> None:
+    world = await converged(_cache())
+    _bind(world)
+    before = _claim(world, cache_name(0))["spec"]
+    world.edit(_cache(**change))
+
+    await world.converge()
+
+    assert world.condition("Degraded")[:2] == ("True", reason)
+    assert _claim(world, cache_name(0))["spec"] == before
+    assert world.cache_ordinals == [0]
+
+
+@pytest.mark.parametrize("applied", [True, False])
+async def test_a_lost_answer_to_a_create_makes_no_difference(*, applied: bool) -> None:
+    world = World(_cache(deletionPolicy="Retain"))
+    world.api.fail("create", CLAIMS, lost(), applied=applied)
+
+    await world.converge()
+
+    assert _claims(world) == [cache_name(0)]
+    assert world.condition("Ready")[0] == "True"
+
+
+async def test_an_existing_claim_is_mounted_and_not_touched() -> None:
+    changes = {
+        "sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": {"existingClaim": "mine"}},
+    }
+    world = await converged(changes)
+
+    assert _claims(world) == []
+    assert world.session_manager is not None
+    assert {"name": "flame-claim", "persistentVolumeClaim": {"claimName": "mine"}} in (
+        world.session_manager["spec"]["volumes"]
+    )
+
+
+async def test_a_suspended_cluster_keeps_its_claims() -> None:
+    world = await converged(merged(_cache(2), _session()))
+    before = _claims(world)
+    world.edit({"suspend": True})
+
+    await world.converge()
+
+    assert _claims(world) == before
+
+
+# --- What persistence changes for the Pods ---------------------------------------------------------------------------------
+
+
+async def test_executors_stay_when_a_session_manager_with_a_claim_is_deleted() -> None:
+    world = await converged(merged(_session(), replicas(2)))
+    before, manager = _executor_uids(world), _uid(world, SM_NAME)
+    world.api.remove("pods", SM_NAME)
+
+    await world.converge()
+
+    assert _uid(world, SM_NAME) != manager
+    assert _executor_uids(world) == before
+
+
+async def test_executors_stay_when_the_container_of_a_session_manager_with_a_claim_restarts() -> None:
+    world = await converged(merged(_session(), replicas(2)))
+    before = _executor_uids(world)
+    world.set_pod(SM_NAME, "ready", restarts=3)
+
+    await world.converge()
+
+    assert _executor_uids(world) == before
+
+
+async def test_executors_stay_when_a_stale_session_manager_with_a_claim_is_replaced() -> None:
+    world = await converged(merged(_session(), replicas(2)))
+    before = _executor_uids(world)
+    world.edit({"sessionManager": {"image": "new"}})
+
+    await world.converge()
+
+    assert SM_NAME in world.deleted
+    assert _executor_uids(world) == before
+
+
+async def test_an_executor_that_fails_is_replaced() -> None:
+    world = await converged(merged(_session(), replicas(2)))
+    before = _executor_uids(world)
+    world.api.remove("pods", SM_NAME)
+    world.set_executor(0, "failed")
+
+    await world.converge()
+
+    after = _executor_uids(world)
+    assert after[executor_name(1)] == before[executor_name(1)]
+    assert 2 in world.executor_ids
+
+
+@pytest.mark.parametrize("change", [_session(), {"sessionManager": {"storage": "fs:///var/lib/flame/session/other"}}])
+async def test_executors_are_replaced_when_the_sessions_are_in_another_place(change: dict[str, Any]) -> None:
+    start = replicas(2) if "persistence" in change["sessionManager"] else merged(_session(), replicas(2))
+    world = await converged(start)
+    before = set(world.executor_ids)
+    world.edit(change)
+
+    await world.converge()
+
+    assert not before & set(world.executor_ids)
+    assert len(world.executor_ids) == 2
+
+
+async def test_a_claim_that_was_created_anew_is_another_place() -> None:
+    world = await converged(merged(_session(), replicas(1)))
+    world.api.remove(CLAIMS, SM_NAME)
+    world.api.remove("pods", SM_NAME)
+
+    await world.converge()
+
+    assert world.executor_ids == [1]
+
+
+@pytest.mark.parametrize("name", [SM_NAME, cache_name(0)])
+async def test_a_pod_with_a_claim_is_not_deleted_by_force(name: str) -> None:
+    world = await converged(merged(_cache(), _session()))
+    marks = {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10}
+    world.change("pods", name, {"metadata": marks})
+    before = _uid(world, name)
+
+    for elapsed in (70, 1000):
+        world.clock.elapsed = elapsed
+        await world.run_pass()
+
+    assert _uid(world, name) == before
+    assert "not deleted by force" in (world.status.message or "")

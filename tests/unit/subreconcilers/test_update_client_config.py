@@ -1,0 +1,177 @@
+"""UpdateClientConfig."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from flamectl_operator.kube.errors import KubernetesError
+from flamectl_operator.reconcile.refusals import RefusedError
+from flamectl_operator.runtime.outcome import DONE, Kind
+from flamectl_operator.subreconcilers.update_client_config import UpdateClientConfig
+from tests.unit.subreconcilers.errors import REFUSALS, broken, conflict, forbidden
+from tests.unit.subreconcilers.world import World, converged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flamectl_operator.runtime.outcome import Outcome
+
+NAME = "my-flame-client"
+WANTED: dict[str, Any] = {"clientConfig": {}}
+NOT_WANTED: dict[str, Any] = {"clientConfig": None}
+OTHER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web-uid", "controller": True}
+LABEL = {"flame.xflops.io/cluster": "my-flame"}
+
+
+async def _step(world: World) -> Outcome:
+    return await UpdateClientConfig().run(await world.recorded())
+
+
+def _found(world: World) -> dict[str, Any]:
+    found = world.api.find("configmaps", NAME)
+    assert found is not None
+    return found
+
+
+def _writes(world: World) -> list[tuple[str, str, str]]:
+    return [write for write in world.writes if write[1] == "configmaps"]
+
+
+async def test_without_client_config_nothing_is_written() -> None:
+    world = World()
+
+    assert await _step(world) is DONE
+    assert _writes(world) == []
+
+
+async def test_missing_client_config_is_created() -> None:
+    world = World(WANTED)
+
+    assert await _step(world) is DONE
+    assert yaml.safe_load(_found(world)["data"]["flame.yaml"])["current-context"] == "my-flame"
+    assert world.events.reasons == ["ConfigMapCreated"]
+
+
+async def test_current_client_config_is_not_written() -> None:
+    world = await converged(WANTED)
+
+    assert await _step(world) is DONE
+    assert world.writes == []
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        pytest.param({"data": {"flame.yaml": "edited"}}, id="edited"),
+        pytest.param({"data": {"more": "x"}}, id="a key too many"),
+        pytest.param({"metadata": {"labels": {"app.kubernetes.io/name": "x"}}}, id="label"),
+    ],
+)
+async def test_manual_edit_is_reverted(edit: dict[str, Any]) -> None:
+    world = await converged(WANTED)
+    before = _found(world)
+    world.change("configmaps", NAME, edit)
+
+    await world.run_pass()
+
+    assert _found(world)["data"] == before["data"]
+    assert _found(world)["metadata"]["labels"] == before["metadata"]["labels"]
+
+
+async def test_deleted_client_config_is_recreated() -> None:
+    world = await converged(WANTED)
+    world.api.remove("configmaps", NAME)
+
+    assert await _step(world) is DONE
+    assert _found(world)
+
+
+async def test_immutable_client_config_with_other_content_is_recreated() -> None:
+    world = await converged(WANTED)
+    world.change("configmaps", NAME, {"immutable": True, "data": {"flame.yaml": "edited"}})
+
+    await world.converge()
+
+    assert yaml.safe_load(_found(world)["data"]["flame.yaml"])["current-context"] == "my-flame"
+
+
+async def test_client_config_is_deleted_when_removed_from_the_spec() -> None:
+    world = await converged(WANTED)
+    world.edit(NOT_WANTED)
+
+    assert await _step(world) is DONE
+    assert world.api.find("configmaps", NAME) is None
+    assert world.events.reasons == ["ConfigMapDeleted"]
+    assert world.api.find("configmaps", "my-flame-config") is not None
+
+
+async def test_deletion_with_a_lost_answer_is_not_repeated() -> None:
+    world = await converged(WANTED)
+    world.edit(NOT_WANTED)
+    world.api.fail("delete", "configmaps", broken(), applied=True)
+
+    assert await _step(world) is DONE
+    assert world.api.find("configmaps", NAME) is None
+
+
+async def test_failed_deletion_is_retried() -> None:
+    world = await converged(WANTED)
+    world.edit(NOT_WANTED)
+    world.api.fail("delete", "configmaps", broken())
+
+    with pytest.raises(KubernetesError):
+        await _step(world)
+    await world.converge()
+
+    assert world.api.find("configmaps", NAME) is None
+
+
+async def test_client_config_that_changed_meanwhile_is_read_again() -> None:
+    world = await converged(WANTED)
+    world.edit(NOT_WANTED)
+    world.api.fail("delete", "configmaps", conflict())
+
+    outcome = await _step(world)
+
+    assert outcome.kind is Kind.WAIT
+    assert world.api.find("configmaps", NAME) is not None
+
+
+@pytest.mark.parametrize(("refusal", "reason"), REFUSALS)
+async def test_a_refused_deletion_is_an_error(refusal: Callable[[], KubernetesError], reason: str) -> None:
+    world = await converged(WANTED)
+    world.edit(NOT_WANTED)
+    world.api.fail("delete", "configmaps", refusal())
+
+    with pytest.raises(RefusedError) as caught:
+        await _step(world)
+
+    assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize("wanted", [WANTED, NOT_WANTED])
+async def test_foreign_config_map_of_its_name_is_not_changed(wanted: dict[str, Any]) -> None:
+    world = World(wanted)
+    world.squat("configmaps", NAME, labels=LABEL, ownerReferences=[OTHER], uid="foreign")
+    before = _found(world)
+
+    outcome = await _step(world)
+
+    assert _found(world) == before
+    assert [write for write in _writes(world) if write[0] != "create"] == []
+    assert (outcome is DONE) == (wanted is NOT_WANTED)
+
+
+async def test_generation_is_not_reconciled_before_the_client_config_is_written() -> None:
+    world = await converged()
+    world.edit(WANTED)
+    world.api.fail("create", "configmaps", forbidden(), name=NAME)
+
+    await world.run_pass()
+
+    assert world.status.generations.reconciled == 1
+    await world.converge()
+    assert world.status.generations.reconciled == 2

@@ -1,0 +1,21 @@
+"""What can go wrong with a real node, and what to do about each."""
+
+from __future__ import annotations
+
+from tools.controlplane.errors import ControlPlaneError
+
+
+class NodeError(ControlPlaneError):
+    """Base of all errors of the real node."""
+
+
+class MachineError(NodeError):
+    """This machine can't run a node: the message says what is missing and how to install it."""
+
+
+class ImageError(NodeError):
+    """An image could not be built or imported: the message ends with the last lines of the output."""
+
+
+class CommandError(NodeError):
+    """A command on the node failed: the message has its output."""
