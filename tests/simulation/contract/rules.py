@@ -363,7 +363,7 @@ async def a_spec_that_breaks_a_rule_is_refused(bench: Bench) -> None:
         {"executorManager": {"replicas": -1}},
         {"executorManager": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 0}}}},
         {"objectCache": {"networkInterface": "eth["}},
-        {"flameVersion": "0.7"},
+        {"flameVersion": "0.8"},
         {"sessionManager": {"image": None}},
     ):
         with pytest.raises(errors.InvalidError):

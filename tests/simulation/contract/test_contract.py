@@ -81,11 +81,13 @@ def test_model_api_server_keeps_the_rule(rule: Rule) -> None:
     )
     world.watch_with(client)
     others = _OthersOfTheModel(world.server)
-    world.loop.run_until_complete(
-        rule(Bench(client, others, NAMESPACE, lambda pods: setattr(world.server.admission, "quota", pods)))
-    )
-    world.loop.run_until_complete(world.loop.shutdown_asyncgens())
-    world.loop.close()
+    try:
+        world.loop.run_until_complete(
+            rule(Bench(client, others, NAMESPACE, lambda pods: setattr(world.server.admission, "quota", pods)))
+        )
+    finally:
+        world.loop.run_until_complete(world.loop.shutdown_asyncgens())
+        world.loop.close()
 
 
 @pytest.mark.parametrize("rule", RULES, ids=_name)
