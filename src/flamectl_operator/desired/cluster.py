@@ -19,7 +19,7 @@ from flamectl_operator.desired.services import services
 if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import FlameClusterSpec
     from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.desired.pod_template import PodTemplate
+    from flamectl_operator.desired.pod_template import ComponentTemplate
     from flamectl_operator.settings import FlameSettings
 
 
@@ -47,9 +47,9 @@ class DesiredCluster:
     services: tuple[dict[str, Any], ...]
     client_config: dict[str, Any] | None
     warnings: tuple[str, ...]
-    session_manager: PodTemplate
-    executor: PodTemplate
-    object_cache: PodTemplate | None
+    session_manager: ComponentTemplate
+    executor: ComponentTemplate
+    object_cache: ComponentTemplate | None
 
     @cached_property
     def session_manager_claim(self) -> DesiredClaim | None:

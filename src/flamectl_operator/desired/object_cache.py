@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flamectl_operator.api.constants import LOG_VARIABLE, OBJECT_CACHE, OBJECT_CACHE_PORT, OWN_VOLUME_PREFIX
 from flamectl_operator.desired import names, revision
 from flamectl_operator.desired.pod_template import (
-    PodTemplate,
+    ComponentTemplate,
     arguments,
     claim_volume,
     config_volume,
@@ -32,7 +32,7 @@ DIRECTORIES = {f"{OWN_VOLUME_PREFIX}logs": "/usr/local/flame/logs"}
 STORAGE_VOLUME = f"{OWN_VOLUME_PREFIX}storage"
 
 
-def object_cache_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSettings) -> PodTemplate | None:
+def object_cache_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSettings) -> ComponentTemplate | None:
     """Return the Pods of the object cache, or None when the operator runs none.
 
     The container may restart in place (restartPolicy Always): the Pod keeps its address, which object references hold.

@@ -51,7 +51,7 @@ CONTAINER_SECURITY = {"allowPrivilegeEscalation": False, "capabilities": {"drop"
 
 
 @dataclass(frozen=True)
-class PodTemplate:
+class ComponentTemplate:
     """The common manifest of a component's Pods.
 
     Args:
@@ -103,7 +103,7 @@ def template_of(
     spec: ComponentSpec,
     layers: tuple[dict[str, Any], dict[str, Any]],
     author_revision: str,
-) -> PodTemplate:
+) -> ComponentTemplate:
     """Return the template of a component's Pods, merged from three layers.
 
     Args:
@@ -136,7 +136,7 @@ def template_of(
         },
         "spec": keep_guaranteed(pod_spec, asked) if "initContainers" in defaults else pod_spec,
     }
-    return PodTemplate(manifest, author_revision, revision.fingerprint(manifest), component, asked)
+    return ComponentTemplate(manifest, author_revision, revision.fingerprint(manifest), component, asked)
 
 
 def pod_defaults(settings: FlameSettings, container: dict[str, Any], directories: dict[str, str]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from flamectl_operator.api.constants import (
 )
 from flamectl_operator.desired import names, revision
 from flamectl_operator.desired.pod_template import (
-    PodTemplate,
+    ComponentTemplate,
     address,
     arguments,
     claim_volume,
@@ -65,7 +65,7 @@ PERSISTENT_DIRECTORIES = {"session": "/var/lib/flame/session", "events": "/usr/l
 CLAIM_VOLUME = f"{OWN_VOLUME_PREFIX}claim"
 
 
-def session_manager_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSettings) -> PodTemplate:
+def session_manager_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSettings) -> ComponentTemplate:
     """Return the session manager's Pod. Its container may restart in place; then its executors are replaced."""
     component = spec.session_manager
     probe = {"tcpSocket": {"port": FRONTEND_PORT}, "timeoutSeconds": 2}
@@ -107,7 +107,7 @@ def session_manager_pod(owner: Identity, spec: FlameClusterSpec, settings: Flame
     )
 
 
-def executor_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSettings) -> PodTemplate:
+def executor_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSettings) -> ComponentTemplate:
     """Return the Pod of an executor manager.
 
     An executor is never restarted in place, because that breaks the node in Flame: a new Pod under a new name replaces it. It has

@@ -30,7 +30,7 @@ class Page(Generic[T]):
         items: The objects; inside a list they carry neither apiVersion nor kind.
         resource_version: The resourceVersion of the whole list.
         continue_token: The token of the next page; empty on the last page.
-        unreadable: Objects that exist but cannot be decoded. These views hold only name, namespace, uid and resourceVersion.
+        unreadable: Objects that exist but cannot be decoded. These views hold only the metadata.
     """
 
     items: Sequence[T]

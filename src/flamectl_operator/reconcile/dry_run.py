@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from flamectl_operator.desired.pod_template import PodTemplate
+    from flamectl_operator.desired.pod_template import ComponentTemplate
     from flamectl_operator.kube.errors import ApiError
     from flamectl_operator.kube.views import PodView
     from flamectl_operator.planning.effective_spec import EffectiveSpec
@@ -46,7 +46,7 @@ class DryRuns:
         """Drop the accepted templates, because the spec or the settings changed."""
         self._accepted.clear()
 
-    def accepted(self, template: PodTemplate) -> bool:
+    def accepted(self, template: ComponentTemplate) -> bool:
         """Return whether a dry run accepted a template since the spec or the settings changed."""
         return template.rendered in self._accepted
 
@@ -111,7 +111,7 @@ class DryRuns:
             raise refusal from error
         self.check_executor(template, pod, manifest)
 
-    def check_executor(self, template: PodTemplate, pod: PodView, manifest: Mapping[str, Any]) -> None:
+    def check_executor(self, template: ComponentTemplate, pod: PodView, manifest: Mapping[str, Any]) -> None:
         """Compare an executor with its manifest.
 
         Args:
@@ -128,7 +128,7 @@ class DryRuns:
         )
         self._check(template, "executors are", pod, manifest, labels, annotations)
 
-    def check_named(self, template: PodTemplate, what: str, pod: PodView, manifest: Mapping[str, Any]) -> None:
+    def check_named(self, template: ComponentTemplate, what: str, pod: PodView, manifest: Mapping[str, Any]) -> None:
         """Compare a Pod that has a fixed name with its manifest, except for its labels, which can be restored.
 
         Args:
@@ -143,7 +143,10 @@ class DryRuns:
         self._check(template, what, pod, manifest, {}, (REVISION_ANNOTATION,))
 
     async def _ask(
-        self, template: PodTemplate, manifest: Mapping[str, Any], check: Callable[[PodView, Mapping[str, Any]], None]
+        self,
+        template: ComponentTemplate,
+        manifest: Mapping[str, Any],
+        check: Callable[[PodView, Mapping[str, Any]], None],
     ) -> None:
         """Send a dry run of a template unless one was accepted before.
 
@@ -157,7 +160,7 @@ class DryRuns:
             self._raise_unless_inconclusive(template, error)
         self._accepted.add(template.rendered)
 
-    def _raise_unless_inconclusive(self, template: PodTemplate, error: ApiError) -> None:
+    def _raise_unless_inconclusive(self, template: ComponentTemplate, error: ApiError) -> None:
         quota = isinstance(error, ForbiddenError) and error.quota
         if not quota and not error.knows_no_dry_run:
             raise RefusedError.of(error, template.explain) from error
@@ -171,7 +174,7 @@ class DryRuns:
 
     def _check(
         self,
-        template: PodTemplate,
+        template: ComponentTemplate,
         what: str,
         pod: PodView,
         manifest: Mapping[str, Any],

@@ -18,7 +18,7 @@ from flamectl_operator.runtime.outcome import DONE, Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from flamectl_operator.desired.pod_template import PodTemplate
+    from flamectl_operator.desired.pod_template import ComponentTemplate
     from flamectl_operator.kube.views import PodView
     from flamectl_operator.reconcile.run import Pass
 
@@ -41,7 +41,7 @@ class NamedPod:
     event: str
     repair: Callable[[PodView], Mapping[str, Any] | None]
 
-    async def create(self, template: PodTemplate, annotations: dict[str, str] | None = None) -> Outcome:
+    async def create(self, template: ComponentTemplate, annotations: dict[str, str] | None = None) -> Outcome:
         """Create the Pod, or find out what has its name.
 
         Raises:

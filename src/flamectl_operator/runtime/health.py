@@ -31,7 +31,7 @@ def ping() -> str:
 
 
 @dataclass
-class Health:
+class HealthChecks:
     """The checks of a process, by name.
 
     Args:

@@ -11,14 +11,14 @@ from flamectl_operator.api.constants import BACKEND_PORT, FRONTEND_PORT, OBJECT_
 from tests.unit.builders import desired
 
 if TYPE_CHECKING:
-    from flamectl_operator.desired.pod_template import PodTemplate
+    from flamectl_operator.desired.pod_template import ComponentTemplate
 
 SAMPLE = Path(__file__).parents[3] / "config" / "samples" / "network-policy.yaml"
 POLICIES = {each["metadata"]["name"]: each["spec"] for each in yaml.safe_load_all(SAMPLE.read_text(encoding="utf-8"))}
 WANTED = desired({"objectCache": {"image": "xflops/flame-object-cache:v0.6.0"}})
 
 
-def _selects(selector: dict[str, Any], template: PodTemplate | None) -> bool:
+def _selects(selector: dict[str, Any], template: ComponentTemplate | None) -> bool:
     assert template is not None
     labels: dict[str, str] = template.manifest["metadata"]["labels"]
     return bool(selector["matchLabels"].items() <= labels.items())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flamectl_operator.runtime.health import BEAT, MAX_LAG, Health, Heartbeat, report
+from flamectl_operator.runtime.health import BEAT, MAX_LAG, HealthChecks, Heartbeat, report
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def test_failed_check_is_reported_with_its_reason(verbose: bool) -> None:  # noq
 
 
 def test_report_without_checks_passes() -> None:
-    health = Health()
+    health = HealthChecks()
     assert report("healthz", health.live) == report("readyz", health.ready) == (True, "ok")
 
 

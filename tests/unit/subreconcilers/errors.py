@@ -20,11 +20,11 @@ from flamectl_operator.kube.errors import (
 from flamectl_operator.reconcile.refusals import RefusedError
 
 if TYPE_CHECKING:
-    from flamectl_operator.desired.pod_template import PodTemplate
+    from flamectl_operator.desired.pod_template import ComponentTemplate
     from flamectl_operator.kube.errors import KubernetesError
 
 
-def refusal_of(error: KubernetesError, template: PodTemplate | None = None) -> str:
+def refusal_of(error: KubernetesError, template: ComponentTemplate | None = None) -> str:
     """What users read about a refusal."""
     assert isinstance(error, ApiError)
     return str(RefusedError.of(error, template.explain if template is not None else str))

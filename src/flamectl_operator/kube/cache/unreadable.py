@@ -12,7 +12,7 @@ import structlog
 
 from flamectl_operator.kube.errors import UndecodableError
 from flamectl_operator.kube.http import wire
-from flamectl_operator.kube.views import KubernetesObject, ObjectMeta
+from flamectl_operator.kube.views import KubernetesObject
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,10 +42,10 @@ class UnreadableObjects:
             items: The encoded objects.
 
         Returns:
-            The readable objects, and views with the identities of the others.
+            The readable objects, and views with the metadata of the others.
 
         Raises:
-            UndecodableError: An object has no readable identity.
+            UndecodableError: The metadata of an object cannot be decoded.
         """
         readable: list[T] = []
         unreadable: list[T] = []
@@ -57,7 +57,7 @@ class UnreadableObjects:
         return readable, unreadable
 
     def identify(self, resource: Resource[T], item: msgspec.Raw, error: UndecodableError) -> T:
-        """Return a view with the identity of an unreadable object, and log each state of it once.
+        """Return a view with the metadata of an unreadable object, and log each state of it once.
 
         Args:
             resource: The resource of the object.
@@ -65,22 +65,22 @@ class UnreadableObjects:
             error: The decoding error.
 
         Raises:
-            UndecodableError: The object has no readable identity.
+            UndecodableError: The metadata cannot be decoded.
         """
-        identity = wire.decode_identity(item)
-        if identity is None:
-            raise error
-        uid, version = identity.uid, identity.resource_version
+        try:
+            meta = wire.decode(KubernetesObject, item).metadata
+        except UndecodableError:
+            raise error from None
+        uid, version = meta.uid, meta.resource_version
         if self._told.pop(uid, None) != version:
             self._log.error(
                 "object left out because it cannot be decoded",
                 kind=resource.kind,
-                namespace=identity.namespace,
-                name=identity.name,
+                namespace=meta.namespace,
+                name=meta.name,
                 error=str(error),
             )
         self._told[uid] = version
         if len(self._told) > _MOST_UNREADABLE:
             del self._told[next(iter(self._told))]
-        meta = ObjectMeta(name=identity.name, namespace=identity.namespace, uid=uid, resource_version=version)
         return resource.view(metadata=meta)

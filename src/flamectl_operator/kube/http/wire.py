@@ -43,19 +43,6 @@ class Event(msgspec.Struct, frozen=True):
     object: msgspec.Raw
 
 
-class Identity(msgspec.Struct, frozen=True, rename="camel"):
-    """The identity and state of an object, which only the API server writes."""
-
-    uid: str
-    resource_version: str
-    name: str
-    namespace: str = ""
-
-
-class _Identified(msgspec.Struct, frozen=True):
-    metadata: Identity
-
-
 class _Kind(msgspec.Struct, frozen=True):
     kind: str = ""
 
@@ -92,14 +79,6 @@ def decode_list(answer: bytes) -> List:
 def decode_event(line: bytes) -> Event:
     """Decode a line of a watch, but not the object in it."""
     return decode(Event, line)
-
-
-def decode_identity(answer: msgspec.Raw) -> Identity | None:
-    """Decode only the identity of an object; None if it cannot be decoded."""
-    try:
-        return decode(_Identified, answer).metadata
-    except UndecodableError:
-        return None
 
 
 def is_status(answer: bytes) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aiohttp.typedefs import Handler
     from prometheus_client import CollectorRegistry
 
-    from flamectl_operator.runtime.health import Check, Health
+    from flamectl_operator.runtime.health import Check, HealthChecks
 
 Routes = dict[str, "Handler"]
 
@@ -87,7 +87,7 @@ def _shown(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def health_routes(checks: Health) -> Routes:
+def health_routes(checks: HealthChecks) -> Routes:
     """Return `/healthz` and `/readyz`, each with `?verbose`, and single checks below them."""
     return _checks_routes("healthz", checks.live) | _checks_routes("readyz", checks.ready)
 

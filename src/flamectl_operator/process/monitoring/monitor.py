@@ -14,7 +14,7 @@ from flamectl_operator.process.monitoring import checks
 from flamectl_operator.process.monitoring.collector import OperatorCollector
 from flamectl_operator.process.monitoring.http import CannotListenError, Routes, health_routes, metrics_routes, serving
 from flamectl_operator.process.monitoring.metrics import Metrics
-from flamectl_operator.runtime.health import Health, Heartbeat
+from flamectl_operator.runtime.health import HealthChecks, Heartbeat
 from flamectl_operator.settings import listen_on
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Monitor:
         self.metrics.registry.register(
             OperatorCollector(self._operator, CONTROLLER, lambda: self._config.controller.workers, clock)
         )
-        self.health = Health()
+        self.health = HealthChecks()
         self.health.live |= {
             "event-loop": self._heartbeat.check,
             "workers": self._workers,

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_met
 from structlog.testing import capture_logs
 
 from flamectl_operator.process.monitoring.http import CannotListenError, Routes, health_routes, metrics_routes, serving
-from flamectl_operator.runtime.health import Health
+from flamectl_operator.runtime.health import HealthChecks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, MutableMapping
@@ -39,12 +39,12 @@ async def _server(routes: Routes, log: list[MutableMapping[str, Any]]) -> AsyncI
 
 
 @pytest.fixture
-def health() -> Health:
-    return Health()
+def health() -> HealthChecks:
+    return HealthChecks()
 
 
 @pytest.fixture
-async def asking(health: Health, log: list[MutableMapping[str, Any]]) -> AsyncIterator[aiohttp.ClientSession]:
+async def asking(health: HealthChecks, log: list[MutableMapping[str, Any]]) -> AsyncIterator[aiohttp.ClientSession]:
     async with _server(health_routes(health), log) as session:
         yield session
 
@@ -62,19 +62,19 @@ async def test_passed_check_answers_ok(asking: aiohttp.ClientSession) -> None:
     assert await _get(asking, "/healthz") == await _get(asking, "/readyz") == (200, "ok")
 
 
-async def test_the_verbose_answer_has_each_check(asking: aiohttp.ClientSession, health: Health) -> None:
+async def test_the_verbose_answer_has_each_check(asking: aiohttp.ClientSession, health: HealthChecks) -> None:
     health.live["engine"] = lambda: ""
     assert await _get(asking, "/healthz?verbose") == (200, "[+]ping ok\n[+]engine ok\nhealthz check passed\n")
     assert await _get(asking, "/readyz?verbose") == (200, "[+]ping ok\nreadyz check passed\n")
 
 
-async def test_failed_check_answers_with_its_reason(asking: aiohttp.ClientSession, health: Health) -> None:
+async def test_failed_check_answers_with_its_reason(asking: aiohttp.ClientSession, health: HealthChecks) -> None:
     health.ready["engine"] = lambda: "out of order"
     assert await _get(asking, "/healthz") == (200, "ok")
     assert await _get(asking, "/readyz") == (500, "[+]ping ok\n[-]engine failed: out of order\nreadyz check failed\n")
 
 
-async def test_a_single_check_can_be_asked_for(asking: aiohttp.ClientSession, health: Health) -> None:
+async def test_a_single_check_can_be_asked_for(asking: aiohttp.ClientSession, health: HealthChecks) -> None:
     health.live["engine"] = lambda: "out of order"
     assert await _get(asking, "/healthz/ping") == (200, "ok")
     assert await _get(asking, "/healthz/engine") == (500, "internal server error: out of order\n")
@@ -121,7 +121,7 @@ async def test_address_none_serves_nothing(log: list[MutableMapping[str, Any]]) 
         assert log == []
 
 
-async def test_an_empty_host_is_every_interface(log: list[MutableMapping[str, Any]], health: Health) -> None:
+async def test_an_empty_host_is_every_interface(log: list[MutableMapping[str, Any]], health: HealthChecks) -> None:
     async with serving("tests", ("", 0), health_routes(health)):
         port = next(address.rpartition(":")[2] for address in log[-1]["addresses"] if address.startswith("0.0.0.0:"))
         async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
@@ -144,7 +144,7 @@ async def test_an_address_that_is_not_of_this_machine_is_named() -> None:
             pytest.fail("it is not ours")
 
 
-async def test_port_is_free_after_the_server_ends(log: list[MutableMapping[str, Any]], health: Health) -> None:
+async def test_port_is_free_after_the_server_ends(log: list[MutableMapping[str, Any]], health: HealthChecks) -> None:
     async with _server(health_routes(health), log) as session:
         await _get(session, "/healthz")
         host, _, port = log[-1]["addresses"][0].rpartition(":")
