@@ -9,12 +9,12 @@ import structlog
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.errors import KubernetesError, NamespaceTerminatingError
 from flamectl_operator.reconcile.base import STATUS
-from flamectl_operator.reconcile.cluster_io import WRITES, WriteCount
 from flamectl_operator.reconcile.cluster_state import ClusterState
 from flamectl_operator.reconcile.outcomes import changed
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.report import INTERNAL_ERROR, is_unforeseen
 from flamectl_operator.reconcile.spec_planner import SpecPlanner
+from flamectl_operator.reconcile.write_count import WRITES, WriteCount
 from flamectl_operator.runtime.observer import UNOBSERVED, StepReport
 from flamectl_operator.runtime.outcome import NOTHING, Result
 from flamectl_operator.runtime.progress import record_progress

@@ -1,4 +1,4 @@
-"""All reads and writes of one FlameCluster's objects, with ownership, unknown outcomes and the store's update inside.
+"""All writes to one FlameCluster's objects, with ownership, unknown outcomes and the store's update inside.
 
 The response to each write goes into the store at once, so no later step and no later pass acts on a view older than the
 operator's own writes. Each delete has the uid of its object as a precondition. Nothing is written to a foreign object.
@@ -6,8 +6,6 @@ operator's own writes. Each delete has the uid of its object as a precondition. 
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
@@ -18,10 +16,9 @@ from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, Kub
 from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.kube.resources import CLAIMS, PODS
 from flamectl_operator.kube.views import KubernetesObject
-from flamectl_operator.observed.cluster import ObservedCluster, Views
+from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.refusals import QUOTA_EXCEEDED, REFUSALS, RefusedError
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
-from flamectl_operator.runtime.slow_start import in_parallel
+from flamectl_operator.reconcile.write_count import WRITES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,31 +28,13 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.events import EventRecorder
     from flamectl_operator.kube.http.request import Guard
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.views import PodView
-    from flamectl_operator.observed.flame_cluster import FlameClusterView
+    from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.reconcile.stores import Stores
     from flamectl_operator.runtime.clock import Clock
 
 _LOG = structlog.get_logger(component="controller")
 
 T = TypeVar("T", bound=KubernetesObject)
-
-
-@dataclass
-class WriteCount:
-    """The number of writes that a step has sent.
-
-    Args:
-        sent: The number of requests that change something.
-        conflicts: The number of writes that ended in a conflict.
-    """
-
-    sent: int = 0
-    conflicts: int = 0
-
-
-#: Counts the writes of the running step; hooks set it before each step.
-WRITES: ContextVar[WriteCount] = ContextVar("writes")
 
 
 class _NotSentError(ConflictError):
@@ -65,12 +44,10 @@ class _NotSentError(ConflictError):
         super().__init__(409, "Conflict", f"not sent: {what} {why}")
 
 
-class ClusterIO:
+class ClusterIO(ClusterReads):
     """Reads and writes the objects of one FlameCluster.
 
-    One instance exists for as long as the process knows the FlameCluster. Between passes it keeps the Pods whose last create or
-    delete has an unknown outcome, the last snapshot, and whether a quota refused the session manager. All of it may be lost
-    without harm.
+    One instance exists for as long as the process knows the FlameCluster.
 
     Args:
         owner: The FlameCluster.
@@ -90,151 +67,11 @@ class ClusterIO:
         events: EventRecorder,
         delete_guard: Guard,
     ) -> None:
-        self.owner = owner
-        self.client = client
-        self.stores = stores
-        self.clock = clock
-        self.writes_in_flight = 1
+        super().__init__(owner, client, stores, clock)
         self._events = events
         self._delete_guard = delete_guard
-        self._generation = 0
-        self._unknown_writes: set[str] = set()
-        self._observed: ObservedCluster | None = None
-        self._quota_refused = False
         #: uids of Pods that this process asked the API server to delete, as long as they are there.
         self.deleted: set[str] = set()
-
-    def begin(self, generation: int, writes_in_flight: int) -> None:
-        """Begin a pass.
-
-        Args:
-            generation: `metadata.generation` that the pass is about.
-            writes_in_flight: The most concurrent requests of a batch in this pass.
-        """
-        self._generation = generation
-        self.writes_in_flight = writes_in_flight
-
-    # --- Snapshots
-
-    def observe(self) -> ObservedCluster:
-        """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
-        owner, stores = self.owner, self.stores
-        service_names = (names.session_manager(owner.name), names.object_cache(owner.name))
-        found = (stores.services.get(owner.namespace, name) for name in service_names)
-        views = Views(
-            config_map=stores.config_maps.get(owner.namespace, names.config_map(owner.name)),
-            services=tuple(service for service in found if service is not None),
-            labelled_pods=stores.pods.by_index(owner.key),
-            client_config=stores.config_maps.get(owner.namespace, names.client_config(owner.name)),
-            claims=stores.claims.by_index(owner.key),
-            flame=stores.flame.knowledge(owner.key),
-        )
-        self._observed = ObservedCluster.of(owner, views, self.clock.boottime(), self._observed)
-        if self._quota_refused and self._observed.session_manager_pod is None:
-            return replace(self._observed, session_manager_quota_refused=True)
-        return self._observed
-
-    @property
-    def superseded(self) -> bool:
-        """Return whether the FlameCluster is gone or has another generation than this pass."""
-        newest = self.stores.flame_clusters.get(*self.owner.key)
-        return newest is None or (newest.uid, newest.metadata.generation) != (self.owner.uid, self._generation)
-
-    # --- Reads past the cache
-
-    async def look(self, resource: Resource[T], name: str) -> T | None:
-        """Read an object; None when it does not exist.
-
-        Raises:
-            KubernetesError: The object cannot be read.
-            RefusedError: RBAC forbids the read.
-        """
-        try:
-            return await self.client.get(resource, self.owner.namespace, name)
-        except NotFoundError as error:
-            if not error.of_object:
-                raise
-            return None
-        except REFUSALS as error:
-            raise RefusedError.of(error) from error
-
-    async def refresh(self, resource: Resource[T], name: str) -> T | None:
-        """Read an object and update the store, because the watch may be late or may not show an object without its label.
-
-        Returns:
-            The object; None when it does not exist.
-
-        Raises:
-            KubernetesError: The object cannot be read.
-            RefusedError: RBAC forbids the read.
-        """
-        store = self.stores.of(resource)
-        # Before the read, because a watch event that arrives during the read may be newer than the response.
-        known = store.get(self.owner.namespace, name)
-        found = await self.look(resource, name)
-        if known is not None and (found is None or found.uid != known.uid):
-            store.observe_deletion(known, None)
-        if found is not None:
-            store.observe(found)
-        return found
-
-    async def refresh_cluster(self) -> FlameClusterView | None:
-        """Read the FlameCluster; None when it is gone or was recreated.
-
-        Raises:
-            KubernetesError: The FlameCluster cannot be read.
-            RefusedError: RBAC forbids the read.
-        """
-        cluster = await self.refresh(FLAME_CLUSTERS, self.owner.name)
-        return cluster if cluster is not None and cluster.uid == self.owner.uid else None
-
-    async def refresh_pods(self) -> None:
-        """List the FlameCluster's Pods, and read known Pods that the list lacks.
-
-        Raises:
-            KubernetesError: The Pods cannot be listed or read.
-            RefusedError: RBAC forbids the request.
-        """
-        owner, store = self.owner, self.stores.pods
-        ours = {pod.uid: pod for pod in store.by_index(owner.key) if pod.controlled_by(owner.uid)}
-        items: list[PodView] = []
-        unreadable: list[PodView] = []
-        token, version = "", ""
-        selector = f"{CLUSTER_LABEL}={owner.name}"
-        while True:
-            page = await self.client.list_page(PODS, owner.namespace, label_selector=selector, continue_token=token)
-            items += page.items
-            unreadable += page.unreadable
-            token, version = page.continue_token, page.resource_version
-            if not token:
-                break
-        for pod in (*items, *unreadable):
-            ours.pop(pod.uid, None)
-        store.observe_list(items, version, owner.namespace, owner.key, unreadable)
-        # The others are gone, or their label has changed.
-        self._unknown_writes |= {pod.name for pod in ours.values()}
-        await self.resolve_unknown_writes()
-
-    async def resolve_unknown_writes(self) -> None:
-        """Read the Pods whose last create or delete has an unknown outcome, before they are counted.
-
-        After an interruption, requests may succeed before the watch does. Without this read, a Pod that was created would be
-        created again under another name, and a Pod that was deleted would count as ready.
-
-        Raises:
-            KubernetesError: A Pod cannot be read yet.
-            RefusedError: RBAC forbids the read.
-        """
-
-        async def resolve(name: str) -> None:
-            await self.refresh(PODS, name)
-            self._unknown_writes.discard(name)
-
-        result = await in_parallel(sorted(self._unknown_writes), self.writes_in_flight, resolve)
-        if result.errors:
-            raise result.errors[0]
-
-    # --- Writes
 
     async def create(
         self, resource: Resource[T], manifest: Mapping[str, Any], explain: Callable[[str], str] = str
@@ -331,7 +168,6 @@ class ClusterIO:
             RefusedError: RBAC or admission rejects it.
             LockLostError: The child is a Pod, and the deletion lock is no longer held.
         """
-        store = self.stores.of(resource)
         WRITES.get().sent += 1
         self.deleted.add(child.uid)
         try:
@@ -344,32 +180,9 @@ class ClusterIO:
                 grace_period_seconds=grace_period_seconds,
                 guard=self._guard(resource, child, still_due),
             )
-        except _NotSentError:
-            self.deleted.discard(child.uid)
-            WRITES.get().conflicts += 1
-            return False
-        except ConflictError:
-            WRITES.get().conflicts += 1
-            # It changed, or another object has its name. Reading each of many Pods here would delay the others.
-            if resource is PODS:
-                self._unknown_writes.add(child.name)
-            else:
-                await self.refresh(resource, child.name)
-            return False
-        except NotFoundError as error:
-            if not error.of_object:
-                raise
-            WRITES.get().conflicts += 1
-            store.observe_deletion(child, None)
-            return False
-        except REFUSALS as error:
-            raise RefusedError.of(error) from error
         except KubernetesError as error:
-            found = await self._read_after_failure(resource, child.name, error)
-            response = found if found is not None and found.uid == child.uid else None
-            if response is not None and not _terminates_as_asked(response, grace_period_seconds):
-                raise
-        store.observe_deletion(child, response)
+            return await self._deleted_despite(error, resource, child, grace_period_seconds)
+        self.stores.of(resource).observe_deletion(child, response)
         return True
 
     def record_event(self, reason: str, message: str) -> None:
@@ -390,8 +203,6 @@ class ClusterIO:
     def reference(self) -> ObjectReference:
         """The reference to the FlameCluster in events."""
         return ObjectReference(API_VERSION, KIND, self.owner.namespace, self.owner.name, self.owner.uid)
-
-    # --- Inside
 
     def _note_quota(self, name: str, *, refused: bool) -> None:
         """Record whether a quota refused the last attempt to create the session manager."""
@@ -419,6 +230,41 @@ class ClusterIO:
             if resource is PODS:
                 self._unknown_writes.add(name)
             raise error from None
+
+    async def _deleted_despite(
+        self, error: KubernetesError, resource: Resource[T], child: T, grace_period_seconds: int | None
+    ) -> bool:
+        """Return whether a request deleted a child although it failed, and record the state of the child.
+
+        Raises:
+            RefusedError: RBAC or admission rejects the deletion.
+            KubernetesError: The child was not deleted, or the outcome is unknown.
+        """
+        store = self.stores.of(resource)
+        if isinstance(error, REFUSALS):
+            raise RefusedError.of(error) from error
+        if isinstance(error, ConflictError):
+            WRITES.get().conflicts += 1
+            if isinstance(error, _NotSentError):
+                self.deleted.discard(child.uid)
+            # It changed, or another object has its name. Reading each of many Pods here would delay the others.
+            elif resource is PODS:
+                self._unknown_writes.add(child.name)
+            else:
+                await self.refresh(resource, child.name)
+            return False
+        if isinstance(error, NotFoundError):
+            if not error.of_object:
+                raise error
+            WRITES.get().conflicts += 1
+            store.observe_deletion(child, None)
+            return False
+        found = await self._read_after_failure(resource, child.name, error)
+        response = found if found is not None and found.uid == child.uid else None
+        if response is not None and not _terminates_as_asked(response, grace_period_seconds):
+            raise error
+        store.observe_deletion(child, response)
+        return True
 
     def _guard(self, resource: Resource[T], child: T, still_due: Callable[[], bool]) -> Guard:
         """Return the check that runs right before the request to delete a child is sent."""

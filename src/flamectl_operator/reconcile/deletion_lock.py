@@ -26,8 +26,8 @@ from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, Loc
 from flamectl_operator.kube.resources import LEASES, PODS
 from flamectl_operator.planning.lock import Foreign, Held, HeldLease, ObservedLease, check_lease, observe_lease
 from flamectl_operator.reconcile import outcomes
-from flamectl_operator.reconcile.cluster_io import WRITES
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
+from flamectl_operator.reconcile.write_count import WRITES
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flamectl_operator.flame.client import FlameError
-from flamectl_operator.reconcile.cluster_io import WRITES
+from flamectl_operator.reconcile.write_count import WRITES
 from flamectl_operator.runtime.outcome import Outcome, wait
 from flamectl_operator.runtime.slow_start import in_parallel
 
@@ -71,12 +71,7 @@ class SessionManagerIO:
         Returns:
             Why the pass must be repeated; None when all calls succeeded.
         """
-
-        async def release(manager: SessionManager, node: str) -> None:
-            await manager.release_node(node)
-            self._released[node] = self._clock.boottime()
-
-        return await self._call_each(nodes, release)
+        return await self._call_each(nodes, lambda manager, node: manager.release_node(node), self._released)
 
     async def report_lost(self, nodes: Iterable[str]) -> Outcome | None:
         """Tell that nodes are gone.
@@ -84,16 +79,12 @@ class SessionManagerIO:
         Returns:
             Why the pass must be repeated; None when all calls succeeded.
         """
-
-        async def report(manager: SessionManager, node: str) -> None:
-            await manager.report_lost(node)
-            self._reported[node] = self._clock.boottime()
-
-        return await self._call_each(nodes, report)
+        return await self._call_each(nodes, lambda manager, node: manager.report_lost(node), self._reported)
 
     async def _call_each(
-        self, nodes: Iterable[str], call: Callable[[SessionManager, str], Awaitable[None]]
+        self, nodes: Iterable[str], call: Callable[[SessionManager, str], Awaitable[None]], called_at: dict[str, float]
     ) -> Outcome | None:
+        """Call the session manager once for each node, and record when each call succeeded."""
         manager, told = self._flame.session_manager(self._key), tuple(nodes)
         if manager is None or not told:
             return None
@@ -105,6 +96,8 @@ class SessionManagerIO:
                 await call(manager, node)
             except FlameError as error:
                 failed.append(error)
+            else:
+                called_at[node] = self._clock.boottime()
 
         await in_parallel(told, AT_ONCE, tell)
         self._flame.ask_now(self._key)

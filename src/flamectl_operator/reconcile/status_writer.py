@@ -10,10 +10,10 @@ from flamectl_operator.api.constants import API_VERSION, KIND
 from flamectl_operator.api.skew import not_stored, with_unknown
 from flamectl_operator.api.status import ConditionType, FlameClusterStatus, State
 from flamectl_operator.kube.errors import ConflictError, KubernetesError, NotFoundError
-from flamectl_operator.reconcile.cluster_io import WRITES
 from flamectl_operator.reconcile.outcomes import changed
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from flamectl_operator.reconcile.write_count import WRITES
 from flamectl_operator.runtime.outcome import Outcome, stop, wait
 from flamectl_operator.status.compute import durable_fields
 from flamectl_operator.status.conditions import ConditionWriter

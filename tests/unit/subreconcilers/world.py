@@ -14,8 +14,8 @@ from flamectl_operator.desired import names
 from flamectl_operator.kube.events import EventRecorder
 from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, PODS, SERVICES
 from flamectl_operator.reconcile.batch import BATCH_TIME_LIMIT
-from flamectl_operator.reconcile.cluster_io import WRITES, WriteCount
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, Stores
+from flamectl_operator.reconcile.write_count import WRITES, WriteCount
 from flamectl_operator.settings import OperatorConfig
 from flamectl_operator.subreconcilers.record_before_acting import RecordBeforeActing
 from tests.unit.builders import NOW, OWNER, PodState, V, _status, executor_pod, merged, raw_spec

@@ -1,0 +1,180 @@
+"""Reads of one FlameCluster's objects: snapshots from the stores, and reads past them that bring the stores up to date."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from flamectl_operator.api.constants import CLUSTER_LABEL
+from flamectl_operator.desired import names
+from flamectl_operator.kube.errors import NotFoundError
+from flamectl_operator.kube.resources import PODS
+from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.observed.cluster import ObservedCluster, Views
+from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
+from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from flamectl_operator.runtime.slow_start import in_parallel
+
+if TYPE_CHECKING:
+    from flamectl_operator.desired.metadata import Identity
+    from flamectl_operator.kube.client import Client
+    from flamectl_operator.kube.resources import Resource
+    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.observed.flame_cluster import FlameClusterView
+    from flamectl_operator.reconcile.stores import Stores
+    from flamectl_operator.runtime.clock import Clock
+
+T = TypeVar("T", bound=KubernetesObject)
+
+
+class ClusterReads:
+    """Reads the objects of one FlameCluster.
+
+    Between passes it keeps the Pods whose last create or delete has an unknown outcome, the last snapshot, and whether a quota
+    refused the session manager. All of it may be lost without harm.
+
+    Args:
+        owner: The FlameCluster.
+        client: The API server.
+        stores: The cached objects.
+        clock: The time.
+    """
+
+    def __init__(self, owner: Identity, client: Client, stores: Stores, clock: Clock) -> None:
+        self.owner = owner
+        self.client = client
+        self.stores = stores
+        self.clock = clock
+        self.writes_in_flight = 1
+        self._generation = 0
+        self._unknown_writes: set[str] = set()
+        self._observed: ObservedCluster | None = None
+        self._quota_refused = False
+
+    def begin(self, generation: int, writes_in_flight: int) -> None:
+        """Begin a pass.
+
+        Args:
+            generation: `metadata.generation` that the pass is about.
+            writes_in_flight: The most concurrent requests of a batch in this pass.
+        """
+        self._generation = generation
+        self.writes_in_flight = writes_in_flight
+
+    def observe(self) -> ObservedCluster:
+        """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
+        owner, stores = self.owner, self.stores
+        service_names = (names.session_manager(owner.name), names.object_cache(owner.name))
+        found = (stores.services.get(owner.namespace, name) for name in service_names)
+        views = Views(
+            config_map=stores.config_maps.get(owner.namespace, names.config_map(owner.name)),
+            services=tuple(service for service in found if service is not None),
+            labelled_pods=stores.pods.by_index(owner.key),
+            client_config=stores.config_maps.get(owner.namespace, names.client_config(owner.name)),
+            claims=stores.claims.by_index(owner.key),
+            flame=stores.flame.knowledge(owner.key),
+        )
+        self._observed = ObservedCluster.of(owner, views, self.clock.boottime(), self._observed)
+        if self._quota_refused and self._observed.session_manager_pod is None:
+            return replace(self._observed, session_manager_quota_refused=True)
+        return self._observed
+
+    @property
+    def superseded(self) -> bool:
+        """Return whether the FlameCluster is gone or has another generation than this pass."""
+        newest = self.stores.flame_clusters.get(*self.owner.key)
+        return newest is None or (newest.uid, newest.metadata.generation) != (self.owner.uid, self._generation)
+
+    # --- Reads past the cache
+
+    async def look(self, resource: Resource[T], name: str) -> T | None:
+        """Read an object; None when it does not exist.
+
+        Raises:
+            KubernetesError: The object cannot be read.
+            RefusedError: RBAC forbids the read.
+        """
+        try:
+            return await self.client.get(resource, self.owner.namespace, name)
+        except NotFoundError as error:
+            if not error.of_object:
+                raise
+            return None
+        except REFUSALS as error:
+            raise RefusedError.of(error) from error
+
+    async def refresh(self, resource: Resource[T], name: str) -> T | None:
+        """Read an object and update the store, because the watch may be late or may not show an object without its label.
+
+        Returns:
+            The object; None when it does not exist.
+
+        Raises:
+            KubernetesError: The object cannot be read.
+            RefusedError: RBAC forbids the read.
+        """
+        store = self.stores.of(resource)
+        # Before the read, because a watch event that arrives during the read may be newer than the response.
+        known = store.get(self.owner.namespace, name)
+        found = await self.look(resource, name)
+        if known is not None and (found is None or found.uid != known.uid):
+            store.observe_deletion(known, None)
+        if found is not None:
+            store.observe(found)
+        return found
+
+    async def refresh_cluster(self) -> FlameClusterView | None:
+        """Read the FlameCluster; None when it is gone or was recreated.
+
+        Raises:
+            KubernetesError: The FlameCluster cannot be read.
+            RefusedError: RBAC forbids the read.
+        """
+        cluster = await self.refresh(FLAME_CLUSTERS, self.owner.name)
+        return cluster if cluster is not None and cluster.uid == self.owner.uid else None
+
+    async def refresh_pods(self) -> None:
+        """List the FlameCluster's Pods, and read known Pods that the list lacks.
+
+        Raises:
+            KubernetesError: The Pods cannot be listed or read.
+            RefusedError: RBAC forbids the request.
+        """
+        owner, store = self.owner, self.stores.pods
+        ours = {pod.uid: pod for pod in store.by_index(owner.key) if pod.controlled_by(owner.uid)}
+        items: list[PodView] = []
+        unreadable: list[PodView] = []
+        token, version = "", ""
+        selector = f"{CLUSTER_LABEL}={owner.name}"
+        while True:
+            page = await self.client.list_page(PODS, owner.namespace, label_selector=selector, continue_token=token)
+            items += page.items
+            unreadable += page.unreadable
+            token, version = page.continue_token, page.resource_version
+            if not token:
+                break
+        for pod in (*items, *unreadable):
+            ours.pop(pod.uid, None)
+        store.observe_list(items, version, owner.namespace, owner.key, unreadable)
+        # The others are gone, or their label has changed.
+        self._unknown_writes |= {pod.name for pod in ours.values()}
+        await self.resolve_unknown_writes()
+
+    async def resolve_unknown_writes(self) -> None:
+        """Read the Pods whose last create or delete has an unknown outcome, before they are counted.
+
+        After an interruption, requests may succeed before the watch does. Without this read, a Pod that was created would be
+        created again under another name, and a Pod that was deleted would count as ready.
+
+        Raises:
+            KubernetesError: A Pod cannot be read yet.
+            RefusedError: RBAC forbids the read.
+        """
+
+        async def resolve(name: str) -> None:
+            await self.refresh(PODS, name)
+            self._unknown_writes.discard(name)
+
+        result = await in_parallel(sorted(self._unknown_writes), self.writes_in_flight, resolve)
+        if result.errors:
+            raise result.errors[0]

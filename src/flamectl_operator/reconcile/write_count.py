@@ -1,0 +1,23 @@
+"""The number of writes that a step has sent."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+
+@dataclass
+class WriteCount:
+    """The number of writes that a step has sent.
+
+    Args:
+        sent: The number of requests that change something.
+        conflicts: The number of writes that ended in a conflict.
+    """
+
+    sent: int = 0
+    conflicts: int = 0
+
+
+#: Counts the writes of the running step; hooks set it before each step.
+WRITES: ContextVar[WriteCount] = ContextVar("writes")
