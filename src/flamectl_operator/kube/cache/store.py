@@ -25,10 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
-from math import inf
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from flamectl_operator.kube.cache.index import Index, Key
+from flamectl_operator.kube.cache.past import PastStates, version_of
 from flamectl_operator.kube.client import EventType
 from flamectl_operator.kube.views import KubernetesObject
 
@@ -36,10 +36,6 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.client import WatchEvent
 
 T = TypeVar("T", bound=KubernetesObject)
-K = TypeVar("K")
-
-#: The most uids of deleted objects that are remembered after the reflector reported the deletion.
-_ENDED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +54,6 @@ class Change(Generic[T]):
 
 
 Handler = Callable[[Change[T]], None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Horizon:
-    """States up to `version` are ignored, of one object or of all objects with one value of the index."""
-
-    namespace: str
-    version: int
 
 
 class Store(Generic[T]):
@@ -88,12 +76,8 @@ class Store(Generic[T]):
         self._selects = selects or _everything
         self._reduce = reduce or _unchanged
         self._objects: dict[Key, T] = {}
-        self._index_value = index or _no_value
-        self._by_index: Index[T] = Index(self._index_value)
-        self._tombstones: dict[str, _Horizon] = {}  # by uid
-        self._ended: dict[str, None] = {}  # uids of former tombstones, oldest first
-        self._out_of_sight: dict[str, _Horizon] = {}  # by uid
-        self._listed: dict[Hashable, _Horizon] = {}  # by value of the index, for objects missing from a requested list
+        self._by_index: Index[T] = Index(index or _no_value)
+        self._past: PastStates[T] = PastStates(index or _no_value)
         self._synced_versions: dict[str | None, int] = {}  # by the namespace of the reflector, None for all namespaces
         self._handlers: list[Handler[T]] = []  # of all subscribers
         self._answer_handlers: list[Handler[T]] = []  # of subscribers that also receive responses
@@ -155,7 +139,7 @@ class Store(Generic[T]):
         elif version_of(obj) <= max(self.synced_version(obj.namespace), version_of(current)):
             return
         elif current is not None:
-            self._out_of_sight[current.uid] = _Horizon(current.namespace, version_of(obj))
+            self._past.add_disappearance(current, version_of(obj))
         if self._selects(obj):
             self._set(obj)
             _notify(self._answer_handlers, _changes(current, obj))
@@ -163,7 +147,7 @@ class Store(Generic[T]):
         if current is not None:
             self._remove(current)
             _notify(self._answer_handlers, [Change(current, None)])
-        self._out_of_sight[obj.uid] = _Horizon(obj.namespace, version_of(obj))
+        self._past.add_disappearance(obj, version_of(obj))
 
     def observe_list(
         self, items: Iterable[T], resource_version: str, namespace: str, value: Hashable, unreadable: Collection[T] = ()
@@ -184,7 +168,7 @@ class Store(Generic[T]):
             self.observe(item)
         moment = int(resource_version)
         if moment > self.synced_version(namespace) and not unreadable:
-            self._listed[value] = _Horizon(namespace, moment)
+            self._past.add_list(value, namespace, moment)
 
     def observe_deletion(self, obj: T, response: T | None) -> None:
         """Record that the API server accepted the deletion of an object.
@@ -205,7 +189,7 @@ class Store(Generic[T]):
             version = max(version, version_of(current))
         elif version <= self.synced_version(obj.namespace):
             return  # the reflector has already reported the deletion
-        self._tombstones[obj.uid] = _Horizon(obj.namespace, version)
+        self._past.add_deletion(obj, version)
 
     def apply(self, event: WatchEvent[T], namespace: str | None = None) -> None:
         """Store an event of the watch of a namespace, or of all namespaces."""
@@ -213,13 +197,13 @@ class Store(Generic[T]):
         passed = self._synced_versions.get(namespace, 0)
         self._synced_versions[namespace] = max(passed, version)
         if event.type in {EventType.BOOKMARK, EventType.UNREADABLE}:
-            self._forget_out_of_sight(namespace)
+            self._past.forget_disappearances(namespace, self._synced_versions[namespace])
             return  # the last readable state of an unreadable object stays
         if event.type is EventType.DELETED:
             changes = self._take_deletion(event.object, news=version > passed)
         else:
             changes = self._take_state(event.object, news=version > passed, initial=False)
-        self._forget_out_of_sight(namespace)
+        self._past.forget_disappearances(namespace, self._synced_versions[namespace])
         _notify(self._handlers, changes)
 
     def replace(
@@ -244,7 +228,7 @@ class Store(Generic[T]):
             listed.add(item.uid)
             changes += self._take_state(item, news=True, initial=initial)
         changes += self._drop_missing(listed, moment, namespace)
-        self._forget_out_of_sight(namespace)
+        self._past.forget_disappearances(namespace, self._synced_versions[namespace])
         _notify(self._handlers, changes)
 
     def clear(self, namespace: str | None = None) -> None:
@@ -252,10 +236,7 @@ class Store(Generic[T]):
         gone = [obj for obj in self._objects.values() if namespace in {None, obj.namespace}]
         for obj in gone:
             self._remove(obj)
-        _forget(self._tombstones, namespace)
-        _forget(self._out_of_sight, namespace)
-        _forget(self._listed, namespace)
-        self._ended.clear()
+        self._past.clear(namespace)
         _notify(self._handlers, [Change(obj, None) for obj in gone])
 
     def _take_state(self, obj: T, *, news: bool, initial: bool) -> list[Change[T]]:
@@ -269,13 +250,7 @@ class Store(Generic[T]):
         return _changes(current, obj, initial=initial)
 
     def _take_deletion(self, obj: T, *, news: bool) -> list[Change[T]]:
-        tombstone = self._tombstones.get(obj.uid)
-        if tombstone is not None:
-            # An event older than the tombstone means that the object lost its label for a while; its deletion is still to come.
-            if version_of(obj) >= tombstone.version:
-                self._end(obj.uid)
-            return []
-        if obj.uid in self._ended:
+        if self._past.end(obj):
             return []
         current = self._objects.get(_key(obj))
         if current is not None and current.uid == obj.uid:
@@ -288,25 +263,8 @@ class Store(Generic[T]):
 
     def _is_past(self, obj: T) -> bool:
         """Return whether a state is older than the known deletion or disappearance of its object."""
-        if obj.uid in self._tombstones or obj.uid in self._ended:
-            return True
         current = self._objects.get(_key(obj))
-        known = current is not None and current.uid == obj.uid
-        ends = (self._out_of_sight.get(obj.uid), None if known else self._listed.get(self._index_value(obj)))
-        return any(end is not None and version_of(obj) <= end.version for end in ends)
-
-    def _end(self, uid: str) -> None:
-        """Record that the reflector reported the deletion of an object with a tombstone."""
-        del self._tombstones[uid]
-        self._ended[uid] = None
-        if len(self._ended) > _ENDED:
-            del self._ended[next(iter(self._ended))]
-
-    def _forget_out_of_sight(self, namespace: str | None) -> None:
-        """Drop out-of-sight records that the reflector has passed, because its later states are newer."""
-        passed = self._synced_versions[namespace]
-        _forget(self._out_of_sight, namespace, passed)
-        _forget(self._listed, namespace, passed)
+        return self._past.has(obj, stored=current is not None and current.uid == obj.uid)
 
     def _drop_missing(self, listed: set[str], moment: int, namespace: str | None) -> list[Change[T]]:
         """Remove the objects that a list shows to be gone, and the tombstones that it makes obsolete."""
@@ -317,9 +275,7 @@ class Store(Generic[T]):
         ]
         for obj in missing:
             self._remove(obj)
-        for uid, tombstone in list(self._tombstones.items()):
-            if namespace in {None, tombstone.namespace} and uid not in listed and tombstone.version <= moment:
-                del self._tombstones[uid]
+        self._past.forget_deletions(listed, moment, namespace)
         return [Change(obj, None) for obj in missing]
 
     def _set(self, obj: T) -> None:
@@ -332,18 +288,6 @@ class Store(Generic[T]):
         key = _key(obj)
         del self._objects[key]
         self._by_index.update(key, obj, None)
-
-
-def _forget(records: dict[K, _Horizon], namespace: str | None, passed: float = inf) -> None:
-    """Drop the records up to a version, in one namespace or in all."""
-    for key, each in list(records.items()):
-        if namespace in {None, each.namespace} and each.version <= passed:
-            del records[key]
-
-
-def version_of(obj: KubernetesObject | None) -> int:
-    """Return the resourceVersion as a number; 0 for no object or an object that was never stored."""
-    return int(obj.metadata.resource_version or 0) if obj is not None else 0
 
 
 def _changes(old: T | None, new: T, *, initial: bool = False) -> list[Change[T]]:

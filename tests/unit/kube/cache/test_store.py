@@ -188,13 +188,13 @@ def test_older_label_change_does_not_restore_a_deleted_object(
 
 
 def test_number_of_remembered_uids_is_limited(store: Store[PodView], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flamectl_operator.kube.cache.store._ENDED", 2)
+    monkeypatch.setattr("flamectl_operator.kube.cache.past._ENDED", 2)
     for number in range(3):
         one = pod(f"a{number}", 101 + 2 * number)
         store.apply(added(one))
         store.observe_deletion(one, None)
         store.apply(deleted(pod(f"a{number}", 102 + 2 * number)))
-    assert len(store._ended) == 2
+    assert len(store._past.ended) == 2
 
 
 def test_leaving_the_selector_is_ignored_after_our_newer_write(store: Store[PodView]) -> None:
@@ -492,7 +492,7 @@ def test_object_deleted_at_once_is_not_restored(
     assert len(store) == 0
     store.apply(deleted(pod("a", 110)))
     assert changes == []
-    assert not store._tombstones
+    assert not store._past.tombstones
 
 
 def test_a_new_object_may_have_the_name_of_one_that_is_gone(store: Store[PodView]) -> None:
@@ -511,14 +511,14 @@ def test_a_list_from_before_our_deletion_does_not_bring_the_object_back(store: S
     store.apply(modified(pod("a", 107)))
     assert len(store) == 0
     store.apply(deleted(pod("a", 110)))
-    assert not store._tombstones
+    assert not store._past.tombstones
 
 
 def test_list_after_our_deletion_removes_the_tombstone(store: Store[PodView]) -> None:
     store.apply(added(pod("a", 101)))
     store.observe_deletion(pod("a", 101), None)
     store.replace([], "200")
-    assert not store._tombstones
+    assert not store._past.tombstones
 
 
 def test_object_created_and_deleted_during_a_list_is_not_restored(store: Store[PodView]) -> None:
@@ -528,7 +528,7 @@ def test_object_created_and_deleted_during_a_list_is_not_restored(store: Store[P
     store.apply(added(pod("a", 210)))
     assert len(store) == 0
     store.apply(deleted(pod("a", 220)))
-    assert not store._tombstones
+    assert not store._past.tombstones
 
 
 def test_deletion_of_an_object_before_its_watch_event_is_remembered(store: Store[PodView]) -> None:
@@ -541,7 +541,7 @@ def test_deletion_after_its_watch_event_leaves_no_tombstone(store: Store[PodView
     store.apply(added(pod("a", 101)))
     store.apply(deleted(pod("a", 110)))
     store.observe_deletion(pod("a", 101), None)
-    assert not store._tombstones
+    assert not store._past.tombstones
 
 
 def test_leaving_the_selector_before_our_deletion_keeps_the_tombstone(store: Store[PodView]) -> None:
@@ -551,7 +551,7 @@ def test_leaving_the_selector_before_our_deletion_keeps_the_tombstone(store: Sto
     store.apply(added(pod("a", 125)))
     assert len(store) == 0
     store.apply(deleted(pod("a", 130)))
-    assert not store._tombstones
+    assert not store._past.tombstones
 
 
 # A resource that the server does not know

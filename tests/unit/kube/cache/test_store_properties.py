@@ -14,7 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from flamectl_operator.kube.cache.store import Change, Store, version_of
+from flamectl_operator.kube.cache.past import version_of
+from flamectl_operator.kube.cache.store import Change, Store
 from flamectl_operator.kube.client import EventType, WatchEvent
 from tests.unit.kube.objects import bookmark, pod
 
@@ -266,8 +267,8 @@ class StoreMachine(RuleBasedStateMachine):
             self.an_event_arrives()
         assert {obj.name: obj for obj in self.store.all()} == self.server.objects
         self.store.apply(bookmark(self.server.version))
-        assert not self.store._tombstones, "what is forgotten by nobody is a leak"
-        assert not self.store._listed, "what is forgotten by nobody is a leak"
+        assert not self.store._past.tombstones, "a record that stays for ever is a leak"
+        assert not self.store._past._listed, "a record that stays for ever is a leak"
 
 
 StoreMachine.TestCase.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
