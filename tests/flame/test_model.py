@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
 from flamectl_operator.flame.snapshot import ExecutorState, Load, NodeState
 from tests.flame.model import FlameModel
-from tests.unit.runtime.virtual_time import VirtualTimeLoop
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-Runner = asyncio.Runner
-
-
-@pytest.fixture
-def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        yield runner
 
 
 def _model(**options: object) -> FlameModel:
@@ -34,196 +21,160 @@ def _report_lost(model: FlameModel, name: str) -> None:
     model.disconnect(name, connection)
 
 
-def test_dead_node_is_never_forgotten_and_gets_work_that_never_starts(runner: Runner) -> None:
-    async def story() -> None:
-        model = _model()
-        model.start_executor_manager("a")
-        model.kill_executor_manager("a")
-        await asyncio.sleep(3600)
-        assert model.snapshot().nodes == {"a": NodeState.NOT_READY}
-        session = model.open_session("s", tasks=1)
-        await asyncio.sleep(3600)
-        assert not session.done
-        assert [each.state for each in model.executors.values()] == [ExecutorState.VOID]
-
-    runner.run(story())
+async def test_dead_node_is_never_forgotten_and_gets_work_that_never_starts() -> None:
+    model = _model()
+    model.start_executor_manager("a")
+    model.kill_executor_manager("a")
+    await asyncio.sleep(3600)
+    assert model.snapshot().nodes == {"a": NodeState.NOT_READY}
+    session = model.open_session("s", tasks=1)
+    await asyncio.sleep(3600)
+    assert not session.done
+    assert [each.state for each in model.executors.values()] == [ExecutorState.VOID]
 
 
-def test_tasks_of_a_lost_node_run_elsewhere_after_thirty_seconds(runner: Runner) -> None:
-    async def story() -> None:
-        model = _model()
-        model.start_executor_manager("a")
-        session = model.open_session("s", tasks=1, seconds=10)
-        await asyncio.sleep(5)
-        model.kill_executor_manager("a")
-        _report_lost(model, "a")
-        model.start_executor_manager("b")
-        await asyncio.sleep(29)
-        assert not session.done
-        await asyncio.sleep(20)
-        assert session.done
-        assert [task.runs for task in session.tasks] == [2]
-
-    runner.run(story())
+async def test_tasks_of_a_lost_node_run_elsewhere_after_thirty_seconds() -> None:
+    model = _model()
+    model.start_executor_manager("a")
+    session = model.open_session("s", tasks=1, seconds=10)
+    await asyncio.sleep(5)
+    model.kill_executor_manager("a")
+    _report_lost(model, "a")
+    model.start_executor_manager("b")
+    await asyncio.sleep(29)
+    assert not session.done
+    await asyncio.sleep(20)
+    assert session.done
+    assert [task.runs for task in session.tasks] == [2]
 
 
-def test_silent_node_is_unknown_and_then_not_ready(runner: Runner) -> None:
-    async def story() -> None:
-        model = _model()
-        model.start_executor_manager("a")
-        model.cut_off("a")
-        states = []
-        for seconds in (14, 2, 30):
-            await asyncio.sleep(seconds)
-            states.append(model.nodes["a"].state)
-        assert states == [NodeState.READY, NodeState.UNKNOWN, NodeState.NOT_READY]
-
-    runner.run(story())
+async def test_silent_node_is_unknown_and_then_not_ready() -> None:
+    model = _model()
+    model.start_executor_manager("a")
+    model.cut_off("a")
+    states = []
+    for seconds in (14, 2, 30):
+        await asyncio.sleep(seconds)
+        states.append(model.nodes["a"].state)
+    assert states == [NodeState.READY, NodeState.UNKNOWN, NodeState.NOT_READY]
 
 
-def test_release_of_a_living_node_lets_its_session_end_and_brings_no_new_work(runner: Runner) -> None:
-    async def story() -> None:
-        model = _model()
-        model.start_executor_manager("a")
-        session = model.open_session("s", tasks=40, seconds=1)
-        await asyncio.sleep(5)
-        model.release_node("a")
-        await asyncio.sleep(60)
-        assert session.done
-        assert [task.runs for task in session.tasks] == [1] * 40
-        assert model.snapshot().executors == ()
-        other = model.open_session("t", tasks=1)
-        await asyncio.sleep(60)
-        assert not other.done
-
-    runner.run(story())
+async def test_release_of_a_living_node_lets_its_session_end_and_brings_no_new_work() -> None:
+    model = _model()
+    model.start_executor_manager("a")
+    session = model.open_session("s", tasks=40, seconds=1)
+    await asyncio.sleep(5)
+    model.release_node("a")
+    await asyncio.sleep(60)
+    assert session.done
+    assert [task.runs for task in session.tasks] == [1] * 40
+    assert model.snapshot().executors == ()
+    other = model.open_session("t", tasks=1)
+    await asyncio.sleep(60)
+    assert not other.done
 
 
-def test_node_that_dies_after_its_release_leaks_its_executors(runner: Runner) -> None:
-    async def story() -> None:
-        model = _model()
-        model.start_executor_manager("a")
-        session = model.open_session("s", tasks=1, seconds=100)
-        await asyncio.sleep(5)
-        model.release_node("a")
-        model.kill_executor_manager("a")
-        await asyncio.sleep(3600)
-        assert [each.state for each in model.executors.values()] == [ExecutorState.BOUND]
-        # Registered and released again, it still leaks.
-        model.register_node("a", 0)
-        model.release_node("a")
-        await asyncio.sleep(3600)
-        assert len(model.executors) == 1
-        # Reported as lost, it is cleaned up, and its task runs elsewhere.
-        _report_lost(model, "a")
-        model.start_executor_manager("b")
-        await asyncio.sleep(31)
-        model.release_node("a")
-        await asyncio.sleep(110)
-        assert session.done
-        assert set(model.nodes) == {"b"}
-
-    runner.run(story())
+async def test_node_that_dies_after_its_release_leaks_its_executors() -> None:
+    model = _model()
+    model.start_executor_manager("a")
+    session = model.open_session("s", tasks=1, seconds=100)
+    await asyncio.sleep(5)
+    model.release_node("a")
+    model.kill_executor_manager("a")
+    await asyncio.sleep(3600)
+    assert [each.state for each in model.executors.values()] == [ExecutorState.BOUND]
+    # Registered and released again, it still leaks.
+    model.register_node("a", 0)
+    model.release_node("a")
+    await asyncio.sleep(3600)
+    assert len(model.executors) == 1
+    # Reported as lost, it is cleaned up, and its task runs elsewhere.
+    _report_lost(model, "a")
+    model.start_executor_manager("b")
+    await asyncio.sleep(31)
+    model.release_node("a")
+    await asyncio.sleep(110)
+    assert session.done
+    assert set(model.nodes) == {"b"}
 
 
-def test_reported_node_gets_no_work_meanwhile(runner: Runner) -> None:
-    async def story() -> None:
-        model = _model()
-        model.start_executor_manager("a")
-        model.kill_executor_manager("a")
-        _report_lost(model, "a")
-        model.open_session("s", tasks=1)
-        await asyncio.sleep(10)
-        assert model.executors == {}
-
-    runner.run(story())
+async def test_reported_node_gets_no_work_meanwhile() -> None:
+    model = _model()
+    model.start_executor_manager("a")
+    model.kill_executor_manager("a")
+    _report_lost(model, "a")
+    model.open_session("s", tasks=1)
+    await asyncio.sleep(10)
+    assert model.executors == {}
 
 
-def test_without_storage_the_tasks_of_a_lost_node_never_end(runner: Runner) -> None:
-    async def story() -> None:
-        model = _model(storage="none")
-        model.start_executor_manager("a")
-        session = model.open_session("s", tasks=1, seconds=10)
-        await asyncio.sleep(5)
-        model.kill_executor_manager("a")
-        _report_lost(model, "a")
-        model.start_executor_manager("b")
-        await asyncio.sleep(3600)
-        assert session.count("running") == 1
-        assert not session.done
-
-    runner.run(story())
+async def test_without_storage_the_tasks_of_a_lost_node_never_end() -> None:
+    model = _model(storage="none")
+    model.start_executor_manager("a")
+    session = model.open_session("s", tasks=1, seconds=10)
+    await asyncio.sleep(5)
+    model.kill_executor_manager("a")
+    _report_lost(model, "a")
+    model.start_executor_manager("b")
+    await asyncio.sleep(3600)
+    assert session.count("running") == 1
+    assert not session.done
 
 
-def test_hostname_that_comes_back_within_thirty_seconds_starts_nothing(runner: Runner) -> None:
-    async def story(pause: float) -> bool:
-        model = _model()
-        model.start_executor_manager("a")
-        model.kill_executor_manager("a")
-        await asyncio.sleep(pause)
-        model.start_executor_manager("a")
-        assert model.nodes["a"].state is NodeState.READY
-        session = model.open_session("s", tasks=1)
-        await asyncio.sleep(100)
-        return session.done
-
-    assert runner.run(story(10)) is False
-    assert runner.run(story(40)) is True
+@pytest.mark.parametrize(("pause", "done"), [(10, False), (40, True)])
+async def test_hostname_that_comes_back_within_thirty_seconds_starts_nothing(pause: float, *, done: bool) -> None:
+    model = _model()
+    model.start_executor_manager("a")
+    model.kill_executor_manager("a")
+    await asyncio.sleep(pause)
+    model.start_executor_manager("a")
+    assert model.nodes["a"].state is NodeState.READY
+    session = model.open_session("s", tasks=1)
+    await asyncio.sleep(100)
+    assert session.done is done
 
 
-def test_executor_keeps_its_session_for_a_while_after_the_last_task(runner: Runner) -> None:
-    async def story() -> None:
-        model = _model()
-        model.start_executor_manager("a")
-        model.open_session("s", tasks=1, closes=False)
-        await asyncio.sleep(30)
-        assert model.snapshot().load("a")[0] is Load.BUSY
-        await asyncio.sleep(60)
-        assert model.snapshot().load("a")[0] is Load.NONE
-
-    runner.run(story())
+async def test_executor_keeps_its_session_for_a_while_after_the_last_task() -> None:
+    model = _model()
+    model.start_executor_manager("a")
+    model.open_session("s", tasks=1, closes=False)
+    await asyncio.sleep(30)
+    assert model.snapshot().load("a")[0] is Load.BUSY
+    await asyncio.sleep(60)
+    assert model.snapshot().load("a")[0] is Load.NONE
 
 
-def test_later_flame_keeps_idle_executors(runner: Runner) -> None:
-    async def story() -> None:
-        model = _model(keeps_idle=True)
-        model.start_executor_manager("a")
-        model.open_session("s", tasks=1)
-        await asyncio.sleep(100)
-        assert model.snapshot().load("a")[0] is Load.IDLE
-        await asyncio.sleep(60)
-        assert model.snapshot().load("a")[0] is Load.NONE
-
-    runner.run(story())
+async def test_later_flame_keeps_idle_executors() -> None:
+    model = _model(keeps_idle=True)
+    model.start_executor_manager("a")
+    model.open_session("s", tasks=1)
+    await asyncio.sleep(100)
+    assert model.snapshot().load("a")[0] is Load.IDLE
+    await asyncio.sleep(60)
+    assert model.snapshot().load("a")[0] is Load.NONE
 
 
-def test_restart_with_storage_keeps_nodes_and_runs_tasks_again(runner: Runner) -> None:
-    async def story() -> None:
-        model = _model()
-        for name in ("a", "b"):
-            model.start_executor_manager(name)
-        session = model.open_session("s", tasks=1, seconds=50)
-        await asyncio.sleep(5)
-        model.stop()
-        model.kill_executor_manager("b")
-        model.start()
-        await asyncio.sleep(200)
-        assert model.snapshot().nodes == {"a": NodeState.READY, "b": NodeState.READY}
-        assert session.done
-
-    runner.run(story())
+async def test_restart_with_storage_keeps_nodes_and_runs_tasks_again() -> None:
+    model = _model()
+    for name in ("a", "b"):
+        model.start_executor_manager(name)
+    session = model.open_session("s", tasks=1, seconds=50)
+    await asyncio.sleep(5)
+    model.stop()
+    model.kill_executor_manager("b")
+    model.start()
+    await asyncio.sleep(200)
+    assert model.snapshot().nodes == {"a": NodeState.READY, "b": NodeState.READY}
+    assert session.done
 
 
-def test_restart_without_storage_forgets_everything(runner: Runner) -> None:
-    async def story() -> None:
-        model = _model(storage="none")
-        model.start_executor_manager("a")
-        model.open_session("s", tasks=1)
-        await asyncio.sleep(200)
-        model.stop()
-        model.start()
-        assert model.sessions == {}
-        await asyncio.sleep(10)
-        assert model.snapshot().nodes == {"a": NodeState.READY}
-
-    runner.run(story())
+async def test_restart_without_storage_forgets_everything() -> None:
+    model = _model(storage="none")
+    model.start_executor_manager("a")
+    model.open_session("s", tasks=1)
+    await asyncio.sleep(200)
+    model.stop()
+    model.start()
+    assert model.sessions == {}
+    await asyncio.sleep(10)
+    assert model.snapshot().nodes == {"a": NodeState.READY}

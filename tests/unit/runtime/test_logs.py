@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import ast
-import io
 import json
 import logging
 from pathlib import Path
@@ -14,18 +13,7 @@ from flamectl_operator.runtime.logs import configure_logging, set_level
 from tests.unit.runtime.virtual_time import VirtualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture(autouse=True)
-def _restore_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers, root.level
-    yield
-    root.handlers, root.level = handlers, level
-    logging.captureWarnings(capture=False)
-    structlog.contextvars.clear_contextvars()
-    structlog.reset_defaults()
+    from tests.unit.runtime.conftest import LogStream
 
 
 SECRET = "hunter2"
@@ -35,10 +23,6 @@ SOURCE = Path(__file__).resolve().parents[3] / "src" / "flamectl_operator"
 def fail(_secret: str) -> None:
     """Fail with a local variable that nobody may see."""
     raise ValueError("broken")
-
-
-def lines(stream: io.StringIO) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
 def loggers() -> list[Any]:
@@ -51,83 +35,74 @@ def loggers() -> list[Any]:
     ]
 
 
-async def test_a_json_line_has_time_level_event_and_values() -> None:
-    stream = io.StringIO()
+async def test_a_json_line_has_time_level_event_and_values(stream: LogStream) -> None:
     configure_logging("json", "info", stream, VirtualClock())
     structlog.get_logger().info("pass done", writes=3)
-    assert lines(stream) == [
+    assert stream.lines == [
         {"timestamp": "2025-01-01T00:00:00.000Z", "level": "info", "event": "pass done", "writes": 3}
     ]
 
 
-def test_values_bound_to_the_context_are_on_each_line() -> None:
-    stream = io.StringIO()
+def test_values_bound_to_the_context_are_on_each_line(stream: LogStream) -> None:
     configure_logging("json", "info", stream)
     with structlog.contextvars.bound_contextvars(cluster="a"):
         structlog.get_logger().info("one")
     structlog.get_logger().info("two")
-    assert [line.get("cluster") for line in lines(stream)] == ["a", None]
+    assert [line.get("cluster") for line in stream.lines] == ["a", None]
 
 
 @pytest.mark.parametrize("made", loggers())
-def test_lines_of_the_operator_have_their_component(made: ast.Call) -> None:
-    stream = io.StringIO()
+def test_lines_of_the_operator_have_their_component(stream: LogStream, made: ast.Call) -> None:
     configure_logging("json", "info", stream)
     positional = [ast.literal_eval(each) for each in made.args]
     named = {each.arg: ast.literal_eval(each.value) for each in made.keywords if each.arg == "component"}
     structlog.get_logger(*positional, **named).info("one")
-    assert lines(stream)[0]["component"]
+    assert stream.lines[0]["component"]
 
 
-def test_lines_below_the_level_are_left_out() -> None:
-    stream = io.StringIO()
+def test_lines_below_the_level_are_left_out(stream: LogStream) -> None:
     configure_logging("json", "warning", stream)
     structlog.get_logger().info("one")
     structlog.get_logger().warning("two")
-    assert [line["event"] for line in lines(stream)] == ["two"]
+    assert [line["event"] for line in stream.lines] == ["two"]
 
 
-def test_an_exception_is_data_and_shows_no_variables() -> None:
-    stream = io.StringIO()
+def test_an_exception_is_data_and_shows_no_variables(stream: LogStream) -> None:
     configure_logging("json", "info", stream)
     try:
         fail(SECRET)
     except ValueError:
         structlog.get_logger().exception("failed")
-    [line] = lines(stream)
+    [line] = stream.lines
     assert line["exception"][0]["exc_type"] == "ValueError"
     assert line["exception"][0]["exc_value"] == "broken"
     assert SECRET not in stream.getvalue()
 
 
-def test_line_with_values_that_are_not_json_is_kept() -> None:
-    stream = io.StringIO()
+def test_line_with_values_that_are_not_json_is_kept(stream: LogStream) -> None:
     configure_logging("json", "info", stream)
     structlog.get_logger().info("odd", error=ValueError("x"))
-    assert lines(stream)[0]["error"] == "x"
+    assert stream.lines[0]["error"] == "x"
 
 
-def test_libraries_log_in_the_same_format_from_warning_upwards() -> None:
-    stream = io.StringIO()
+def test_libraries_log_in_the_same_format_from_warning_upwards(stream: LogStream) -> None:
     configure_logging("json", "debug", stream)
     logging.getLogger("aiohttp.client").info("chatter")
     logging.getLogger("aiohttp.client").warning("unclosed %s", "session")
-    [line] = lines(stream)
+    [line] = stream.lines
     assert (line["level"], line["event"], line["logger"]) == ("warning", "unclosed session", "aiohttp.client")
 
 
-def test_an_exception_of_a_library_is_data_as_well() -> None:
-    stream = io.StringIO()
+def test_an_exception_of_a_library_is_data_as_well(stream: LogStream) -> None:
     configure_logging("json", "info", stream)
     try:
         fail(SECRET)
     except ValueError:
         logging.getLogger("asyncio").exception("task failed")
-    assert lines(stream)[0]["exception"][0]["exc_type"] == "ValueError"
+    assert stream.lines[0]["exception"][0]["exc_type"] == "ValueError"
 
 
-def test_console_format_has_no_colours_without_a_terminal() -> None:
-    stream = io.StringIO()
+def test_console_format_has_no_colours_without_a_terminal(stream: LogStream) -> None:
     configure_logging("console", "info", stream)
     structlog.get_logger().info("pass done", writes=3)
     assert "pass done" in stream.getvalue()
@@ -135,19 +110,14 @@ def test_console_format_has_no_colours_without_a_terminal() -> None:
     assert "\x1b" not in stream.getvalue()
 
 
-def test_the_console_is_coloured_on_a_terminal() -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    stream = Terminal()
+def test_the_console_is_coloured_on_a_terminal(stream: LogStream) -> None:
+    stream.isatty = lambda: True  # type: ignore[method-assign]
     configure_logging("console", "info", stream)
     structlog.get_logger().info("pass done")
     assert "\x1b" in stream.getvalue()
 
 
-def test_a_traceback_on_the_console_shows_no_variables() -> None:
-    stream = io.StringIO()
+def test_a_traceback_on_the_console_shows_no_variables(stream: LogStream) -> None:
     configure_logging("console", "info", stream)
     try:
         fail(SECRET)
@@ -162,8 +132,7 @@ def test_an_unknown_level_is_refused() -> None:
         configure_logging("json", "loud")
 
 
-def test_the_level_can_be_changed_under_loggers_in_use() -> None:
-    stream = io.StringIO()
+def test_the_level_can_be_changed_under_loggers_in_use(stream: LogStream) -> None:
     configure_logging("json", "info", stream)
     ours, theirs = structlog.get_logger(), logging.getLogger("aiohttp.client")
     ours.debug("one")
@@ -174,23 +143,21 @@ def test_the_level_can_be_changed_under_loggers_in_use() -> None:
     ours.warning("four")
     theirs.warning("five")
     ours.error("six")
-    assert [line["event"] for line in lines(stream)] == ["two", "three", "six"]
+    assert [line["event"] for line in stream.lines] == ["two", "three", "six"]
 
 
-def test_an_unknown_level_changes_nothing() -> None:
-    stream = io.StringIO()
+def test_an_unknown_level_changes_nothing(stream: LogStream) -> None:
     configure_logging("json", "warning", stream)
     with pytest.raises(ValueError, match="unknown log level 'loud'"):
         set_level("loud")
     structlog.get_logger().info("one")
-    assert lines(stream) == []
+    assert stream.lines == []
 
 
 @pytest.mark.parametrize(("preliminary", "formats"), [(True, ["{", "2"]), (False, ["{", "{"])])
-def test_loggers_follow_a_second_configuration_after_a_preliminary_one(
-    *, preliminary: bool, formats: list[str]
+def test_second_configuration_takes_effect_after_a_preliminary_one(
+    stream: LogStream, *, preliminary: bool, formats: list[str]
 ) -> None:
-    stream = io.StringIO()
     configure_logging("json", "info", stream, preliminary=preliminary)
     log = structlog.get_logger()
     log.info("one")
@@ -199,8 +166,7 @@ def test_loggers_follow_a_second_configuration_after_a_preliminary_one(
     assert [line[0] for line in stream.getvalue().splitlines()] == formats
 
 
-def test_json_line_begins_with_the_most_important_keys() -> None:
-    stream = io.StringIO()
+def test_json_line_begins_with_the_most_important_keys(stream: LogStream) -> None:
     configure_logging("json", "info", stream)
     structlog.get_logger(component="controller").info("created", a=1, cluster="c", namespace="n")
 
@@ -216,8 +182,9 @@ def test_json_line_begins_with_the_most_important_keys() -> None:
 
 
 @pytest.mark.parametrize(("terminal", "json_line"), [(True, False), (False, True)])
-def test_auto_format_is_console_on_a_terminal_and_json_elsewhere(*, terminal: bool, json_line: bool) -> None:
-    stream = io.StringIO()
+def test_auto_format_is_console_on_a_terminal_and_json_elsewhere(
+    stream: LogStream, *, terminal: bool, json_line: bool
+) -> None:
     stream.isatty = lambda: terminal  # type: ignore[method-assign]
     configure_logging("auto", "info", stream)
     structlog.get_logger().info("one")

@@ -7,8 +7,10 @@ import selectors
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import pytest
+
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
 R = TypeVar("R")
 START = datetime(2025, 1, 1, tzinfo=UTC)
@@ -49,6 +51,14 @@ def virtually(coroutine: Coroutine[Any, Any, R]) -> R:
     """Run in virtual time: what waits for a timer waits for nothing."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(coroutine)
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run the tests of a folder in virtual time, except modules that use real sockets: these set `REAL_TIME = True`."""
+    module = item.getparent(pytest.Module)
+    if getattr(module and module.obj, "REAL_TIME", False):
+        return {"real": asyncio.SelectorEventLoop}
+    return {"virtual": VirtualTimeLoop}
 
 
 class VirtualClock:

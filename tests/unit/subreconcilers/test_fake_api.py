@@ -10,7 +10,7 @@ import pytest
 
 from tests.simulation.contract.bench import Bench
 from tests.simulation.contract.rules import RULES
-from tests.unit.runtime.virtual_time import VirtualTimeLoop
+from tests.unit.runtime.virtual_time import virtually
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
 
 if TYPE_CHECKING:
@@ -68,12 +68,7 @@ def _no_quota(_pods: int) -> None:
 )
 def test_fake_keeps_the_rule(rule: Rule) -> None:
     api = FakeApi(ManualClock(datetime(2026, 1, 1, tzinfo=UTC)), unknown=("colour",))
-    loop = VirtualTimeLoop()
-    try:
-        loop.run_until_complete(asyncio.wait_for(rule(Bench(api, _Nobody(), "default", _no_quota)), 600))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-    finally:
-        loop.close()
+    virtually(asyncio.wait_for(rule(Bench(api, _Nobody(), "default", _no_quota)), 600))
 
 
 def test_each_rule_that_is_left_out_exists() -> None:
