@@ -31,7 +31,7 @@ from flamectl_operator.runtime.tasks import TaskDiedError
 from flamectl_operator.settings import OperatorConfig
 from tests.unit.builders import controller_reference, raw_spec, replicas
 from tests.unit.notes import Notes
-from tests.unit.runtime.virtual_time import VirtualClock, virtually
+from tests.unit.runtime.virtual_time import VirtualClock
 from tests.unit.subreconcilers.errors import broken, quota
 from tests.unit.subreconcilers.fake_api import FakeApi
 
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from flamectl_operator.controller import Key
     from flamectl_operator.kube.resources import Resource
     from flamectl_operator.runtime.observer import Observer
+
+#: Run these tests in virtual time.
+VIRTUAL_TIME = True
 
 T = TypeVar("T", bound=KubernetesObject)
 LABEL = "flame.xflops.io/cluster"
@@ -226,57 +229,48 @@ async def _during(operator: Operator, script: Callable[[], Coroutine[Any, Any, N
         await running
 
 
-def test_existing_and_new_clusters_are_reconciled() -> None:
-    async def main() -> None:
-        operator, api = _operator()
-        _put_cluster(api, "first")
+async def test_existing_and_new_clusters_are_reconciled() -> None:
+    operator, api = _operator()
+    _put_cluster(api, "first")
 
-        async def script() -> None:
-            await asyncio.sleep(1)
-            _put_cluster(api, "second", 3)
-            await asyncio.sleep(1)
-            _make_ready(api)
-            await asyncio.sleep(1)
+    async def script() -> None:
+        await asyncio.sleep(1)
+        _put_cluster(api, "second", 3)
+        await asyncio.sleep(1)
+        _make_ready(api)
+        await asyncio.sleep(1)
 
-        await _during(operator, script)
-        for name, count in (("first", 2), ("second", 3)):
-            assert _message(api, name) == "All components healthy"
-            assert _executors(api, name) == count
-
-    virtually(main())
+    await _during(operator, script)
+    for name, count in (("first", 2), ("second", 3)):
+        assert _message(api, name) == "All components healthy"
+        assert _executors(api, name) == count
 
 
-def test_events_are_written_before_the_operator_ends() -> None:
-    async def main() -> None:
-        operator, api = _operator()
-        _put_cluster(api, "first")
+async def test_events_are_written_before_the_operator_ends() -> None:
+    operator, api = _operator()
+    _put_cluster(api, "first")
 
-        async def script() -> None:
-            await asyncio.sleep(0.5)
+    async def script() -> None:
+        await asyncio.sleep(0.5)
 
-        await _during(operator, script)
-        assert {event["reason"] for event in api.all("events")} >= {"SessionManagerCreated", "ExecutorsCreated"}
-
-    virtually(main())
+    await _during(operator, script)
+    assert {event["reason"] for event in api.all("events")} >= {"SessionManagerCreated", "ExecutorsCreated"}
 
 
-def test_no_pass_starts_before_the_caches_have_synced() -> None:
-    async def main() -> None:
-        operator, api = _operator()
-        _put_cluster(api, "first")
-        api.fail("list", PODS.plural, broken(), times=3)
-        seen: list[int] = []
+async def test_no_pass_starts_before_the_caches_have_synced() -> None:
+    operator, api = _operator()
+    _put_cluster(api, "first")
+    api.fail("list", PODS.plural, broken(), times=3)
+    seen: list[int] = []
 
-        async def script() -> None:
-            await asyncio.sleep(0.5)
-            seen.append(len(api.writes))
-            await asyncio.sleep(60)
+    async def script() -> None:
+        await asyncio.sleep(0.5)
+        seen.append(len(api.writes))
+        await asyncio.sleep(60)
 
-        await _during(operator, script)
-        assert seen == [0]
-        assert _executors(api, "first") == 2
-
-    virtually(main())
+    await _during(operator, script)
+    assert seen == [0]
+    assert _executors(api, "first") == 2
 
 
 class _KeptOut(FakeApi):
@@ -297,94 +291,82 @@ class _KeptOut(FakeApi):
         return await super().list_page(resource, namespace, **options)
 
 
-def test_forbidden_namespace_does_not_delay_the_others() -> None:
-    async def main() -> None:
-        api = _KeptOut(VirtualClock(), {"team-b"})
-        operator, _ = _operator({"controller": {"namespaces": ["default", "team-b"]}}, api)
-        _put_cluster(api, "first")
-        metadata = {"name": "second", "namespace": "team-b", "generation": 1}
-        api.put("flameclusters", {"metadata": metadata, "spec": raw_spec(replicas(1))})
-        # As when its owner is known of before what is there of it.
-        operator.stores.flame_clusters.apply(
-            WatchEvent(EventType.ADDED, FlameClusterView.of(metadata=ObjectMeta("second", "team-b", "u", "1")))
-        )
-        made: list[tuple[int, int]] = []
+async def test_forbidden_namespace_does_not_delay_the_others() -> None:
+    api = _KeptOut(VirtualClock(), {"team-b"})
+    operator, _ = _operator({"controller": {"namespaces": ["default", "team-b"]}}, api)
+    _put_cluster(api, "first")
+    metadata = {"name": "second", "namespace": "team-b", "generation": 1}
+    api.put("flameclusters", {"metadata": metadata, "spec": raw_spec(replicas(1))})
+    # As when its owner is known of before what is there of it.
+    operator.stores.flame_clusters.apply(
+        WatchEvent(EventType.ADDED, FlameClusterView.of(metadata=ObjectMeta("second", "team-b", "u", "1")))
+    )
+    made: list[tuple[int, int]] = []
 
-        async def script() -> None:
-            for _ in range(2):
-                await asyncio.sleep(60)
-                made.append((_executors(api, "first"), _executors(api, "second")))
-                api.closed.clear()
+    async def script() -> None:
+        for _ in range(2):
+            await asyncio.sleep(60)
+            made.append((_executors(api, "first"), _executors(api, "second")))
+            api.closed.clear()
 
-        await _during(operator, script)
-        assert made == [(2, 0), (2, 1)]
-
-    virtually(main())
+    await _during(operator, script)
+    assert made == [(2, 0), (2, 1)]
 
 
-def test_running_pass_finishes_before_the_operator_ends() -> None:
-    async def main() -> None:
-        operator, _ = _operator()
-        done: list[Key] = []
+async def test_running_pass_finishes_before_the_operator_ends() -> None:
+    operator, _ = _operator()
+    done: list[Key] = []
 
-        async def slow(key: Key) -> Result:
-            await asyncio.sleep(5)
-            done.append(key)
-            return Result()
+    async def slow(key: Key) -> Result:
+        await asyncio.sleep(5)
+        done.append(key)
+        return Result()
 
-        operator._controller.reconcile = slow  # type: ignore[method-assign]
+    operator._controller.reconcile = slow  # type: ignore[method-assign]
 
-        async def script() -> None:
-            await asyncio.sleep(1)
-            operator.queue.add(("default", "a"))
-            await asyncio.sleep(1)
+    async def script() -> None:
+        await asyncio.sleep(1)
+        operator.queue.add(("default", "a"))
+        await asyncio.sleep(1)
 
-        await _during(operator, script)
-        assert done == [("default", "a")]
-
-    virtually(main())
+    await _during(operator, script)
+    assert done == [("default", "a")]
 
 
-def test_hanging_pass_does_not_prevent_the_end() -> None:
-    async def main() -> None:
-        operator, _ = _operator()
+async def test_hanging_pass_does_not_prevent_the_end() -> None:
+    operator, _ = _operator()
 
-        async def stuck(key: Key) -> Result:
-            await asyncio.Event().wait()
-            raise AssertionError(key)
+    async def stuck(key: Key) -> Result:
+        await asyncio.Event().wait()
+        raise AssertionError(key)
 
-        operator._controller.reconcile = stuck  # type: ignore[method-assign]
-        started = asyncio.get_running_loop().time()
+    operator._controller.reconcile = stuck  # type: ignore[method-assign]
+    started = asyncio.get_running_loop().time()
 
-        async def script() -> None:
-            operator.queue.add(("default", "a"))
-            await asyncio.sleep(1)
+    async def script() -> None:
+        operator.queue.add(("default", "a"))
+        await asyncio.sleep(1)
 
-        await _during(operator, script)
-        assert asyncio.get_running_loop().time() - started < 30
-
-    virtually(main())
+    await _during(operator, script)
+    assert asyncio.get_running_loop().time() - started < 30
 
 
-def test_resync_of_a_converged_cluster_writes_nothing() -> None:
-    async def main() -> None:
-        operator, api = _operator({"controller": {"resyncSeconds": 100}})
-        _put_cluster(api, "first")
-        passes = _passes(operator)
+async def test_resync_of_a_converged_cluster_writes_nothing() -> None:
+    operator, api = _operator({"controller": {"resyncSeconds": 100}})
+    _put_cluster(api, "first")
+    passes = _passes(operator)
 
-        async def script() -> None:
-            await asyncio.sleep(1)
-            _make_ready(api)
-            await asyncio.sleep(1)
-            passes.clear()
-            api.writes.clear()
-            await asyncio.sleep(1000)
+    async def script() -> None:
+        await asyncio.sleep(1)
+        _make_ready(api)
+        await asyncio.sleep(1)
+        passes.clear()
+        api.writes.clear()
+        await asyncio.sleep(1000)
 
-        await _during(operator, script)
-        assert 9 <= len(passes) <= 11
-        assert api.writes == []
-
-    virtually(main())
+    await _during(operator, script)
+    assert 9 <= len(passes) <= 11
+    assert api.writes == []
 
 
 #: More passes than any of these tests has; who makes as many is in a busy loop.
@@ -407,51 +389,45 @@ def _passes(operator: Operator) -> list[float]:
     return times
 
 
-def test_quota_refusal_is_retried_with_backoff_up_to_a_minute() -> None:
+async def test_quota_refusal_is_retried_with_backoff_up_to_a_minute() -> None:
     notes = Notes()
     operator, api = _operator(observer=notes)
     api.fail("create", PODS.plural, quota(), times=10_000)
     passes = _passes(operator)
 
-    async def main() -> None:
-        _put_cluster(api, "first", 3)
+    _put_cluster(api, "first", 3)
 
-        async def script() -> None:
-            await asyncio.sleep(600)
+    async def script() -> None:
+        await asyncio.sleep(600)
 
-        await _during(operator, script)
-
-    virtually(main())
+    await _during(operator, script)
     assert notes.crashes == 0
     assert 10 <= len(passes) <= 40
     assert passes[-1] - passes[-2] <= 75
 
 
-def test_postponed_replacement_causes_no_busy_loop() -> None:
+async def test_postponed_replacement_causes_no_busy_loop() -> None:
     notes = Notes()
     operator, api = _operator(observer=notes)
     passes = _passes(operator)
     series: list[list[float]] = []
 
-    async def main() -> None:
-        _put_cluster(api, "first", 2)
+    _put_cluster(api, "first", 2)
 
-        async def script() -> None:
-            await asyncio.sleep(1)
-            _ready_since(api, "2025-01-01T00:00:00Z")
-            await asyncio.sleep(3600)
-            for delay in (0, 10, 20):
-                passes.clear()
-                newest = [pod for pod in api.all("pods") if "executor-manager" in pod["metadata"]["name"]][-1]
-                api.put("pods", newest | {"status": {"phase": "Failed"}})
-                failed = asyncio.get_running_loop().time()
-                await asyncio.sleep(delay + 1)
-                series.append([time - failed for time in passes])
-                await asyncio.sleep(60)
+    async def script() -> None:
+        await asyncio.sleep(1)
+        _ready_since(api, "2025-01-01T00:00:00Z")
+        await asyncio.sleep(3600)
+        for delay in (0, 10, 20):
+            passes.clear()
+            newest = [pod for pod in api.all("pods") if "executor-manager" in pod["metadata"]["name"]][-1]
+            api.put("pods", newest | {"status": {"phase": "Failed"}})
+            failed = asyncio.get_running_loop().time()
+            await asyncio.sleep(delay + 1)
+            series.append([time - failed for time in passes])
+            await asyncio.sleep(60)
 
-        await _during(operator, script)
-
-    virtually(main())
+    await _during(operator, script)
     # A pass deletes what failed, another makes the replacement when it is time, and after each one finds nothing more to do.
     assert series == [[0, 0], [0, 0, 10, 10], [0, 0, 20, 20]]
     assert notes.crashes == 0
@@ -493,97 +469,85 @@ async def test_other_settings_enqueue_nothing() -> None:
     assert await _queued(operator) == []
 
 
-def test_other_settings_are_used_from_the_next_pass_on() -> None:
-    async def main() -> None:
-        operator, api = _operator()
-        _put_cluster(api, "first", 1)
+async def test_other_settings_are_used_from_the_next_pass_on() -> None:
+    operator, api = _operator()
+    _put_cluster(api, "first", 1)
 
-        async def script() -> None:
-            await asyncio.sleep(1)
-            operator.reconfigure(OperatorConfig.model_validate({"flame": {"initImage": "x"}}))
-            _put_cluster(api, "second", 1)
-            await asyncio.sleep(1)
+    async def script() -> None:
+        await asyncio.sleep(1)
+        operator.reconfigure(OperatorConfig.model_validate({"flame": {"initImage": "x"}}))
+        _put_cluster(api, "second", 1)
+        await asyncio.sleep(1)
 
-        await _during(operator, script)
-        images = {
-            pod["metadata"]["labels"][LABEL]: pod["spec"]["initContainers"][0]["image"]
-            for pod in api.all("pods")
-            if "initContainers" in pod["spec"]
-        }
-        assert images == {"first": "xflops/flame-executor-manager:v0.6.0", "second": "x"}
-        first = api.find("flameclusters", "first")
-        assert first is not None
-        assert first["status"]["executorManager"]["outdated"] == 1
-
-    virtually(main())
+    await _during(operator, script)
+    images = {
+        pod["metadata"]["labels"][LABEL]: pod["spec"]["initContainers"][0]["image"]
+        for pod in api.all("pods")
+        if "initContainers" in pod["spec"]
+    }
+    assert images == {"first": "xflops/flame-executor-manager:v0.6.0", "second": "x"}
+    first = api.find("flameclusters", "first")
+    assert first is not None
+    assert first["status"]["executorManager"]["outdated"] == 1
 
 
 @pytest.mark.parametrize("seconds", [10, 10_000])
-def test_resync_period_may_change_during_the_wait(seconds: float) -> None:
-    async def main() -> None:
-        operator, api = _operator({"controller": {"resyncSeconds": 1000}})
-        _put_cluster(api, "first")
-        passes = _passes(operator)
+async def test_resync_period_may_change_during_the_wait(seconds: float) -> None:
+    operator, api = _operator({"controller": {"resyncSeconds": 1000}})
+    _put_cluster(api, "first")
+    passes = _passes(operator)
 
-        async def script() -> None:
-            await asyncio.sleep(1)
-            _make_ready(api)
-            await asyncio.sleep(500)
-            passes.clear()
-            operator.reconfigure(OperatorConfig.model_validate({"controller": {"resyncSeconds": seconds}}))
-            await asyncio.sleep(100)
+    async def script() -> None:
+        await asyncio.sleep(1)
+        _make_ready(api)
+        await asyncio.sleep(500)
+        passes.clear()
+        operator.reconfigure(OperatorConfig.model_validate({"controller": {"resyncSeconds": seconds}}))
+        await asyncio.sleep(100)
 
-        await _during(operator, script)
-        assert len(passes) == pytest.approx(100 / seconds, abs=2)
-        assert bool(passes) == (seconds <= 100)
-
-    virtually(main())
+    await _during(operator, script)
+    assert len(passes) == pytest.approx(100 / seconds, abs=2)
+    assert bool(passes) == (seconds <= 100)
 
 
 # --- Failing alone -----------------------------------------------------------------------------------------------------
 
 
-def test_unexpected_exception_in_a_pass_affects_no_other_cluster() -> None:
-    async def main() -> None:
-        operator, api = _operator({"controller": {"workers": 1}})
-        _put_cluster(api, "bad")
-        _put_cluster(api, "good")
-        original = operator._controller.reconcile
-        crashes = 0
+async def test_unexpected_exception_in_a_pass_affects_no_other_cluster() -> None:
+    operator, api = _operator({"controller": {"workers": 1}})
+    _put_cluster(api, "bad")
+    _put_cluster(api, "good")
+    original = operator._controller.reconcile
+    crashes = 0
 
-        async def reconcile(key: Key) -> Result:
-            nonlocal crashes
-            if key[1] == "bad":
-                crashes += 1
-                raise RecursionError("a spec that nobody thought of")
-            return await original(key)
+    async def reconcile(key: Key) -> Result:
+        nonlocal crashes
+        if key[1] == "bad":
+            crashes += 1
+            raise RecursionError("a spec that nobody thought of")
+        return await original(key)
 
-        operator._controller.reconcile = reconcile  # type: ignore[method-assign]
+    operator._controller.reconcile = reconcile  # type: ignore[method-assign]
 
-        async def script() -> None:
-            await asyncio.sleep(5)
+    async def script() -> None:
+        await asyncio.sleep(5)
 
-        await _during(operator, script)
-        assert _executors(api, "good") == 2
-        assert 1 < crashes < 6, "it is retried, with backoff"
-
-    virtually(main())
+    await _during(operator, script)
+    assert _executors(api, "good") == 2
+    assert 1 < crashes < 6, "it is retried, with backoff"
 
 
-def test_invalid_cluster_affects_no_other_cluster() -> None:
-    async def main() -> None:
-        operator, api = _operator()
-        _put_cluster(api, "bad", executorManager=5)
-        _put_cluster(api, "good")
+async def test_invalid_cluster_affects_no_other_cluster() -> None:
+    operator, api = _operator()
+    _put_cluster(api, "bad", executorManager=5)
+    _put_cluster(api, "good")
 
-        async def script() -> None:
-            await asyncio.sleep(5)
+    async def script() -> None:
+        await asyncio.sleep(5)
 
-        await _during(operator, script)
-        assert _message(api, "bad").startswith("Invalid spec: spec.executorManager")
-        assert _executors(api, "good") == 2
-
-    virtually(main())
+    await _during(operator, script)
+    assert _message(api, "bad").startswith("Invalid spec: spec.executorManager")
+    assert _executors(api, "good") == 2
 
 
 #: Just below what the API server takes.
@@ -605,19 +569,16 @@ class DeepApi(FakeApi):
 
 
 @pytest.mark.skipif((3, 12) <= sys.version_info < (3, 14), reason="Python 3.12 and 3.13 cannot read so deep")
-def test_unreadable_cluster_affects_no_other_cluster() -> None:
-    async def main() -> None:
-        operator, api = _operator(api=DeepApi(VirtualClock()))
-        _put_cluster(api, "deep")
-        _put_cluster(api, "good")
+async def test_unreadable_cluster_affects_no_other_cluster() -> None:
+    operator, api = _operator(api=DeepApi(VirtualClock()))
+    _put_cluster(api, "deep")
+    _put_cluster(api, "good")
 
-        async def script() -> None:
-            await asyncio.sleep(5)
+    async def script() -> None:
+        await asyncio.sleep(5)
 
-        await _during(operator, script)
-        assert _executors(api, "good") == 2
-
-    virtually(main())
+    await _during(operator, script)
+    assert _executors(api, "good") == 2
 
 
 class Relabelling(FakeApi):
@@ -637,43 +598,37 @@ class Relabelling(FakeApi):
 
 
 @pytest.mark.parametrize("label", ["app", "flame.xflops.io/cluster"])
-def test_webhook_that_removes_labels_causes_no_endless_creates(label: str) -> None:
-    async def main() -> None:
-        api = Relabelling(VirtualClock())
-        operator, _ = _operator(api=api)
-        _put_cluster(api, "good")
+async def test_webhook_that_removes_labels_causes_no_endless_creates(label: str) -> None:
+    api = Relabelling(VirtualClock())
+    operator, _ = _operator(api=api)
+    _put_cluster(api, "good")
 
-        async def script() -> None:
-            await asyncio.sleep(5)
-            before = len(api.all("pods"))
-            api.label = label
-            _edit_cluster(api, "good", **raw_spec(replicas(20)))
-            await asyncio.sleep(600)
-            assert len(api.all("pods")) == before + 1
-            assert label in _message(api, "good")
-            api.label = ""
-            await asyncio.sleep(120)
-            assert len(api.all("pods")) == before + 1 + 18
+    async def script() -> None:
+        await asyncio.sleep(5)
+        before = len(api.all("pods"))
+        api.label = label
+        _edit_cluster(api, "good", **raw_spec(replicas(20)))
+        await asyncio.sleep(600)
+        assert len(api.all("pods")) == before + 1
+        assert label in _message(api, "good")
+        api.label = ""
+        await asyncio.sleep(120)
+        assert len(api.all("pods")) == before + 1 + 18
 
-        await _during(operator, script)
-
-    virtually(main())
+    await _during(operator, script)
 
 
-def test_failed_task_ends_the_process() -> None:
+async def test_failed_task_ends_the_process() -> None:
     """A process without its watch or its workers looks healthy and does nothing."""
 
-    async def main() -> None:
-        operator, _ = _operator()
+    operator, _ = _operator()
 
-        async def dies() -> None:
-            raise ValueError("a bug")
+    async def dies() -> None:
+        raise ValueError("a bug")
 
-        operator._resync = dies  # type: ignore[method-assign]
-        with pytest.raises(TaskDiedError, match="resync"):
-            await operator.run(asyncio.Event())
-
-    virtually(main())
+    operator._resync = dies  # type: ignore[method-assign]
+    with pytest.raises(TaskDiedError, match="resync"):
+        await operator.run(asyncio.Event())
 
 
 # --- What it tells -----------------------------------------------------------------------------------------------------
@@ -689,84 +644,71 @@ def test_failed_task_ends_the_process() -> None:
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_observer_receives_result_and_duration_of_each_pass(result: Result, told: str) -> None:
-    async def main() -> None:
-        notes = Notes()
-        operator, _ = _operator(observer=notes)
+async def test_observer_receives_result_and_duration_of_each_pass(result: Result, told: str) -> None:
+    notes = Notes()
+    operator, _ = _operator(observer=notes)
 
-        async def reconcile(key: Key) -> Result:
-            await asyncio.sleep(2)
-            return result
+    async def reconcile(key: Key) -> Result:
+        await asyncio.sleep(2)
+        return result
 
-        operator._controller.reconcile = reconcile  # type: ignore[method-assign]
+    operator._controller.reconcile = reconcile  # type: ignore[method-assign]
 
-        async def script() -> None:
-            operator.queue.add(("default", "a"))
-            await asyncio.sleep(2.1)
+    async def script() -> None:
+        operator.queue.add(("default", "a"))
+        await asyncio.sleep(2.1)
 
-        await _during(operator, script)
-        assert notes.passes[0] == (told, 2)
-        assert notes.keys[:2] == [("added", 0), ("taken", 0)]
-
-    virtually(main())
+    await _during(operator, script)
+    assert notes.passes[0] == (told, 2)
+    assert notes.keys[:2] == [("added", 0), ("taken", 0)]
 
 
-def test_unexpected_exception_in_a_pass_is_reported_as_a_crash() -> None:
-    async def main() -> None:
-        notes = Notes()
-        operator, _ = _operator(observer=notes)
+async def test_unexpected_exception_in_a_pass_is_reported_as_a_crash() -> None:
+    notes = Notes()
+    operator, _ = _operator(observer=notes)
 
-        async def reconcile(key: Key) -> Result:
-            raise RecursionError("a spec that nobody thought of")
+    async def reconcile(key: Key) -> Result:
+        raise RecursionError("a spec that nobody thought of")
 
-        operator._controller.reconcile = reconcile  # type: ignore[method-assign]
+    operator._controller.reconcile = reconcile  # type: ignore[method-assign]
 
-        async def script() -> None:
-            operator.queue.add(("default", "a"))
-            await asyncio.sleep(0.1)
+    async def script() -> None:
+        operator.queue.add(("default", "a"))
+        await asyncio.sleep(0.1)
 
-        await _during(operator, script)
-        assert (notes.crashes, notes.passes[0][0]) == (1, "error")
-
-    virtually(main())
+    await _during(operator, script)
+    assert (notes.crashes, notes.passes[0][0]) == (1, "error")
 
 
-def test_running_passes_are_tracked() -> None:
-    async def main() -> None:
-        operator, _ = _operator()
+async def test_running_passes_are_tracked() -> None:
+    operator, _ = _operator()
 
-        async def reconcile(key: Key) -> Result:
-            await asyncio.sleep(5)
-            return Result()
+    async def reconcile(key: Key) -> Result:
+        await asyncio.sleep(5)
+        return Result()
 
-        operator._controller.reconcile = reconcile  # type: ignore[method-assign]
+    operator._controller.reconcile = reconcile  # type: ignore[method-assign]
 
-        async def script() -> None:
-            await asyncio.sleep(1)
-            operator.queue.add(("default", "a"))
-            await asyncio.sleep(3)
-            longest_idle = operator.passes.longest_idle()
-            assert longest_idle == (("default", "a"), asyncio.get_running_loop().time() - 3)
-            await asyncio.sleep(3)
-            assert operator.passes.longest_idle() is None
+    async def script() -> None:
+        await asyncio.sleep(1)
+        operator.queue.add(("default", "a"))
+        await asyncio.sleep(3)
+        longest_idle = operator.passes.longest_idle()
+        assert longest_idle == (("default", "a"), asyncio.get_running_loop().time() - 3)
+        await asyncio.sleep(3)
+        assert operator.passes.longest_idle() is None
 
-        await _during(operator, script)
-
-    virtually(main())
+    await _during(operator, script)
 
 
 # --- Its log -----------------------------------------------------------------------------------------------------------
 
 
-def _log_of(script: Callable[[FakeApi], Coroutine[Any, Any, None]]) -> list[MutableMapping[str, Any]]:
-    """All lines of an operator while a script runs, with what is bound to their task."""
-
-    async def main() -> None:
+async def _log_of(script: Callable[[FakeApi], Coroutine[Any, Any, None]]) -> list[MutableMapping[str, Any]]:
+    """Return the log of an operator while a script runs, with the values that are bound to its tasks."""
+    with structlog.testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
         operator, api = _operator()
         await _during(operator, lambda: script(api))
-
-    with structlog.testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
-        virtually(main())
     return lines
 
 
@@ -789,8 +731,8 @@ async def _eventful(api: FakeApi) -> None:
     await asyncio.sleep(5)
 
 
-def test_each_log_line_of_a_pass_has_cluster_id_and_trigger() -> None:
-    log = [line for line in _log_of(_eventful) if "subreconciler" in line]
+async def test_each_log_line_of_a_pass_has_cluster_id_and_trigger() -> None:
+    log = [line for line in await _log_of(_eventful) if "subreconciler" in line]
 
     assert {line["outcome"] for line in log} >= {"done", "wait", "error"}
     for line in log:
@@ -799,8 +741,8 @@ def test_each_log_line_of_a_pass_has_cluster_id_and_trigger() -> None:
     assert {"FlameCluster", "Pod", "retry"} <= {part for line in log for part in line["trigger"].split(",")}
 
 
-def test_log_lines_of_one_pass_share_an_id() -> None:
-    log = [line for line in _log_of(_eventful) if line.get("subreconciler") == "UpdateStatus"]
+async def test_log_lines_of_one_pass_share_an_id() -> None:
+    log = [line for line in await _log_of(_eventful) if line.get("subreconciler") == "UpdateStatus"]
 
     # It opens and closes each pass.
     ids = [line["reconcile_id"] for line in log]
@@ -808,15 +750,15 @@ def test_log_lines_of_one_pass_share_an_id() -> None:
     assert len(set(ids)) == len(ids) / 2
 
 
-def test_wait_or_failure_is_logged_with_its_reason() -> None:
-    log = [line for line in _log_of(_eventful) if line.get("outcome") in {"wait", "stop", "error"}]
+async def test_wait_or_failure_is_logged_with_its_reason() -> None:
+    log = [line for line in await _log_of(_eventful) if line.get("outcome") in {"wait", "stop", "error"}]
 
     assert all(line["reason"] for line in log)
     assert {line["reason"] for line in log} >= {"QuotaExceeded"}
     assert len([line for line in log if line["reason"] == "QuotaExceeded" and str(quota()) in line["error"]]) == 2
 
 
-def test_nothing_is_logged_at_rest_above_debug() -> None:
+async def test_nothing_is_logged_at_rest_above_debug() -> None:
     async def at_rest(api: FakeApi) -> None:
         _put_cluster(api, "first")
         await asyncio.sleep(5)
@@ -826,7 +768,7 @@ def test_nothing_is_logged_at_rest_above_debug() -> None:
         await asyncio.sleep(3600)
         structlog.get_logger().info("until here")
 
-    events = [(line["event"], line["log_level"]) for line in _log_of(at_rest)]
+    events = [(line["event"], line["log_level"]) for line in await _log_of(at_rest)]
 
     rest = events[events.index(("from here on", "info")) + 1 : events.index(("until here", "info"))]
     assert len(rest) >= 5 * 6, "the resync looks at it"

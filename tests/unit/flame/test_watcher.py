@@ -13,10 +13,13 @@ from flamectl_operator.flame.client import FlameError
 from flamectl_operator.flame.knowledge import OFF, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Session, Snapshot
 from flamectl_operator.flame.watcher import AT_ONCE, Key, NotAsked, Target, Watcher
-from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
+from tests.unit.runtime.virtual_time import VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+#: Run these tests in virtual time.
+VIRTUAL_TIME = True
 
 KEY = ("default", "a")
 TARGET = Target("host", 8080, "life-1")
@@ -68,10 +71,10 @@ class Setting:
         return self.manager
 
 
-@pytest.fixture
-def runner() -> Iterator[asyncio.Runner]:
-    with structlog.testing.capture_logs(), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        yield runner
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    with structlog.testing.capture_logs():
+        yield
 
 
 def _periods(manager: Manager) -> list[float]:
@@ -84,34 +87,28 @@ def test_nothing_is_known_of_a_cluster_that_is_not_followed() -> None:
 
 
 @pytest.mark.parametrize(("busy", "shortest", "longest"), [(True, 2, 2.4), (False, 30, 36)])
-def test_period_depends_on_whether_something_is_going_on(
-    runner: asyncio.Runner, *, busy: bool, shortest: float, longest: float
+async def test_session_manager_of_a_busy_cluster_is_asked_more_often(
+    *, busy: bool, shortest: float, longest: float
 ) -> None:
-    async def watch() -> Setting:
-        setting = Setting()
-        setting.watcher.follow(KEY, TARGET, busy=busy)
-        await asyncio.sleep(200)
-        setting.watcher.forget(KEY)
-        return setting
-
-    periods = _periods(runner.run(watch()).manager)
+    setting = Setting()
+    setting.watcher.follow(KEY, TARGET, busy=busy)
+    await asyncio.sleep(200)
+    setting.watcher.forget(KEY)
+    periods = _periods(setting.manager)
     assert shortest <= min(periods)
     assert max(periods) <= longest
     assert len(set(periods)) > 1
 
 
-def test_first_answer_is_told_and_equal_ones_are_not(runner: asyncio.Runner) -> None:
-    async def watch() -> None:
-        setting = Setting()
-        setting.watcher.follow(KEY, TARGET, busy=True)
-        assert setting.watcher.knowledge(KEY).phase is Phase.ASKING
-        await asyncio.sleep(20)
-        assert setting.changes == [KEY]
-        assert setting.watcher.knowledge(KEY).phase is Phase.KNOWN
-        assert setting.watcher.knowledge(KEY).snapshot is EMPTY
-        setting.watcher.forget(KEY)
-
-    runner.run(watch())
+async def test_first_answer_is_told_and_equal_ones_are_not() -> None:
+    setting = Setting()
+    setting.watcher.follow(KEY, TARGET, busy=True)
+    assert setting.watcher.knowledge(KEY).phase is Phase.ASKING
+    await asyncio.sleep(20)
+    assert setting.changes == [KEY]
+    assert setting.watcher.knowledge(KEY).phase is Phase.KNOWN
+    assert setting.watcher.knowledge(KEY).snapshot is EMPTY
+    setting.watcher.forget(KEY)
 
 
 @pytest.mark.parametrize(
@@ -122,183 +119,148 @@ def test_first_answer_is_told_and_equal_ones_are_not(runner: asyncio.Runner) -> 
         (Snapshot({"n": NodeState.NOT_READY}, sessions=(Session("s", pending=3),)), False),
     ],
 )
-def test_only_changes_that_matter_to_a_decision_are_told(
-    runner: asyncio.Runner, *, answer: Snapshot, told: bool
-) -> None:
-    async def watch() -> None:
-        setting = Setting()
-        setting.manager.answer = Snapshot({"n": NodeState.NOT_READY})
-        setting.watcher.follow(KEY, TARGET, busy=True)
-        await asyncio.sleep(1)
-        setting.changes.clear()
-        setting.manager.answer = answer
-        await asyncio.sleep(5)
-        assert bool(setting.changes) is told
-        setting.watcher.forget(KEY)
-
-    runner.run(watch())
+async def test_only_changes_that_matter_to_a_decision_are_told(*, answer: Snapshot, told: bool) -> None:
+    setting = Setting()
+    setting.manager.answer = Snapshot({"n": NodeState.NOT_READY})
+    setting.watcher.follow(KEY, TARGET, busy=True)
+    await asyncio.sleep(1)
+    setting.changes.clear()
+    setting.manager.answer = answer
+    await asyncio.sleep(5)
+    assert bool(setting.changes) is told
+    setting.watcher.forget(KEY)
 
 
-def test_failure_of_the_first_question_makes_the_state_unknown_at_once(runner: asyncio.Runner) -> None:
-    async def watch() -> None:
-        setting = Setting()
-        setting.manager.answer = FlameError("Unreachable", "Name or service not known")
-        setting.watcher.follow(KEY, TARGET, busy=True)
-        await asyncio.sleep(1)
-        known = setting.watcher.knowledge(KEY)
-        assert (known.phase, known.cause) == (Phase.UNKNOWN, "Unreachable")
-        assert setting.changes == [KEY]
-        # Another reason on the next attempt changes nothing, so that the status rests.
-        setting.manager.answer = FlameError("TimedOut", "no answer within 5 s")
-        await asyncio.sleep(300)
-        assert setting.watcher.knowledge(KEY).problem == "Name or service not known"
-        assert setting.changes == [KEY]
-        assert _periods(setting.manager)[-1] >= 30
-        setting.watcher.forget(KEY)
-
-    runner.run(watch())
+async def test_failure_of_the_first_question_makes_the_state_unknown_at_once() -> None:
+    setting = Setting()
+    setting.manager.answer = FlameError("Unreachable", "Name or service not known")
+    setting.watcher.follow(KEY, TARGET, busy=True)
+    await asyncio.sleep(1)
+    known = setting.watcher.knowledge(KEY)
+    assert (known.phase, known.cause) == (Phase.UNKNOWN, "Unreachable")
+    assert setting.changes == [KEY]
+    # Another reason on the next attempt changes nothing, so that the status rests.
+    setting.manager.answer = FlameError("TimedOut", "no answer within 5 s")
+    await asyncio.sleep(300)
+    assert setting.watcher.knowledge(KEY).problem == "Name or service not known"
+    assert setting.changes == [KEY]
+    assert _periods(setting.manager)[-1] >= 30
+    setting.watcher.forget(KEY)
 
 
-def test_what_was_said_is_believed_for_a_while_but_not_as_fresh(runner: asyncio.Runner) -> None:
-    async def watch() -> None:
-        setting = Setting()
-        setting.watcher.follow(KEY, TARGET, busy=True)
-        await asyncio.sleep(1)
-        setting.manager.answer = FlameError("Unreachable", "gone")
-        await asyncio.sleep(10)
-        known = setting.watcher.knowledge(KEY)
-        assert (known.phase, known.snapshot, known.fresh) == (Phase.KNOWN, EMPTY, None)
-        await asyncio.sleep(100)
-        known = setting.watcher.knowledge(KEY)
-        assert (known.phase, known.snapshot, known.cause) == (Phase.UNKNOWN, None, "Unreachable")
-        setting.manager.answer = EMPTY
-        await asyncio.sleep(40)
-        assert setting.watcher.knowledge(KEY).fresh is EMPTY
-        setting.watcher.forget(KEY)
-
-    runner.run(watch())
+async def test_what_was_said_is_believed_for_a_while_but_not_as_fresh() -> None:
+    setting = Setting()
+    setting.watcher.follow(KEY, TARGET, busy=True)
+    await asyncio.sleep(1)
+    setting.manager.answer = FlameError("Unreachable", "gone")
+    await asyncio.sleep(10)
+    known = setting.watcher.knowledge(KEY)
+    assert (known.phase, known.snapshot, known.fresh) == (Phase.KNOWN, EMPTY, None)
+    await asyncio.sleep(100)
+    known = setting.watcher.knowledge(KEY)
+    assert (known.phase, known.snapshot, known.cause) == (Phase.UNKNOWN, None, "Unreachable")
+    setting.manager.answer = EMPTY
+    await asyncio.sleep(40)
+    assert setting.watcher.knowledge(KEY).fresh is EMPTY
+    setting.watcher.forget(KEY)
 
 
-def test_silent_session_manager_is_unknown_when_its_answer_is_too_old(runner: asyncio.Runner) -> None:
-    async def watch() -> None:
-        setting = Setting()
-        setting.watcher.follow(KEY, TARGET, busy=True)
-        await asyncio.sleep(1)
-        setting.manager.takes = 1000.0
-        await asyncio.sleep(100)
-        assert setting.watcher.knowledge(KEY).phase is Phase.UNKNOWN
-        setting.watcher.forget(KEY)
-
-    runner.run(watch())
+async def test_silent_session_manager_is_unknown_when_its_answer_is_too_old() -> None:
+    setting = Setting()
+    setting.watcher.follow(KEY, TARGET, busy=True)
+    await asyncio.sleep(1)
+    setting.manager.takes = 1000.0
+    await asyncio.sleep(100)
+    assert setting.watcher.knowledge(KEY).phase is Phase.UNKNOWN
+    setting.watcher.forget(KEY)
 
 
-def test_new_life_of_the_session_manager_makes_what_was_said_worthless(runner: asyncio.Runner) -> None:
-    async def watch() -> None:
-        setting = Setting()
-        setting.watcher.follow(KEY, TARGET, busy=True)
-        await asyncio.sleep(1)
-        setting.watcher.follow(KEY, Target("host", 8080, "life-2"), busy=True)
-        known = setting.watcher.knowledge(KEY)
-        assert (known.phase, known.life, known.snapshot) == (Phase.ASKING, "life-2", None)
-        assert setting.manager.closed == 1
-        setting.watcher.follow(KEY, None, busy=False)
-        assert setting.watcher.knowledge(KEY).phase is Phase.OFF
-        asked = len(setting.manager.asked)
-        await asyncio.sleep(100)
-        assert len(setting.manager.asked) == asked
-
-    runner.run(watch())
+async def test_new_life_of_the_session_manager_makes_what_was_said_worthless() -> None:
+    setting = Setting()
+    setting.watcher.follow(KEY, TARGET, busy=True)
+    await asyncio.sleep(1)
+    setting.watcher.follow(KEY, Target("host", 8080, "life-2"), busy=True)
+    known = setting.watcher.knowledge(KEY)
+    assert (known.phase, known.life, known.snapshot) == (Phase.ASKING, "life-2", None)
+    assert setting.manager.closed == 1
+    setting.watcher.follow(KEY, None, busy=False)
+    assert setting.watcher.knowledge(KEY).phase is Phase.OFF
+    asked = len(setting.manager.asked)
+    await asyncio.sleep(100)
+    assert len(setting.manager.asked) == asked
 
 
-def test_request_to_ask_now_shortens_the_wait_and_is_bounded(runner: asyncio.Runner) -> None:
-    async def watch() -> None:
-        setting = Setting()
-        setting.watcher.follow(KEY, TARGET, busy=False)
-        await asyncio.sleep(1)
-        before = len(setting.manager.asked)
-        for _ in range(100):
-            setting.watcher.ask_now(KEY)
-            await asyncio.sleep(0.01)
-        assert before < len(setting.manager.asked) <= before + 6
-        setting.watcher.forget(KEY)
-
-    runner.run(watch())
+async def test_request_to_ask_now_shortens_the_wait_and_is_bounded() -> None:
+    setting = Setting()
+    setting.watcher.follow(KEY, TARGET, busy=False)
+    await asyncio.sleep(1)
+    before = len(setting.manager.asked)
+    for _ in range(100):
+        setting.watcher.ask_now(KEY)
+        await asyncio.sleep(0.01)
+    assert before < len(setting.manager.asked) <= before + 6
+    setting.watcher.forget(KEY)
 
 
-def test_connection_is_closed_between_slow_polls_and_kept_between_quick_ones(runner: asyncio.Runner) -> None:
-    async def watch() -> None:
-        setting = Setting()
-        setting.watcher.follow(KEY, TARGET, busy=True)
-        await asyncio.sleep(20)
-        assert setting.manager.closed == 0
-        setting.watcher.follow(KEY, TARGET, busy=False)
-        await asyncio.sleep(10)
-        assert setting.manager.closed == 1
-        setting.watcher.forget(KEY)
-
-    runner.run(watch())
+async def test_connection_is_closed_between_slow_polls_and_kept_between_quick_ones() -> None:
+    setting = Setting()
+    setting.watcher.follow(KEY, TARGET, busy=True)
+    await asyncio.sleep(20)
+    assert setting.manager.closed == 0
+    setting.watcher.follow(KEY, TARGET, busy=False)
+    await asyncio.sleep(10)
+    assert setting.manager.closed == 1
+    setting.watcher.forget(KEY)
 
 
-def test_at_most_so_many_session_managers_are_asked_at_a_time(runner: asyncio.Runner) -> None:
-    async def watch() -> None:
-        setting = Setting()
-        setting.manager.takes = 1.0
-        for number in range(3 * AT_ONCE):
-            setting.watcher.follow(("default", str(number)), TARGET, busy=True)
-        await asyncio.sleep(30)
-        assert setting.manager.most == AT_ONCE
-        for number in range(3 * AT_ONCE):
-            setting.watcher.forget(("default", str(number)))
-
-    runner.run(watch())
+async def test_at_most_so_many_session_managers_are_asked_at_a_time() -> None:
+    setting = Setting()
+    setting.manager.takes = 1.0
+    for number in range(3 * AT_ONCE):
+        setting.watcher.follow(("default", str(number)), TARGET, busy=True)
+    await asyncio.sleep(30)
+    assert setting.manager.most == AT_ONCE
+    for number in range(3 * AT_ONCE):
+        setting.watcher.forget(("default", str(number)))
 
 
-def test_bug_in_a_client_ends_no_poller(runner: asyncio.Runner) -> None:
-    async def watch() -> None:
-        setting = Setting()
-        setting.manager.answer = KeyError("a bug")
-        setting.watcher.follow(KEY, TARGET, busy=True)
-        await asyncio.sleep(1)
-        assert setting.watcher.knowledge(KEY).cause == "InternalError"
-        setting.manager.answer = EMPTY
-        await asyncio.sleep(10)
-        assert setting.watcher.knowledge(KEY).phase is Phase.KNOWN
-        setting.watcher.forget(KEY)
-
-    runner.run(watch())
+async def test_bug_in_a_client_ends_no_poller() -> None:
+    setting = Setting()
+    setting.manager.answer = KeyError("a bug")
+    setting.watcher.follow(KEY, TARGET, busy=True)
+    await asyncio.sleep(1)
+    assert setting.watcher.knowledge(KEY).cause == "InternalError"
+    setting.manager.answer = EMPTY
+    await asyncio.sleep(10)
+    assert setting.watcher.knowledge(KEY).phase is Phase.KNOWN
+    setting.watcher.forget(KEY)
 
 
-def test_end_of_the_watcher_ends_all_pollers_and_connections(runner: asyncio.Runner) -> None:
-    async def watch() -> None:
-        setting = Setting()
-        running = asyncio.create_task(setting.watcher.run())
-        await asyncio.sleep(0)
-        setting.watcher.follow(KEY, TARGET, busy=True)
-        await asyncio.sleep(1)
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        assert setting.manager.closed == 1
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    runner.run(watch())
+async def test_end_of_the_watcher_ends_all_pollers_and_connections() -> None:
+    setting = Setting()
+    running = asyncio.create_task(setting.watcher.run())
+    await asyncio.sleep(0)
+    setting.watcher.follow(KEY, TARGET, busy=True)
+    await asyncio.sleep(1)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert setting.manager.closed == 1
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-def test_node_that_is_not_ready_is_remembered_since_it_was_first_seen_so(runner: asyncio.Runner) -> None:
-    async def watch() -> None:
-        setting = Setting()
-        setting.manager.answer = Snapshot({"n": NodeState.UNKNOWN})
-        setting.watcher.follow(KEY, TARGET, busy=True)
-        await asyncio.sleep(1)
-        first = setting.watcher.knowledge(KEY).not_ready_since["n"]
-        setting.manager.answer = Snapshot({"n": NodeState.NOT_READY})
-        await asyncio.sleep(10)
-        assert setting.watcher.knowledge(KEY).not_ready_since == {"n": first}
-        setting.manager.answer = Snapshot({"n": NodeState.READY})
-        await asyncio.sleep(10)
-        assert setting.watcher.knowledge(KEY).not_ready_since == {}
-        setting.watcher.forget(KEY)
-
-    runner.run(watch())
+async def test_node_that_is_not_ready_is_remembered_since_it_was_first_seen_so() -> None:
+    setting = Setting()
+    setting.manager.answer = Snapshot({"n": NodeState.UNKNOWN})
+    setting.watcher.follow(KEY, TARGET, busy=True)
+    await asyncio.sleep(1)
+    first = setting.watcher.knowledge(KEY).not_ready_since["n"]
+    setting.manager.answer = Snapshot({"n": NodeState.NOT_READY})
+    await asyncio.sleep(10)
+    assert setting.watcher.knowledge(KEY).not_ready_since == {"n": first}
+    setting.manager.answer = Snapshot({"n": NodeState.READY})
+    await asyncio.sleep(10)
+    assert setting.watcher.knowledge(KEY).not_ready_since == {}
+    setting.watcher.forget(KEY)
 
 
 def test_where_nobody_asks_nothing_is_known() -> None:
