@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Session, Snapshot
+from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Resources, Session, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,6 +81,7 @@ class ModelSession:
     priority: int = 0
     min_instances: int = 0
     max_instances: int | None = None
+    resources: Resources | None = None
     is_open: bool = True
     closes: bool = True
 
@@ -168,6 +169,9 @@ class FlameModel:
                     each.priority,
                     pending=each.count("pending"),
                     running=each.count("running"),
+                    min_instances=each.min_instances,
+                    max_instances=each.max_instances,
+                    resources=each.resources,
                 )
                 for each in self.sessions.values()
             ),
@@ -281,12 +285,14 @@ class FlameModel:
         seconds: float = 1.0,
         *,
         priority: int = 0,
+        min_instances: int = 0,
         max_instances: int | None = None,
+        resources: Resources | None = None,
         closes: bool = True,
     ) -> ModelSession:
         """Open a session with some tasks. It closes when all are done, unless told otherwise."""
         made = [Task(seconds) for _ in range(tasks)]
-        session = ModelSession(name, made, priority, max_instances=max_instances, closes=closes)
+        session = ModelSession(name, made, priority, min_instances, max_instances, resources, closes=closes)
         self.sessions[name] = session
         self._look()
         return session

@@ -145,6 +145,11 @@ class FlameServer:
             session = answer.sessions.add()
             session.metadata.id = each.name
             session.spec.priority = each.priority
+            session.spec.min_instances = each.min_instances
+            if each.max_instances is not None:
+                session.spec.max_instances = each.max_instances
+            if each.resources is not None:
+                session.spec.resreq.cpu, session.spec.resreq.memory, session.spec.resreq.gpu = each.resources
             session.status.state = 0 if each.is_open else 1
             session.status.pending, session.status.running = each.pending, each.running
 

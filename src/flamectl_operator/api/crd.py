@@ -45,6 +45,8 @@ def _columns() -> list[dict[str, Any]]:
         _column("Executors", "integer", ".status.executorManager.ready", "Ready executors."),
         _column("Desired", "integer", ".spec.executorManager.replicas", "Wanted executors."),
         _column("Age", "date", ".metadata.creationTimestamp", "Time since the resource was created."),
+        _column("Sessions", "integer", ".status.sessions.open", "Open sessions.", wide=True),
+        _column("Pending", "integer", ".status.sessions.pendingTasks", "Tasks that wait.", wide=True),
         _column("Cache", "integer", ".status.objectCache.ready", "Object caches that are ready.", wide=True),
         _column("Config", "integer", ".status.configGeneration", "Generation of flame-cluster.yaml.", wide=True),
         _column("Endpoint", "string", ".status.sessionManager.endpoint", "Address for clients.", wide=True),

@@ -118,6 +118,14 @@ class ExecutorManagerStatus(Model):
     attempt_id: Int64 | None = Field(None, description="Id below which failures of executors have been counted.")
 
 
+class SessionsStatus(Model):
+    """The work that the session manager has; absent when it cannot be asked."""
+
+    open: Int32 | None = Field(None, description="Number of open sessions.")
+    pending_tasks: Int64 | None = Field(None, description="Number of their tasks that wait.")
+    running_tasks: Int64 | None = Field(None, description="Number of their tasks that run.")
+
+
 class TlsStatus(Model):
     """The names in certificates."""
 
@@ -220,6 +228,9 @@ class FlameClusterStatus(Model):
     session_manager: SessionManagerStatus = Field(SessionManagerStatus(), description="The session manager.")
     executor_manager: ExecutorManagerStatus = Field(ExecutorManagerStatus(), description="The executor managers.")
     object_cache: ObjectCacheStatus = Field(ObjectCacheStatus(), description="The object cache.")
+    sessions: SessionsStatus = Field(
+        SessionsStatus(), description="Open sessions and their tasks; absent when the session manager cannot be asked."
+    )
     conditions: Annotated[tuple[Condition, ...], MapKey("type")] = Field(
         (), description="Conditions of the cluster: Ready, Progressing, ConfigValid, Degraded, Suspended and Paused."
     )

@@ -16,7 +16,7 @@ from grpclib.const import Status
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 
 from flamectl_operator.flame.messages import BACKEND, FRONTEND, message_class
-from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Session, Snapshot
+from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Resources, Session, Snapshot
 
 if TYPE_CHECKING:
     import ssl
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 DEADLINE = 5.0
 
 _OPEN = 0
+#: Suspending and Suspended, from Flame 0.7 on.
+_SUSPENDED = (2, 3)
 
 _EMPTY, _RESULT = message_class("EmptyRequest"), message_class("Result")
 _NODES, _EXECUTORS, _SESSIONS = (message_class(f"{kind}List") for kind in ("Node", "Executor", "Session"))
@@ -237,5 +239,19 @@ def _executor(message: Any) -> FlameExecutor:
 def _session(message: Any) -> Session:
     spec, status = message.spec, message.status
     return Session(
-        message.metadata.id, status.state == _OPEN, spec.priority, pending=status.pending, running=status.running
+        message.metadata.id,
+        status.state == _OPEN,
+        spec.priority,
+        pending=status.pending,
+        running=status.running,
+        min_instances=spec.min_instances,
+        max_instances=spec.max_instances if spec.HasField("max_instances") else None,
+        resources=_resources(spec.resreq) if spec.HasField("resreq") else None,
+        suspended=status.state in _SUSPENDED,
     )
+
+
+def _resources(message: Any) -> Resources | None:
+    """Return what a session asks for; nothing at all means the cluster's slot."""
+    found = Resources(message.cpu, message.memory, max(0, message.gpu))
+    return found if any(found) else None

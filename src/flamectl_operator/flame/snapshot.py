@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +56,34 @@ class FlameExecutor:
     session: str = ""
 
 
+class Resources(NamedTuple):
+    """What an executor of a session takes.
+
+    Args:
+        cpu: Cores.
+        memory: Bytes.
+        gpu: GPUs.
+    """
+
+    cpu: int
+    memory: int
+    gpu: int = 0
+
+
+class SessionCounts(NamedTuple):
+    """How much work the session manager has.
+
+    Args:
+        sessions: Open sessions.
+        pending: Their tasks that wait.
+        running: Their tasks that run.
+    """
+
+    sessions: int
+    pending: int
+    running: int
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """A session.
@@ -66,6 +94,10 @@ class Session:
         priority: The larger, the more important.
         pending: Tasks that wait.
         running: Tasks that run.
+        min_instances: Executors that it wants even without tasks.
+        max_instances: Executors that it wants at most; None for any number.
+        resources: What each of its executors takes; None for the slot of the cluster.
+        suspended: Whether it takes no tasks for now, and will go on later (from Flame 0.7 on).
     """
 
     name: str
@@ -73,6 +105,17 @@ class Session:
     priority: int = 0
     pending: int = 0
     running: int = 0
+    min_instances: int = 0
+    max_instances: int | None = None
+    resources: Resources | None = None
+    suspended: bool = False
+
+    @property
+    def instances(self) -> int:
+        """The executors that it can use now: one for each task, within its own limits."""
+        tasks = max(0, self.pending) + max(0, self.running)
+        most = tasks if self.max_instances is None else min(tasks, self.max_instances)
+        return max(most, self.min_instances)
 
 
 @dataclass(frozen=True)
@@ -138,6 +181,31 @@ class Snapshot:
     def _loads(self) -> Mapping[str, tuple[Load, int]]:
         return {node: self.load(node) for node in self.by_node}
 
+    @cached_property
+    def counts(self) -> SessionCounts:
+        """How much work there is."""
+        found = [session for session in self.sessions if session.is_open]
+        return SessionCounts(len(found), sum(each.pending for each in found), sum(each.running for each in found))
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a session is open, or will go on later."""
+        return any(session.is_open or session.suspended for session in self.sessions)
+
+    @cached_property
+    def demand(self) -> Mapping[Resources | None, int]:
+        """The executors that open sessions can use now, by what each of them takes; None stands for the cluster's slot."""
+        found: Counter[Resources | None] = Counter()
+        for session in self.sessions:
+            if session.is_open and session.instances:
+                found[session.resources] += session.instances
+        return found
+
     def same_for_decisions(self, other: Snapshot) -> bool:
-        """Return whether no decision differs between this snapshot and another: single tasks and sessions do not matter."""
-        return self.nodes == other.nodes and self._loads == other._loads and self.keeps_idle == other.keeps_idle
+        """Return whether neither a decision nor the status differs between this snapshot and another."""
+        return (
+            self.nodes == other.nodes
+            and self._loads == other._loads
+            and self.keeps_idle == other.keeps_idle
+            and (self.counts, self.in_use, self.demand) == (other.counts, other.in_use, other.demand)
+        )

@@ -22,7 +22,7 @@ from flamectl_operator.api.status import (
 from flamectl_operator.desired import names, tls
 from flamectl_operator.desired.flame_config import session_manager_endpoint
 from flamectl_operator.status.conditions import ConditionWriter, carried_over, compute_conditions, suspending
-from flamectl_operator.status.flame import KINDS, can_be_asked, flame_conditions, registered
+from flamectl_operator.status.flame import KINDS, can_be_asked, flame_conditions, registered, sessions
 from flamectl_operator.status.health import compute_health
 from flamectl_operator.status.needs import Needs, needs
 from flamectl_operator.status.object_cache import object_cache_status
@@ -109,6 +109,7 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
         generations=_generations(given, outstanding, health),
         unhealthy_pods=_unhealthy_pods(troubles),
         tls=_certificates(given),
+        sessions=before.sessions if effective is None else sessions(observed, effective, before),
     )
     return status.model_copy(update={"reason": summary(status)})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flamectl_operator.api.status import ConditionType, find
+from flamectl_operator.api.status import ConditionType, SessionsStatus, find
 from flamectl_operator.flame.knowledge import Phase
 
 if TYPE_CHECKING:
@@ -34,6 +34,16 @@ def registered(observed: ObservedCluster, effective: EffectiveSpec, before: Flam
     if (snapshot := observed.flame.snapshot) is not None:
         return sum(snapshot.registered(executor.name) for executor in observed.live_executors)
     return before.executor_manager.registered if _not_asked_yet(observed) else None
+
+
+def sessions(observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus) -> SessionsStatus:
+    """Return how much work the session manager has; nothing when that is unknown."""
+    if not can_be_asked(effective):
+        return SessionsStatus()
+    if (snapshot := observed.flame.snapshot) is not None:
+        found = snapshot.counts
+        return SessionsStatus(open=found.sessions, pending_tasks=found.pending, running_tasks=found.running)
+    return before.sessions if _not_asked_yet(observed) else SessionsStatus()
 
 
 def flame_conditions(

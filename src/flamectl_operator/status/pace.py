@@ -14,6 +14,8 @@ from typing import Any
 #: Seconds between two writes of counts: at first, and at most. The pause doubles while counts keep changing.
 FIRST_PAUSE = 0.25
 LAST_PAUSE = 2.0
+#: Seconds between two writes of `sessions` alone: tasks come and go all the time.
+SESSIONS_PAUSE = 10.0
 
 #: Fields of `executorManager` that change with each executor.
 _COUNTS = ("ready", "current", "updated")
@@ -34,7 +36,10 @@ class Pace:
 
     def delay(self, before: dict[str, Any], after: dict[str, Any], now: float) -> float:
         """Return the seconds until a status may be written; 0 when it may be written now."""
-        return max(0.0, self.wrote_at + self.pause - now) if _only_counts_differ(before, after) else 0.0
+        if not _only_counts_differ(before, after):
+            return 0.0
+        pause = SESSIONS_PAUSE if {**before, "sessions": None} == {**after, "sessions": None} else self.pause
+        return max(0.0, self.wrote_at + pause - now)
 
     def wrote(self, before: dict[str, Any], after: dict[str, Any], now: float) -> Pace:
         """Return the state after a write."""
@@ -47,7 +52,7 @@ def _only_counts_differ(before: dict[str, Any], after: dict[str, Any]) -> bool:
 
 
 def _without_counts(status: dict[str, Any]) -> dict[str, Any]:
-    """Return a status without counts of executors, numbers in messages, and Pods by name."""
+    """Return a status without counts of executors and tasks, numbers in messages, and Pods by name."""
     executors = status.get("executorManager") or {}
     return {
         **status,
@@ -57,6 +62,7 @@ def _without_counts(status: dict[str, Any]) -> dict[str, Any]:
             {**each, "message": _without_numbers(each.get("message"))} for each in status.get("conditions") or ()
         ],
         "unhealthyPods": None,
+        "sessions": None,
     }
 
 

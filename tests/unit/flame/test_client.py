@@ -9,7 +9,7 @@ import pytest
 from grpclib.const import Status
 
 from flamectl_operator.flame.client import Endpoint, FlameError, GrpcSessionManager
-from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Session
+from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Resources, Session
 from tests.flame.model import FlameModel
 from tests.flame.server import LOOPBACK, FlameServer, two_free_ports
 
@@ -40,6 +40,16 @@ async def test_snapshot_has_nodes_executors_and_sessions(server: FlameServer, cl
     assert snapshot.nodes == {"a": NodeState.READY}
     assert snapshot.executors == (FlameExecutor("a", ExecutorState.BOUND, "s"),)
     assert snapshot.sessions == (Session("s", priority=7, pending=2, running=1),)
+
+
+@pytest.mark.parametrize("resources", [None, Resources(2, 4 << 30, 1)])
+async def test_snapshot_has_what_a_session_asks_for(
+    server: FlameServer, client: GrpcSessionManager, resources: Resources | None
+) -> None:
+    server.model.open_session("s", tasks=9, min_instances=2, max_instances=5, resources=resources)
+    (session,) = (await client.snapshot()).sessions
+
+    assert (session.min_instances, session.max_instances, session.resources) == (2, 5, resources)
 
 
 async def test_second_snapshot_uses_the_names_that_the_first_one_found(

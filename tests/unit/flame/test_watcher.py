@@ -116,7 +116,8 @@ async def test_first_answer_is_told_and_equal_ones_are_not() -> None:
     [
         (Snapshot({"n": NodeState.READY}), True),
         (Snapshot({"n": NodeState.NOT_READY}, (FlameExecutor("n", ExecutorState.BOUND, "s"),)), True),
-        (Snapshot({"n": NodeState.NOT_READY}, sessions=(Session("s", pending=3),)), False),
+        (Snapshot({"n": NodeState.NOT_READY}, sessions=(Session("s", pending=3),)), True),
+        (Snapshot({"n": NodeState.NOT_READY}, sessions=(Session("s", is_open=False, pending=3),)), False),
     ],
 )
 async def test_only_changes_that_matter_to_a_decision_are_told(*, answer: Snapshot, told: bool) -> None:

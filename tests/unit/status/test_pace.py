@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.status.pace import FIRST_PAUSE, LAST_PAUSE, Pace
+from flamectl_operator.status.pace import FIRST_PAUSE, LAST_PAUSE, SESSIONS_PAUSE, Pace
 
 
 def _status(ready: int, **changes: Any) -> dict[str, Any]:
@@ -66,3 +66,18 @@ def test_status_that_says_something_new_never_waits(news: dict[str, Any]) -> Non
     pace = Pace(wrote_at=5.0, pause=LAST_PAUSE)
 
     assert pace.delay(_status(1), _status(2, **news), now=5.1) == 0
+
+
+def test_tasks_that_come_and_go_are_written_after_a_longer_pause() -> None:
+    pace = Pace().wrote(_status(0), _status(1), now=5.0)
+    before, after = ({**_status(1), "sessions": {"open": 1, "pendingTasks": tasks}} for tasks in (7, 8))
+
+    assert pace.delay(before, after, now=6.0) == pytest.approx(SESSIONS_PAUSE - 1.0)
+    assert pace.delay(before, after, now=5.0 + SESSIONS_PAUSE) == 0
+
+
+def test_tasks_that_come_and_go_do_not_hold_back_executors_that_become_ready() -> None:
+    pace = Pace().wrote(_status(0), _status(1), now=5.0)
+    after = {**_status(2), "sessions": {"open": 1}}
+
+    assert pace.delay(_status(1), after, now=5.0 + FIRST_PAUSE) == 0

@@ -40,6 +40,9 @@ class Entry:
         registered: Executors that are registered with Flame; None when that is unknown.
         draining: Executors that are being drained.
         reachable: Whether the session manager answers the operator; None when that is unknown.
+        sessions: Open sessions; None when that is unknown.
+        pending: Tasks of open sessions that wait.
+        running: Tasks of open sessions that run.
     """
 
     namespace: str
@@ -53,6 +56,9 @@ class Entry:
     registered: int | None = None
     draining: int = 0
     reachable: bool | None = None
+    sessions: int | None = None
+    pending: int = 0
+    running: int = 0
 
 
 def sample(cluster: FlameClusterView) -> Entry:
@@ -73,6 +79,9 @@ def sample(cluster: FlameClusterView) -> Entry:
         registered=_count(status.get("executorManager"), "registered"),
         draining=_number(status.get("executorManager"), "draining"),
         reachable=_reachable(conditions),
+        sessions=_count(status.get("sessions"), "open"),
+        pending=_number(status.get("sessions"), "pendingTasks"),
+        running=_number(status.get("sessions"), "runningTasks"),
         conditions=frozenset(str(each.get("type")) for each in conditions if each.get("status") == "True"),
     )
 

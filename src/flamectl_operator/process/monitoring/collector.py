@@ -83,6 +83,9 @@ _FAMILIES: dict[str, tuple[type[Family], str, Sequence[str]]] = {
         "Executors that end their work before they are deleted.",
         _CLUSTER,
     ),
+    "flamectl_sessions_open": (GaugeMetricFamily, "Open sessions, where Flame can be asked.", _CLUSTER),
+    "flamectl_tasks_pending": (GaugeMetricFamily, "Tasks of open sessions that wait.", _CLUSTER),
+    "flamectl_tasks_running": (GaugeMetricFamily, "Tasks of open sessions that run.", _CLUSTER),
     "flamectl_session_manager_reachable": (
         GaugeMetricFamily,
         "Whether the session manager answers the operator.",
@@ -185,5 +188,9 @@ def _read_flame(entry: Entry, families: dict[str, Family]) -> None:
         families["flamectl_executors_registered"].add_metric(key, entry.registered)
     if entry.draining:
         families["flamectl_executors_draining"].add_metric(key, entry.draining)
+    if entry.sessions is not None:
+        families["flamectl_sessions_open"].add_metric(key, entry.sessions)
+        families["flamectl_tasks_pending"].add_metric(key, entry.pending)
+        families["flamectl_tasks_running"].add_metric(key, entry.running)
     if entry.reachable is not None:
         families["flamectl_session_manager_reachable"].add_metric(key, entry.reachable)

@@ -61,6 +61,7 @@ async def _scrape() -> tuple[Metric, ...]:
         conditions = [{"type": condition, "status": "True"}, {"type": "SessionManagerReachable", "status": "True"}]
         executors = {"registered": 1, "draining": 1}
         status: dict[str, Any] = {"state": state, "conditions": conditions, "executorManager": executors}
+        status["sessions"] = {"open": 1, "pendingTasks": 2, "runningTasks": 1}
         metadata = ObjectMeta(name=condition.lower(), namespace="team", uid=condition, resource_version=str(version))
         view = FlameClusterView.of(metadata=metadata, spec={"objectCache": {"image": "x"}}, status=status)
         operator.stores.flame_clusters.apply(WatchEvent(EventType.ADDED, view))

@@ -1,0 +1,52 @@
+"""The demand that a snapshot shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from flamectl_operator.flame.snapshot import Resources, Session, SessionCounts, Snapshot
+
+LARGE = Resources(4, 8 << 30)
+
+
+@pytest.mark.parametrize(
+    ("session", "instances"),
+    [
+        (Session("s"), 0),
+        (Session("s", pending=3, running=2), 5),
+        (Session("s", pending=3, running=2, max_instances=4), 4),
+        (Session("s", pending=1, min_instances=3), 3),
+        (Session("s", pending=9, min_instances=3, max_instances=3), 3),
+        (Session("s", pending=-7, running=1), 1),
+    ],
+)
+def test_session_can_use_an_executor_for_each_task_within_its_limits(session: Session, instances: int) -> None:
+    assert session.instances == instances
+
+
+def test_demand_counts_open_sessions_by_what_their_executors_take() -> None:
+    sessions = (
+        Session("a", pending=3),
+        Session("b", running=2),
+        Session("c", pending=5, resources=LARGE),
+        Session("closed", is_open=False, pending=9, min_instances=9),
+        Session("suspended", is_open=False, suspended=True, pending=9),
+    )
+    assert Snapshot({}, sessions=sessions).demand == {None: 5, LARGE: 5}
+
+
+def test_counts_are_those_of_open_sessions() -> None:
+    sessions = (Session("a", pending=3, running=1), Session("b", running=2), Session("c", is_open=False, pending=9))
+    assert Snapshot({}, sessions=sessions).counts == SessionCounts(sessions=2, pending=3, running=3)
+
+
+@pytest.mark.parametrize(
+    ("session", "in_use"),
+    [
+        (Session("s"), True),
+        (Session("s", is_open=False, suspended=True), True),
+        (Session("s", is_open=False), False),
+    ],
+)
+def test_cluster_is_in_use_while_a_session_is_open_or_will_go_on(session: Session, *, in_use: bool) -> None:
+    assert Snapshot({}, sessions=(session,)).in_use is in_use
