@@ -71,8 +71,18 @@ def _selectors(query: str) -> Iterator[promql.VectorSelector]:
     return (node for node in _nodes(promql.parse(query)) if isinstance(node, promql.VectorSelector))
 
 
+def _of_kube_state_metrics() -> dict[str, dict[str, str]]:
+    """The labels of each series that the sample makes kube-state-metrics serve."""
+    values = yaml.safe_load((CONFIG / "samples" / "monitoring" / "kube-state-metrics.yaml").read_text(encoding="utf-8"))
+    [resource] = values["customResourceState"]["config"]["spec"]["resources"]
+    labels = dict.fromkeys(resource["labelsFromPath"], "x")
+    return {f"{resource['metricNamePrefix']}_{metric['name']}": labels for metric in resource["metrics"]}
+
+
 def _series(name: str) -> list[dict[str, str]]:
-    """The labels of all series of a name that an operator can have, those of Prometheus aside."""
+    """The labels of all series of a name that an operator or kube-state-metrics can have, those of Prometheus aside."""
+    if name in (others := _of_kube_state_metrics()):
+        return [others[name]]
     return [dict(sample.labels) for metric in everything() for sample in metric.samples if sample.name == name]
 
 
