@@ -10,7 +10,11 @@ import re
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
-from flamectl_operator.api.constants import EXECUTOR_MANAGER_CONTAINER, SESSION_MANAGER_CONTAINER
+from flamectl_operator.api.constants import (
+    EXECUTOR_MANAGER_CONTAINER,
+    OBJECT_CACHE_CONTAINER,
+    SESSION_MANAGER_CONTAINER,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +30,7 @@ def near_names(spec: FlameClusterSpec) -> tuple[str, ...]:
     components = (
         ("spec.sessionManager", spec.session_manager.pod_template, SESSION_MANAGER_CONTAINER),
         ("spec.executorManager", spec.executor_manager.pod_template, EXECUTOR_MANAGER_CONTAINER),
+        ("spec.objectCache", spec.object_cache.pod_template, OBJECT_CACHE_CONTAINER),
     )
     return tuple(warning for each in components for warning in _near_names(*each))
 
@@ -42,4 +47,5 @@ def _near_names(path: str, template: dict[str, Any] | None, own: str) -> Iterato
 def _is_near(name: str, own: str) -> bool:
     short, wanted = (re.sub(r"[-_.]|flame", "", each.lower()) for each in (name, own))
     component = wanted.removesuffix("manager")
+    # config/admission/spec-warnings.yaml has the same names, without those that are only alike.
     return short in {component, f"{component}s", wanted} or SequenceMatcher(None, short, wanted).ratio() >= _ALIKE

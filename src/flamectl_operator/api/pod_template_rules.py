@@ -11,16 +11,12 @@ from flamectl_operator.api.constants import (
     COMPONENT_LABEL,
     CONFIG_DIRECTORY,
     CONFIG_VOLUME,
-    EXECUTOR_MANAGER_CONTAINER,
     INSTANCE_LABEL,
     MANAGED_BY_LABEL,
     NAME_LABEL,
-    OBJECT_CACHE_CONTAINER,
     OWN_PREFIX,
     OWN_VOLUME_PREFIX,
     RESTARTED_AT_ANNOTATION,
-    SESSION_MANAGER_CONTAINER,
-    WAIT_CONTAINER,
 )
 from flamectl_operator.api.rules import Rule, matching
 
@@ -73,13 +69,19 @@ def only_additional(own: str, attribute: str, why: str) -> Rule:
     )
 
 
-def needs_image(*own: str) -> Rule:
-    """Return the rule that a container has an image, unless it is one of the operator's own."""
+def needs_image(own: str | None = None) -> Rule:
+    """Return the rule that a container has an image.
+
+    Args:
+        own: The operator's container of this list, whose image is not part of the template; None if the list has none.
+    """
+    message = (
+        "must have an image" if own is None else f"must have an image: the operator's container here is named {own}"
+    )
     return Rule(
-        " || ".join([*(f"self.name == '{name}'" for name in own), "has(self.image)"]),
-        lambda container: container.name in own or container.image is not None,
-        "must have an image, or the name of one of the operator's containers: "
-        f"{SESSION_MANAGER_CONTAINER}, {EXECUTOR_MANAGER_CONTAINER}, {OBJECT_CACHE_CONTAINER}, {WAIT_CONTAINER}",
+        " || ".join([*([] if own is None else [f"self.name == '{own}'"]), "has(self.image)"]),
+        lambda container: container.name == own or container.image is not None,
+        message,
     )
 
 

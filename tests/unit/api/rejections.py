@@ -929,12 +929,36 @@ REJECTIONS: tuple[Rejection, ...] = (
         "container without image",
         _executor_pod(containers=[{"name": "sidecar"}]),
         f"{_POD}.containers[0]",
-        "must have an image, or the name of one of the operator's containers",
+        "must have an image: the operator's container here is named executor-manager",
     ),
     Rejection(
         "session manager's container in an executor",
         _executor_pod(containers=[{"name": "session-manager"}]),
         f"{_POD}.containers[0]",
+        "must have an image",
+    ),
+    Rejection(
+        "session manager's sidecar without image",
+        _session_pod(containers=[{"name": "executor-manager"}]),
+        "spec.sessionManager.podTemplate.spec.containers[0]",
+        "must have an image: the operator's container here is named session-manager",
+    ),
+    Rejection(
+        "object cache's sidecar without image",
+        _cache_pod(containers=[{"name": "cache"}]),
+        "spec.objectCache.podTemplate.spec.containers[0]",
+        "must have an image: the operator's container here is named object-cache",
+    ),
+    Rejection(
+        "init container without image",
+        _executor_pod(initContainers=[{"name": "wait"}]),
+        f"{_POD}.initContainers[0]",
+        "must have an image: the operator's container here is named wait-for-session-manager",
+    ),
+    Rejection(
+        "session manager's init container without image",
+        _session_pod(initContainers=[{"name": "wait-for-session-manager"}]),
+        "spec.sessionManager.podTemplate.spec.initContainers[0]",
         "must have an image",
     ),
     Rejection(

@@ -21,6 +21,12 @@ def test_a_name_that_is_nearly_the_executors_is_told(name: str) -> None:
     assert warning.endswith('own is named "executor-manager"')
 
 
+def test_a_name_that_is_nearly_the_object_caches_is_told() -> None:
+    template = {"spec": {"containers": [{"name": "cache-object", "image": "x"}, {"name": "objectcache", "image": "x"}]}}
+    (warning,) = near_names(spec({"objectCache": {"image": "example.com/cache:1", "podTemplate": template}}))
+    assert warning.endswith('named "objectcache"; the component\'s own is named "object-cache"')
+
+
 @pytest.mark.parametrize("name", ["logs", "session-exporter", "proxy", "object-cache", "manager"])
 def test_another_name_is_not_told(name: str) -> None:
     assert near_names(spec(session_template({"containers": [{"name": name, "image": "example.com/x:1"}]}))) == ()
