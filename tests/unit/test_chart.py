@@ -24,11 +24,11 @@ TEXT = (CHART / "values.yaml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", GENERATED)
-def test_what_is_generated_is_up_to_date(name: str) -> None:
+def test_generated_files_of_the_chart_are_up_to_date(name: str) -> None:
     assert (CHART / name).read_text(encoding="utf-8") == GENERATED[name], "run `make generate`"
 
 
-def test_the_chart_has_the_version_of_the_operator() -> None:
+def test_chart_has_the_version_of_the_operator() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert chart["version"] == chart["appVersion"] == project["version"]
@@ -49,22 +49,22 @@ def _paths(values: dict[str, Any], path: str = "") -> Iterator[str]:
             yield from _paths(each, f"{path}{name}.")
 
 
-def test_the_schema_knows_the_values_and_no_others() -> None:
+def test_schema_has_exactly_the_values() -> None:
     assert set(_keys(SCHEMA)) == set(_paths(VALUES))
 
 
-def test_the_readme_of_the_chart_explains_each_value_and_is_up_to_date() -> None:
+def test_readme_of_the_chart_is_up_to_date() -> None:
     leaves = {path for path in _paths(VALUES) if not any(other.startswith(f"{path}.") for other in _paths(VALUES))}
     assert {path for path, _, _ in chart_readme.documented(TEXT)} == leaves
     assert chart_readme.README.read_text(encoding="utf-8") == chart_readme.render(TEXT), "run `make generate`"
 
 
-def test_a_value_without_a_comment_is_refused() -> None:
+def test_value_without_a_comment_is_refused() -> None:
     with pytest.raises(ValueError, match=r"no comment above image\.tag"):
         list(chart_readme.documented("image:\n  # Where.\n  repository: a\n  tag: b\n"))
 
 
-def test_the_chart_is_ready_for_artifact_hub() -> None:
+def test_chart_has_the_annotations_of_artifact_hub() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     assert chart["icon"] == chart_readme.icon(), "run `make generate`"
     assert chart["home"] in chart["sources"]
@@ -76,7 +76,7 @@ def test_the_chart_is_ready_for_artifact_hub() -> None:
         parse_spec(example["spec"], example["metadata"]["name"])
 
 
-def test_the_schema_refuses_what_is_not_known_wherever_it_stands() -> None:
+def test_schema_refuses_unknown_values_at_every_level() -> None:
     def closed(schema: dict[str, Any]) -> Iterator[tuple[bool, str]]:
         for name, each in schema.get("properties", {}).items():
             if "properties" in each and name != "global":

@@ -76,7 +76,7 @@ def _anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_each_relative_link_leads_somewhere(page: Path) -> None:
+def test_relative_link_leads_to_a_file(page: Path) -> None:
     lost = []
     for target in _LINK.findall(_BLOCK.sub("", page.read_text(encoding="utf-8"))):
         if re.match(r"[a-z]+:", target):
@@ -88,17 +88,17 @@ def test_each_relative_link_leads_somewhere(page: Path) -> None:
     assert lost == []
 
 
-def test_each_page_is_in_the_index() -> None:
+def test_index_lists_every_page() -> None:
     index = _text("docs/README.md")
     assert [page.name for page in DOCS.glob("*.md") if page.name != "README.md" and f"({page.name})" not in index] == []
 
 
-def test_the_readme_gives_the_two_commands() -> None:
+def test_readme_has_the_two_commands() -> None:
     assert {"make demo", "make test"} <= set(re.findall(r"^ {4}(make \w+)$", _text("README.md"), re.MULTILINE))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_each_make_target_that_is_named_exists(page: Path) -> None:
+def test_named_make_target_exists(page: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", _text("Makefile"), re.MULTILINE))
     code = re.findall(r"`make ([a-z-]+)|^ *make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert {first or second for first, second in code} <= targets
@@ -117,16 +117,16 @@ def _examples(kind: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("manifest", _examples("FlameCluster"))
-def test_each_flame_cluster_that_is_shown_is_valid(manifest: dict[str, Any]) -> None:
+def test_shown_flame_cluster_is_valid(manifest: dict[str, Any]) -> None:
     parse_spec(manifest["spec"], manifest["metadata"]["name"])
 
 
 @pytest.mark.parametrize("settings", _examples("OperatorConfig"))
-def test_each_settings_file_that_is_shown_is_valid(settings: dict[str, Any]) -> None:
+def test_shown_settings_file_is_valid(settings: dict[str, Any]) -> None:
     OperatorConfig.model_validate(settings)
 
 
-def test_the_command_of_the_readme_installs_all_manifests() -> None:
+def test_command_of_the_readme_installs_all_manifests() -> None:
     assert "kubectl apply --server-side -k config/default" in _text("README.md")
     default = ROOT / "config" / "default"
     for base in yaml.safe_load(_text("config/default/kustomization.yaml"))["resources"]:
@@ -138,7 +138,7 @@ def test_the_command_of_the_readme_installs_all_manifests() -> None:
         )
 
 
-def test_the_version_of_the_image_is_the_projects() -> None:
+def test_image_has_the_version_of_the_project() -> None:
     version = tomllib.loads(_text("pyproject.toml"))["project"]["version"]
     (image,) = yaml.safe_load(_text("config/default/kustomization.yaml"))["images"]
     assert image["newTag"] == version
@@ -157,7 +157,7 @@ def _shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else json.dumps(value)
 
 
-def test_each_setting_is_explained_with_its_default_and_whether_a_change_takes_a_restart() -> None:
+def test_every_setting_is_explained_with_default_and_restart() -> None:
     text = _text("docs/settings.md")
     wanted = {
         f"| `{path}` | `{_shown(setting.default)}` | {'live' if setting.live else 'restart'} |"
@@ -166,7 +166,7 @@ def test_each_setting_is_explained_with_its_default_and_whether_a_change_takes_a
     assert sorted(row for row in wanted if row not in text) == []
 
 
-def test_each_variable_that_is_shown_sets_the_setting_beside_it() -> None:
+def test_shown_variable_sets_the_setting_beside_it() -> None:
     shown = re.findall(r"^\| `([\w.]+)` \| `(\w+)=([\w,-]+)` \|$", _text("docs/settings.md"), re.MULTILINE)
     assert shown
     for path, variable, value in shown:
@@ -174,7 +174,7 @@ def test_each_variable_that_is_shown_sets_the_setting_beside_it() -> None:
         assert origins[path] == f"environment variable {variable}"
 
 
-def test_no_setting_is_explained_that_does_not_exist() -> None:
+def test_explained_setting_exists() -> None:
     sections = tuple(
         f"{field.alias}." for name, field in OperatorConfig.model_fields.items() if isinstance(field.default, BaseModel)
     )
@@ -182,17 +182,17 @@ def test_no_setting_is_explained_that_does_not_exist() -> None:
     assert [path for path in explained if path.startswith(sections) and path not in catalogue()] == []
 
 
-def test_each_option_of_the_command_line_is_explained() -> None:
+def test_every_command_line_option_is_explained() -> None:
     options = {f"--{name.replace('_', '-')}" for name in inspect.signature(cli.run).parameters}
     assert _missing(options, "docs/settings.md") == []
 
 
-def test_each_permission_that_the_pod_policy_can_give_is_explained() -> None:
+def test_every_permission_of_the_pod_policy_is_explained() -> None:
     fields = {field.alias or name for name, field in PodPolicy.model_fields.items()}
     assert _missing(fields, "docs/security.md") == []
 
 
-def test_each_permission_of_the_operator_is_explained() -> None:
+def test_every_permission_of_the_operator_is_explained() -> None:
     objects = list(yaml.safe_load_all(_text("config/rbac/operator.yaml")))
     own = (each for each in objects if not each["metadata"]["name"].endswith(("-edit", "-view")))
     resources = {name for each in own for rule in each.get("rules", ()) for name in rule["resources"]}
@@ -232,20 +232,20 @@ def _in_section(path: str) -> str:
 
 
 @pytest.mark.parametrize("part", ["spec", "status"])
-def test_each_field_of_the_resource_is_explained(part: str) -> None:
+def test_every_field_of_the_resource_is_explained(part: str) -> None:
     fields = {_in_section(path) for path, _ in _fields({"properties": {part: _schema()[part]}})}
     paths = {path for path in fields if path != part and not path.startswith("podTemplate.")}
     assert _missing(paths, "docs/flamecluster.md") == []
 
 
-def test_each_field_of_a_pod_template_that_has_rules_is_named() -> None:
+def test_every_pod_template_field_with_rules_is_named() -> None:
     code = re.findall(r"`([^`\n]+)`", _text("docs/flamecluster.md").partition("### podTemplate")[2])
     named = {word for part in code for word in re.findall(r"\w+", part)}
     fields = {_in_section(path) for path, _ in _fields({"properties": {"spec": _schema()["spec"]}})}
     assert {path.split(".")[-1] for path in fields if path.startswith("podTemplate.")} - named == set()
 
 
-def test_each_default_of_the_spec_is_given() -> None:
+def test_every_default_of_the_spec_is_documented() -> None:
     text = _text("docs/flamecluster.md")
     wanted = {
         (path, _shown(field["default"]))
@@ -272,7 +272,7 @@ def _full_name(metric: Metric) -> str:
     return metric.name + {"counter": "_total", "info": "_info"}.get(metric.type, "")
 
 
-def test_each_metric_is_explained_with_its_labels_and_no_other() -> None:
+def test_documented_metrics_and_labels_are_the_exported_ones() -> None:
     explained = {
         row[0].strip("`"): set(re.findall(r"`(\w+)`", row[1])) for row in _table("docs/monitoring.md", "## Metrics")
     }
@@ -283,14 +283,14 @@ def test_each_metric_is_explained_with_its_labels_and_no_other() -> None:
     assert explained == served
 
 
-def test_each_alert_is_explained_with_what_to_do_and_no_other() -> None:
+def test_documented_alerts_are_the_defined_ones_and_have_a_remedy() -> None:
     groups = yaml.safe_load(_text("config/monitoring/rules.yaml"))["spec"]["groups"]
     explained = _table("docs/monitoring.md", "## Alerts")
     assert [row[0].strip("`") for row in explained] == [rule["alert"] for group in groups for rule in group["rules"]]
     assert all(all(row) and len(row) == 3 for row in explained)
 
 
-def test_each_health_check_is_explained_in_its_order() -> None:
+def test_documented_health_checks_have_the_order_of_the_code() -> None:
     async def checks() -> list[str]:
         clock, config = VirtualClock(), OperatorConfig()
         monitor = Monitor(config, clock, asyncio.Event())
@@ -300,7 +300,7 @@ def test_each_health_check_is_explained_in_its_order() -> None:
         assert [row[0].strip("`") for row in _table("docs/monitoring.md", "## Health")] == runner.run(checks())
 
 
-def test_the_patience_with_watches_is_the_one_that_is_explained() -> None:
+def test_documented_patience_with_watches_is_the_one_of_the_code() -> None:
     assert f"for {WATCH_PATIENCE:.0f} s" in _text("docs/monitoring.md")
     assert f"more than {MAX_LAG:.0f} s" in _text("docs/monitoring.md")
 
@@ -308,29 +308,29 @@ def test_the_patience_with_watches_is_the_one_that_is_explained() -> None:
 # --- the operator's parts -------------------------------------------------------------------------------------------------
 
 
-def test_each_subreconciler_has_a_section_in_the_order_of_the_pass() -> None:
+def test_documented_steps_have_the_order_of_the_pipeline() -> None:
     headings = _HEADING.findall(_text("docs/subreconcilers.md"))
     names = [step.name for step in PIPELINE.actions()]
     assert [match[1] for heading in headings if (match := re.fullmatch(r"\d+\. (\w+).*", heading))] == names
 
 
-def test_the_page_of_the_steps_is_the_one_that_the_pipeline_generates() -> None:
+def test_page_of_the_steps_is_up_to_date() -> None:
     assert _text("docs/subreconcilers.md") == steps_page.render() + "\n"
 
 
-def test_each_room_is_drawn() -> None:
+def test_architecture_lists_every_room() -> None:
     rooms = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert _missing({f"{room}/" for room in rooms}, "docs/architecture.md") == []
 
 
-def test_each_component_that_logs_is_named() -> None:
+def test_every_logging_component_is_documented() -> None:
     source = "".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
     named = re.search(r"Components are ([^.]*)\.", _text("docs/troubleshooting.md"))
     assert named is not None
     assert set(re.findall(r"`([^`]+)`", named[1])) == set(re.findall(r'get_logger\(\s*component="([^"]+)"', source))
 
 
-def test_each_dependency_at_run_time_is_justified() -> None:
+def test_every_runtime_dependency_is_justified() -> None:
     project = tomllib.loads(_text("pyproject.toml"))["project"]
     names = {re.split(r"[<>=~! ]", each)[0] for each in project["dependencies"]}
     explained = set(re.findall(r"^\| `([\w-]+)` \|", _text("docs/dependencies.md"), re.MULTILINE))
@@ -510,7 +510,7 @@ def _reasons() -> frozenset[str]:
     return frozenset(found) - {"", "ServiceDeleted"}
 
 
-def test_everything_that_takes_a_reason_is_known() -> None:
+def test_every_function_with_a_reason_is_known() -> None:
     takers = set()
     for file in (*_files_of_rooms(), SOURCE / "runtime" / "outcome.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -525,7 +525,7 @@ def test_everything_that_takes_a_reason_is_known() -> None:
     assert takers - {"__init__"} <= _REASONED.keys()
 
 
-def test_reasons_are_found_in_all_the_ways_they_are_given() -> None:
+def test_reasons_are_found_in_every_form_of_a_call() -> None:
     assert {
         "ServiceConflict",  # one of two constants
         "ConfigMapCreated",  # a kind and a verb
@@ -540,22 +540,22 @@ def test_reasons_are_found_in_all_the_ways_they_are_given() -> None:
     } <= _reasons()
 
 
-def test_the_table_of_precedence_is_the_one_of_the_code() -> None:
+def test_documented_precedence_of_reasons_is_the_one_of_the_code() -> None:
     assert [row[0].strip("`") for row in _table("docs/flamecluster.md", "### reason")] == list(PRECEDENCE)
 
 
-def test_each_reason_that_needs_attention_has_a_place_in_the_table_of_precedence() -> None:
+def test_every_reason_that_needs_attention_has_a_precedence() -> None:
     takers = {"blocked", "RefusedError"}
     found = {reason for file in _files_of_rooms() for reason in _Reasons(file).all(takers)}
     assert {"QuotaExceeded", "ServiceConflict"} <= found
     assert sorted(found - set(PRECEDENCE)) == []
 
 
-def test_each_reason_is_explained() -> None:
+def test_every_reason_is_explained() -> None:
     assert _missing(set(_reasons()), "docs/troubleshooting.md") == []
 
 
-def test_no_reason_is_explained_that_nobody_gives() -> None:
+def test_explained_reason_exists_in_the_code() -> None:
     section = _text("docs/troubleshooting.md").partition("## Reasons")[2]
     named = set(re.findall(r"^\| `([A-Z]\w+)`", section, re.MULTILINE))
     assert sorted(named - _reasons()) == []
@@ -580,7 +580,7 @@ def _files() -> Iterator[Path]:
             yield file
 
 
-def test_no_file_names_a_registry_or_the_home_of_somebody() -> None:
+def test_no_file_names_a_registry_or_a_home_directory() -> None:
     found = []
     for file in _files():
         for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):

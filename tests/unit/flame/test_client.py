@@ -117,7 +117,7 @@ async def test_session_manager_that_does_not_listen_is_unreachable() -> None:
     assert caught.value.reason == "Unreachable"
 
 
-async def test_server_that_speaks_no_http2_is_an_error_that_names_no_bug() -> None:
+async def test_server_without_http2_is_a_protocol_error() -> None:
     async def babble(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         writer.close()

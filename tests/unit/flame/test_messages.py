@@ -63,5 +63,5 @@ def test_unknown_fields_are_skipped() -> None:
 
 
 @pytest.mark.parametrize("name", ENUMS)
-def test_enumerations_begin_at_zero(name: str) -> None:
+def test_unset_enumeration_has_the_value_zero(name: str) -> None:
     assert ENUMS[name][0] in {"Unknown", "Open"}

@@ -81,7 +81,7 @@ def _periods(manager: Manager) -> list[float]:
     return [later - earlier for earlier, later in zip(manager.asked, manager.asked[1:], strict=False)]
 
 
-def test_nothing_is_known_of_a_cluster_that_is_not_followed() -> None:
+def test_unfollowed_cluster_has_no_knowledge() -> None:
     assert Setting().watcher.knowledge(KEY) is OFF
     assert Setting().watcher.session_manager(KEY) is None
 
@@ -100,7 +100,7 @@ async def test_session_manager_of_a_busy_cluster_is_asked_more_often(
     assert len(set(periods)) > 1
 
 
-async def test_first_answer_is_told_and_equal_ones_are_not() -> None:
+async def test_first_answer_is_reported_and_equal_answers_are_not() -> None:
     setting = Setting()
     setting.watcher.follow(KEY, TARGET, busy=True)
     assert setting.watcher.knowledge(KEY).phase is Phase.ASKING
@@ -120,7 +120,7 @@ async def test_first_answer_is_told_and_equal_ones_are_not() -> None:
         (Snapshot({"n": NodeState.NOT_READY}, sessions=(Session("s", is_open=False, pending=3),)), False),
     ],
 )
-async def test_only_changes_that_matter_to_a_decision_are_told(*, answer: Snapshot, told: bool) -> None:
+async def test_only_changes_that_matter_to_a_decision_are_reported(*, answer: Snapshot, told: bool) -> None:
     setting = Setting()
     setting.manager.answer = Snapshot({"n": NodeState.NOT_READY})
     setting.watcher.follow(KEY, TARGET, busy=True)
@@ -149,7 +149,7 @@ async def test_failure_of_the_first_question_makes_the_state_unknown_at_once() -
     setting.watcher.forget(KEY)
 
 
-async def test_what_was_said_is_believed_for_a_while_but_not_as_fresh() -> None:
+async def test_answer_stays_known_for_a_while_without_being_fresh() -> None:
     setting = Setting()
     setting.watcher.follow(KEY, TARGET, busy=True)
     await asyncio.sleep(1)
@@ -176,7 +176,7 @@ async def test_silent_session_manager_is_unknown_when_its_answer_is_too_old() ->
     setting.watcher.forget(KEY)
 
 
-async def test_new_life_of_the_session_manager_makes_what_was_said_worthless() -> None:
+async def test_new_life_of_the_session_manager_drops_earlier_answers() -> None:
     setting = Setting()
     setting.watcher.follow(KEY, TARGET, busy=True)
     await asyncio.sleep(1)
@@ -214,7 +214,7 @@ async def test_connection_is_closed_between_slow_polls_and_kept_between_quick_on
     setting.watcher.forget(KEY)
 
 
-async def test_at_most_so_many_session_managers_are_asked_at_a_time() -> None:
+async def test_number_of_concurrent_questions_is_limited() -> None:
     setting = Setting()
     setting.manager.takes = 1.0
     for number in range(3 * AT_ONCE):
@@ -225,7 +225,7 @@ async def test_at_most_so_many_session_managers_are_asked_at_a_time() -> None:
         setting.watcher.forget(("default", str(number)))
 
 
-async def test_bug_in_a_client_ends_no_poller() -> None:
+async def test_unexpected_error_of_a_client_keeps_its_poller() -> None:
     setting = Setting()
     setting.manager.answer = KeyError("a bug")
     setting.watcher.follow(KEY, TARGET, busy=True)
@@ -249,7 +249,7 @@ async def test_end_of_the_watcher_ends_all_pollers_and_connections() -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_node_that_is_not_ready_is_remembered_since_it_was_first_seen_so() -> None:
+async def test_unready_node_keeps_the_time_of_its_first_unready_state() -> None:
     setting = Setting()
     setting.manager.answer = Snapshot({"n": NodeState.UNKNOWN})
     setting.watcher.follow(KEY, TARGET, busy=True)
@@ -264,7 +264,7 @@ async def test_node_that_is_not_ready_is_remembered_since_it_was_first_seen_so()
     setting.watcher.forget(KEY)
 
 
-def test_where_nobody_asks_nothing_is_known() -> None:
+def test_nothing_is_known_when_polling_is_off() -> None:
     nobody = NotAsked()
     nobody.follow(KEY, TARGET, busy=True)
     nobody.ask_now(KEY)

@@ -44,7 +44,7 @@ def _config_map(
 
 
 @pytest.mark.parametrize("name", ["my-flame-config", "my-flame-client"])
-def test_the_content_of_a_cluster_config_map_is_kept(name: str) -> None:
+def test_content_of_a_clusters_config_map_is_kept(name: str) -> None:
     found = _config_map(name=name, owner=controller_reference())
     assert keep_config_map(found) is found
 
@@ -58,23 +58,23 @@ def test_the_content_of_a_cluster_config_map_is_kept(name: str) -> None:
         pytest.param(_config_map(binaryData={"a": "eA=="}), id="binary"),
     ],
 )
-def test_the_content_of_any_other_labelled_config_map_is_dropped(foreign: ConfigMapView) -> None:
+def test_content_of_another_labelled_config_map_is_dropped(foreign: ConfigMapView) -> None:
     kept = keep_config_map(foreign)
     assert (kept.data, kept.binary_data) == (None, None)
     assert kept.metadata == foreign.metadata
 
 
-def test_content_that_no_cluster_can_have_is_replaced_by_a_marker() -> None:
+def test_impossible_content_is_replaced_by_a_marker() -> None:
     kept = keep_config_map(_config_map(owner=controller_reference(), size=MAX_DATA_SIZE + 1))
     assert is_too_large(kept)
     assert keep_config_map(kept) == kept
 
 
-def test_a_config_map_with_the_largest_flame_cluster_yaml_is_kept() -> None:
+def test_config_map_with_the_largest_flame_cluster_yaml_is_kept() -> None:
     assert not is_too_large(keep_config_map(_config_map(owner=controller_reference(), size=64 * 1024)))
 
 
-def test_of_large_annotations_only_those_that_the_operator_reads_are_kept() -> None:
+def test_large_annotations_are_reduced_to_those_that_the_operator_reads() -> None:
     read = {REVISION_ANNOTATION: "abc", DELETION_COST_ANNOTATION: "5"}
     large = {"example.com/notes": "x" * MAX_METADATA_SIZE, "flame.xflops.io/forged": "x" * 2000}
     kept = keep_pod(pod(labels=LABEL | {"team": "a"}, annotations=read | large))
@@ -82,17 +82,17 @@ def test_of_large_annotations_only_those_that_the_operator_reads_are_kept() -> N
     assert kept.labels == LABEL
 
 
-def test_of_many_forged_annotations_a_bounded_number_is_kept() -> None:
+def test_number_of_kept_forged_annotations_is_limited() -> None:
     forged = {f"flame.xflops.io/{number}": "x" * 1000 for number in range(200)}
     assert len(keep_metadata(pod(annotations=forged)).annotations) == MAX_ENTRIES
 
 
-def test_of_large_labels_only_those_that_the_operator_reads_are_kept() -> None:
+def test_large_labels_are_reduced_to_those_that_the_operator_reads() -> None:
     labels = LABEL | {f"example.com/label-{number}": "x" for number in range(2000)}
     assert keep_pod(pod(labels=labels)).labels == LABEL
 
 
-def test_of_many_owner_references_the_controller_is_kept() -> None:
+def test_many_owner_references_are_reduced_to_the_controller() -> None:
     references = tuple(OwnerReference("v1", "ConfigMap", f"c{number}", f"u{number}") for number in range(5000))
     found = pod()
     meta = msgspec.structs.replace(
@@ -119,7 +119,7 @@ def test_long_messages_of_a_pod_are_cut() -> None:
     assert keep_pod(found).status.container_statuses[1] == waiting("other")
 
 
-def test_an_ordinary_pod_is_kept_as_it_is() -> None:
+def test_ordinary_pod_is_kept_unchanged() -> None:
     found = pod(labels=LABEL, annotations={"example.com/notes": "x"}, containers=[waiting("main", message="why")])
     assert keep_pod(found) is found
 
@@ -131,11 +131,11 @@ def _service(ports: int, owner: OwnerReference | None) -> ServiceView:
     return msgspec.convert({"metadata": metadata, "spec": spec}, ServiceView)
 
 
-def test_of_a_foreign_service_nothing_but_its_metadata_is_kept() -> None:
+def test_foreign_service_is_reduced_to_its_metadata() -> None:
     assert keep_service(_service(3, None)).spec.ports == ()
 
 
-def test_of_a_cluster_service_a_bounded_number_of_ports_is_kept() -> None:
+def test_number_of_kept_service_ports_is_limited() -> None:
     assert len(keep_service(_service(2, controller_reference())).spec.ports) == 2
     assert len(keep_service(_service(5000, controller_reference())).spec.ports) == MAX_ENTRIES
 
@@ -159,21 +159,21 @@ def _flame_cluster(spec: Any, status: Any) -> FlameClusterView:
     return msgspec.json.decode(msgspec.json.encode({"spec": spec, "status": status}), type=FlameClusterView)
 
 
-def test_of_a_spec_over_its_bound_only_the_size_is_kept() -> None:
+def test_spec_over_its_bound_is_reduced_to_its_size() -> None:
     found = _flame_cluster(raw_spec({"configOverrides": {"a": "x" * 300_000}}), {})
     assert found.spec_size > 300_000
     assert found.spec == {}
 
 
-def test_of_a_status_over_its_bound_the_fields_of_ordinary_size_are_kept() -> None:
+def test_status_over_its_bound_keeps_the_fields_of_ordinary_size() -> None:
     status = {"executorManager": {"nextId": 7}, "message": "x" * MAX_STATUS_SIZE}
     assert _flame_cluster({}, status).status == {"executorManager": {"nextId": 7}}
 
 
-def test_of_a_status_with_too_many_fields_nothing_is_kept() -> None:
+def test_status_with_too_many_fields_is_dropped() -> None:
     assert _flame_cluster({}, {f"field-{number}": 1 for number in range(30_000)}).status == {}
 
 
-def test_a_pod_view_without_metadata_is_kept_as_it_is() -> None:
+def test_pod_view_without_metadata_is_kept_unchanged() -> None:
     empty = PodView()
     assert keep_pod(empty) is empty

@@ -28,13 +28,13 @@ async def _plan(planner: SpecPlanner, cluster: FlameClusterView, settings: Flame
     return await planner.plan(OWNER, cluster, settings, UNOBSERVED)
 
 
-async def test_a_plan_is_kept_while_generation_and_settings_are_the_same() -> None:
+async def test_plan_is_kept_while_generation_and_settings_are_equal() -> None:
     planner = SpecPlanner()
     first = await _plan(planner, _cluster())
     assert await _plan(planner, _cluster()) is first
 
 
-async def test_a_new_generation_is_planned() -> None:
+async def test_new_generation_is_planned() -> None:
     planner = SpecPlanner()
     await _plan(planner, _cluster())
     planned = await _plan(planner, _cluster(replicas(7), generation=2))
@@ -42,13 +42,13 @@ async def test_a_new_generation_is_planned() -> None:
     assert planned.desired.spec.executor_manager.replicas == 7
 
 
-async def test_other_settings_are_planned() -> None:
+async def test_changed_settings_are_planned() -> None:
     planner, other = SpecPlanner(), FlameSettings.model_validate({"initImage": "example.com/busybox:1"})
     first = await _plan(planner, _cluster())
     assert (await _plan(planner, _cluster(), other)) is not first
 
 
-async def test_the_next_term_begins_with_the_plans_of_the_one_before() -> None:
+async def test_next_term_starts_with_the_plans_of_the_previous_term() -> None:
     planner = SpecPlanner()
     first = await _plan(planner, _cluster())
     planner.begin_term()
@@ -57,7 +57,7 @@ async def test_the_next_term_begins_with_the_plans_of_the_one_before() -> None:
     assert await _plan(planner, _cluster()) is first
 
 
-async def test_a_plan_that_a_whole_term_did_not_need_is_dropped() -> None:
+async def test_plan_unused_for_a_whole_term_is_dropped() -> None:
     planner = SpecPlanner()
     first = await _plan(planner, _cluster())
     planner.begin_term()
@@ -65,7 +65,7 @@ async def test_a_plan_that_a_whole_term_did_not_need_is_dropped() -> None:
     assert await _plan(planner, _cluster()) is not first
 
 
-async def test_the_plan_of_a_flame_cluster_that_is_gone_is_dropped() -> None:
+async def test_plan_of_a_deleted_flame_cluster_is_dropped() -> None:
     planner = SpecPlanner()
     first = await _plan(planner, _cluster())
     planner.forget(OWNER.uid)
@@ -73,7 +73,7 @@ async def test_the_plan_of_a_flame_cluster_that_is_gone_is_dropped() -> None:
 
 
 @pytest.mark.parametrize("size", [0, MAX_SIZE_IN_LOOP], ids=["small", "large"])
-async def test_a_large_spec_is_planned_outside_of_the_event_loop(size: int, mocker: MockerFixture) -> None:
+async def test_large_spec_is_planned_outside_the_event_loop(size: int, mocker: MockerFixture) -> None:
     threads: list[threading.Thread] = []
 
     def spy(raw: Any, name: str) -> Any:
@@ -85,7 +85,7 @@ async def test_a_large_spec_is_planned_outside_of_the_event_loop(size: int, mock
     assert (threads == [threading.main_thread()]) == (size == 0)
 
 
-async def test_a_spec_over_the_bound_is_refused_without_being_decoded(mocker: MockerFixture) -> None:
+async def test_spec_over_the_bound_is_refused_without_decoding(mocker: MockerFixture) -> None:
     parse = mocker.patch("flamectl_operator.reconcile.spec_planner.parse_spec")
     planned = await _plan(SpecPlanner(), _cluster({"configOverrides": {"x": "y" * 300_000}}))
     assert "must have at most 256 KiB" in planned.problem

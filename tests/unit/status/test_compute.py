@@ -51,7 +51,7 @@ def _status(wanted: EffectiveSpec | None, *pods: PodView, **changes: Any) -> Fla
     return compute_status(_input(wanted, *pods, **changes), NOW)
 
 
-def test_the_status_of_a_healthy_cluster() -> None:
+def test_healthy_cluster_has_a_complete_status() -> None:
     wanted = effective(replicas(2), config_generation=3)
     wire = _status(wanted, *WELL).to_wire()
     del wire["conditions"]
@@ -86,7 +86,7 @@ def test_the_status_of_a_healthy_cluster() -> None:
     }
 
 
-def test_executors_are_counted_by_what_they_are() -> None:
+def test_executors_are_counted_by_their_state() -> None:
     pods = [
         executor_pod(0),
         executor_pod(1, "starting"),
@@ -101,13 +101,13 @@ def test_executors_are_counted_by_what_they_are() -> None:
     assert (status.replicas, status.ready, status.current, status.updated, status.outdated) == (6, 4, 5, 3, 1)
 
 
-def test_the_selector_is_there_from_the_first_status_on() -> None:
+def test_first_status_has_the_selector() -> None:
     status = _status(None, problem="spec.x: wrong")
 
     assert status.executor_manager.selector == "app=flame-executor-manager,flame.xflops.io/cluster=my-flame"
 
 
-def test_an_invalid_spec_keeps_what_must_be_remembered() -> None:
+def test_invalid_spec_keeps_the_durable_fields() -> None:
     before = FlameClusterStatus(
         config_generation=3,
         config_hash="h",
@@ -125,13 +125,13 @@ def test_an_invalid_spec_keeps_what_must_be_remembered() -> None:
     assert status.generations == before.generations
 
 
-def test_a_suspended_cluster_shows_the_replicas_of_its_spec() -> None:
+def test_suspended_cluster_shows_the_replicas_of_its_spec() -> None:
     status = _status(effective(replicas(2), suspended=True))
 
     assert (status.executor_manager.replicas, status.executor_manager.current) == (2, 0)
 
 
-def test_failures_are_remembered() -> None:
+def test_failures_are_stored_in_the_status() -> None:
     wanted = effective(
         replicas(2),
         session_manager_backoff=ReplacementBackoff("r", 3, later(40), "uid", 0),
@@ -145,11 +145,11 @@ def test_failures_are_remembered() -> None:
     )
 
 
-def test_an_empty_status_remembers_nothing() -> None:
+def test_empty_status_has_no_failures() -> None:
     assert remembered(FlameClusterStatus()) == (ReplacementBackoff(), ReplacementBackoff())
 
 
-def test_at_most_ten_unhealthy_pods_are_listed() -> None:
+def test_unhealthy_pods_are_limited_to_ten() -> None:
     pods = [executor_pod(number, "crashing") for number in range(15)]
     status = _status(effective(replicas(15)), session_manager(), *pods)
 
@@ -162,7 +162,7 @@ def test_at_most_ten_unhealthy_pods_are_listed() -> None:
     )
 
 
-def test_equal_situations_give_equal_statuses_whatever_the_time() -> None:
+def test_equal_situations_give_equal_statuses_at_any_time() -> None:
     for pods in (WELL, (), (session_manager("crashing"), executor_pod(0, "failed"))):
         wanted = effective(replicas(2))
         first = compute_status(_input(wanted, *pods), ago(500))
@@ -171,7 +171,7 @@ def test_equal_situations_give_equal_statuses_whatever_the_time() -> None:
         assert again.to_wire() == first.to_wire()
 
 
-def test_a_status_comes_back_from_the_api_server_as_it_was() -> None:
+def test_status_survives_a_round_trip_through_json() -> None:
     failing = ReplacementBackoff(revision="r", failures=3, next_attempt=later(40), last_failure="u", attempt_id=7)
     for wanted, pods in (
         (effective(replicas(2)), (session_manager("crashing"), executor_pod(0, "crashing"))),
@@ -212,22 +212,22 @@ def _generations(wanted: EffectiveSpec, *pods: PodView, **changes: Any) -> dict[
         pytest.param((*WELL[:2], executor_pod(1, "starting")), {"reconciled": 3}, id="not ready yet"),
     ],
 )
-def test_each_need_has_the_generation_at_which_it_was_seen(pods: tuple[PodView, ...], expected: dict[str, int]) -> None:
+def test_need_has_the_generation_at_which_it_was_seen(pods: tuple[PodView, ...], expected: dict[str, int]) -> None:
     assert _generations(effective(replicas(2)), *pods) == expected
 
 
-def test_a_generation_that_is_degraded_is_not_reconciled() -> None:
+def test_degraded_generation_is_not_reconciled() -> None:
     assert _generations(effective(replicas(2)), *WELL, outcomes=(blocked("A", "x"),))["reconciled"] == 3
 
 
-def test_a_suspension_is_reconciled_when_all_pods_are_gone() -> None:
+def test_suspension_is_reconciled_when_all_pods_are_gone() -> None:
     wanted = effective({"suspend": True}, suspended=True)
 
     assert _generations(wanted) == {"reconciled": 4}
     assert _generations(wanted, terminating(executor_pod(0))) == {"reconciled": 3, "hasPendingRemoval": 4}
 
 
-def test_a_suspension_that_was_taken_back_half_way_is_finished_and_not_what_was_asked_for() -> None:
+def test_revoked_suspension_is_finished_without_being_reconciled() -> None:
     assert _generations(effective(suspended=True)) == {"reconciled": 3}
 
 
@@ -255,7 +255,7 @@ def _suspending() -> tuple[Condition, ...]:
         ),
     ],
 )
-def test_what_a_pass_acts_on_is_promised_before(changes: dict[str, Any]) -> None:
+def test_durable_field_is_recorded_before_the_pass_acts(changes: dict[str, Any]) -> None:
     assert durable_fields(FlameClusterStatus(**changes)) != durable_fields(FlameClusterStatus())
 
 
@@ -267,7 +267,7 @@ def test_what_a_pass_acts_on_is_promised_before(changes: dict[str, Any]) -> None
         pytest.param({"config_generation": 3, "config_hash": "x"}, id="what the ConfigMap remembers as well"),
     ],
 )
-def test_all_else_can_wait_for_the_end_of_the_pass(changes: dict[str, Any]) -> None:
+def test_other_fields_wait_for_the_end_of_the_pass(changes: dict[str, Any]) -> None:
     assert durable_fields(FlameClusterStatus(**changes)) == durable_fields(FlameClusterStatus())
 
 
@@ -285,7 +285,7 @@ def test_all_else_can_wait_for_the_end_of_the_pass(changes: dict[str, Any]) -> N
         ),
     ],
 )
-def test_what_will_be_promised_is_known_without_the_rest_of_the_status(
+def test_durable_fields_are_computed_without_the_rest_of_the_status(
     wanted: EffectiveSpec, pods: tuple[PodView, ...]
 ) -> None:
     given = _input(wanted, *pods)
@@ -294,7 +294,7 @@ def test_what_will_be_promised_is_known_without_the_rest_of_the_status(
     assert needed == durable_fields(compute_status(given, NOW))
 
 
-def test_what_was_refused_before_is_said_until_the_steps_have_run() -> None:
+def test_earlier_refusal_is_reported_until_the_steps_have_run() -> None:
     wanted = effective(replicas(2))
     before = _status(wanted, *WELL, outcomes=(blocked("QuotaExceeded", "exceeded quota"),))
     opening = _status(wanted, *WELL, before=before, outcomes=None)
@@ -308,7 +308,7 @@ def test_what_was_refused_before_is_said_until_the_steps_have_run() -> None:
 @pytest.mark.parametrize(
     "how", [pytest.param({"outcomes": None}, id="not tried yet"), pytest.param({"interrupted": True}, id="interrupted")]
 )
-def test_a_refusal_in_an_earlier_generation_is_kept_as_such_until_this_one_was_tried(how: dict[str, Any]) -> None:
+def test_refusal_of_an_earlier_generation_keeps_its_generation_until_this_one_is_tried(how: dict[str, Any]) -> None:
     wanted = effective(replicas(2))
     before = _status(wanted, *WELL, outcomes=(blocked("QuotaExceeded", "exceeded quota"),))
     opening = _status(wanted, *WELL, before=before, generation=5, **how)
@@ -321,7 +321,7 @@ def test_a_refusal_in_an_earlier_generation_is_kept_as_such_until_this_one_was_t
     assert (degraded.status, degraded.observed_generation) == ("False", 5)
 
 
-def test_what_the_pods_show_of_a_new_generation_comes_before_what_an_earlier_one_was_refused() -> None:
+def test_failing_pods_of_a_new_generation_come_before_an_earlier_refusal() -> None:
     wanted = effective(replicas(2))
     before = _status(wanted, *WELL, outcomes=(blocked("QuotaExceeded", "exceeded quota"),))
     opening = _status(
@@ -339,7 +339,7 @@ def test_what_the_pods_show_of_a_new_generation_comes_before_what_an_earlier_one
     assert (degraded.reason, degraded.observed_generation) == ("PodsFailing", 5)
 
 
-def test_the_status_lists_the_names_that_certificates_must_cover() -> None:
+def test_status_with_tls_lists_the_names_that_certificates_must_cover() -> None:
     wanted = effective(
         {"tls": {"secretName": "x"}, "objectCache": {"tls": {"secretName": "y"}}},
         settings=FlameSettings(cluster_domain="corp.example"),
@@ -353,11 +353,11 @@ def test_the_status_lists_the_names_that_certificates_must_cover() -> None:
     assert status.session_manager.endpoint == "https://my-flame-session-manager:8080"
 
 
-def test_a_cluster_without_tls_lists_no_names() -> None:
+def test_status_without_tls_lists_no_names() -> None:
     assert "tls" not in _status(effective(), *WELL).to_wire()
 
 
-def test_an_invalid_spec_leaves_endpoint_and_names_as_they_were() -> None:
+def test_invalid_spec_keeps_endpoint_and_certificate_names() -> None:
     before = _status(effective({"tls": {"secretName": "x"}}), *WELL)
 
     after = _status(None, *WELL, before=before, problem="spec.tls: no")
@@ -369,7 +369,7 @@ def test_an_invalid_spec_leaves_endpoint_and_names_as_they_were() -> None:
 # --- The object cache -----------------------------------------------------------------------------------------------------
 
 
-def test_the_object_cache_is_in_the_status_and_in_the_message() -> None:
+def test_object_cache_is_in_the_status_and_in_the_message() -> None:
     wanted = effective(cached(3))
     caches = (object_cache_pod(0), object_cache_pod(1, "starting"), object_cache_pod(2, revision="old"))
     status = _status(wanted, session_manager(wanted=wanted.desired), executor_pod(0, wanted=wanted.desired), *caches)
@@ -381,7 +381,7 @@ def test_the_object_cache_is_in_the_status_and_in_the_message() -> None:
     assert status.generations.reconciled == 0
 
 
-def test_the_object_cache_has_failed_when_all_that_exist_have() -> None:
+def test_object_cache_is_failed_when_all_its_pods_failed() -> None:
     wanted = effective(cached(2))
     pods = (object_cache_pod(0, "crashing"), object_cache_pod(1, "crashing"))
 
@@ -390,7 +390,7 @@ def test_the_object_cache_has_failed_when_all_that_exist_have() -> None:
     assert _status(wanted, *WELL, pods[0], object_cache_pod(1)).object_cache.state == "Pending"
 
 
-def test_a_missing_object_cache_is_a_need() -> None:
+def test_missing_object_cache_is_a_need() -> None:
     status = _status(effective(cached(2)), *WELL, object_cache_pod(0))
 
     assert status.generations.needs_object_cache == 4

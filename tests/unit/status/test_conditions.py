@@ -105,7 +105,7 @@ def _status(*given: Condition) -> FlameClusterStatus:
 # --- Verdicts ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_healthy_cluster() -> None:
+def test_healthy_cluster_has_all_conditions() -> None:
     assert {kind: (each.status, each.reason) for kind, each in _judge(*WELL).items()} == {
         "Ready": (True, "Healthy"),
         "Progressing": (False, "Complete"),
@@ -116,7 +116,7 @@ def test_a_healthy_cluster() -> None:
     }
 
 
-def test_a_spec_without_warnings_is_valid_and_nothing_else_is_said() -> None:
+def test_spec_without_warnings_is_valid() -> None:
     limits = {"executorManager": {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}}
     found = _judge(*WELL, spec=limits)["ConfigValid"]
 
@@ -130,7 +130,7 @@ def test_warnings_are_in_the_message_of_a_valid_spec() -> None:
     assert "spec.executorManager.resources.limits.memory: is not set" in found.message
 
 
-def test_an_invalid_spec_degrades_and_nothing_is_claimed_about_the_rest() -> None:
+def test_invalid_spec_is_the_reason_of_every_condition() -> None:
     health = compute_health(observed(), None, Needs(), problem="spec.x: wrong")
     found = compute_conditions(WRITER, observed(), None, Needs(), health, before=NOTHING_SAID, outcomes=())
     verdicts = {each.type: each for each in found}
@@ -147,7 +147,7 @@ def test_an_invalid_spec_degrades_and_nothing_is_claimed_about_the_rest() -> Non
 
 @pytest.mark.parametrize("suspended", [False, True])
 @pytest.mark.parametrize("pods", [(), WELL, (session_manager("crashing"),)], ids=["none", "well", "crashing"])
-def test_each_condition_has_a_message(pods: tuple[PodView, ...], *, suspended: bool) -> None:
+def test_condition_always_has_a_message(pods: tuple[PodView, ...], *, suspended: bool) -> None:
     for paused in (False, True):
         assert all(said.message for said in _judge(*pods, suspended=suspended, paused=paused).values())
 
@@ -165,13 +165,13 @@ def test_each_condition_has_a_message(pods: tuple[PodView, ...], *, suspended: b
         pytest.param((session_manager(), executor_pod(0, revision="old")), {}, "ReplacingStalePods", id="stale"),
     ],
 )
-def test_what_is_being_done(pods: tuple[PodView, ...], found: dict[str, Any], reason: str) -> None:
+def test_unfinished_work_is_the_reason_of_progressing(pods: tuple[PodView, ...], found: dict[str, Any], reason: str) -> None:
     progressing = _judge(*pods, **found)["Progressing"]
 
     assert (progressing.status, progressing.reason) == (True, reason)
 
 
-def test_a_paused_cluster_makes_no_progress() -> None:
+def test_paused_cluster_is_not_progressing() -> None:
     verdicts = _judge(paused=True)
 
     assert (verdicts["Progressing"].status, verdicts["Progressing"].reason) == (False, "Paused")
@@ -190,7 +190,7 @@ def test_a_paused_cluster_makes_no_progress() -> None:
         pytest.param(WELL, True, True, "Suspending", id="suspending"),
     ],
 )
-def test_what_is_waited_for(pods: tuple[PodView, ...], reason: str, *, suspended: bool, status: bool) -> None:
+def test_waiting_for_pods_is_progressing_unless_they_are_terminal(pods: tuple[PodView, ...], reason: str, *, suspended: bool, status: bool) -> None:
     progressing = _judge(*pods, suspended=suspended)["Progressing"]
 
     assert (progressing.status, progressing.reason) == (status, reason)
@@ -224,17 +224,17 @@ NO_NODE = "my-flame-executor-manager-0: Unschedulable: 0/20 nodes are available:
         ),
     ],
 )  # fmt: skip
-def test_degraded(pods: tuple[PodView, ...], issues: tuple[Outcome, ...], reason: str, message: str) -> None:
+def test_failure_or_refusal_makes_a_cluster_degraded(pods: tuple[PodView, ...], issues: tuple[Outcome, ...], reason: str, message: str) -> None:
     degraded = _judge(*pods, issues=issues)["Degraded"]
 
     assert (degraded.status, degraded.reason, degraded.message) == (True, reason, message)
 
 
-def test_a_terminal_executor_that_is_only_kept_for_its_logs_does_not_degrade() -> None:
+def test_terminal_executor_kept_for_its_logs_does_not_degrade() -> None:
     assert not _judge(*WELL, executor_pod(1, "failed"))["Degraded"].status
 
 
-def test_a_wait_is_not_degraded() -> None:
+def test_wait_does_not_degrade() -> None:
     assert not _judge(*WELL, issues=(wait("BackOff", "later"),))["Degraded"].status
 
 
@@ -256,7 +256,7 @@ EXECUTOR_ENDED = "my-flame-executor-manager-0: Error: exit code 1"
         pytest.param((session_manager(),), (0, 2), EXECUTORS_FAILED, EXECUTORS_FAILED, id="it is not known"),
     ],
 )  # fmt: skip
-def test_what_fails_again_and_again_stays_degraded_between_its_attempts(
+def test_repeated_failure_stays_degraded_between_attempts(
     pods: tuple[PodView, ...], failures: tuple[int, int], said: str, message: str
 ) -> None:
     before = _status(_condition("Degraded", "True", "PodsFailing", said))
@@ -272,7 +272,7 @@ def test_what_fails_again_and_again_stays_degraded_between_its_attempts(
         pytest.param((session_manager(), executor_pod(0, "waiting")), EXECUTOR_ENDED, id="executor"),
     ],
 )
-def test_what_the_kubelet_starts_once_more_stays_degraded_until_it_is_ready(
+def test_restarted_container_stays_degraded_until_it_is_ready(
     pods: tuple[PodView, ...], said: str
 ) -> None:
     before = _status(_condition("Degraded", "True", "PodsFailing", said))
@@ -284,14 +284,14 @@ def test_what_the_kubelet_starts_once_more_stays_degraded_until_it_is_ready(
 
 
 @pytest.mark.parametrize("reason", ["Unschedulable", "QuotaExceeded"])
-def test_what_else_was_wrong_meanwhile_does_not_end_it(reason: str) -> None:
+def test_repeated_failure_stays_degraded_after_another_reason(reason: str) -> None:
     before = _status(_condition("Degraded", "True", reason, MANAGER_ENDED, since=ago(60)))
     degraded = _judge(failures=(2, 0), before=before)["Degraded"]
 
     assert (degraded.status, degraded.reason, degraded.message) == (True, "PodsFailing", MANAGER_FAILED)
 
 
-def test_a_replacement_without_a_node_is_what_is_told_of_those_that_failed() -> None:
+def test_unschedulable_replacement_is_reported_before_earlier_failures() -> None:
     pods = (session_manager(), executor_pod(0, "unschedulable"))
 
     before = _status(_condition("Degraded", "True", "PodsFailing", EXECUTOR_ENDED))
@@ -314,7 +314,7 @@ FAILING = _condition("Degraded", "True", "PodsFailing", MANAGER_ENDED)
         pytest.param((), (2, 2), False, _condition("Ready", "True", "PodsFailing"), id="nothing was said"),
     ],
 )
-def test_failures_that_are_nobodys_concern(
+def test_past_failures_do_not_degrade_a_recovered_cluster(
     pods: tuple[PodView, ...], failures: tuple[int, int], said: Condition, *, suspended: bool
 ) -> None:
     degraded = _judge(*pods, failures=failures, suspended=suspended, before=_status(said))["Degraded"]
@@ -330,14 +330,14 @@ def test_failures_that_are_nobodys_concern(
         pytest.param((terminating(session_manager()),), False, "Suspending", id="almost"),
     ],
 )
-def test_suspended(pods: tuple[PodView, ...], reason: str, *, status: bool) -> None:
+def test_suspended_is_true_when_all_pods_are_gone(pods: tuple[PodView, ...], reason: str, *, status: bool) -> None:
     suspended = _judge(*pods, suspended=True)["Suspended"]
 
     assert (suspended.status, suspended.reason) == (status, reason)
 
 
 @pytest.mark.parametrize(("count", "words"), [(1, "1 Pod left"), (2, "2 Pods left")])
-def test_how_many_pods_are_left_is_said(count: int, words: str) -> None:
+def test_suspending_message_has_the_number_of_pods_left(count: int, words: str) -> None:
     pods = [executor_pod(number) for number in range(count)]
 
     assert _judge(*pods, suspended=True)["Suspended"].message == words
@@ -352,7 +352,7 @@ def test_how_many_pods_are_left_is_said(count: int, words: str) -> None:
         pytest.param([_condition("Suspended", "False", "NotSuspended")], False, id="not wanted"),
     ],
 )
-def test_whether_a_suspension_has_begun(given: list[Condition], *, begun: bool) -> None:
+def test_suspension_has_begun_when_the_condition_says_suspending(given: list[Condition], *, begun: bool) -> None:
     assert suspension_begun(_status(*given)) == begun
 
 
@@ -363,7 +363,7 @@ def _after(*before: Condition, message: str = "") -> Condition:
     return ConditionWriter(before, 2, later(60.5)).make(ConditionType.READY, status=True, reason="X", message=message)
 
 
-def test_a_new_condition_has_the_time() -> None:
+def test_new_condition_has_the_current_time() -> None:
     assert _after(message="m") == _condition("Ready", "True", "X", "m", generation=2, since=later(60))
 
 
@@ -376,14 +376,14 @@ def test_a_new_condition_has_the_time() -> None:
         pytest.param(_condition("Ready", "True", "X", since=ago(9)), False, id="only the generation"),
     ],
 )
-def test_the_time_moves_with_the_status_alone(before: Condition, *, moved: bool) -> None:
+def test_transition_time_changes_only_with_the_status(before: Condition, *, moved: bool) -> None:
     after = _after(before)
 
     assert after.last_transition_time == (later(60) if moved else ago(9))
     assert (after.reason, after.observed_generation) == ("X", 2)
 
 
-def test_conditions_of_others_stay_and_the_order_is_kept() -> None:
+def test_foreign_conditions_stay_and_the_order_is_kept() -> None:
     before = (_condition("Theirs", "Unknown", since=ago(99)), _condition("Ready", "False"))
 
     def write(given: tuple[Condition, ...], now: datetime) -> tuple[Condition, ...]:
@@ -419,7 +419,7 @@ def test_conditions_of_others_stay_and_the_order_is_kept() -> None:
         pytest.param([_condition("Degraded", "True", "InvalidSpec", "no")], False, id="seen in the spec"),
     ],
 )
-def test_what_was_refused_is_said_until_the_pass_knows_better(before: list[Condition], *, kept: bool) -> None:
+def test_stored_refusal_stays_until_the_pass_has_a_result(before: list[Condition], *, kept: bool) -> None:
     carried = carried_over(_status(*before), 1)
 
     assert [(each.reason, each.message) for each in carried] == ([(before[0].reason, "no")] if kept else [])
@@ -456,18 +456,18 @@ def test_what_was_refused_is_said_until_the_pass_knows_better(before: list[Condi
         pytest.param(_condition("Theirs", "True", "X", "y"), None, id="somebody else's"),
     ],
 )
-def test_which_conditions_are_told(after: Condition, told: tuple[str, str, str] | None) -> None:
+def test_condition_that_changes_is_an_event(after: Condition, told: tuple[str, str, str] | None) -> None:
     assert list(condition_events(_status(), _status(after))) == ([told] if told is not None else [])
 
 
-def test_what_did_not_change_is_not_told_again() -> None:
+def test_unchanged_condition_is_no_event() -> None:
     before = _status(_condition("Degraded", "True", "QuotaExceeded", "no", since=ago(99)))
     after = _status(_condition("Degraded", "True", "QuotaExceeded", "no", generation=7))
 
     assert list(condition_events(before, after)) == []
 
 
-def test_an_invalid_spec_is_one_event() -> None:
+def test_invalid_spec_is_one_event() -> None:
     after = _status(
         _condition("ConfigValid", "False", "InvalidSpec", "x"), _condition("Degraded", "True", "InvalidSpec", "x")
     )
@@ -475,13 +475,13 @@ def test_an_invalid_spec_is_one_event() -> None:
     assert list(condition_events(_status(), after)) == [("Warning", "InvalidSpec", "x")]
 
 
-def test_good_news_with_other_words_is_not_told_again() -> None:
+def test_changed_message_of_a_good_condition_is_no_event() -> None:
     before = _status(_condition("Ready", "True", "AllComponentsHealthy"))
 
     assert list(condition_events(before, _status(_condition("Ready", "True", "Healthy", "well")))) == []
 
 
-def test_another_reason_to_be_degraded_is_told() -> None:
+def test_changed_reason_of_degraded_is_an_event() -> None:
     before = _status(_condition("Degraded", "True", "QuotaExceeded", "no"))
     after = _status(_condition("Degraded", "True", "NameConflict", "taken"))
 
@@ -504,7 +504,7 @@ NOT_READY = _condition("Ready", "False", "NotReady")
     ],
     ids=["at once", "after a while", "not ready", "nothing said", "was ready", "was ready earlier, or suspended"],
 )
-def test_when_a_cluster_is_ready_for_the_first_time(
+def test_first_ready_status_is_an_event(
     before: tuple[Condition, ...], reconciled: int, after: tuple[Condition, ...], *, first: bool
 ) -> None:
     status = _status(*before).model_copy(update={"generations": Generations(reconciled=reconciled)})

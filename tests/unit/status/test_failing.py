@@ -18,7 +18,7 @@ BEFORE = Failing("webhook: dial tcp 10.0.0.1:4711: refused", 100)
 
 
 @pytest.mark.parametrize("make", [broken, lost, unreachable, overloaded, not_found])
-def test_what_may_have_ended_by_the_next_time_is_followed(make: Callable[[], Exception]) -> None:
+def test_transient_error_begins_a_series(make: Callable[[], Exception]) -> None:
     found = failing(None, [make()], 7)
 
     assert found is not None
@@ -26,33 +26,33 @@ def test_what_may_have_ended_by_the_next_time_is_followed(make: Callable[[], Exc
 
 
 @pytest.mark.parametrize("error", [RefusedError("Forbidden", "no"), ValueError("a bug")], ids=repr)
-def test_what_is_told_elsewhere_is_not(error: Exception) -> None:
+def test_error_that_is_reported_elsewhere_begins_no_series(error: Exception) -> None:
     assert failing(BEFORE, [error], 101) is None
 
 
 @pytest.mark.parametrize("error", [conflict(), LockLostError(), NotLeadingError()], ids=repr)
-def test_what_is_nobodys_fault_neither_begins_nor_ends_it(error: Exception) -> None:
+def test_expected_error_neither_begins_nor_ends_a_series(error: Exception) -> None:
     assert failing(None, [error], 101) is None
     assert failing(BEFORE, [error], 101) is BEFORE
 
 
-def test_a_pass_without_errors_is_the_end_of_it() -> None:
+def test_pass_without_errors_ends_a_series() -> None:
     assert failing(BEFORE, [], 101) is None
 
 
-def test_the_same_with_other_numbers_is_told_in_the_first_words() -> None:
+def test_equal_error_with_other_numbers_keeps_the_first_message() -> None:
     again = ServerError(500, "InternalError", "webhook: dial tcp 10.0.0.1:4712: refused")
 
     assert failing(BEFORE, [again], 101) is BEFORE
 
 
-def test_something_else_is_told_as_soon_as_the_first_would_have_been() -> None:
+def test_different_error_keeps_the_start_of_the_series() -> None:
     other = ServerError(500, "InternalError", "webhook: dial tcp 10.0.0.1:4711: timeout")
 
     assert failing(BEFORE, [conflict(), other], 101) == Failing(str(other), BEFORE.since)
 
 
-def test_it_is_told_after_a_while() -> None:
+def test_series_is_reported_after_the_patience() -> None:
     assert BEFORE.outcome(100 + PATIENCE - 0.1) is None
     issue = BEFORE.outcome(100 + PATIENCE)
     assert issue is not None

@@ -84,7 +84,7 @@ def _health(seen: ObservedCluster, wanted: EffectiveSpec, **options: Any) -> Hea
         pytest.param(1, [SM, executor_pod(0, "crashing", owner=None)], "Pending", id="somebody else's executor failed"),
     ],
 )  # fmt: skip
-def test_state(count: int, pods: list[PodView], state: str) -> None:
+def test_state_follows_from_the_pods(count: int, pods: list[PodView], state: str) -> None:
     assert _assess(count, *pods).state == state
 
 
@@ -120,7 +120,7 @@ def test_state(count: int, pods: list[PodView], state: str) -> None:
         ),
     ],
 )  # fmt: skip
-def test_message(count: int, pods: list[PodView], message: str) -> None:
+def test_message_describes_the_pods(count: int, pods: list[PodView], message: str) -> None:
     assert _assess(count, *pods).message == message
 
 
@@ -134,14 +134,14 @@ def test_message(count: int, pods: list[PodView], message: str) -> None:
         pytest.param([SM, *TWO_READY, executor_pod(2, "crashing")], {}, id="one too many fails"),
     ],
 )
-def test_not_all_is_well_while_something_is_not_as_wanted(pods: list[PodView], changes: dict[str, Any]) -> None:
+def test_cluster_with_work_left_is_not_healthy(pods: list[PodView], changes: dict[str, Any]) -> None:
     health = _assess(2, *pods, **changes)
 
     assert not health.healthy
     assert health.message != HEALTHY
 
 
-def test_not_all_is_well_while_services_or_config_map_are_not() -> None:
+def test_cluster_without_services_or_config_map_is_not_healthy() -> None:
     wanted = effective(replicas(2))
     for changes in ({"services": service_views()[:1]}, {"config_map": None}):
         health = _health(observed(SM, *TWO_READY, wanted=wanted, **changes), wanted)
@@ -149,14 +149,14 @@ def test_not_all_is_well_while_services_or_config_map_are_not() -> None:
         assert health.state == "Running"
 
 
-def test_all_is_well_while_a_pod_is_on_its_way_out() -> None:
+def test_cluster_with_a_terminating_pod_is_healthy() -> None:
     assert _assess(2, SM, *TWO_READY, terminating(executor_pod(2))).healthy
 
 
 # --- What the steps reported -------------------------------------------------------------------------------------------
 
 
-def test_a_degraded_cluster_is_not_healthy_and_says_why_before_all_else_but_the_headline() -> None:
+def test_degraded_cluster_is_not_healthy_and_gives_the_cause_first() -> None:
     issues = [wait("BackOff", "next attempt later"), blocked("QuotaExceeded", "exceeded quota: pods")]
     health = _assess(3, SM, *TWO_READY, executor_pod(2, "crashing"), outcomes=issues)
 
@@ -167,23 +167,23 @@ def test_a_degraded_cluster_is_not_healthy_and_says_why_before_all_else_but_the_
     )
 
 
-def test_a_degraded_cluster_whose_pods_are_all_ready_is_running_but_not_healthy() -> None:
+def test_degraded_cluster_with_ready_pods_is_running_but_not_healthy() -> None:
     health = _assess(2, SM, *TWO_READY, outcomes=[blocked("NameConflict", "taken")])
 
     assert (health.state, health.healthy, health.message) == ("Running", False, "taken")
 
 
-def test_the_same_thing_is_said_once() -> None:
+def test_equal_messages_appear_once() -> None:
     issues = [wait("A", "the same"), wait("B", "the same"), wait("C")]
 
     assert _assess(0, STARTING, outcomes=issues).message == "Session manager is starting; the same"
 
 
-def test_a_wait_that_is_nobodys_concern_does_not_spoil_health() -> None:
+def test_wait_without_a_message_keeps_the_cluster_healthy() -> None:
     assert _assess(2, SM, *TWO_READY, outcomes=[wait("Stable")]).healthy
 
 
-def test_a_long_message_is_cut() -> None:
+def test_long_message_is_cut() -> None:
     health = _assess(0, STARTING, outcomes=[wait("A", "x" * 5000)])
 
     assert len(health.message) == MAX_MESSAGE
@@ -210,7 +210,7 @@ def test_a_long_message_is_cut() -> None:
         ),
     ],
 )
-def test_the_message_is_one_line_whatever_is_in_it(pods: list[PodView]) -> None:
+def test_message_with_line_breaks_is_one_line(pods: list[PodView]) -> None:
     health = _assess(1, *pods, outcomes=[blocked("Forbidden", 'admission webhook denied:\n\n  "no"')])
 
     assert len(health.message.splitlines()) == 1
@@ -219,7 +219,7 @@ def test_the_message_is_one_line_whatever_is_in_it(pods: list[PodView]) -> None:
 # --- Precedence --------------------------------------------------------------------------------------------------------
 
 
-def test_an_invalid_spec_comes_before_everything() -> None:
+def test_invalid_spec_comes_before_everything_else() -> None:
     health = compute_health(
         observed(SM, *TWO_READY), None, Needs(), problem="spec.executorManager.replicas: must be 0 or more", paused=True
     )
@@ -239,7 +239,7 @@ def test_an_invalid_spec_comes_before_everything() -> None:
         pytest.param([SM], True, "Pending", "1 Pod left", id="suspending"),
     ],
 )
-def test_paused_comes_before_suspended_and_says_what_is_beneath(
+def test_paused_cluster_reports_the_state_of_its_pods(
     pods: list[PodView], state: str, words: str, *, suspended: bool
 ) -> None:
     wanted = effective(suspended=suspended)
@@ -259,14 +259,14 @@ def test_paused_comes_before_suspended_and_says_what_is_beneath(
     ],
     ids=["done", "almost", "with failed Pods"],
 )
-def test_a_suspended_cluster_is_pending_whatever_its_pods_do(pods: list[PodView], message: str) -> None:
+def test_suspended_cluster_is_pending(pods: list[PodView], message: str) -> None:
     wanted = effective(suspended=True)
     health = _health(observed(*pods, wanted=wanted), wanted)
 
     assert (health.state, health.message, health.healthy) == ("Pending", message, False)
 
 
-def test_what_holds_up_a_suspension_is_said() -> None:
+def test_delayed_suspension_gives_its_reason() -> None:
     wanted = effective(suspended=True)
     held = wait("Terminating", 'waiting for Pod "x" to terminate (held by finalizer example.com/slow)')
     health = _health(observed(terminating(SM), wanted=wanted), wanted, outcomes=[held])

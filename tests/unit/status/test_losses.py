@@ -24,7 +24,7 @@ def _evicted(reason: str) -> PodView:
     return terminating(executor_pod(0, conditions=[condition("DisruptionTarget", "True", reason)]))
 
 
-def test_a_session_manager_that_somebody_deletes_is_lost() -> None:
+def test_deleted_session_manager_is_lost() -> None:
     assert _events([SM], [terminating(SM)]) == [
         (
             "SessionManagerLost",
@@ -33,7 +33,7 @@ def test_a_session_manager_that_somebody_deletes_is_lost() -> None:
     ]
 
 
-def test_executors_that_are_gone_are_one_event() -> None:
+def test_lost_executors_are_one_event() -> None:
     ((reason, message),) = _events([SM, *EXECUTORS], [SM])
 
     assert reason == "ExecutorsLost"
@@ -50,7 +50,7 @@ def test_executors_that_are_gone_are_one_event() -> None:
         ("Other", "somebody deleted it"),
     ],
 )
-def test_what_kubernetes_says_about_it_is_passed_on(reason: str, words: str) -> None:
+def test_loss_event_has_the_reason_of_the_disruption(reason: str, words: str) -> None:
     ((_, message),) = _events([EXECUTORS[0]], [_evicted(reason)])
 
     assert message.endswith(words)
@@ -66,5 +66,5 @@ def test_what_kubernetes_says_about_it_is_passed_on(reason: str, words: str) -> 
         pytest.param([SM], [session_manager("failed")], frozenset(), id="it failed, which is told elsewhere"),
     ],
 )
-def test_nothing_else_is_lost(earlier: list[PodView], now: list[PodView], deleted: frozenset[str]) -> None:
+def test_expected_end_of_a_pod_is_no_loss(earlier: list[PodView], now: list[PodView], deleted: frozenset[str]) -> None:
     assert _events(earlier, now, deleted) == []

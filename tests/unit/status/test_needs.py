@@ -96,14 +96,14 @@ def _names(found: Needs) -> set[str]:
         ),
     ],
 )
-def test_needs(found: ObservedCluster, expected: set[str]) -> None:
+def test_difference_from_the_spec_is_a_need(found: ObservedCluster, expected: set[str]) -> None:
     result = needs(found, effective())
 
     assert _names(result) == expected
     assert result.work == bool(expected - {"unhealthy_pods", "pending_removal"})
 
 
-def test_a_surge_is_not_too_many() -> None:
+def test_surge_is_no_need_to_shrink() -> None:
     wanted = effective(rolling(1, 0, 1))
     found = observed(session_manager(), executor_pod(0, revision="old"), executor_pod(1), wanted=wanted)
 
@@ -123,11 +123,11 @@ def test_a_surge_is_not_too_many() -> None:
         ),
     ],
 )
-def test_needs_of_a_suspended_cluster(found: ObservedCluster, expected: set[str]) -> None:
+def test_suspended_cluster_needs_the_removal_of_its_pods(found: ObservedCluster, expected: set[str]) -> None:
     assert _names(needs(found, effective(suspended=True))) == expected
 
 
-def test_a_service_that_is_not_ours_or_was_edited_is_a_need() -> None:
+def test_foreign_or_edited_service_is_a_need() -> None:
     good = service_views()
     edited = service_views()[0]
     for services in ([good[0]], [good[1]]):
@@ -136,13 +136,13 @@ def test_a_service_that_is_not_ours_or_was_edited_is_a_need() -> None:
     assert needs(observed(*WELL, services=[foreign, good[1]]), effective()).service_update
 
 
-def test_a_config_map_of_the_wrong_content_is_a_need() -> None:
+def test_config_map_with_other_content_is_a_need() -> None:
     other = config_map_view(effective({"objectCache": {"storage": "/data/x"}}))
 
     assert needs(observed(*WELL, config_map=other), effective()).config_map_update
 
 
-def test_the_unhealthy_are_sorted_by_name_and_those_on_their_way_out_left_out() -> None:
+def test_unhealthy_pods_are_sorted_by_name_without_terminating_pods() -> None:
     pods: list[Any] = [
         executor_pod(1, "crashing"),
         executor_pod(0, "unschedulable"),

@@ -100,11 +100,11 @@ REFUSED = (wait("BackOff", "later"), blocked("QuotaExceeded", "no"))
         pytest.param(WELL, {"problem": "spec.x: wrong"}, "InvalidSpec", id="invalid"),
     ],
 )  # fmt: skip
-def test_the_most_important_thing_is_the_reason(pods: tuple[PodView, ...], given: dict[str, Any], reason: str) -> None:
+def test_most_important_cause_is_the_reason(pods: tuple[PodView, ...], given: dict[str, Any], reason: str) -> None:
     assert _reason(*pods, **given) == reason
 
 
-def test_an_invalid_spec_comes_before_the_pause_that_was_stored() -> None:
+def test_invalid_spec_comes_before_a_stored_pause() -> None:
     before = _status(*WELL, paused=True)
 
     assert _reason(*WELL, before=before, problem="spec.x: wrong") == "InvalidSpec"
@@ -118,17 +118,17 @@ def test_degraded_and_ready_have_the_same_reason(problem: str) -> None:
     assert (said["Ready"], said["Degraded"]) == (status.reason, status.reason)
 
 
-def test_a_paused_cluster_that_is_well_is_ready_and_healthy_beneath() -> None:
+def test_paused_cluster_with_healthy_pods_is_ready() -> None:
     (ready,) = (each for each in _status(*WELL, paused=True).conditions if each.type == "Ready")
 
     assert (ready.status, ready.reason) == ("True", "Healthy")
 
 
-def test_the_table_has_each_word_once() -> None:
+def test_table_of_reasons_has_no_duplicates() -> None:
     assert len(set(PRECEDENCE)) == len(PRECEDENCE)
 
 
-def test_an_unknown_reason_comes_after_those_that_need_attention_and_before_the_others() -> None:
+def test_unknown_reason_comes_after_reasons_that_need_attention() -> None:
     assert most_important(["Healthy", "Unheard", "RequestsFailing"]) == "RequestsFailing"
     assert most_important(["Suspending", "Unheard", "Healthy"]) == "Unheard"
     assert rank("Unheard") < rank("PodsFailing")
@@ -137,11 +137,11 @@ def test_an_unknown_reason_comes_after_those_that_need_attention_and_before_the_
 # --- The endpoint -----------------------------------------------------------------------------------------------------
 
 
-def test_the_endpoint_is_shown_while_the_service_is_this_clusters() -> None:
+def test_endpoint_is_set_while_the_cluster_owns_the_service() -> None:
     assert _status(*WELL).session_manager.endpoint == "http://my-flame-session-manager:8080"
 
 
-def test_the_endpoint_is_not_shown_while_the_service_is_missing_or_somebody_elses() -> None:
+def test_endpoint_is_empty_while_the_service_is_missing_or_foreign() -> None:
     shown = _status(*WELL)
     foreign = [_orphan(each) for each in service_views()]
 

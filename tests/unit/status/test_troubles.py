@@ -69,14 +69,14 @@ def _degraded(status: FlameClusterStatus) -> str:
         (5, "5 executors"),
     ],
 )
-def test_executors_with_one_trouble_are_one_message(count: int, who: str) -> None:
+def test_executors_with_equal_trouble_share_a_message(count: int, who: str) -> None:
     status = _status(SM, *map(_pulling, range(count)))
 
     assert (status.reason, status.message) == ("ImagePullFailed", f"0 of 5 executors ready; {who}: {NOT_FOUND}")
     assert _degraded(status) == f"{who}: {NOT_FOUND}"
 
 
-def test_the_most_important_group_comes_first() -> None:
+def test_most_important_group_comes_first() -> None:
     status = _status(SM, executor_pod(0, "unschedulable"), executor_pod(1, "half"), _pulling(2))
 
     assert status.reason == "ImagePullFailed"
@@ -87,7 +87,7 @@ def test_the_most_important_group_comes_first() -> None:
     ]
 
 
-def test_an_executor_out_of_memory_says_so() -> None:
+def test_executor_out_of_memory_is_reported_as_such() -> None:
     killed = executor_pod(0, phase="Failed", containers=[ended(EXECUTOR_MANAGER, 137, "OOMKilled")])
 
     assert _status(SM, killed).reason == "OOMKilled"
@@ -134,20 +134,20 @@ def test_an_executor_out_of_memory_says_so() -> None:
         ),
     ],
 )
-def test_nothing_is_written_while_only_the_wording_changes(first: list[PodView], then: list[PodView]) -> None:
+def test_changed_wording_of_a_trouble_keeps_the_status(first: list[PodView], then: list[PodView]) -> None:
     before = _status(SM, *first)
     after = _status(SM, *then, before=before)
 
     assert _status(SM, *then, before=after).to_wire() == after.to_wire() == before.to_wire()
 
 
-def test_another_cause_is_written() -> None:
+def test_changed_cause_of_a_trouble_changes_the_status() -> None:
     before = _status(SM, _pulling(0))
 
     assert "cannot be reached" in str(_status(SM, _pulling(0, message="i/o timeout"), before=before).message)
 
 
-def test_what_many_executors_failed_with_stays_degraded_while_they_are_started_once_more() -> None:
+def test_group_of_failed_executors_stays_degraded_while_they_restart() -> None:
     before = _status(SM, *map(_pulling, range(5)))
     after = _status(SM, *(executor_pod(each, "pending") for each in range(5)), before=before)
 
@@ -173,14 +173,14 @@ SINCE = "it has not reported since 2025-06-01 11:58:50 UTC"
         ),
     ],
 )  # fmt: skip
-def test_a_node_that_stops_reporting_is_named_and_since_when(pods: list[PodView], state: str, message: str) -> None:
+def test_node_that_stops_reporting_is_named_with_the_time(pods: list[PodView], state: str, message: str) -> None:
     status = _status(*pods, count=1)
 
     assert (status.state, status.reason, status.message) == (state, "NodeNotReporting", message)
     assert status.unhealthy_pods[0].reason == "NodeNotReporting"
 
 
-def test_a_cluster_with_one_executor_on_a_node_that_does_not_report_is_running() -> None:
+def test_cluster_with_one_executor_on_a_silent_node_is_running() -> None:
     status = _status(SM, executor_pod(0), executor_pod(1, conditions=SILENT), count=2)
 
     assert (status.state, status.reason) == ("Running", "NodeNotReporting")
@@ -195,7 +195,7 @@ def test_a_cluster_with_one_executor_on_a_node_that_does_not_report_is_running()
     ],
     ids=["a readiness gate", "containers are not ready", "not known"],
 )
-def test_a_pod_that_is_not_ready_for_another_reason_blames_no_node(conditions: list[Any]) -> None:
+def test_unready_pod_on_a_reporting_node_names_no_node(conditions: list[Any]) -> None:
     assert _status(SM, executor_pod(0, conditions=conditions), count=1).reason != "NodeNotReporting"
 
 
@@ -211,7 +211,7 @@ def _in_init(number: int, name: str, seconds: float) -> PodView:
     return executor_pod(number, "waiting", init=[running("sidecar"), _init(name, seconds)])
 
 
-def test_an_init_container_is_named_once_the_patience_is_over() -> None:
+def test_slow_init_container_is_named_after_the_patience() -> None:
     pods = [_in_init(each, "fetch-model", 20) for each in range(5)]
     seen = observed(SM, *pods)
     before, after = _status(SM, *pods), _status(SM, *pods, now=later(10))
@@ -225,7 +225,7 @@ def test_an_init_container_is_named_once_the_patience_is_over() -> None:
     assert _degraded(after) == ""
 
 
-def test_the_operators_init_container_is_named_only_while_the_session_manager_is_ready() -> None:
+def test_waiting_init_container_is_named_only_while_the_session_manager_is_ready() -> None:
     pod = _in_init(0, WAIT_CONTAINER, READY_PATIENCE)
 
     assert "no answer from port 8081 of the session manager, which is ready" in str(_status(SM, pod).message)
@@ -234,7 +234,7 @@ def test_the_operators_init_container_is_named_only_while_the_session_manager_is
     assert patience_ends(observed(starting, pod), ago(10)) is not None, "the session manager's own"
 
 
-def test_a_pod_whose_containers_are_not_created_says_so() -> None:
+def test_pod_without_containers_is_reported() -> None:
     conditions = [condition("PodScheduled", "True", since=ago(40))]
     status = _status(SM, executor_pod(0, "pending", conditions=conditions), count=1)
 
@@ -242,7 +242,7 @@ def test_a_pod_whose_containers_are_not_created_says_so() -> None:
     assert status.message == f"0 of 1 executors ready; my-flame-executor-manager-0: {said}"
 
 
-def test_a_pod_that_runs_and_does_not_become_ready_says_so() -> None:
+def test_running_pod_that_stays_unready_is_reported() -> None:
     status = _status(session_manager("starting", since=ago(40)), count=0)
 
     assert status.reason == "PodNotReady"
@@ -251,7 +251,7 @@ def test_a_pod_that_runs_and_does_not_become_ready_says_so() -> None:
     )
 
 
-def test_pods_that_only_take_long_are_listed_after_those_that_fail() -> None:
+def test_slow_pods_are_listed_after_failing_pods() -> None:
     status = _status(SM, _in_init(0, "fetch", 99), *(_pulling(number) for number in range(1, 13)))
 
     assert {each.reason for each in status.unhealthy_pods} == {"ImagePullFailed"}
