@@ -90,22 +90,22 @@ class TestOrderOfPreference:
         assert choice.missing == ()
         assert {name for name, path in choice.paths.items() if path.parent.name == "assets"} == {"etcd", "kubectl"}
 
-    def test_what_is_nowhere_is_missing(self, tmp_path: Path) -> None:
+    def test_unavailable_binary_is_missing(self, tmp_path: Path) -> None:
         put(tmp_path, *(name for name in NAMES if name != "kwok"))
         assert choose(None, tmp_path).missing == ("kwok",)
 
-    def test_a_file_that_cannot_be_executed_does_not_count(self, tmp_path: Path) -> None:
+    def test_file_without_execute_permission_does_not_count(self, tmp_path: Path) -> None:
         put(tmp_path, *NAMES)
         (tmp_path / "etcd").chmod(0o644)
         assert choose(None, tmp_path).missing == ("etcd",)
 
-    def test_a_full_cache_needs_no_go(self, machine: Machine) -> None:
+    def test_complete_cache_needs_no_go(self, machine: Machine) -> None:
         put(machine.cache, *NAMES)
         (machine.bin / "go").unlink()
         assert set(machine.ensure().values()) == {machine.cache / name for name in NAMES}
         assert machine.lines == []
 
-    def test_only_what_the_assets_lack_is_built_and_that_is_said(self, machine: Machine, tmp_path: Path) -> None:
+    def test_only_binaries_missing_from_the_assets_are_built(self, machine: Machine, tmp_path: Path) -> None:
         assets = tmp_path / "assets"
         put(assets, "etcd", "kube-apiserver", "kubectl")
         machine.environment["KUBEBUILDER_ASSETS"] = str(assets)
@@ -115,41 +115,41 @@ class TestOrderOfPreference:
         assert len(machine.builds) == 3
         assert "does not have kube-controller-manager, kube-scheduler, kwok" in machine.lines[-1]
 
-    def test_an_assets_directory_that_is_none_is_refused(self, machine: Machine, tmp_path: Path) -> None:
+    def test_invalid_assets_directory_is_refused(self, machine: Machine, tmp_path: Path) -> None:
         machine.environment["KUBEBUILDER_ASSETS"] = str(tmp_path / "nowhere")
         with pytest.raises(BinariesError, match="KUBEBUILDER_ASSETS"):
             machine.ensure()
 
-    def test_the_cache_is_below_the_home_directory_by_default(self) -> None:
+    def test_cache_is_below_the_home_directory_by_default(self) -> None:
         versions = read_versions()
         folder = cache_directory(versions, {"HOME": "/home/me", "XDG_CACHE_HOME": ""})
         assert folder.parent == Path("/home/me/.cache/flamectl-operator/controlplane")
 
 
 class TestBuild:
-    def test_everything_is_built_once(self, machine: Machine) -> None:
+    def test_every_binary_is_built_once(self, machine: Machine) -> None:
         first = machine.ensure()
         assert machine.ensure() == first
         assert all(os.access(path, os.X_OK) for path in first.values())
         assert len(machine.builds) == len(NAMES) == 6
 
-    def test_the_total_estimate_comes_first_and_then_each_program(self, machine: Machine) -> None:
+    def test_total_estimate_comes_before_the_programs(self, machine: Machine) -> None:
         machine.ensure()
         assert re.match(r"building 6 programs, about \d minutes on two cores the first time$", machine.lines[0])
         assert machine.lines[2].startswith("built kube-apiserver (2 of 6) in 0:0")
         assert len(machine.lines) == 7
 
-    def test_it_is_static_reproducible_and_takes_no_other_versions_or_toolchain(self, machine: Machine) -> None:
+    def test_build_is_static_and_reproducible_with_the_locked_versions(self, machine: Machine) -> None:
         machine.ensure()
         assert machine.builds[0] == "go.etcd.io/etcd/server/v3 0 -mod=readonly local kubernetes"
         assert machine.builds[-1] == "sigs.k8s.io/kwok/cmd/kwok 0 -mod=readonly local kwok"
 
-    def test_a_failure_shows_the_output_of_go(self, machine: Machine) -> None:
+    def test_failed_build_shows_the_output_of_go(self, machine: Machine) -> None:
         (machine.bin / "fail-at").write_text("k8s.io/kubernetes/cmd/kube-scheduler", encoding="utf-8")
         with pytest.raises(BuildError, match=r"building kube-scheduler failed: \S+/go ended with 1;(.|\n)*everything"):
             machine.ensure()
 
-    def test_what_an_interrupted_build_leaves_is_never_taken_as_complete(self, machine: Machine) -> None:
+    def test_interrupted_build_is_never_taken_as_complete(self, machine: Machine) -> None:
         (machine.bin / "fail-at").write_text("k8s.io/kubernetes/cmd/kube-scheduler", encoding="utf-8")
         with pytest.raises(BuildError):
             machine.ensure()
@@ -166,7 +166,7 @@ class TestBuild:
         # What was complete is not built again; the one that failed is.
         assert len(machine.builds) == len(NAMES) + 1
 
-    def test_a_second_run_waits_for_the_first_one_and_builds_nothing(self, machine: Machine) -> None:
+    def test_concurrent_build_waits_and_builds_nothing(self, machine: Machine) -> None:
         lock = machine.cache.with_name(f"{machine.cache.name}.lock")
         lock.parent.mkdir(parents=True)
         waiting = threading.Event()
@@ -189,7 +189,7 @@ class TestBuild:
         assert machine.builds == []
 
 
-def test_the_binaries_know_their_version() -> None:
+def test_binaries_report_their_version() -> None:
     versions = read_versions()
     command = build_command("/usr/bin/go", "kubectl", Path("/out"), versions)
     assert command[-3:] == ["-o", "/out", "k8s.io/kubernetes/cmd/kubectl"]

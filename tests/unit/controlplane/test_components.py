@@ -26,7 +26,7 @@ def test_components_start_in_the_order_of_their_dependencies() -> None:
     assert [command[0] for command in COMMANDS.values()] == [f"/bin/{name}" for name in NAMES]
 
 
-def test_no_address_but_loopback_is_named() -> None:
+def test_components_listen_on_loopback_only() -> None:
     text = " ".join(" ".join(command) for command in COMMANDS.values())
     addresses = set(re.findall(r"\d+\.\d+\.\d+\.\d+(?!\S*/)", text))
     assert addresses == {LOOPBACK}
@@ -35,14 +35,14 @@ def test_no_address_but_loopback_is_named() -> None:
         assert f"--bind-address={LOOPBACK}" in COMMANDS[name]
 
 
-def test_each_component_is_probed_on_the_port_it_listens_on() -> None:
+def test_component_is_probed_on_its_own_port() -> None:
     targets = probes(FILES, PORTS)
     assert set(targets) == set(NAMES)
     for name, target in targets.items():
         assert any(str(target.port) in argument for argument in COMMANDS[name])
 
 
-def test_the_api_server_checks_what_the_operator_is_tested_for() -> None:
+def test_api_server_has_the_admission_that_tests_rely_on() -> None:
     command = COMMANDS["kube-apiserver"]
     assert "--authorization-mode=RBAC" in command
     assert "--enable-admission-plugins=OwnerReferencesPermissionEnforcement" in command
@@ -50,13 +50,13 @@ def test_the_api_server_checks_what_the_operator_is_tested_for() -> None:
     assert not any("feature-gates" in argument for argument in command)
 
 
-def test_the_controllers_that_the_operator_relies_on_run() -> None:
+def test_controllers_that_the_operator_relies_on_run() -> None:
     (controllers,) = [argument for argument in COMMANDS["kube-controller-manager"] if "--controllers=" in argument]
     for name in ("garbage-collector", "endpointslice", "serviceaccount", "node-lifecycle", "resourcequota"):
         assert f"{name}-controller" in controllers.removeprefix("--controllers=").split(",")
 
 
-def test_the_settings_that_are_named_are_there() -> None:
+def test_named_settings_exist() -> None:
     values = [argument.partition("=")[2] for command in COMMANDS.values() for argument in command]
     named = [Path(value) for value in values if value.startswith(str(SETTINGS))]
 
@@ -73,21 +73,21 @@ def test_kwok_gets_pod_stages_and_no_node_stages() -> None:
 
 
 class TestPorts:
-    def test_they_are_different(self) -> None:
+    def test_ports_are_different(self) -> None:
         ports = pick_ports(source=random.Random(1))
         numbers = {getattr(ports, name) for name in ports.__dataclass_fields__}
         assert len(numbers) == 6
 
-    def test_they_are_outside_of_the_range_of_outgoing_connections(self) -> None:
+    def test_ports_are_outside_the_range_of_outgoing_connections(self) -> None:
         ports = pick_ports()
         assert all(20000 <= getattr(ports, name) < 32768 for name in ports.__dataclass_fields__)
 
-    def test_a_port_that_is_taken_is_passed_over(self) -> None:
+    def test_taken_port_is_passed_over(self) -> None:
         free = pick_ports(source=random.Random(1))
         other = pick_ports(source=random.Random(1), free=lambda port: port != free.etcd)
         assert free.etcd not in {getattr(other, name) for name in other.__dataclass_fields__}
 
-    def test_a_port_is_free_until_somebody_listens(self) -> None:
+    def test_port_is_free_until_a_process_listens(self) -> None:
         with socket.socket() as listener:
             listener.bind((LOOPBACK, 0))
             listener.listen()
@@ -97,13 +97,13 @@ class TestPorts:
 
 
 class TestState:
-    def test_secrets_are_for_their_owner_only(self, tmp_path: Path) -> None:
+    def test_secrets_are_readable_by_their_owner_only(self, tmp_path: Path) -> None:
         files = StateFiles(tmp_path)
         prepare(files)
         assert files.tokens.stat().st_mode & 0o077 == 0
         assert files.service_account_key.stat().st_mode & 0o077 == 0
 
-    def test_what_an_earlier_control_plane_left_is_removed_and_nothing_else(self, tmp_path: Path) -> None:
+    def test_only_files_of_an_earlier_control_plane_are_removed(self, tmp_path: Path) -> None:
         files = StateFiles(tmp_path)
         before = prepare(files)
         (files.etcd / "member").touch()
@@ -116,12 +116,12 @@ class TestState:
         assert after.keys() == before.keys()
         assert after != before
 
-    def test_each_user_has_a_token_the_api_server_can_read(self, tmp_path: Path) -> None:
+    def test_every_user_has_a_token_that_the_api_server_reads(self, tmp_path: Path) -> None:
         files = StateFiles(tmp_path)
         tokens = prepare(files)
         assert f"{tokens[KWOK]},{KWOK},{KWOK},system:masters" in files.tokens.read_text(encoding="utf-8").splitlines()
 
-    def test_a_kubeconfig_stands_on_its_own(self, tmp_path: Path) -> None:
+    def test_kubeconfig_needs_no_other_file(self, tmp_path: Path) -> None:
         ca = tmp_path / "ca.crt"
         ca.write_text("certificate", encoding="utf-8")
         file = tmp_path / "kubeconfig"
@@ -132,14 +132,14 @@ class TestState:
         assert content["users"][0] == {"name": "robot", "user": {"token": "secret"}}
         assert file.stat().st_mode & 0o077 == 0
 
-    def test_every_private_key_is_another_one(self) -> None:
+    def test_private_keys_are_different(self) -> None:
         first = new_private_key()
         assert first.startswith("-----BEGIN EC PRIVATE KEY-----\n")
         assert first != new_private_key()
 
 
 class TestNodes:
-    def test_they_have_names_and_addresses_of_their_own(self) -> None:
+    def test_nodes_have_names_and_addresses_of_their_own(self) -> None:
         nodes = [node(number) for number in range(600)]
         assert nodes[0]["metadata"]["name"] == "node-0"
         assert len({item["status"]["addresses"][0]["address"] for item in nodes}) == 600
@@ -152,11 +152,11 @@ class TestNodes:
             ("True", [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}], False),
         ],
     )
-    def test_one_is_schedulable_when_ready_and_without_taints(
+    def test_node_is_schedulable_when_ready_and_without_taints(
         self, status: str, taints: list[dict[str, str]], *, expected: bool
     ) -> None:
         found = {"status": {"conditions": [{"type": "Ready", "status": status}]}, "spec": {"taints": taints}}
         assert is_schedulable(found) is expected
 
-    def test_one_that_kwok_has_not_seen_yet_is_not_schedulable(self) -> None:
+    def test_node_that_kwok_has_not_seen_is_not_schedulable(self) -> None:
         assert not is_schedulable(node(0) | {"spec": {}})

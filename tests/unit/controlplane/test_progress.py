@@ -29,7 +29,7 @@ class Quick(Reporter):
     interval = 0.001
 
 
-def test_on_a_terminal_a_moving_line_is_replaced_and_one_that_stays_is_not() -> None:
+def test_progress_line_is_replaced_on_a_terminal() -> None:
     terminal = Terminal()
     report = Reporter(terminal)
     report.moving("one", 0.5)
@@ -41,18 +41,18 @@ def test_on_a_terminal_a_moving_line_is_replaced_and_one_that_stays_is_not() -> 
     assert rest == "[##########] two\r\x1b[Kcontrolplane: three\ncontrolplane: four\n"
 
 
-def test_elsewhere_each_moving_line_is_a_line_without_a_bar() -> None:
+def test_progress_line_has_no_bar_without_a_terminal() -> None:
     log = io.StringIO()
     Reporter(log).moving("one", 0.5)
     assert log.getvalue() == "controlplane: one\n"
 
 
-def test_a_line_moves_each_second_on_a_terminal_and_every_ten_elsewhere() -> None:
+def test_progress_is_shown_each_second_on_a_terminal_and_every_ten_elsewhere() -> None:
     assert Reporter(Terminal()).interval == 1
     assert Reporter(io.StringIO()).interval == 10
 
 
-def test_a_command_that_takes_long_ticks_until_it_ends(tmp_path: Path) -> None:
+def test_long_command_shows_progress_until_it_ends(tmp_path: Path) -> None:
     ticks: list[float] = []
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -86,7 +86,7 @@ until [ -e "$here/compiled" ]; do sleep 0.01; done
 
 
 @pytest.mark.parametrize("stream", [Terminal, io.StringIO], ids=["terminal", "log"])
-def test_a_build_says_what_it_does_all_the_while_in_80_columns(
+def test_build_shows_its_progress_in_80_columns(
     stream: type[io.StringIO], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go = tmp_path / "go"
@@ -113,7 +113,7 @@ def test_a_build_says_what_it_does_all_the_while_in_80_columns(
     assert [line for line in lines if len(line) > COLUMNS] == []
 
 
-def test_the_longest_line_of_a_build_fits_80_columns() -> None:
+def test_longest_line_of_a_build_fits_80_columns() -> None:
     name = max(TARGETS, key=len)
     line = f"{name} (5 of 6): 2345 packages, 12:34 of {clock(sum(each.seconds for each in TARGETS.values()))}"
     terminal = Terminal()
@@ -124,5 +124,5 @@ def test_the_longest_line_of_a_build_fits_80_columns() -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"), [(1, "10 seconds"), (41, "50 seconds"), (60, "a minute"), (61, "2 minutes")]
 )
-def test_an_estimate_is_rounded_up(seconds: float, text: str) -> None:
+def test_estimate_is_rounded_up(seconds: float, text: str) -> None:
     assert about(seconds) == text

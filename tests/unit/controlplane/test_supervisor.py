@@ -65,7 +65,7 @@ def state_of(pid: int) -> str:
         return ""
 
 
-def test_a_component_runs_until_it_is_stopped(orders: Orders, files: StateFiles) -> None:
+def test_component_runs_until_it_is_stopped(orders: Orders, files: StateFiles) -> None:
     pid = start(orders, files, "first")
     assert (files.pids / "first").read_text(encoding="ascii") == f"{pid}\n"
     orders.stop("first")
@@ -74,14 +74,14 @@ def test_a_component_runs_until_it_is_stopped(orders: Orders, files: StateFiles)
     assert not (files.pids / "first").exists()
 
 
-def test_a_component_can_be_started_again_and_its_log_goes_on(orders: Orders, files: StateFiles) -> None:
+def test_restarted_component_continues_its_log(orders: Orders, files: StateFiles) -> None:
     start(orders, files, "first")
     orders.stop("first")
     orders.start("first")
     wait_until(lambda: files.log("first").read_text(encoding="utf-8").count("started") == 2, "the second start")
 
 
-def test_all_end_in_the_reverse_order(supervisor: Supervisor, orders: Orders, files: StateFiles) -> None:
+def test_components_end_in_reverse_order(supervisor: Supervisor, orders: Orders, files: StateFiles) -> None:
     pids = [start(orders, files, name) for name in ("first", "second")]
     supervisor.close()
     assert (files.root / "ended").read_text(encoding="utf-8").split() == ["second", "first"]
@@ -90,7 +90,7 @@ def test_all_end_in_the_reverse_order(supervisor: Supervisor, orders: Orders, fi
         orders.pid("first")
 
 
-def test_a_paused_component_stands_still_and_can_be_stopped(orders: Orders, files: StateFiles) -> None:
+def test_paused_component_stands_still_and_can_be_stopped(orders: Orders, files: StateFiles) -> None:
     pid = start(orders, files, "first")
     orders.pause("first")
     wait_until(lambda: state_of(pid) == "T", "the process to be paused")
@@ -101,7 +101,7 @@ def test_a_paused_component_stands_still_and_can_be_stopped(orders: Orders, file
     assert state_of(pid) == ""
 
 
-def test_one_that_does_not_listen_to_term_is_killed(files: StateFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_component_that_ignores_sigterm_is_killed(files: StateFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tools.controlplane.supervisor._GRACE", 0.1)
     script = "trap '' TERM; echo started; while :; do sleep 0.01; done"
     supervisor = Supervisor({"deaf": ["/bin/sh", "-c", script]}, files)
@@ -111,12 +111,12 @@ def test_one_that_does_not_listen_to_term_is_killed(files: StateFiles, monkeypat
 
 
 @pytest.mark.parametrize("order", ["pause", "resume"])
-def test_what_does_not_run_cannot_be_paused_or_resumed(orders: Orders, order: str) -> None:
+def test_stopped_component_cannot_be_paused_or_resumed(orders: Orders, order: str) -> None:
     with pytest.raises(ComponentError, match="first does not run"):
         getattr(orders, order)("first")
 
 
-def test_what_runs_cannot_be_started_and_what_is_unknown_neither(orders: Orders) -> None:
+def test_running_or_unknown_component_cannot_be_started(orders: Orders) -> None:
     orders.start("first")
     with pytest.raises(ComponentError, match="runs already"):
         orders.start("first")
@@ -124,17 +124,17 @@ def test_what_runs_cannot_be_started_and_what_is_unknown_neither(orders: Orders)
         orders.start("third")
 
 
-def test_stopping_what_does_not_run_does_nothing(orders: Orders) -> None:
+def test_stop_of_a_stopped_component_does_nothing(orders: Orders) -> None:
     orders.stop("second")
 
 
-def test_a_stranger_is_turned_away_and_the_next_caller_served(supervisor: Supervisor, orders: Orders) -> None:
+def test_unauthorised_caller_is_refused_and_the_next_caller_served(supervisor: Supervisor, orders: Orders) -> None:
     with pytest.raises(NotRunningError):
         Orders(Address(supervisor.address.port, "00" * 16)).pid("first")
     assert orders.pid("first") is None
 
 
-def test_components_get_nothing_of_the_callers_environment(files: StateFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_components_do_not_inherit_the_environment(files: StateFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ETCD_NAME", "not-ours")
     supervisor = Supervisor({"printer": ["/usr/bin/env"]}, files)
     try:
@@ -147,7 +147,7 @@ def test_components_get_nothing_of_the_callers_environment(files: StateFiles, mo
     assert f"HOME={files.root}" in output
 
 
-def test_a_command_dies_with_the_process_that_started_it() -> None:
+def test_command_dies_with_the_process_that_started_it() -> None:
     # Longer than anybody waits for its end.
     command = bound_to_this_process(["/bin/sleep", "3600"])
     # The pid of the starter is that of the process in between.
@@ -175,7 +175,7 @@ def test_a_command_dies_with_the_process_that_started_it() -> None:
         raise
 
 
-def test_a_command_is_not_run_when_its_starter_is_gone_already() -> None:
+def test_command_does_not_run_when_its_starter_is_gone() -> None:
     command = bound_to_this_process(["/bin/echo", "run"])
     command[command.index(str(os.getpid()))] = "1"
     result = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -194,7 +194,7 @@ class TestStart:
         names = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubectl")
         return {name: Path("/bin/false") for name in names} | {"etcd": script}
 
-    def test_a_component_that_dies_is_named_with_the_end_of_its_log(self, tmp_path: Path) -> None:
+    def test_dead_component_is_named_with_the_end_of_its_log(self, tmp_path: Path) -> None:
         binaries = self.binaries(tmp_path, "echo no space left on device; exit 1")
         plane = ControlPlane(tmp_path / "state", binaries=binaries)
         with pytest.raises(StartError, match=r"etcd ended before it was ready(.|\n)*no space left on device"):
@@ -204,7 +204,7 @@ class TestStart:
         with pytest.raises(NotRunningError):
             Plane.attach(tmp_path / "state")
 
-    def test_other_ports_are_taken_when_one_was_lost_to_somebody_else(self, tmp_path: Path) -> None:
+    def test_lost_port_is_replaced(self, tmp_path: Path) -> None:
         counter = tmp_path / "starts"
         script = f'echo "$@" >> {counter}; echo listen tcp: bind: address already in use; exit 1'
         said = io.StringIO()
@@ -216,7 +216,7 @@ class TestStart:
         line = "controlplane: somebody took the port of etcd; trying again with others"
         assert said.getvalue().splitlines() == [line] * 2
 
-    def test_an_interrupt_leaves_nothing_behind(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_interrupt_leaves_nothing_behind(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pid_file = tmp_path / "pid"
         binaries = self.binaries(tmp_path, f"echo $$ > {pid_file}; exec sleep 60")
 
@@ -230,12 +230,12 @@ class TestStart:
             ControlPlane(tmp_path / "state", binaries=binaries).start()
         assert state_of(int(pid_file.read_text(encoding="ascii"))) == ""
 
-    def test_stopping_what_was_never_started_does_nothing(self, tmp_path: Path) -> None:
+    def test_stop_before_a_start_does_nothing(self, tmp_path: Path) -> None:
         ControlPlane(tmp_path).stop()
 
 
 class TestAttach:
-    def test_what_one_process_saves_another_can_use(self, supervisor: Supervisor, files: StateFiles) -> None:
+    def test_saved_control_plane_serves_another_process(self, supervisor: Supervisor, files: StateFiles) -> None:
         saved = Connection(ports=pick_ports(), supervisor=supervisor.address, token="secret", kubectl=Path("/kubectl"))
         saved.save(files.plane)
         assert Connection.load(files.plane) == saved
@@ -244,11 +244,11 @@ class TestAttach:
         assert attached.ports == saved.ports
         assert attached.kubeconfig == files.kubeconfig
 
-    def test_a_directory_without_a_control_plane_is_refused(self, tmp_path: Path) -> None:
+    def test_directory_without_a_control_plane_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(NotRunningError, match="no control plane runs in"):
             Plane.attach(tmp_path)
 
-    def test_what_a_killed_owner_left_is_refused(self, files: StateFiles) -> None:
+    def test_directory_of_a_killed_owner_is_refused(self, files: StateFiles) -> None:
         supervisor = Supervisor({}, files)
         connection = Connection(pick_ports(), supervisor.address, "secret", Path("/kubectl"))
         supervisor.close()
@@ -257,6 +257,6 @@ class TestAttach:
             Plane.attach(files.root)
 
 
-def test_a_wait_that_is_in_vain_says_what_for() -> None:
+def test_failed_wait_names_the_awaited_condition() -> None:
     with pytest.raises(WaitTimeoutError, match="timed out after 0 s waiting for godot"):
         wait_until(lambda: False, "godot", timeout=0)

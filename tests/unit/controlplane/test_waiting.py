@@ -35,7 +35,7 @@ LASTING = [
 
 
 @pytest.mark.parametrize("error", TRANSIENT, ids=str)
-def test_a_server_that_cannot_answer_for_a_moment_is_asked_again(error: Exception) -> None:
+def test_temporary_error_is_retried(error: Exception) -> None:
     asked = 0
 
     def condition() -> bool:
@@ -50,7 +50,7 @@ def test_a_server_that_cannot_answer_for_a_moment_is_asked_again(error: Exceptio
 
 
 @pytest.mark.parametrize("error", TRANSIENT, ids=str)
-def test_what_a_server_said_last_is_in_the_message_when_time_is_up(error: Exception) -> None:
+def test_timeout_has_the_last_error_in_its_message(error: Exception) -> None:
     def condition() -> bool:
         raise error
 
@@ -60,7 +60,7 @@ def test_what_a_server_said_last_is_in_the_message_when_time_is_up(error: Except
 
 
 @pytest.mark.parametrize("error", [*LASTING, ValueError("a bug")], ids=str)
-def test_what_no_waiting_heals_ends_it(error: Exception) -> None:
+def test_permanent_error_ends_the_wait(error: Exception) -> None:
     answers = iter([error])
 
     def condition() -> bool:

@@ -20,7 +20,7 @@ def lines(file: Path) -> list[str]:
     return LINE.findall(file.read_text(encoding="utf-8"))
 
 
-def test_lines_are_copied_when_they_are_whole_and_the_last_ones_in_the_end(tmp_path: Path) -> None:
+def test_complete_lines_are_copied_and_the_rest_at_the_end(tmp_path: Path) -> None:
     log, copy = tmp_path / "log", tmp_path / "copy"
     with copied(log, copy), log.open("a", encoding="utf-8") as output:
         output.write("one\ntw")
@@ -33,7 +33,7 @@ def test_lines_are_copied_when_they_are_whole_and_the_last_ones_in_the_end(tmp_p
     assert lines(copy) == ["one", "two", "three"]
 
 
-def test_the_kubelet_is_told_where_the_copy_is(tmp_path: Path) -> None:
+def test_kubelet_configuration_names_the_copy(tmp_path: Path) -> None:
     (log,) = yaml.safe_load(kubelet_config(tmp_path / "copy"))["spec"]["logs"]
     assert log["logsFile"] == str(tmp_path / "copy")
     assert log["containers"] == ["operator"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -52,23 +50,12 @@ def typed(keys: list[bytes]) -> str:
     return output.decode()
 
 
-def test_ctrl_c_ends_the_demo_well_and_its_parent_goes_on() -> None:
+def test_ctrl_c_ends_the_demo_and_its_parent_continues() -> None:
     output = typed([CTRL_C])
     assert "ended" in output
     assert "code 0 terminal is back True" in output
     assert "Traceback" not in output
 
 
-def test_ctrl_z_does_not_leave_a_terminal_that_nobody_answers() -> None:
+def test_ctrl_z_leaves_the_terminal_usable() -> None:
     assert "code 0 terminal is back True" in typed([CTRL_Z, CTRL_C])
-
-
-def test_without_a_terminal_nothing_changes() -> None:
-    program = (
-        "import os\nfrom tools.demo.terminal import foreground\nbefore = os.getpgrp()\n"
-        "with foreground():\n    assert os.getpgrp() == before\nprint('well')"
-    )
-    command = [sys.executable, "-c", program]
-    result = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
-    assert result.stdout == "well\n"
-    assert signal.getsignal(signal.SIGTTOU) == signal.SIG_DFL
