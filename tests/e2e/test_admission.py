@@ -50,7 +50,7 @@ def wait_until_scaling_is_refused(world: World) -> None:
     world.wait("scaling to be refused", lambda: NOT_EMPTIED in refusal(world, "scale", "flc/my-flame", "--replicas=0"))
 
 
-def test_the_api_server_finds_no_fault_with_the_expressions(admission: Plane) -> None:
+def test_policy_expressions_pass_the_api_servers_type_check(admission: Plane) -> None:
     names = {
         each["metadata"]["name"]
         for file in ADMISSION.glob("*.yaml")
@@ -79,7 +79,7 @@ def checked(plane: Plane, policy: str) -> dict[str, object] | None:
 # --- protected from deletion ----------------------------------------------------------------------------------------------
 
 
-def test_a_protected_cluster_is_deleted_only_after_the_annotation_is_taken_off(world: World) -> None:
+def test_protected_cluster_is_deleted_only_after_the_annotation_is_removed(world: World) -> None:
     world.apply(protected())
     with pytest.raises(KubectlError, match=NOT_DELETED) as refused:
         world.kubectl("delete", "flc/my-flame")
@@ -92,7 +92,7 @@ def test_a_protected_cluster_is_deleted_only_after_the_annotation_is_taken_off(w
 
 
 @pytest.mark.parametrize("cascade", ["background", "foreground", "orphan"])
-def test_no_way_of_deleting_gets_around_the_protection(world: World, cascade: str) -> None:
+def test_every_kind_of_delete_of_a_protected_cluster_is_refused(world: World, cascade: str) -> None:
     world.apply(protected())
     with pytest.raises(KubectlError, match=NOT_DELETED):
         world.kubectl("delete", "flc/my-flame", f"--cascade={cascade}", "--grace-period=0", "--force")
@@ -101,7 +101,7 @@ def test_no_way_of_deleting_gets_around_the_protection(world: World, cascade: st
     assert "deletionTimestamp" not in found["metadata"]
 
 
-def test_deleting_all_of_a_namespace_at_once_leaves_the_protected_ones(world: World) -> None:
+def test_delete_collection_leaves_protected_clusters(world: World) -> None:
     world.apply(flame_cluster("another"), protected())
     path = f"/apis/flame.xflops.io/v1alpha1/namespaces/{world.namespace}/flameclusters"
     with pytest.raises(KubectlError, match=NOT_DELETED) as refused:
@@ -110,7 +110,7 @@ def test_deleting_all_of_a_namespace_at_once_leaves_the_protected_ones(world: Wo
     assert world.get("flamecluster", "my-flame") is not None
 
 
-def test_an_owner_that_goes_does_not_take_a_protected_cluster_along(world: World) -> None:
+def test_garbage_collection_by_an_owner_keeps_a_protected_cluster(world: World) -> None:
     world.kubectl("create", "configmap", "owner")
     owner = world.get("configmap", "owner")
     assert owner is not None
@@ -127,7 +127,7 @@ def test_an_owner_that_goes_does_not_take_a_protected_cluster_along(world: World
     assert world.get("flamecluster", "my-flame") is not None
 
 
-def test_deleting_the_namespace_takes_a_protected_cluster_along(doomed: World) -> None:
+def test_deletion_of_the_namespace_deletes_a_protected_cluster(doomed: World) -> None:
     world = doomed
     world.plane.create_namespace(world.namespace)
     world.apply(protected())
@@ -136,7 +136,7 @@ def test_deleting_the_namespace_takes_a_protected_cluster_along(doomed: World) -
     assert world.get("flamecluster", "my-flame") is None
 
 
-def test_the_crd_is_protected_by_the_same_annotation(admission: Plane) -> None:
+def test_crd_is_protected_by_the_same_annotation(admission: Plane) -> None:
     # Nothing but rehearsals: the other tests need it.
     delete = ("delete", "crd", CRD_NAME)
     annotate = ("annotate", "--overwrite", "crd", CRD_NAME)
@@ -152,7 +152,7 @@ def test_the_crd_is_protected_by_the_same_annotation(admission: Plane) -> None:
 # --- protected from being stopped -----------------------------------------------------------------------------------------
 
 
-def test_a_protected_cluster_cannot_be_suspended(world: World) -> None:
+def test_suspension_of_a_protected_cluster_is_refused(world: World) -> None:
     world.apply(protected())
     with pytest.raises(KubectlError, match=NOT_SUSPENDED):
         world.kubectl(*change(suspend=True))
@@ -160,7 +160,7 @@ def test_a_protected_cluster_cannot_be_suspended(world: World) -> None:
     world.kubectl(*change(suspend=True))
 
 
-def test_a_protected_cluster_cannot_be_scaled_to_zero_by_editing_it(world: World) -> None:
+def test_edit_of_a_protected_cluster_to_zero_replicas_is_refused(world: World) -> None:
     world.apply(protected(replicas=3))
     with pytest.raises(KubectlError, match=NOT_EMPTIED):
         world.kubectl(*change(executorManager={"replicas": 0}))
@@ -171,7 +171,7 @@ def test_a_protected_cluster_cannot_be_scaled_to_zero_by_editing_it(world: World
     world.kubectl(*change(executorManager={"replicas": None}))
 
 
-def test_a_protected_cluster_cannot_be_scaled_to_zero_by_the_scale_subresource(world: World) -> None:
+def test_scale_of_a_protected_cluster_to_zero_is_refused(world: World) -> None:
     world.apply(protected(replicas=3), flame_cluster("another"))
     wait_until_scaling_is_refused(world)
     with pytest.raises(KubectlError, match=NOT_EMPTIED):
@@ -188,7 +188,7 @@ def test_a_protected_cluster_cannot_be_scaled_to_zero_by_the_scale_subresource(w
     assert found == {"another": 0, "my-flame": 1}
 
 
-def test_without_the_annotation_the_scale_subresource_scales_to_zero_again(world: World) -> None:
+def test_scale_to_zero_works_after_the_annotation_is_removed(world: World) -> None:
     world.apply(protected())
     wait_until_scaling_is_refused(world)
     world.annotate("flamecluster", "my-flame", f"{PROTECTION}-")
@@ -197,7 +197,7 @@ def test_without_the_annotation_the_scale_subresource_scales_to_zero_again(world
     world.kubectl(*scaled)
 
 
-def test_one_request_may_take_the_annotation_off_and_stop_the_cluster(world: World) -> None:
+def test_single_request_removes_the_annotation_and_stops_the_cluster(world: World) -> None:
     world.apply(protected())
     world.patch(
         "flamecluster",
@@ -209,7 +209,7 @@ def test_one_request_may_take_the_annotation_off_and_stop_the_cluster(world: Wor
     )
 
 
-def test_a_cluster_that_is_stopped_can_be_protected_edited_and_started(world: World) -> None:
+def test_stopped_cluster_can_be_protected_edited_and_started(world: World) -> None:
     manifest = flame_cluster(replicas=0, suspend=True)
     world.apply(manifest)
     world.annotate("flamecluster", "my-flame", f"{PROTECTION}=true")
@@ -220,13 +220,13 @@ def test_a_cluster_that_is_stopped_can_be_protected_edited_and_started(world: Wo
         world.kubectl(*change(suspend=True))
 
 
-def test_a_protected_cluster_can_be_created_stopped(world: World) -> None:
+def test_protected_cluster_can_be_created_stopped(world: World) -> None:
     manifest = protected(replicas=0)
     manifest["spec"] = flame_cluster(replicas=0, suspend=True)["spec"]
     world.apply(manifest)
 
 
-def test_everything_else_about_a_protected_cluster_can_be_changed(world: World) -> None:
+def test_other_fields_of_a_protected_cluster_can_be_changed(world: World) -> None:
     world.apply(protected())
     world.kubectl(*change(paused=True, sessionManager={"image": "another"}, configOverrides={"pprof": {"port": 1}}))
     world.kubectl("label", "flc/my-flame", "team=research")
@@ -246,7 +246,7 @@ def test_misspelt_protection_value_is_rejected(world: World, value: str) -> None
     world.annotate("flamecluster", "my-flame", f"{PROTECTION}=false")
 
 
-def test_what_was_written_before_the_policies_were_there_can_still_be_changed_and_deleted(tmp_path: Path) -> None:
+def test_cluster_older_than_the_policies_can_be_changed_and_deleted(tmp_path: Path) -> None:
     manifest = flame_cluster()
     manifest["metadata"]["annotations"] = {PROTECTION: "yes"}
     with ControlPlane(tmp_path, nodes=1) as plane:
@@ -280,12 +280,12 @@ def restrict(world: World) -> None:
     world.wait("the label to count", lambda: 'takes the verb "unprotect"' in refusal(world, *unprotect))
 
 
-def test_whoever_may_edit_may_take_the_protection_off(team: World) -> None:
+def test_editor_may_remove_the_protection(team: World) -> None:
     team.kubectl("annotate", "flc/my-flame", f"{PROTECTION}-", ALICE)
 
 
 @pytest.mark.parametrize("how", [f"{PROTECTION}-", f"{PROTECTION}=false"])
-def test_in_a_restricted_namespace_that_takes_a_right_of_its_own(team: World, how: str) -> None:
+def test_removal_of_the_protection_needs_its_own_permission_in_a_restricted_namespace(team: World, how: str) -> None:
     restrict(team)
     with pytest.raises(KubectlError, match="alice may not take that off"):
         team.kubectl("annotate", "--overwrite", "flc/my-flame", how, ALICE)
@@ -297,7 +297,7 @@ def test_in_a_restricted_namespace_that_takes_a_right_of_its_own(team: World, ho
     team.kubectl(*unprotect)
 
 
-def test_in_a_restricted_namespace_everything_else_stays_as_it_was(team: World) -> None:
+def test_editor_may_do_everything_else_in_a_restricted_namespace(team: World) -> None:
     restrict(team)
     team.kubectl(*change(sessionManager={"policy": "fifo"}), ALICE)
     team.kubectl("apply", "-f", "-", ALICE, stdin=yaml.safe_dump(flame_cluster("another")))
@@ -329,7 +329,7 @@ def warnings_about(world: World, manifest: dict[str, object]) -> str:
     return world.plane.kubectl(*command, input=yaml.safe_dump(manifest)).stderr
 
 
-def test_where_pods_must_not_be_root_a_cluster_that_does_not_say_so_is_taken_with_a_warning(strict: World) -> None:
+def test_cluster_without_security_context_gets_a_warning_in_a_restricted_namespace(strict: World) -> None:
     said = warnings_about(strict, flame_cluster())
     assert SESSION_WARNING in said
     assert EXECUTOR_WARNING in said
@@ -374,7 +374,7 @@ def test_cluster_that_sets_it_for_one_component_gets_a_warning(strict: World, ma
     assert EXECUTOR_WARNING in said
 
 
-def test_elsewhere_there_is_no_warning(world: World) -> None:
+def test_no_warning_outside_a_restricted_namespace(world: World) -> None:
     assert warnings_about(world, flame_cluster()) == ""
 
 
@@ -398,7 +398,7 @@ def test_elsewhere_there_is_no_warning(world: World) -> None:
         ),
     ],
 )
-def test_a_probable_mistake_is_taken_with_a_warning(
+def test_probable_mistake_is_accepted_with_a_warning(
     doomed: World, executor_manager: dict[str, object], warning: str
 ) -> None:
     doomed.plane.create_namespace(doomed.namespace)
@@ -406,7 +406,7 @@ def test_a_probable_mistake_is_taken_with_a_warning(
     assert doomed.get("flamecluster", "my-flame") is not None
 
 
-def test_an_executor_whose_slots_fit_its_memory_is_taken_without_a_word(doomed: World) -> None:
+def test_executor_whose_slots_fit_its_memory_is_accepted_without_a_warning(doomed: World) -> None:
     doomed.plane.create_namespace(doomed.namespace)
     limits = {"resources": {"limits": {"cpu": 2, "memory": "2Gi"}}}
     assert warnings_about(doomed, flame_cluster(executorManager=limits)) == ""

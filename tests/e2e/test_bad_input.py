@@ -80,7 +80,7 @@ def test_api_server_accepts_valid_specs(installed: Plane, row: Acceptance | Reje
     ],
     ids=["dot in the name", "long name", "negative replicas", "no image", "half a core", "unknown field"],
 )
-def test_kubectl_apply_says_which_field_is_wrong(installed: Plane, manifest: Object, words: list[str]) -> None:
+def test_kubectl_apply_names_the_wrong_field(installed: Plane, manifest: Object, words: list[str]) -> None:
     with pytest.raises(KubectlError) as refused:
         installed.kubectl("apply", "--dry-run=server", "-f", "-", input=yaml.safe_dump(manifest))
 
@@ -88,7 +88,7 @@ def test_kubectl_apply_says_which_field_is_wrong(installed: Plane, manifest: Obj
         assert word in str(refused.value)
 
 
-def test_an_edit_that_the_api_server_refuses_changes_nothing(world: World, operator: OperatorProcess) -> None:
+def test_refused_edit_changes_nothing(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=1))
     world.wait_running(executors=1)
     before = world.wait_at_rest()

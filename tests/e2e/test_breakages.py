@@ -142,13 +142,13 @@ BREAKAGES: dict[str, Callable[[World], None]] = {
 }
 
 
-def test_each_row_of_the_table_has_a_test() -> None:
+def test_every_row_of_the_table_has_a_test() -> None:
     others = {"misspelt field of the FlameCluster", "operator down", "namespace deleted"}
     assert ROWS.keys() == BREAKAGES.keys() | others
 
 
 @pytest.mark.parametrize("breakage", BREAKAGES)
-def test_a_breakage_is_told_in_the_words_of_the_table(world: World, operator: OperatorProcess, breakage: str) -> None:
+def test_breakage_is_reported_as_the_table_says(world: World, operator: OperatorProcess, breakage: str) -> None:
     state, reason, message = ROWS[breakage]
     BREAKAGES[breakage](world)
 
@@ -165,14 +165,14 @@ def test_a_breakage_is_told_in_the_words_of_the_table(world: World, operator: Op
         assert "endpoint" not in world.status()["sessionManager"]
 
 
-def test_a_misspelt_field_of_the_flame_cluster_is_refused_by_kubectl_apply(world: World) -> None:
+def test_misspelt_field_is_refused_by_kubectl_apply(world: World) -> None:
     manifest: dict[str, Any] = flame_cluster(replicas=1)
     manifest["spec"]["executorManager"]["replica"] = 3
     with pytest.raises(Exception, match=re.escape(ROWS["misspelt field of the FlameCluster"][2])):
         world.apply(manifest)
 
 
-def test_an_operator_that_is_down_leaves_the_generation_ahead(world: World, tmp_path: Path) -> None:
+def test_stopped_operator_leaves_observed_generation_behind(world: World, tmp_path: Path) -> None:
     with operator_with(world, tmp_path):
         world.apply(flame_cluster(replicas=1))
         world.wait_running(executors=1)
@@ -184,7 +184,7 @@ def test_an_operator_that_is_down_leaves_the_generation_ahead(world: World, tmp_
     assert cluster["status"] == before
 
 
-def test_a_namespace_that_is_deleted_leaves_no_warning_in_the_log(world: World, operator: OperatorProcess) -> None:
+def test_deleted_namespace_leaves_no_warning_in_the_log(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)
     world.annotate("pod", "my-flame-executor-manager-0", f"{HOLD}=true")

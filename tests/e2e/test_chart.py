@@ -33,13 +33,13 @@ pytestmark = pytest.mark.timeout(1800)
 # --- rendered -------------------------------------------------------------------------------------------------------------
 
 
-def test_it_makes_what_the_kustomization_makes(helm: Path, control_plane: Plane, tmp_path: Path) -> None:
+def test_chart_renders_the_objects_of_the_kustomization(helm: Path, control_plane: Plane, tmp_path: Path) -> None:
     wanted = kustomized(control_plane, str(ROOT / "config" / "default"))
     del wanted[f"Namespace /{NAMESPACE}"]  # Helm's --create-namespace
     assert bare(template(helm, tmp_path, {})) == wanted
 
 
-def test_for_one_namespace_it_makes_what_that_kustomization_makes(
+def test_chart_for_one_namespace_renders_the_objects_of_its_kustomization(
     helm: Path, control_plane: Plane, tmp_path: Path
 ) -> None:
     wanted = kustomized(control_plane, overlay(tmp_path / "overlay", "namespaced", "team-a"))
@@ -51,14 +51,14 @@ def test_for_one_namespace_it_makes_what_that_kustomization_makes(
     assert bare(template(helm, tmp_path, values, "team-a")) == wanted
 
 
-def test_it_has_the_policies_when_they_are_asked_for(helm: Path, control_plane: Plane, tmp_path: Path) -> None:
+def test_chart_renders_the_policies_on_request(helm: Path, control_plane: Plane, tmp_path: Path) -> None:
     without = template(helm, tmp_path, {})
     with_them = template(helm, tmp_path, {"admission": {"enabled": True}})
     added = {name: each for name, each in with_them.items() if name not in without}
     assert bare(added) == kustomized(control_plane, str(ROOT / "config" / "admission"))
 
 
-def test_settings_become_the_configmap_that_the_operator_reads(helm: Path, tmp_path: Path) -> None:
+def test_settings_become_the_config_map_of_the_operator(helm: Path, tmp_path: Path) -> None:
     values = {"config": {"controller": {"workers": 3}, "flame": {"podPolicy": {"secrets": ["a", "b"]}}}}
     found = template(helm, tmp_path, values)[f"ConfigMap {NAMESPACE}/flamectl-operator-config"]
     settings = OperatorConfig.model_validate(yaml.safe_load(found["data"]["config.yaml"]), by_alias=True, by_name=False)
@@ -67,7 +67,7 @@ def test_settings_become_the_configmap_that_the_operator_reads(helm: Path, tmp_p
 
 
 @pytest.mark.parametrize("settings", [{"logging": {"level": "debug"}}, {}], ids=str)
-def test_settings_may_be_a_whole_file_of_them(helm: Path, tmp_path: Path, settings: Object) -> None:
+def test_settings_may_be_a_whole_file(helm: Path, tmp_path: Path, settings: Object) -> None:
     whole = {"apiVersion": "config.flame.xflops.io/v1alpha1", "kind": "OperatorConfig", **settings}
     found = template(helm, tmp_path, {"config": whole})[f"ConfigMap {NAMESPACE}/flamectl-operator-config"]
     # As the operator reads it, which refuses a key that is written twice.
@@ -133,7 +133,7 @@ SPREAD: Object = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "Sch
     ],
     ids=str,
 )
-def test_each_value_reaches_the_pods(helm: Path, tmp_path: Path, values: Object, path: str, expected: Any) -> None:
+def test_every_value_reaches_the_pods(helm: Path, tmp_path: Path, values: Object, path: str, expected: Any) -> None:
     found: Any = template(helm, tmp_path, values)[DEPLOYMENT]
     for part in path.split("."):
         found = found[int(part)] if isinstance(found, list) else found[part]
@@ -156,12 +156,12 @@ def test_parts_can_be_left_out(helm: Path, tmp_path: Path, values: Object, gone:
     assert sorted(everything - {name.split()[0] for name in template(helm, tmp_path, values)}) == gone
 
 
-def test_the_roles_for_people_can_be_left_out_alone(helm: Path, tmp_path: Path) -> None:
+def test_roles_for_people_can_be_left_out_alone(helm: Path, tmp_path: Path) -> None:
     gone = template(helm, tmp_path, {}).keys() - template(helm, tmp_path, {"rbac": {"aggregate": False}}).keys()
     assert gone == {"ClusterRole /flamectl-operator-edit", "ClusterRole /flamectl-operator-view"}
 
 
-def test_another_service_account_is_bound_everywhere(helm: Path, tmp_path: Path) -> None:
+def test_other_service_account_is_bound_everywhere(helm: Path, tmp_path: Path) -> None:
     found = template(helm, tmp_path, {"serviceAccount": {"name": "another"}, "watchNamespaces": ["a"]})
     bindings = [each for each in found.values() if each["kind"].endswith("RoleBinding")]
     assert len(bindings) >= 2
@@ -182,7 +182,7 @@ def test_names_may_look_like_numbers(helm: Path, tmp_path: Path) -> None:
     assert [subject["name"] for (subject,) in subjects] == ["12"] * len(subjects)
 
 
-def test_the_lease_of_the_settings_may_be_held(helm: Path, tmp_path: Path) -> None:
+def test_role_covers_the_lease_of_the_settings(helm: Path, tmp_path: Path) -> None:
     elsewhere = {"resourceName": "another", "resourceNamespace": "elsewhere"}
     found = template(helm, tmp_path, {"config": {"leaderElection": elsewhere}})
     names = [rule.get("resourceNames") for rule in found["Role elsewhere/flamectl-operator-election"]["rules"]]
@@ -200,7 +200,7 @@ def test_settings_may_be_left_empty(helm: Path, tmp_path: Path, config: Object |
     assert names == [None, ["flamectl-operator"]]
 
 
-def test_the_crd_is_kept_unless_that_is_not_wanted(helm: Path, tmp_path: Path) -> None:
+def test_crd_is_kept_by_default(helm: Path, tmp_path: Path) -> None:
     name = f"CustomResourceDefinition /{CRD_NAME}"
     annotations = template(helm, tmp_path, {})[name]["metadata"]["annotations"]
     assert annotations == {"helm.sh/resource-policy": "keep"}
@@ -221,7 +221,7 @@ def test_the_crd_is_kept_unless_that_is_not_wanted(helm: Path, tmp_path: Path) -
     ],
     ids=str,
 )
-def test_what_cannot_be_meant_is_refused(helm: Path, tmp_path: Path, values: Object, words: str) -> None:
+def test_contradictory_values_are_refused(helm: Path, tmp_path: Path, values: Object, words: str) -> None:
     with pytest.raises(AssertionError, match=words):
         template(helm, tmp_path, values)
 
@@ -236,9 +236,7 @@ def test_what_cannot_be_meant_is_refused(helm: Path, tmp_path: Path, values: Obj
     ],
     ids=str,
 )
-def test_the_objects_may_have_another_name_and_belong_together(
-    helm: Path, tmp_path: Path, values: Object, release: str, name: str
-) -> None:
+def test_renamed_objects_belong_together(helm: Path, tmp_path: Path, values: Object, release: str, name: str) -> None:
     monitoring = {"rules": True, "dashboard": True, "serviceMonitor": True}
     found = template(
         helm, tmp_path, {**values, "monitoring": monitoring, "networkPolicy": {"enabled": True}}, release=release
@@ -259,7 +257,7 @@ def test_the_objects_may_have_another_name_and_belong_together(
             assert (selected.get("matchLabels") or selected).items() <= labels.items(), each["kind"]
 
 
-def test_a_label_of_all_objects_changes_no_selector(helm: Path, tmp_path: Path) -> None:
+def test_common_label_changes_no_selector(helm: Path, tmp_path: Path) -> None:
     more = {"commonLabels": {"team": "a", "app.kubernetes.io/name": "mine"}, "podLabels": {"team": "b"}}
     found = template(helm, tmp_path, more)
     assert {each["metadata"]["labels"]["team"] for each in found.values()} == {"a"}
@@ -279,7 +277,7 @@ def test_a_label_of_all_objects_changes_no_selector(helm: Path, tmp_path: Path) 
     ],
     ids=str,
 )
-def test_a_drain_may_be_bounded_in_both_ways(helm: Path, tmp_path: Path, values: Object, expected: Object) -> None:
+def test_disruption_budget_accepts_both_bounds(helm: Path, tmp_path: Path, values: Object, expected: Object) -> None:
     found = template(helm, tmp_path, {"podDisruptionBudget": values})[
         f"PodDisruptionBudget {NAMESPACE}/flamectl-operator"
     ]
@@ -288,7 +286,7 @@ def test_a_drain_may_be_bounded_in_both_ways(helm: Path, tmp_path: Path, values:
     } == expected
 
 
-def test_the_network_policy_is_that_of_the_kustomization(helm: Path, control_plane: Plane, tmp_path: Path) -> None:
+def test_network_policy_equals_that_of_the_kustomization(helm: Path, control_plane: Plane, tmp_path: Path) -> None:
     without = template(helm, tmp_path, {})
     with_it = template(helm, tmp_path, {"networkPolicy": {"enabled": True}})
     added = {name: each for name, each in with_it.items() if name not in without}
@@ -299,7 +297,7 @@ def test_the_network_policy_is_that_of_the_kustomization(helm: Path, control_pla
     assert bare(added) == {name: wanted[name]}
 
 
-def test_the_metrics_may_be_open_to_everybody(helm: Path, tmp_path: Path) -> None:
+def test_metrics_can_be_open_to_all_namespaces(helm: Path, tmp_path: Path) -> None:
     values = {"networkPolicy": {"enabled": True, "metricsFrom": []}}
     found = template(helm, tmp_path, values)[f"NetworkPolicy {NAMESPACE}/flamectl-operator"]
     assert found["spec"]["ingress"] == [
@@ -307,14 +305,14 @@ def test_the_metrics_may_be_open_to_everybody(helm: Path, tmp_path: Path) -> Non
     ]
 
 
-def test_helm_finds_no_fault_with_it(helm: Path, tmp_path: Path) -> None:
+def test_helm_lint_passes(helm: Path, tmp_path: Path) -> None:
     run(helm, "lint", "--strict", str(CHART), home=tmp_path)
 
 
 # --- installed ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_release_for_a_namespace_is_installed_changed_and_uninstalled(
+def test_release_for_a_namespace_is_installed_changed_and_uninstalled(
     helm: Path, world: World, image: Image, tmp_path: Path
 ) -> None:
     plane = world.plane
@@ -341,7 +339,7 @@ def test_a_release_for_a_namespace_is_installed_changed_and_uninstalled(
     assert world.get("flamecluster", "my-flame") is not None
 
 
-def test_an_installation_changes_over_to_helm_and_goes_without_its_flame_clusters(helm: Path, tmp_path: Path) -> None:
+def test_installation_moves_to_helm_and_its_uninstall_keeps_flame_clusters(helm: Path, tmp_path: Path) -> None:
     release = [RELEASE, "--namespace", NAMESPACE]
     with ControlPlane(nodes=2) as plane:
         plane.kubectl("apply", "--server-side", "-k", str(ROOT / "config" / "default"))

@@ -36,14 +36,14 @@ def added(
     return {name: each for name, each in with_them.items() if name not in without}
 
 
-def test_it_has_what_the_kustomization_has_when_it_is_asked_for(
+def test_chart_renders_the_monitoring_objects_of_the_kustomization(
     helm: Path, control_plane: Plane, tmp_path: Path
 ) -> None:
     found = added(helm, tmp_path, EVERYTHING)
     assert bare(found) == kustomized(control_plane, str(ROOT / "config" / "monitoring"))
 
 
-def test_in_another_namespace_it_has_what_the_kustomization_that_is_shown_has(
+def test_chart_in_another_namespace_renders_the_objects_of_the_documented_kustomization(
     helm: Path, control_plane: Plane, tmp_path: Path
 ) -> None:
     text = (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
@@ -53,7 +53,7 @@ def test_in_another_namespace_it_has_what_the_kustomization_that_is_shown_has(
     assert bare(added(helm, tmp_path, EVERYTHING, "team-a")) == kustomized(control_plane, folder)
 
 
-def test_a_service_monitor_finds_the_service_and_gives_the_same_job(helm: Path, tmp_path: Path) -> None:
+def test_service_monitor_selects_the_service_and_keeps_the_job_label(helm: Path, tmp_path: Path) -> None:
     values = {"monitoring": {"serviceMonitor": True, "labels": {"release": "prometheus"}}}
     found = template(helm, tmp_path, values)
     monitor = found[f"ServiceMonitor {NAMESPACE}/flamectl-operator"]
@@ -68,11 +68,11 @@ def test_a_service_monitor_finds_the_service_and_gives_the_same_job(helm: Path, 
 
 
 @pytest.mark.parametrize("value", KINDS)
-def test_each_part_can_be_had_alone(helm: Path, tmp_path: Path, value: str) -> None:
+def test_every_part_can_be_rendered_alone(helm: Path, tmp_path: Path, value: str) -> None:
     assert [each["kind"] for each in added(helm, tmp_path, {value: True}).values()] == [KINDS[value]]
 
 
-def test_prometheus_can_select_by_labels_and_what_grafana_looks_for_stays(helm: Path, tmp_path: Path) -> None:
+def test_extra_labels_keep_the_label_for_grafana(helm: Path, tmp_path: Path) -> None:
     found = added(helm, tmp_path, {**EVERYTHING, "labels": {"release": "prometheus"}})
     labels = {each["kind"]: each["metadata"]["labels"] for each in found.values()}
     assert {kind: each.get("release") for kind, each in labels.items()} == {
@@ -83,7 +83,7 @@ def test_prometheus_can_select_by_labels_and_what_grafana_looks_for_stays(helm: 
     assert labels["ConfigMap"]["grafana_dashboard"] == "1"
 
 
-def test_in_another_namespace_nothing_speaks_of_the_usual_one(helm: Path, tmp_path: Path) -> None:
+def test_objects_in_another_namespace_do_not_name_the_default_namespace(helm: Path, tmp_path: Path) -> None:
     found = added(helm, tmp_path, EVERYTHING, "elsewhere")
     assert {each["metadata"]["namespace"] for each in found.values()} == {"elsewhere"}
     assert NAMESPACE not in str(found)

@@ -110,7 +110,7 @@ def test_invalid_settings_are_reported_in_one_line(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_a_signal_ends_it_cleanly_while_the_api_server_does_not_answer(
+def test_signal_ends_the_operator_while_the_api_server_does_not_answer(
     installed: Plane, tmp_path: Path, number: signal.Signals
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -135,7 +135,7 @@ def test_config_waits_for_the_api_server_until_a_signal(installed: Plane, tmp_pa
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_a_signal_ends_it_cleanly(world: World, operator: OperatorProcess, number: signal.Signals) -> None:
+def test_signal_ends_the_operator_with_success(world: World, operator: OperatorProcess, number: signal.Signals) -> None:
     world.apply(flame_cluster(replicas=3))
     world.wait("work to be under way", lambda: world.get("configmap", "my-flame-config"))
 

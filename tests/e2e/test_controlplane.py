@@ -64,7 +64,7 @@ def wait_ready(plane: Plane, namespace: str, name: str) -> None:
     wait_for(plane, namespace, name, "Ready")
 
 
-def test_a_pod_runs_and_its_status_looks_like_that_of_a_kubelet(control_plane: Plane, namespace: str) -> None:
+def test_pod_runs_with_the_status_of_a_kubelet(control_plane: Plane, namespace: str) -> None:
     control_plane.kubectl("create", "-f", "-", input=pod("one", namespace))
     wait_ready(control_plane, namespace, "one")
 
@@ -94,7 +94,7 @@ def test_a_pod_runs_and_its_status_looks_like_that_of_a_kubelet(control_plane: P
 
 
 @pytest.mark.parametrize("holder", ["annotation", "finalizer"])
-def test_a_held_pod_is_terminating_until_it_is_let_go(control_plane: Plane, namespace: str, holder: str) -> None:
+def test_held_pod_is_terminating_until_it_is_released(control_plane: Plane, namespace: str, holder: str) -> None:
     held: dict[str, dict[str, Any]] = {
         "annotation": {"annotations": {HOLD: "yes"}},
         "finalizer": {"finalizers": ["flamectl.test/finalizer"]},
@@ -117,7 +117,7 @@ def test_a_held_pod_is_terminating_until_it_is_let_go(control_plane: Plane, name
     wait_until(lambda: get(control_plane, namespace, "pod", "one") is None, "the Pod to be gone")
 
 
-def test_a_pod_that_must_not_become_ready_is_scheduled_and_stays_pending(control_plane: Plane, namespace: str) -> None:
+def test_never_ready_pod_is_scheduled_and_stays_pending(control_plane: Plane, namespace: str) -> None:
     control_plane.kubectl("create", "-f", "-", input=pod("stuck", namespace, annotations={NEVER_READY: "yes"}))
     wait_for(control_plane, namespace, "stuck", "PodScheduled")
     control_plane.kubectl("create", "-f", "-", input=pod("later", namespace))
@@ -130,7 +130,7 @@ def test_a_pod_that_must_not_become_ready_is_scheduled_and_stays_pending(control
     wait_ready(control_plane, namespace, "stuck")
 
 
-def test_a_pod_may_take_its_time_to_become_ready(control_plane: Plane, namespace: str) -> None:
+def test_slow_pod_becomes_ready_after_its_delay(control_plane: Plane, namespace: str) -> None:
     control_plane.kubectl("create", "-f", "-", input=pod("slow", namespace, annotations={READY_AFTER: "4s"}))
     wait_ready(control_plane, namespace, "slow")
     found = get(control_plane, namespace, "pod", "slow")
@@ -140,7 +140,7 @@ def test_a_pod_may_take_its_time_to_become_ready(control_plane: Plane, namespace
     assert (since["Ready"] - since["PodScheduled"]).total_seconds() >= 3
 
 
-def test_a_new_namespace_has_its_default_service_account_at_once(control_plane: Plane, namespace: str) -> None:
+def test_new_namespace_has_its_default_service_account_at_once(control_plane: Plane, namespace: str) -> None:
     assert get(control_plane, namespace, "serviceaccount", "default") is not None
 
 
@@ -152,7 +152,7 @@ def test_pod_security_refuses_a_plain_pod_in_a_restricted_namespace(control_plan
     control_plane.kubectl("delete", "namespace", name, "--wait=false")
 
 
-def test_what_a_service_account_asks_for_is_in_the_audit_log(control_plane: Plane, namespace: str) -> None:
+def test_requests_of_a_service_account_are_in_the_audit_log(control_plane: Plane, namespace: str) -> None:
     control_plane.kubectl("create", "serviceaccount", "robot", f"--namespace={namespace}")
     kubeconfig = control_plane.kubeconfig_for_service_account(namespace, "robot", duration=timedelta(minutes=10))
     refused = control_plane.kubectl(
@@ -243,7 +243,7 @@ class TestPlaneOfItsOwn:
             Plane.attach(tmp_path)
 
     @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-    def test_nothing_is_left_after_its_owner_was_ended(self, tmp_path: Path, end: signal.Signals) -> None:
+    def test_nothing_is_left_after_the_end_of_its_owner(self, tmp_path: Path, end: signal.Signals) -> None:
         command = [sys.executable, "-m", "tools.controlplane", "up", "--nodes=1", f"--state-dir={tmp_path}"]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as owner:
             try:
@@ -257,7 +257,7 @@ class TestPlaneOfItsOwn:
             owner.wait(PATIENCE)
         wait_until(lambda: not [pid for pid in pids if is_alive(pid)], "the components to be gone")
 
-    def test_a_command_gets_the_control_plane_and_its_exit_code_is_passed_on(self, tmp_path: Path) -> None:
+    def test_command_gets_the_control_plane_and_returns_its_exit_code(self, tmp_path: Path) -> None:
         script = 'test "$FLAMECTL_CONTROL_PLANE" = "$1" && test -s "$KUBECONFIG" && exit 7'
         options = ["--nodes=1", f"--state-dir={tmp_path}"]
         command = ["sh", "-c", script, "sh", str(tmp_path)]
@@ -266,7 +266,7 @@ class TestPlaneOfItsOwn:
         )
         assert result.returncode == 7
 
-    def test_a_second_one_in_the_same_directory_is_refused(self, tmp_path: Path) -> None:
+    def test_second_control_plane_in_a_directory_is_refused(self, tmp_path: Path) -> None:
         with ControlPlane(tmp_path, nodes=1) as plane:
             with pytest.raises(ComponentError, match="runs in"):
                 ControlPlane(tmp_path).start()

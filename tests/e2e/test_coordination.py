@@ -153,7 +153,7 @@ def assert_only_holders_deleted(
 
 
 @pytest.mark.parametrize("expires_in", [NEVER], ids=[""])
-def test_a_rollout_under_two_operators_keeps_to_its_budget_and_deletes_each_pod_once(
+def test_rollout_under_two_operators_keeps_its_budget_and_deletes_each_pod_once(
     world: World, deployments: tuple[Deployment, Deployment]
 ) -> None:
     world.apply(flame_cluster(replicas=6, executorManager=ONE_BY_ONE))
@@ -178,7 +178,7 @@ def test_a_rollout_under_two_operators_keeps_to_its_budget_and_deletes_each_pod_
     assert [owner["kind"] for owner in lease["metadata"]["ownerReferences"]] == ["FlameCluster"]
 
 
-def test_at_rest_no_lease_is_written_or_read(world: World, deployments: tuple[Deployment, Deployment]) -> None:
+def test_cluster_at_rest_reads_and_writes_no_lease(world: World, deployments: tuple[Deployment, Deployment]) -> None:
     world.apply(flame_cluster(replicas=3))
     world.wait_running(executors=3)
     world.kubectl("scale", "flamecluster/my-flame", "--replicas=1")
@@ -196,7 +196,7 @@ def test_at_rest_no_lease_is_written_or_read(world: World, deployments: tuple[De
 
 
 @pytest.mark.parametrize("expires_in", [NEVER], ids=[""])
-def test_the_deny_list_is_honoured_at_once(world: World, deployments: tuple[Deployment, Deployment]) -> None:
+def test_deny_list_takes_effect_at_once(world: World, deployments: tuple[Deployment, Deployment]) -> None:
     blue, green = deployments
     world.apply(flame_cluster(replicas=6))
     world.wait_running(executors=6)
@@ -220,7 +220,7 @@ def test_the_deny_list_is_honoured_at_once(world: World, deployments: tuple[Depl
     world.wait_running(executors=1)
 
 
-def test_without_the_lock_there_is_no_lease(world: World, deployments: tuple[Deployment, Deployment]) -> None:
+def test_disabled_lock_creates_no_lease(world: World, deployments: tuple[Deployment, Deployment]) -> None:
     world.apply(flame_cluster(replicas=3, lockOptions={"disabled": True}))
     world.wait_running(executors=3)
     world.change(executorManager={"maxExecutors": 20})

@@ -72,7 +72,7 @@ def assert_nothing_is_left(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_the_demo_plays_all_chapters_in_order_and_leaves_nothing(tmp_path: Path) -> None:
+def test_demo_plays_all_chapters_in_order_and_leaves_nothing(tmp_path: Path) -> None:
     with demo(tmp_path) as process:
         wait_until(lambda: processes_of(tmp_path), "the control plane to start", timeout=WHOLE_STORY)
         output, _ = process.communicate(timeout=WHOLE_STORY)
@@ -105,7 +105,7 @@ def short_path() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_ctrl_c_on_a_demo_that_stays_ends_make_well_with_one_line(short_path: Path) -> None:
+def test_ctrl_c_on_a_kept_demo_ends_make_with_success_and_one_line(short_path: Path) -> None:
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(ROOT)
@@ -156,7 +156,7 @@ def _shown(output: str) -> tuple[Path, str]:
     return Path(log[1]), address[1]
 
 
-def test_a_demo_that_stays_says_so_when_its_operator_dies(tmp_path: Path) -> None:
+def test_kept_demo_reports_the_death_of_its_operator(tmp_path: Path) -> None:
     with demo(tmp_path, "--keep") as process:
         assert process.stdout is not None
         for line in process.stdout:

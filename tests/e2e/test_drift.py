@@ -43,9 +43,7 @@ def _assert_well(world: World, operator: OperatorProcess, *, executors: int = 2)
     assert condition(status, "Degraded")["status"] == "False"
 
 
-def test_an_edited_service_is_brought_back_without_losing_what_others_own_in_it(
-    world: World, operator: OperatorProcess
-) -> None:
+def test_edited_service_is_restored_and_keeps_fields_of_others(world: World, operator: OperatorProcess) -> None:
     before = _deploy(world)
     spec = world.existing("service", SERVICE)["spec"]
 
@@ -111,9 +109,7 @@ def test_deleted_children_are_recreated(world: World, operator: OperatorProcess,
     assert _uids(world) == before | {f"{kind}/{name}": made["metadata"]["uid"]}, "nothing else is replaced for it"
 
 
-def test_an_edited_config_map_is_brought_back_and_counts_as_no_change_of_the_configuration(
-    world: World, operator: OperatorProcess
-) -> None:
+def test_edited_config_map_is_restored_without_a_new_config_generation(world: World, operator: OperatorProcess) -> None:
     before = _deploy(world)
     found = world.existing("configmap", CONFIG)
 
@@ -127,9 +123,7 @@ def test_an_edited_config_map_is_brought_back_and_counts_as_no_change_of_the_con
     assert _uids(world) == before
 
 
-def test_a_configuration_that_was_moved_to_the_binary_data_is_brought_back(
-    world: World, operator: OperatorProcess
-) -> None:
+def test_configuration_moved_to_binary_data_is_restored(world: World, operator: OperatorProcess) -> None:
     _deploy(world, replicas=1)
     data = world.existing("configmap", CONFIG)["data"]
     moved = {"data": {"flame-cluster.yaml": None}, "binaryData": {"flame-cluster.yaml": "AAAA"}}
@@ -139,7 +133,7 @@ def test_a_configuration_that_was_moved_to_the_binary_data_is_brought_back(
     assert not world.existing("configmap", CONFIG).get("binaryData")
 
 
-def test_a_config_map_made_immutable_with_another_content_is_replaced(world: World, operator: OperatorProcess) -> None:
+def test_immutable_config_map_with_other_content_is_replaced(world: World, operator: OperatorProcess) -> None:
     before = _deploy(world)
     data = world.existing("configmap", CONFIG)["data"]
 
@@ -156,7 +150,7 @@ def test_a_config_map_made_immutable_with_another_content_is_replaced(world: Wor
     assert after == before
 
 
-def test_a_config_map_made_immutable_with_its_own_content_is_replaced_when_the_configuration_changes(
+def test_immutable_config_map_is_replaced_when_the_configuration_changes(
     world: World, operator: OperatorProcess
 ) -> None:
     before = _deploy(world)
@@ -190,7 +184,7 @@ def test_removed_or_changed_label_is_restored_on_the_same_object(
     assert _uids(world) == before, "nothing is replaced for a label, executors least of all"
 
 
-def test_a_deleted_executor_is_replaced_under_a_new_id(world: World, operator: OperatorProcess) -> None:
+def test_deleted_executor_is_replaced_under_a_new_id(world: World, operator: OperatorProcess) -> None:
     before = _deploy(world, replicas=3)
     world.kubectl("delete", "pod", "my-flame-executor-manager-1")
 
@@ -218,9 +212,7 @@ def test_executor_without_label_leaves_the_cluster_and_is_deleted_with_it(
     world.wait("it to go with the cluster", lambda: world.get("pod", left) is None)
 
 
-def test_when_the_session_manager_is_deleted_the_executors_that_were_bound_to_it_follow(
-    world: World, operator: OperatorProcess
-) -> None:
+def test_deleted_session_manager_and_its_executors_are_replaced(world: World, operator: OperatorProcess) -> None:
     before = _deploy(world, replicas=3)
     world.kubectl("delete", "pod", MANAGER)
 
@@ -241,7 +233,7 @@ def test_when_the_session_manager_is_deleted_the_executors_that_were_bound_to_it
 
 
 @pytest.mark.parametrize(("kind", "name"), [("configmap", CONFIG), ("pod", MANAGER), ("service", SERVICE)])
-def test_a_child_whose_owner_references_were_edited_is_still_ours_and_they_are_left_alone(
+def test_child_with_edited_owner_references_is_still_owned_and_keeps_them(
     world: World, operator: OperatorProcess, kind: str, name: str
 ) -> None:
     before = _deploy(world, replicas=1)

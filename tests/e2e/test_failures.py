@@ -247,7 +247,7 @@ def test_terminal_session_manager_is_replaced_at_once_and_its_executors_follow(
     assert bound == {f"{serving['metadata']['uid']}.0"}
 
 
-def test_when_the_session_managers_container_restarts_executors_are_replaced_once_it_is_ready(
+def test_executors_are_replaced_when_a_restarted_session_manager_is_ready(
     world: World, operator: OperatorProcess
 ) -> None:
     world.apply(flame_cluster(replicas=3))

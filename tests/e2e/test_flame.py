@@ -52,7 +52,7 @@ def test_rollout_under_load_loses_and_repeats_no_task(world: World, flame: Flame
         world.wait_running(executors=10, timeout=PATIENCE)
 
 
-def test_scale_down_keeps_the_executor_that_works(world: World, flame: Flame, tmp_path: Path) -> None:
+def test_scale_down_keeps_the_busy_executor(world: World, flame: Flame, tmp_path: Path) -> None:
     with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):
         _start(world, flame, 5)
         flame.ask(lambda model: model.open_session("s", tasks=1, seconds=20))
@@ -68,7 +68,7 @@ def test_scale_down_keeps_the_executor_that_works(world: World, flame: Flame, tm
         world.wait("a clean table", lambda: flame.table == _executors(world), PATIENCE)
 
 
-def test_tasks_of_an_executor_that_dies_run_elsewhere_and_the_table_is_clean(
+def test_tasks_of_a_dead_executor_run_elsewhere_and_its_node_is_released(
     world: World, flame: Flame, tmp_path: Path
 ) -> None:
     with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):

@@ -50,7 +50,7 @@ def leader(plane: Plane, namespace: str, processes: list[PodProcess]) -> PodProc
 
 
 @pytest.mark.long
-def test_the_command_of_the_readme_installs_two_replicas_that_work(image: Image, tmp_path: Path) -> None:
+def test_command_of_the_readme_installs_two_working_replicas(image: Image, tmp_path: Path) -> None:
     command = ("apply", "--server-side", "-k", str(ROOT / "config" / "default"))
     with ControlPlane(nodes=4) as plane, ExitStack() as running:
         # A warning of Pod Security would be on the error stream.
@@ -145,7 +145,7 @@ def own(world: World, tmp_path: Path) -> World:
         ("namespaced", {"ServiceAccount", "Role", "RoleBinding", "Deployment", "Service", "PodDisruptionBudget"}),
     ],
 )
-def test_each_part_has_what_its_installer_may_make_and_no_more(
+def test_each_part_installs_with_the_permissions_of_its_installer(
     control_plane: Plane, folder: str, kinds: set[str]
 ) -> None:
     found = rendered(control_plane, str(ROOT / "config" / folder))
@@ -162,7 +162,7 @@ def test_each_part_has_what_its_installer_may_make_and_no_more(
     assert (SERVICE_ACCOUNT in names) == (folder != "cluster")
 
 
-def test_the_administrator_of_a_namespace_installs_an_operator_for_it_that_can_do_nothing_elsewhere(
+def test_namespace_administrator_installs_an_operator_limited_to_the_namespace(
     own: World, image: Image, tmp_path: Path
 ) -> None:
     plane = own.plane
@@ -188,9 +188,7 @@ def test_the_administrator_of_a_namespace_installs_an_operator_for_it_that_can_d
             assert not elsewhere.may(verb, resource, account), (verb, resource)
 
 
-def test_a_namespace_that_lets_several_operators_in_takes_from_none_what_another_has(
-    control_plane: Plane, tmp_path: Path
-) -> None:
+def test_namespace_admits_several_operators_side_by_side(control_plane: Plane, tmp_path: Path) -> None:
     letters = {
         home: overlay(
             tmp_path / home, "served-namespace", "team-c", nameSuffix=f"-from-{home}", patches=[subject(home)]
@@ -220,7 +218,7 @@ def rendered(plane: Plane, folder: str) -> list[Object]:
     return list(yaml.safe_load_all(plane.kubectl("kustomize", folder).stdout))
 
 
-def test_an_operator_serves_other_namespaces_that_let_it(own: World, image: Image, tmp_path: Path) -> None:
+def test_operator_serves_other_namespaces_that_admit_it(own: World, image: Image, tmp_path: Path) -> None:
     plane = own.plane
     served, closed = World(plane, f"{own.namespace}-served"), World(plane, f"{own.namespace}-closed")
     watch = [

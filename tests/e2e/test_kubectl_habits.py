@@ -33,9 +33,7 @@ def without_replicas() -> Object:
     return manifest
 
 
-def test_several_managers_share_one_cluster_by_server_side_apply_without_fights(
-    world: World, operator: OperatorProcess
-) -> None:
+def test_several_field_managers_share_a_cluster_without_conflicts(world: World, operator: OperatorProcess) -> None:
     manifest = without_replicas()
     apply_as(world, "platform", manifest)
     world.wait_running(executors=1)
@@ -58,7 +56,7 @@ def test_several_managers_share_one_cluster_by_server_side_apply_without_fights(
     assert [list(each["fieldsV1"]) for each in ours] == [["f:status"]], "the operator owns nothing of the spec"
 
 
-def test_the_scale_subresource_serves_autoscalers(world: World, operator: OperatorProcess) -> None:
+def test_scale_subresource_serves_autoscalers(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)
     scale = yaml.safe_load(world.kubectl("get", "flamecluster/my-flame", "--subresource=scale", "-o", "yaml"))
@@ -70,7 +68,7 @@ def test_the_scale_subresource_serves_autoscalers(world: World, operator: Operat
     world.wait_running(executors=3)
 
 
-def test_applying_the_same_manifest_again_changes_nothing(world: World, operator: OperatorProcess) -> None:
+def test_second_apply_of_a_manifest_changes_nothing(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)
     before = world.wait_at_rest()
@@ -83,7 +81,7 @@ def test_applying_the_same_manifest_again_changes_nothing(world: World, operator
     assert after == before
 
 
-def test_waiting_for_a_condition_waits_for_the_new_generation(world: World, operator: OperatorProcess) -> None:
+def test_kubectl_wait_waits_for_the_new_generation(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=2))
     world.kubectl_wait("condition=Ready")
     before = uids(world.all("pod"))
@@ -104,7 +102,7 @@ def test_describe_shows_events_in_order(world: World, operator: OperatorProcess)
     assert "Created 2 executors my-flame-executor-manager-0..1 (0 -> 2)" in story
 
 
-def test_get_shows_what_matters_at_a_glance(world: World, operator: OperatorProcess) -> None:
+def test_kubectl_get_shows_state_and_numbers(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)
     header, row = world.kubectl("get", "flc").splitlines()
@@ -115,9 +113,7 @@ def test_get_shows_what_matters_at_a_glance(world: World, operator: OperatorProc
     assert row.endswith("All components healthy")
 
 
-def test_environment_pull_policy_and_overrides_arrive_where_they_belong(
-    world: World, operator: OperatorProcess
-) -> None:
+def test_environment_pull_policy_and_overrides_reach_their_objects(world: World, operator: OperatorProcess) -> None:
     both: Object = {"imagePullPolicy": "Always", "env": [{"name": "RUST_LOG", "value": "debug"}]}
     overrides = {"cluster": {"limits": {"max_sessions": 7}, "policy": None}, "pprof": {"port": 6060}}
     # Client-side apply would leave out the null, by which a key is removed.
@@ -146,9 +142,7 @@ def flame_config(world: World) -> Object:
     return config
 
 
-def test_flame_0_5_gets_its_own_flag_and_its_own_form_of_the_configuration(
-    world: World, operator: OperatorProcess
-) -> None:
+def test_flame_0_5_gets_its_own_flag_and_configuration(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=1, flameVersion="0.5", sessionManager={"slot": "cpu=2,mem=512m"}))
     world.wait_running(executors=1)
     for pod in world.all("pod"):
@@ -162,7 +156,7 @@ def test_flame_0_5_gets_its_own_flag_and_its_own_form_of_the_configuration(
     }
 
 
-def test_a_pod_template_adds_to_the_pods_what_it_says(world: World, operator: OperatorProcess) -> None:
+def test_pod_template_is_merged_into_the_pods(world: World, operator: OperatorProcess) -> None:
     toleration = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
     template = {
         "metadata": {"labels": {"team": "research"}, "annotations": {"example.com/cost-center": "42"}},

@@ -25,7 +25,7 @@ def assert_quiet(world: World, before: dict[str, str], seconds: float = QUIET) -
         time.sleep(1)
 
 
-def test_applying_a_manifest_brings_up_a_running_cluster(world: World, operator: OperatorProcess) -> None:
+def test_applied_manifest_becomes_a_running_cluster(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=3))
     status = world.wait_running(executors=3)
 
@@ -40,7 +40,7 @@ def test_applying_a_manifest_brings_up_a_running_cluster(world: World, operator:
     world.kubectl_wait("condition=Ready")
 
 
-def test_scaling_up_down_to_zero_and_back_ends_exactly_there_and_then_rests(
+def test_scaling_up_down_to_zero_and_back_ends_at_the_wanted_number_and_rests(
     world: World, operator: OperatorProcess
 ) -> None:
     world.apply(flame_cluster(replicas=3))
@@ -59,7 +59,7 @@ def test_scaling_up_down_to_zero_and_back_ends_exactly_there_and_then_rests(
     assert_quiet(world, before)
 
 
-def test_deleting_the_cluster_leaves_nothing(world: World, operator: OperatorProcess) -> None:
+def test_deleted_cluster_leaves_nothing(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=3))
     world.wait_running(executors=3)
     world.kubectl("scale", "flamecluster/my-flame", "--replicas=2")
@@ -74,7 +74,7 @@ def test_deleting_the_cluster_leaves_nothing(world: World, operator: OperatorPro
     world.wait("the garbage collector to take everything", nothing_left)
 
 
-def test_a_changed_configuration_reaches_the_config_map_and_recreates_the_pods_that_read_it(
+def test_changed_configuration_updates_the_config_map_and_replaces_its_pods(
     world: World, operator: OperatorProcess
 ) -> None:
     world.apply(flame_cluster(replicas=3))

@@ -41,7 +41,7 @@ def _is_well(operator: OperatorProcess, path: str) -> bool:
     return get(operator.address("health"), path) == (200, "ok")
 
 
-def test_an_operator_that_works_is_alive_and_ready(observed: OperatorProcess) -> None:
+def test_working_operator_is_alive_and_ready(observed: OperatorProcess) -> None:
     health = observed.address("health")
     wait_until(partial(_is_well, observed, "/healthz"), "it to be alive")
     wait_until(partial(_is_well, observed, "/readyz"), "it to be ready")
@@ -91,9 +91,7 @@ def test_metrics_follow_the_cluster_and_end_with_it(world: World, observed: Oper
     world.wait("the series of the cluster to end", forgotten)
 
 
-def test_a_scrape_has_exactly_the_metrics_and_labels_that_are_documented(
-    world: World, observed: OperatorProcess
-) -> None:
+def test_scrape_has_exactly_the_documented_metrics_and_labels(world: World, observed: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=1, objectCache={"image": "xflops/flame-object-cache:v0.6.0"}))
     world.wait_running(executors=1)
 
@@ -116,7 +114,7 @@ def _leads(operator: OperatorProcess) -> float:
     return value(scrape(operator), "leader_election_master_status", name="flamectl-operator")
 
 
-def test_of_two_replicas_one_leads_and_counts_and_both_are_ready(world: World, tmp_path: Path) -> None:
+def test_both_replicas_are_ready_and_only_the_leader_counts_clusters(world: World, tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     # A machine that stands still for a while must not cost the leader its lead; it gives it back when it ends.
     timing = {"leaseDurationSeconds": 300, "renewDeadlineSeconds": 200}
@@ -141,7 +139,7 @@ def test_of_two_replicas_one_leads_and_counts_and_both_are_ready(world: World, t
         world.wait("the other to be alive", partial(_is_well, second, "/healthz"))
 
 
-def test_settings_that_are_refused_or_need_a_restart_are_seen(world: World, tmp_path: Path) -> None:
+def test_metrics_show_refused_settings_and_pending_restarts(world: World, tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text("controller: {resyncSeconds: 600}", encoding="utf-8")
     arguments = [*WITH_FREE_PORTS, "--namespace", world.namespace, "--config", str(settings)]
@@ -161,7 +159,7 @@ def test_settings_that_are_refused_or_need_a_restart_are_seen(world: World, tmp_
         assert operator.stop() == 0
 
 
-def test_what_prometheus_and_grafana_need_can_be_rendered(control_plane: Plane) -> None:
+def test_monitoring_manifests_can_be_rendered(control_plane: Plane) -> None:
     rendered = control_plane.kubectl("kustomize", str(ROOT / "config" / "monitoring")).stdout
     objects = {each["kind"]: each for each in yaml.safe_load_all(rendered)}
     assert objects.keys() == {"ConfigMap", "PodMonitor", "PrometheusRule"}
@@ -179,7 +177,7 @@ def _kubeconfig(plane: Plane, folder: Path, server: str) -> Path:
 
 
 @pytest.mark.parametrize("options", [[], ["--config-map", "default/anything"]], ids=["", "which has its settings"])
-def test_an_operator_whose_api_server_does_not_answer_is_alive_and_not_ready(
+def test_operator_without_an_api_server_is_alive_and_not_ready(
     installed: Plane, tmp_path: Path, options: list[str]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:

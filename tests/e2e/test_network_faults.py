@@ -143,7 +143,7 @@ def test_operator_recovers_after_an_unreachable_api_server(
         proxy.accept()
 
 
-def test_a_slow_network(world: World, proxy: Proxy, operator: OperatorProcess) -> None:
+def test_rollout_over_a_slow_network_keeps_its_budget(world: World, proxy: Proxy, operator: OperatorProcess) -> None:
     proxy.delay(0.2)
     with rollout(world, replicas=3) as replacing:
         replacing.ask()
@@ -165,7 +165,7 @@ def test_creates_with_lost_answers_create_no_second_pod(
     assert [executor_id(pod) for pod in world.executors()] == list(range(20))
 
 
-def test_writes_whose_answers_are_lost_during_a_rollout(
+def test_rollout_with_lost_answers_to_writes_keeps_its_budget(
     world: World, http_proxy: HttpProxy, observed_operator: OperatorProcess
 ) -> None:
     with rollout(world, replicas=6) as replacing:
@@ -174,13 +174,17 @@ def test_writes_whose_answers_are_lost_during_a_rollout(
         world.wait("answers to be lost", lambda: lost.hits == lost.times, LONG)
 
 
-def test_answers_that_come_late(world: World, http_proxy: HttpProxy, observed_operator: OperatorProcess) -> None:
+def test_rollout_with_late_answers_keeps_its_budget(
+    world: World, http_proxy: HttpProxy, observed_operator: OperatorProcess
+) -> None:
     http_proxy.delay_answers(r"^(GET|POST|PUT|PATCH|DELETE) [^?]*(\?(?!.*watch)|$)", 0.6)
     with rollout(world, replicas=3) as replacing:
         replacing.ask()
 
 
-def test_a_server_that_turns_most_requests_away(world: World, proxy: Proxy, operator: OperatorProcess) -> None:
+def test_operator_makes_progress_when_most_requests_get_429(
+    world: World, proxy: Proxy, operator: OperatorProcess
+) -> None:
     world.apply(flame_cluster(replicas=1))
     world.wait_running(executors=1)
     with one_at_a_time(world), world.record("pod") as recording:
@@ -243,7 +247,7 @@ def complains(operator: OperatorProcess, words: str) -> bool:
     return words in operator.log.read_text(encoding="utf-8")
 
 
-def test_certificate_authorities_that_are_replaced_while_it_runs(
+def test_replaced_certificate_authorities_are_loaded_at_run_time(
     world: World, http_proxy: HttpProxy, tmp_path: Path
 ) -> None:
     way = kubeconfig(world, http_proxy, tmp_path)
@@ -261,7 +265,7 @@ def test_certificate_authorities_that_are_replaced_while_it_runs(
         world.wait_running(executors=3, timeout=LONG)
 
 
-def test_a_token_that_is_replaced_while_it_runs(world: World, http_proxy: HttpProxy, tmp_path: Path) -> None:
+def test_replaced_token_is_loaded_at_run_time(world: World, http_proxy: HttpProxy, tmp_path: Path) -> None:
     way = kubeconfig(world, http_proxy, tmp_path)
     files = in_files(way, world.plane)
     with operator_with(world, tmp_path, kubeconfig=way) as operator:
@@ -301,7 +305,7 @@ def with_own_names(folder: Path) -> list[str]:
     return ["unshare", "--map-root-user", "--mount", "sh", "-c", _WITH_OWN_NAMES, "sh", str(hosts), str(servers)]
 
 
-def test_a_name_that_is_not_known_for_a_while(world: World, proxy: Proxy, tmp_path: Path) -> None:
+def test_operator_recovers_after_the_name_cannot_be_resolved(world: World, proxy: Proxy, tmp_path: Path) -> None:
     wrapper = with_own_names(tmp_path)
     if subprocess.run([*wrapper, "true"], check=False, capture_output=True).returncode:
         pytest.skip("this machine allows no mount namespaces")

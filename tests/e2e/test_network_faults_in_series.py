@@ -41,7 +41,7 @@ def plane() -> Iterator[Plane]:
 
 
 @pytest.mark.timeout(1200)
-def test_rollouts_while_the_api_server_restarts_and_connections_are_cut_or_freeze(plane: Plane, tmp_path: Path) -> None:
+def test_rollouts_complete_though_the_api_server_restarts_and_connections_fail(plane: Plane, tmp_path: Path) -> None:
     account = endure(plane, tmp_path, Rounds(restarts=3, faults=12))
 
     print(account)  # noqa: T201 - pytest shows it when the test fails

@@ -32,7 +32,7 @@ def _others(world: World) -> dict[str, str]:
     return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
 
 
-def test_the_object_cache_is_scaled_replaced_and_removed(world: World, operator: OperatorProcess) -> None:
+def test_object_cache_is_scaled_replaced_and_removed(world: World, operator: OperatorProcess) -> None:
     world.enforce("baseline")
     world.apply(flame_cluster(replicas=2, objectCache={"image": IMAGE}))
     world.wait_running(executors=2)
@@ -63,7 +63,7 @@ def test_the_object_cache_is_scaled_replaced_and_removed(world: World, operator:
     assert {"ObjectCacheCreated", "ObjectCacheDeleted"} <= {event["reason"] for event in world.all("event")}
 
 
-def test_a_deleted_object_cache_comes_back_under_its_name(world: World, operator: OperatorProcess) -> None:
+def test_deleted_object_cache_is_recreated_under_its_name(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=0, objectCache={"image": IMAGE, "replicas": 2}))
     world.wait_running(executors=0)
     before = _caches(world)["my-flame-object-cache-1"]["metadata"]["uid"]
@@ -77,9 +77,7 @@ def test_a_deleted_object_cache_comes_back_under_its_name(world: World, operator
     world.wait_running(executors=0)
 
 
-def test_a_namespace_that_enforces_restricted_takes_object_caches_with_a_user_id(
-    world: World, operator: OperatorProcess
-) -> None:
+def test_restricted_namespace_admits_object_caches_with_a_user_id(world: World, operator: OperatorProcess) -> None:
     world.enforce("restricted")
     user = {"spec": {"securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000}}}
     spec = flame_cluster(replicas=1, objectCache={"image": IMAGE, "podTemplate": user})
@@ -92,7 +90,7 @@ def test_a_namespace_that_enforces_restricted_takes_object_caches_with_a_user_id
     assert _has(world, 1)
 
 
-def test_a_suspended_cluster_has_no_object_caches(world: World, operator: OperatorProcess) -> None:
+def test_suspended_cluster_has_no_object_caches(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=1, objectCache={"image": IMAGE, "replicas": 2}))
     world.wait_running(executors=1)
 

@@ -77,7 +77,7 @@ def _env(container: Object) -> dict[str, str]:
     return {variable["name"]: variable["value"] for variable in container["env"]}
 
 
-def test_the_children_are_those_of_the_design_and_no_others(deployed: World) -> None:
+def test_cluster_has_exactly_the_documented_children(deployed: World) -> None:
     assert sorted(child["metadata"]["name"] for child in _children(deployed)) == [
         "my-flame-config",
         "my-flame-executor-manager-0",
@@ -89,7 +89,7 @@ def test_the_children_are_those_of_the_design_and_no_others(deployed: World) -> 
     ]
 
 
-def test_each_child_is_controlled_by_the_cluster_and_keeps_it_until_it_is_gone(deployed: World) -> None:
+def test_child_is_controlled_by_the_cluster_and_blocks_its_foreground_deletion(deployed: World) -> None:
     uid = deployed.existing("flamecluster", "my-flame")["metadata"]["uid"]
     for child in _children(deployed):
         assert child["metadata"]["ownerReferences"] == [
@@ -104,7 +104,7 @@ def test_each_child_is_controlled_by_the_cluster_and_keeps_it_until_it_is_gone(d
         ], child["metadata"]["name"]
 
 
-def test_each_child_is_labelled_with_cluster_and_component(deployed: World) -> None:
+def test_child_has_labels_for_cluster_and_component(deployed: World) -> None:
     components = {
         "my-flame-config": {"config"},
         "my-flame-object-cache": {"object-cache"},
@@ -122,13 +122,13 @@ def test_each_child_is_labelled_with_cluster_and_component(deployed: World) -> N
         assert labels["app"] == f"flame-{labels['app.kubernetes.io/component']}"
 
 
-def test_the_config_map_holds_the_configuration_of_the_design(deployed: World) -> None:
+def test_config_map_holds_the_documented_configuration(deployed: World) -> None:
     data = deployed.existing("configmap", "my-flame-config")["data"]
     assert data.keys() == {"flame-cluster.yaml"}
     assert yaml.safe_load(data["flame-cluster.yaml"]) == yaml.safe_load(HLD_CONFIG)
 
 
-def test_the_services_select_their_pods_and_open_the_ports_of_flame(deployed: World) -> None:
+def test_services_select_their_pods_and_open_the_ports_of_flame(deployed: World) -> None:
     for name, selected, ports in (
         ("my-flame-session-manager", "flame-session-manager", {"http": 8080, "backend": 8081}),
         ("my-flame-object-cache", "flame-executor-manager", {"grpc": 9090}),
@@ -141,7 +141,7 @@ def test_the_services_select_their_pods_and_open_the_ports_of_flame(deployed: Wo
         assert {port["protocol"] for port in spec["ports"]} == {"TCP"}
 
 
-def test_the_services_lead_to_the_pods_that_are_ready(deployed: World) -> None:
+def test_services_lead_to_ready_pods(deployed: World) -> None:
     def leads_to(service: str, pods: set[str]) -> bool:
         slices = [
             each
@@ -159,7 +159,7 @@ def test_the_services_lead_to_the_pods_that_are_ready(deployed: World) -> None:
         deployed.wait(f"endpoints of {service}", partial(leads_to, service, pods))
 
 
-def test_the_session_manager_is_probed_where_it_listens_and_restarted_in_place(deployed: World) -> None:
+def test_session_manager_has_probes_and_restarts_in_place(deployed: World) -> None:
     pod = deployed.existing("pod", "my-flame-session-manager")
     container = _container(pod, "session-manager")
 
@@ -177,7 +177,7 @@ def test_the_session_manager_is_probed_where_it_listens_and_restarted_in_place(d
     assert _env(container)["RUST_LOG"]
 
 
-def test_executors_wait_for_the_session_manager_and_are_never_restarted_in_place(deployed: World) -> None:
+def test_executors_wait_for_the_session_manager_and_never_restart_in_place(deployed: World) -> None:
     manager = f"my-flame-session-manager.{deployed.namespace}.svc.cluster.local"
     for pod in deployed.executors():
         assert pod["spec"]["restartPolicy"] == "Never"
@@ -196,7 +196,7 @@ def test_executors_wait_for_the_session_manager_and_are_never_restarted_in_place
         }
 
 
-def test_executors_that_ask_for_their_limits_are_of_the_class_that_may_have_processors_of_its_own(
+def test_executors_with_requests_equal_to_limits_are_guaranteed(
     deployed: World,
 ) -> None:
     for number in range(3):
@@ -204,7 +204,7 @@ def test_executors_that_ask_for_their_limits_are_of_the_class_that_may_have_proc
         assert pod["status"]["qosClass"] == "Guaranteed"
 
 
-def test_every_pod_reads_the_configuration_and_holds_no_credentials_of_the_api(deployed: World) -> None:
+def test_every_pod_mounts_the_configuration_and_no_api_token(deployed: World) -> None:
     for pod in deployed.all("pod"):
         spec = pod["spec"]
         assert spec["automountServiceAccountToken"] is False
@@ -216,7 +216,7 @@ def test_every_pod_reads_the_configuration_and_holds_no_credentials_of_the_api(d
         assert mounts["config"] == {"name": "config", "mountPath": "/etc/flame", "readOnly": True}
 
 
-def test_the_pods_fit_the_baseline_level_as_they_are(deployed: World) -> None:
+def test_default_pods_fit_the_baseline_level(deployed: World) -> None:
     def complaints(level: str) -> str:
         label = ("label", "namespace", deployed.namespace, f"pod-security.kubernetes.io/enforce={level}", "--overwrite")
         return deployed.plane.kubectl(*label, "--dry-run=server").stderr
@@ -226,13 +226,13 @@ def test_the_pods_fit_the_baseline_level_as_they_are(deployed: World) -> None:
     assert "violate" not in complaints("baseline")
 
 
-def test_the_sample_for_it_runs_under_the_restricted_level(world: World, operator: OperatorProcess) -> None:
+def test_restricted_sample_runs_under_the_restricted_level(world: World, operator: OperatorProcess) -> None:
     world.enforce("restricted")
     world.kubectl("apply", "-f", str(ROOT / "config" / "samples" / "flamecluster-restricted.yaml"))
     world.wait_running("restricted", executors=3)
 
 
-def test_kubectl_get_shows_what_matters_in_columns(deployed: World) -> None:
+def test_kubectl_get_shows_the_documented_columns(deployed: World) -> None:
     head, line = deployed.kubectl("get", "flc").splitlines()
     assert head.split() == ["NAME", "STATE", "REASON", "SESSION", "EXECUTORS", "DESIRED", "AGE"]
     assert line.split()[:-1] == ["my-flame", "Running", "Healthy", "1", "3", "3"]
@@ -261,7 +261,7 @@ def test_kubectl_explains_every_field_of_the_spec(deployed: World) -> None:
 
 
 @pytest.mark.parametrize("field", ["sessionManager.slot", "executorManager.updateStrategy", "suspend", "flameVersion"])
-def test_kubectl_explains_a_field_in_words(deployed: World, field: str) -> None:
+def test_kubectl_explain_shows_the_description_of_a_field(deployed: World, field: str) -> None:
     _, _, description = _explain(deployed, f"flamecluster.spec.{field}").partition("DESCRIPTION:")
     assert len(description.split()) > 3
 

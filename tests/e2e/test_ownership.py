@@ -104,7 +104,7 @@ def test_foreign_object_is_reported_and_not_changed_until_deleted(
     assert condition(status, "Degraded")["status"] == "False"
 
 
-def test_all_names_that_are_taken_are_reported_together(world: World, operator: OperatorProcess) -> None:
+def test_all_taken_names_are_reported_together(world: World, operator: OperatorProcess) -> None:
     world.apply(_foreign("ConfigMap", CONFIG), _foreign("Service", MANAGER), _foreign("Service", CACHE))
     world.apply(flame_cluster())
 
@@ -227,7 +227,7 @@ def test_orphaned_children_are_foreign_to_the_next_cluster_of_the_name(world: Wo
     world.wait_running(executors=2)
 
 
-def test_a_cluster_that_is_being_deleted_gets_no_more_writes(world: World, operator: OperatorProcess) -> None:
+def test_terminating_cluster_gets_no_more_writes(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)
     _set_finalizers(world, f'["{FINALIZER}"]')

@@ -29,9 +29,7 @@ def _persistent(world: World, volumes: int, policy: str, *, caches: int = 1) -> 
     )
 
 
-def test_a_session_manager_that_is_deleted_keeps_its_claim_and_its_executors(
-    world: World, operator: OperatorProcess
-) -> None:
+def test_deleted_session_manager_keeps_its_claim_and_its_executors(world: World, operator: OperatorProcess) -> None:
     world.apply(_persistent(world, 2, "Delete"))
     world.wait_running(executors=2)
     claims, executors, manager = _claims(world), uids(world.executors()), world.session_manager()["metadata"]["uid"]
@@ -66,7 +64,7 @@ def test_claims_follow_the_policy(world: World, operator: OperatorProcess, polic
     world.wait("the garbage collector", lambda: not world.all("pod") and _claims(world).keys() == left)
 
 
-def test_a_claim_grows_and_cannot_shrink(world: World, operator: OperatorProcess) -> None:
+def test_claim_grows_and_cannot_shrink(world: World, operator: OperatorProcess) -> None:
     world.apply(_persistent(world, 2, "Delete"))
     world.wait_running(executors=2)
     before = uids(world.all("pod"))

@@ -43,7 +43,7 @@ def _permissions(rules: list[dict[str, Any]]) -> Iterator[Permission]:
                     yield (group, resource, verb)
 
 
-def test_the_operator_is_granted_exactly_what_it_uses(world: World, operator: OperatorProcess) -> None:
+def test_role_grants_exactly_the_used_permissions(world: World, operator: OperatorProcess) -> None:
     def is_labelled(kind: str, name: str) -> bool:
         found = world.get(kind, name)
         return found is not None and found["metadata"]["labels"].get(CLUSTER_LABEL) == "my-flame"
@@ -83,7 +83,7 @@ def test_the_operator_is_granted_exactly_what_it_uses(world: World, operator: Op
     assert used == set(_permissions(_rules())) - {FINALIZERS}
 
 
-def test_the_role_has_no_wildcards_and_no_access_to_secrets_and_grants_nothing_twice() -> None:
+def test_role_has_no_wildcards_no_secrets_and_no_duplicates() -> None:
     permissions = list(_permissions(_rules()))
     assert len(set(permissions)) == len(permissions)
     for group, resource, verb in permissions:
@@ -92,9 +92,7 @@ def test_the_role_has_no_wildcards_and_no_access_to_secrets_and_grants_nothing_t
     assert not [rule for rule in _rules() if "nonResourceURLs" in rule]
 
 
-def test_without_the_permission_on_finalizers_the_status_says_what_is_missing_until_it_is_granted(
-    world: World, tmp_path: Path
-) -> None:
+def test_missing_permission_on_finalizers_is_reported_until_it_is_granted(world: World, tmp_path: Path) -> None:
     def grant(permissions: set[Permission]) -> None:
         rules = [
             {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
@@ -130,7 +128,7 @@ def test_without_the_permission_on_finalizers_the_status_says_what_is_missing_un
         world.wait_running(executors=1, timeout=240)
 
 
-def test_a_cluster_wide_installation_has_the_permissions_in_every_namespace(world: World) -> None:
+def test_cluster_wide_installation_has_its_permissions_in_every_namespace(world: World) -> None:
     wanted = set(_permissions(_rules()))
     asking = {
         ("authorization.k8s.io", "selfsubjectaccessreviews", "create"),

@@ -155,7 +155,7 @@ def test_unresponsive_webhook_is_reported_after_a_while_until_removed(world: Wor
     assert sum(event["count"] for event in world.events("RequestsFailing")) <= 3
 
 
-def test_a_pod_that_may_not_be_deleted_does_not_keep_others_from_being_replaced(world: World, tmp_path: Path) -> None:
+def test_pod_that_may_not_be_deleted_does_not_block_other_replacements(world: World, tmp_path: Path) -> None:
     with operator_with(world, tmp_path, terminalPodRetentionSeconds=1):
         world.apply(flame_cluster(replicas=3))
         world.wait_running(executors=3)
@@ -176,7 +176,7 @@ def test_a_pod_that_may_not_be_deleted_does_not_keep_others_from_being_replaced(
         world.wait_running(executors=3)
 
 
-def test_a_restricted_namespace_says_what_it_misses_and_takes_pods_that_do_not_run_as_root(
+def test_restricted_namespace_names_the_violation_and_admits_corrected_pods(
     world: World, operator: OperatorProcess
 ) -> None:
     world.enforce("restricted")
@@ -193,7 +193,7 @@ def test_a_restricted_namespace_says_what_it_misses_and_takes_pods_that_do_not_r
     assert condition(world.status(), "Degraded")["status"] == "False"
 
 
-def test_a_baseline_namespace_takes_all_pods_as_they_are(world: World, operator: OperatorProcess) -> None:
+def test_baseline_namespace_admits_default_pods(world: World, operator: OperatorProcess) -> None:
     world.enforce("baseline")
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)

@@ -44,9 +44,7 @@ def all_replaced(before: dict[str, str], pods: list[Object]) -> bool:
     return not set(before.values()) & set(uids(pods).values())
 
 
-def test_a_rolling_change_of_six_executors_never_leaves_fewer_than_five_ready(
-    world: World, operator: OperatorProcess
-) -> None:
+def test_rolling_update_of_six_executors_keeps_five_ready(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=6))
     world.wait_running(executors=6)
     before = uids(world.executors())
@@ -60,9 +58,7 @@ def test_a_rolling_change_of_six_executors_never_leaves_fewer_than_five_ready(
     assert min(ready) == 5
 
 
-def test_a_rolling_change_with_surge_and_nothing_unavailable_never_leaves_fewer_than_all_ready(
-    world: World, operator: OperatorProcess
-) -> None:
+def test_rolling_update_with_surge_keeps_all_executors_ready(world: World, operator: OperatorProcess) -> None:
     strategy = {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 0}}
     world.apply(flame_cluster(replicas=20, executorManager={"updateStrategy": strategy}))
     world.wait_running(executors=20)
@@ -155,9 +151,7 @@ def _telling(world: World, text: str) -> Object | None:
 
 
 @pytest.mark.parametrize("replicas", [4, 7], ids=["as many", "more"])
-def test_recreate_never_has_executors_of_two_revisions_side_by_side(
-    world: World, operator: OperatorProcess, replicas: int
-) -> None:
+def test_recreate_never_runs_two_revisions_side_by_side(world: World, operator: OperatorProcess, replicas: int) -> None:
     world.apply(flame_cluster(replicas=4, executorManager={"updateStrategy": {"type": "Recreate"}}))
     world.wait_running(executors=4)
     before = uids(world.executors())
@@ -193,7 +187,7 @@ def test_on_delete_replaces_only_deleted_executors(world: World, operator: Opera
     assert {name: uid for name, uid in after.items() if name in before}.items() <= before.items()
 
 
-def test_a_change_only_the_session_manager_reads_replaces_it_and_executors_follow_when_it_is_ready(
+def test_change_of_the_session_manager_replaces_it_before_its_executors(
     world: World, operator: OperatorProcess
 ) -> None:
     world.apply(flame_cluster(replicas=3))
@@ -220,9 +214,7 @@ def test_a_change_only_the_session_manager_reads_replaces_it_and_executors_follo
     assert revisions(world.live_executors()) == revision, "nothing that they read has changed"
 
 
-def test_a_session_manager_that_does_not_become_ready_holds_back_the_executors(
-    world: World, operator: OperatorProcess
-) -> None:
+def test_unready_session_manager_holds_back_the_executors(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=3))
     world.wait_running(executors=3)
     before = uids(world.executors())
@@ -250,9 +242,7 @@ EXECUTORS_ONLY: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("what", EXECUTORS_ONLY)
-def test_a_change_only_executors_read_leaves_the_session_manager_alone(
-    world: World, operator: OperatorProcess, what: str
-) -> None:
+def test_change_of_executors_keeps_the_session_manager(world: World, operator: OperatorProcess, what: str) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)
     before, manager = uids(world.executors()), world.session_manager()["metadata"]["uid"]
@@ -264,9 +254,7 @@ def test_a_change_only_executors_read_leaves_the_session_manager_alone(
     assert world.session_manager()["metadata"]["uid"] == manager
 
 
-def test_executors_are_restarted_by_an_annotation_of_their_pod_template(
-    world: World, operator: OperatorProcess
-) -> None:
+def test_annotation_of_the_pod_template_restarts_executors(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)
     before, manager = uids(world.executors()), world.session_manager()["metadata"]["uid"]

@@ -123,7 +123,7 @@ def test_edit_takes_effect_at_run_time_and_an_invalid_one_changes_nothing(
     assert operator.process.poll() is None
 
 
-def test_the_level_of_the_log_follows_an_edit(world: World, home: World, operator: OperatorProcess) -> None:
+def test_log_level_follows_an_edit(world: World, home: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=1))
     world.wait_running(executors=1)
     assert '"level":"debug"' not in _log(operator)
@@ -166,9 +166,7 @@ def test_own_namespace_role_grants_exactly_the_used_permissions(
     assert [request for request in home.operator_requests() if request.code == HTTPStatus.FORBIDDEN] == []
 
 
-def test_a_config_map_of_somebody_else_is_left_alone(
-    world: World, home: World, kubeconfig: Path, tmp_path: Path
-) -> None:
+def test_foreign_config_map_is_not_changed(world: World, home: World, kubeconfig: Path, tmp_path: Path) -> None:
     home.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}, "data": {"theirs": "x"}})
     arguments = ["--namespace", world.namespace, "--config-map", f"{home.namespace}/{CONFIG_MAP}"]
     with supervised(OperatorProcess(kubeconfig, tmp_path / "operator.log", arguments)) as operator:

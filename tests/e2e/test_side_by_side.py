@@ -36,7 +36,7 @@ def names(objects: list[dict[str, Any]]) -> set[tuple[str, str, str]]:
     return {(each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]) for each in objects}
 
 
-def test_a_second_operator_shares_the_crd_with_the_first_and_nothing_else(control_plane: Plane, tmp_path: Path) -> None:
+def test_second_operator_shares_only_the_crd_with_the_first(control_plane: Plane, tmp_path: Path) -> None:
     kustomization = shown()
     assert kustomization["resources"] == ["flamectl-operator/config/default"]
     kustomization["resources"] = [os.path.relpath(DEFAULT, tmp_path)]

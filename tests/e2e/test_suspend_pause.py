@@ -57,7 +57,7 @@ def test_suspension_is_recorded_before_the_first_deletion_and_keeps_config_and_s
     assert condition(world.status(), "Suspended")["status"] == "False"
 
 
-def test_a_suspension_that_is_taken_back_half_way_is_finished_first(world: World, operator: OperatorProcess) -> None:
+def test_revoked_suspension_is_finished_first(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=3))
     world.wait_running(executors=3)
     before = uids(world.all("pod"))
@@ -78,7 +78,7 @@ def test_a_suspension_that_is_taken_back_half_way_is_finished_first(world: World
     assert not set(before.values()) & set(uids(world.all("pod")).values())
 
 
-def test_an_executor_stuck_terminating_does_not_keep_a_suspended_cluster_from_coming_back(
+def test_executor_stuck_terminating_does_not_block_the_end_of_a_suspension(
     world: World, operator: OperatorProcess
 ) -> None:
     world.apply(flame_cluster(replicas=2))
@@ -94,7 +94,7 @@ def test_an_executor_stuck_terminating_does_not_keep_a_suspended_cluster_from_co
     world.wait("it to be gone in the end", lambda: world.has_executors(2))
 
 
-def test_a_suspended_cluster_stays_so_whatever_else_changes(world: World, operator: OperatorProcess) -> None:
+def test_suspended_cluster_stays_suspended_through_other_edits(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=2, suspend=True))
     world.wait("the cluster to be suspended", partial(suspended, world))
 
@@ -108,9 +108,7 @@ def test_a_suspended_cluster_stays_so_whatever_else_changes(world: World, operat
     world.wait_running(executors=5)
 
 
-def test_while_paused_nothing_is_repaired_and_the_status_says_so_until_it_is_taken_back(
-    world: World, operator: OperatorProcess
-) -> None:
+def test_paused_cluster_is_not_repaired_until_resumed(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=3))
     world.wait_running(executors=3)
     world.change(paused=True)
@@ -159,7 +157,7 @@ def test_suspension_withdrawn_while_paused_deletes_nothing(world: World, operato
     assert uids(world.all("pod")) == before
 
 
-def test_pausing_holds_a_suspension_that_has_begun(world: World, operator: OperatorProcess) -> None:
+def test_pause_holds_a_suspension_that_has_begun(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)
     world.annotate("pod", MANAGER, f"{HOLD}=true")

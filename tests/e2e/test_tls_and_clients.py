@@ -71,7 +71,7 @@ def test_foreign_secret_is_rejected_with_the_field_and_the_setting(world: World,
     assert world.all("pod") == []
 
 
-def test_the_configuration_for_clients_comes_is_repaired_and_goes(world: World, operator: OperatorProcess) -> None:
+def test_client_configuration_is_created_repaired_and_removed(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=1))
     world.wait_running(executors=1)
     assert world.get("configmap", "my-flame-client") is None
