@@ -165,7 +165,9 @@ def test_condition_always_has_a_message(pods: tuple[PodView, ...], *, suspended:
         pytest.param((session_manager(), executor_pod(0, revision="old")), {}, "ReplacingStalePods", id="stale"),
     ],
 )
-def test_unfinished_work_is_the_reason_of_progressing(pods: tuple[PodView, ...], found: dict[str, Any], reason: str) -> None:
+def test_unfinished_work_is_the_reason_of_progressing(
+    pods: tuple[PodView, ...], found: dict[str, Any], reason: str
+) -> None:
     progressing = _judge(*pods, **found)["Progressing"]
 
     assert (progressing.status, progressing.reason) == (True, reason)
@@ -190,7 +192,9 @@ def test_paused_cluster_is_not_progressing() -> None:
         pytest.param(WELL, True, True, "Suspending", id="suspending"),
     ],
 )
-def test_waiting_for_pods_is_progressing_unless_they_are_terminal(pods: tuple[PodView, ...], reason: str, *, suspended: bool, status: bool) -> None:
+def test_waiting_for_pods_is_progressing_unless_they_are_terminal(
+    pods: tuple[PodView, ...], reason: str, *, suspended: bool, status: bool
+) -> None:
     progressing = _judge(*pods, suspended=suspended)["Progressing"]
 
     assert (progressing.status, progressing.reason) == (status, reason)
@@ -224,7 +228,9 @@ NO_NODE = "my-flame-executor-manager-0: Unschedulable: 0/20 nodes are available:
         ),
     ],
 )  # fmt: skip
-def test_failure_or_refusal_makes_a_cluster_degraded(pods: tuple[PodView, ...], issues: tuple[Outcome, ...], reason: str, message: str) -> None:
+def test_failure_or_refusal_makes_a_cluster_degraded(
+    pods: tuple[PodView, ...], issues: tuple[Outcome, ...], reason: str, message: str
+) -> None:
     degraded = _judge(*pods, issues=issues)["Degraded"]
 
     assert (degraded.status, degraded.reason, degraded.message) == (True, reason, message)
@@ -272,9 +278,7 @@ def test_repeated_failure_stays_degraded_between_attempts(
         pytest.param((session_manager(), executor_pod(0, "waiting")), EXECUTOR_ENDED, id="executor"),
     ],
 )
-def test_restarted_container_stays_degraded_until_it_is_ready(
-    pods: tuple[PodView, ...], said: str
-) -> None:
+def test_restarted_container_stays_degraded_until_it_is_ready(pods: tuple[PodView, ...], said: str) -> None:
     before = _status(_condition("Degraded", "True", "PodsFailing", said))
     degraded = _judge(*pods, before=before)["Degraded"]
     assert (degraded.status, degraded.message) == (True, said)
