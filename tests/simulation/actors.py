@@ -13,6 +13,7 @@ from tests.simulation.crd import spec_problems
 from tests.simulation.faults import Crash, Standstill, Storm
 from tests.simulation.machines import without_finalizer
 from tests.simulation.objects import (
+    CLAIMS,
     CLUSTER_LABEL,
     CONFIG_MAPS,
     ELECTION,
@@ -23,6 +24,8 @@ from tests.simulation.objects import (
     SERVICES,
     Obj,
     annotations_of,
+    cache_ordinal,
+    controller_of,
     controller_uid,
     executor_number,
     key_of,
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 
 USER = "user"
 HOLD = "example.com/hold"
+#: No user asks for a larger claim.
+LARGEST = "9Gi"
 #: Seconds that the operator waits at the most before it tries again what failed: until it knows that it has, then the longest
 #: pause, which jitter makes longer, and what is left of the passes before and after.
 LONGEST_RETRY = TIMEOUT + RETRY_LIMIT * 1.2 + 2.0
@@ -112,6 +117,13 @@ class Actors:
             }
             for part in ("sessionManager", "executorManager")
         }
+        cache = cluster["spec"].get("objectCache", {})
+        if "image" in cache:
+            image = cache["image"].replace("bad-", "").replace("crash-", "")
+            images["objectCache"] = {"image": image, "podTemplate": None}
+        for part in ("sessionManager", "objectCache"):
+            if cluster["spec"].get(part, {}).get("persistence"):
+                images[part]["persistence"] = {"size": LARGEST}
         if final == "bad image":
             images["executorManager"]["image"] = "executor:bad-9"
         spec = merge_patch(cluster["spec"], images)
@@ -281,6 +293,31 @@ class Actors:
                     # In the end by force: its node may be one that never comes back.
                     self._server.delete(resource, key_of(obj), USER, grace=None if name else 0)
 
+    def delete_claim(self, name: str, pick: int) -> None:
+        """Without any of its data what used it begins anew."""
+        if (claim := self._pick(self._claims(name), pick)) is not None:
+            self._server.delete(CLAIMS, key_of(claim), USER)
+
+    def strip_claim_label(self, name: str, pick: int) -> None:
+        # One that has no owner is known by its labels alone.
+        owned = [claim for claim in self._claims(name) if controller_of(claim) is not None]
+        if (claim := self._pick(owned, pick)) is not None:
+            self._server.patch(CLAIMS, key_of(claim), {"metadata": {"labels": {CLUSTER_LABEL: None}}}, USER)
+
+    def give_claims_up(self) -> None:
+        """Who has deleted a claim deletes the Pods as well that keep it."""
+        for claim in self._server.all(CLAIMS):
+            for pod in self._world.volumes.users(claim) if terminating(claim) else ():
+                self._server.delete(PODS, key_of(pod), USER)
+
+    def _claims(self, name: str) -> list[Obj]:
+        """Those of a FlameCluster, by their names: some have no owner."""
+        return [
+            claim
+            for claim in self._server.all(CLAIMS, NAMESPACE)
+            if name_of(claim) == f"{name}-session-manager" or cache_ordinal(name, name_of(claim)) is not None
+        ]
+
     # -- accidents
 
     def crash_executor(self, name: str, pick: int) -> None:
@@ -304,6 +341,14 @@ class Actors:
     def crash_session_manager(self, name: str, pick: int) -> None:
         if (run := self._run(name, "session-manager", pick)) is not None:
             self._world.machines.crash(run)
+
+    def crash_object_cache(self, name: str, pick: int) -> None:
+        if (run := self._run(name, "object-cache", pick)) is not None:
+            self._world.machines.crash(run)
+
+    def evict_object_cache(self, name: str, pick: int) -> None:
+        if (run := self._run(name, "object-cache", pick)) is not None:
+            self._world.machines.evict(run)
 
     def session_manager_out_of_memory(self, name: str) -> None:
         if (run := self._run(name, "session-manager", 0)) is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from flamectl_operator.api.quantity import parse_quantity
 from flamectl_operator.kube import errors
 from tests.simulation.objects import PODS, phase
 
@@ -110,3 +111,23 @@ def unknown_fields(resource: str, body: Obj) -> list[str]:
     if resource != PODS:
         return []
     return [f"spec.{name}" for name in body["spec"] if name not in POD_SPEC_FIELDS]
+
+
+def check_claim_update(old: Obj, new: Obj) -> None:
+    """Admit a change of a claim's spec: only one that is bound can grow, and none can shrink.
+
+    Raises:
+        InvalidError: The API server does not take it.
+    """
+    before, after = _without_size(old["spec"]), _without_size(new["spec"])
+    size, wanted = (parse_quantity(each["spec"]["resources"]["requests"]["storage"]) for each in (old, new))
+    if before != after or (size != wanted and old.get("status", {}).get("phase") != "Bound"):
+        message = "spec: Forbidden: spec is immutable after creation except resources.requests for bound claims"
+        raise errors.InvalidError(422, "Invalid", message)
+    if wanted < size:
+        message = "spec.resources.requests.storage: Forbidden: field can not be less than previous value"
+        raise errors.InvalidError(422, "Invalid", message)
+
+
+def _without_size(spec: Obj) -> Obj:
+    return {name: part for name, part in spec.items() if name != "resources"}

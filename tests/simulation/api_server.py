@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flamectl_operator.kube import errors
-from tests.simulation.admission import Admission, unknown_fields
+from tests.simulation.admission import Admission, check_claim_update, unknown_fields
 from tests.simulation.crd import SPEC, STATUS, completed, spec_problems, status_problems
 from tests.simulation.objects import (
+    CLAIM_PROTECTION,
+    CLAIMS,
     FLAME_CLUSTERS,
     KINDS,
     PODS,
@@ -295,6 +297,8 @@ class ApiServer:
                 ratcheted = spec_problems(old["spec"], key[1]) if old is not None else set()
                 if wrong := spec_problems(body["spec"], key[1]) - ratcheted:
                     raise errors.InvalidError(422, "Invalid", "; ".join(sorted(wrong)))
+        if resource == CLAIMS and old is not None and verb == "update" and body.get("spec") != old.get("spec"):
+            check_claim_update(old, body)
         if actor.startswith("operator"):
             # Webhooks are there to get in the operator's way; nobody else is asked.
             self.admission.ask_webhooks(verb, resource, rehearsal=rehearsal)
@@ -327,6 +331,9 @@ class ApiServer:
         """What the API server fills in."""
         if resource == PODS:
             return {**body, "status": {"phase": "Pending", "qosClass": "Burstable"}}
+        if resource == CLAIMS:
+            protected = with_metadata(body, finalizers=[*body["metadata"].get("finalizers", ()), CLAIM_PROTECTION])
+            return {**protected, "status": {"phase": "Pending"}}
         if resource == SERVICES:
             self._addresses += 1
             ports = [{"protocol": "TCP", "targetPort": port["port"], **port} for port in body["spec"].get("ports", ())]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flamectl_operator.api.quantity import parse_quantity
 from tests.simulation.objects import (
+    CLAIMS,
     CLUSTER_LABEL,
     CONFIG_MAPS,
     FLAME_CLUSTERS,
@@ -15,6 +17,7 @@ from tests.simulation.objects import (
     SERVICES,
     Obj,
     annotations_of,
+    cache_ordinal,
     condition,
     controller_uid,
     has_started,
@@ -46,10 +49,10 @@ def shortcomings(world: World) -> list[str]:
     found: list[str] = []
     for cluster in world.server.all(FLAME_CLUSTERS):
         found += [f"{name_of(cluster)}: {what}" for what in _of(world, cluster)]
-    for resource in (PODS, SERVICES, CONFIG_MAPS, LEASES):
+    for resource in (PODS, SERVICES, CONFIG_MAPS, LEASES, CLAIMS):
         for obj in world.server.all(resource):
             owner = controller_uid(obj)
-            if resource == PODS and _unheard(world, obj):
+            if (resource == PODS and _unheard(world, obj)) or (resource == CLAIMS and _held(world, obj)):
                 continue
             if owner is not None and not any(uid_of(each) == owner for each in world.server.all(FLAME_CLUSTERS)):
                 found.append(f"{resource} {name_of(obj)} is left over from a FlameCluster that is gone")
@@ -140,6 +143,48 @@ def _executors(world: World, cluster: Obj) -> list[Obj]:
     return [pod for pod in _owned_pods(world, cluster) if is_executor(cluster, pod)]
 
 
+def _caches(world: World, cluster: Obj) -> list[Obj]:
+    return [pod for pod in _owned_pods(world, cluster) if cache_ordinal(name_of(cluster), name_of(pod)) is not None]
+
+
+def _held(world: World, claim: Obj) -> bool:
+    """Whether a Pod that never goes keeps a claim."""
+    return terminating(claim) and any(_unheard(world, pod) for pod in world.volumes.users(claim))
+
+
+def _object_caches(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
+    caches = {name_of(pod): pod for pod in _caches(world, cluster)}
+    wanted_names = {f"{name_of(cluster)}-object-cache-{number}" for number in range(want.caches)}
+    if caches.keys() != wanted_names:
+        yield f"object caches {', '.join(caches) or 'none'} are there, wanted are {', '.join(sorted(wanted_names)) or 'none'}"
+    for name, pod in caches.items():
+        if not ready(pod):
+            yield f"{name} is not ready"
+        if annotations_of(pod).get(REVISION_ANNOTATION) != want.cache_revision:
+            yield f"{name} is stale"
+
+
+def _claims(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
+    namespace, name = key_of(cluster)
+    for desired in want.desired.claims:
+        claim = world.server.find(CLAIMS, (namespace, desired.name))
+        if claim is None or terminating(claim):
+            yield f"claim {desired.name} is missing"
+            continue
+        if controller_uid(claim) != (None if desired.retained else uid_of(cluster)):
+            yield f"claim {desired.name} has the owner {controller_uid(claim)}"
+        if parse_quantity(claim["spec"]["resources"]["requests"]["storage"]) < parse_quantity(desired.size):
+            yield f"claim {desired.name} has not grown"
+        if CLUSTER_LABEL not in labels_of(claim):
+            yield f"claim {desired.name} has lost its label"
+    if not want.persistent("objectCache"):
+        return
+    for claim in world.server.all(CLAIMS, namespace):
+        ordinal = cache_ordinal(name, name_of(claim))
+        if ordinal is not None and ordinal >= want.caches and controller_uid(claim) == uid_of(cluster):
+            yield f"claim {name_of(claim)} still has its owner, though no object cache needs it"
+
+
 def _unheard(world: World, pod: Obj) -> bool:
     """Whether a Pod is terminating on a node that will never say that it is gone."""
     run = world.machines.runs.get(uid_of(pod))
@@ -150,6 +195,9 @@ def _suspended(world: World, cluster: Obj) -> Iterator[str]:
     stuck = [name_of(pod) for pod in _executors(world, cluster) if _unheard(world, pod)]
     left = [name_of(pod) for pod in _executors(world, cluster) if name_of(pod) not in stuck]
     left += [name_of(pod) for pod in _owned_pods(world, cluster) if key_of(pod) == manager_key(cluster)]
+    caches = _caches(world, cluster)
+    stuck += [name_of(pod) for pod in caches if _unheard(world, pod)]
+    left += [name_of(pod) for pod in caches if not _unheard(world, pod)]
     if left:
         yield f"suspended, but {', '.join(left)} are there"
     if condition(cluster, "Suspended").get("status") != "True" and not stuck:
@@ -159,18 +207,28 @@ def _suspended(world: World, cluster: Obj) -> Iterator[str]:
 
 
 def _pods(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
-    status = cluster.get("status", {})
     manager = world.server.find(PODS, manager_key(cluster))
     if manager is None or controller_uid(manager) != uid_of(cluster):
         # An earlier namesake's, stuck on a lost node, is left to the garbage collector: the new one waits.
         if manager is None or not _unheard(world, manager):
             yield "session manager is missing"
         return
+    if _unheard(world, manager) and want.persistent("sessionManager"):
+        return  # it may still write to its claim, and so nothing but its node can end it
     if not ready(manager):
         yield "session manager is not ready"
         return
     if annotations_of(manager).get(REVISION_ANNOTATION) != want.desired.session_manager.revision:
         yield "session manager is stale"
+    if any(_unheard(world, pod) for pod in _caches(world, cluster)):
+        return  # likewise
+    yield from _object_caches(world, cluster, want)
+    yield from _claims(world, cluster, want)
+    yield from _executor_pods(world, cluster, want, manager)
+
+
+def _executor_pods(world: World, cluster: Obj, want: Wanted, manager: Obj) -> Iterator[str]:
+    status = cluster.get("status", {})
     executors = [pod for pod in _executors(world, cluster) if live(pod)]
     if over := [name_of(pod) for pod in _executors(world, cluster) if terminal(pod) and not terminating(pod)]:
         yield f"{', '.join(over)} are over and still there"
@@ -227,7 +285,7 @@ def _executors_as_wanted(world: World, executors: list[Obj], want: Wanted, manag
                 yield f"{name_of(pod)} is not ready"
         elif has_started(pod, "executor-manager"):
             managing = world.machines.runs.get(uid_of(manager))
-            life = f"{managing.uid}.{managing.restarts}" if managing is not None else ""
+            life = managing.life if managing is not None else ""
             if run.bound_to != life:
                 told = annotations_of(pod).get(LIFE_ANNOTATION)
                 yield f"{name_of(pod)} belongs to session manager {run.bound_to} and not to {life} (annotated {told})"

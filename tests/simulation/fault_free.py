@@ -56,8 +56,11 @@ def differences(scenario: Scenario, server: ApiServer, ideal: ApiServer) -> Iter
         server: What it came to.
         ideal: What the same FlameClusters have come to without trouble.
     """
-    # Pods keep the settings that they were made with.
-    same_settings = not any(each.kind == "settings" and each.args[0] == "flame" for each in scenario.actions)
+    # Pods keep the settings that they were made with, and executors the place of a cache that they had none of.
+    same_settings = not any(
+        (each.kind == "settings" and each.args[0] == "flame") or (each.kind == "edit" and "objectCache" in each.args[1])
+        for each in scenario.actions
+    )
     for cluster in _comparable(server):
         other = ideal.find(FLAME_CLUSTERS, (cluster["metadata"]["namespace"], name_of(cluster)))
         assert other is not None, "it was created"
@@ -115,7 +118,7 @@ def _portrait(server: ApiServer, cluster: Obj, *, same_settings: bool) -> dict[s
         pods.append((name, annotations_of(pod)[REVISION_ANNOTATION], labels_of(pod), spec))
     portrait["Pods"] = sorted(pods, key=repr)
     status = {name: value for name, value in cluster["status"].items() if name not in _HISTORY}
-    for component in ("sessionManager", "executorManager"):
+    for component in ("sessionManager", "executorManager", "objectCache"):
         told = status.get(component, {})
         # A suspended session manager cannot show that it works.
         past = _COMPONENT_HISTORY | ({"failures", "nextAttempt"} if cluster["spec"].get("suspend") else set())

@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from flamectl_operator.api.constants import REBOUND_ANNOTATION
+from flamectl_operator.api.constants import REBOUND_ANNOTATION, SESSION_STORE_ANNOTATION
 from flamectl_operator.desired import names
 from flamectl_operator.planning.rollout import ROOM_PATIENCE
+from tests.simulation.caches import Caches
 from tests.simulation.objects import (
+    CLAIMS,
+    CLUSTER_LABEL,
     ELECTION,
     FLAME_CLUSTERS,
+    KINDS,
     LEASES,
     LIFE_ANNOTATION,
     PODS,
@@ -22,6 +26,7 @@ from tests.simulation.objects import (
     Key,
     Obj,
     annotations_of,
+    cache_ordinal,
     container_status,
     controller_of,
     controller_uid,
@@ -31,6 +36,7 @@ from tests.simulation.objects import (
     init_image,
     is_executor,
     key_of,
+    labels_of,
     life_of,
     live,
     manager_key,
@@ -71,6 +77,9 @@ class Judge:
         self.story: list[tuple[float, str, str] | tuple[float, Change]] = []
         self.violations: list[str] = []
         self._promises = Promises(self.blame)
+        self._caches = Caches(server, self.blame)
+        #: What each life of a session manager, as annotations name it, was in truth: the same storage is the same life.
+        self._lives: dict[str, str] = {}
         #: Number of writes of operators, Events included, and of all others, by name of the FlameCluster that they are about.
         self.writes: Counter[str] = Counter()
         self.others: Counter[str] = Counter()
@@ -113,6 +122,10 @@ class Judge:
         if owner is None or resource != PODS:
             return
         now = self._now(client)
+        self._caches.creating(client, owner, body)
+        if cache_ordinal(name_of(owner), name) is not None:
+            self._check_config_map(client, owner, name)
+            return
         self._promises.creating(client, owner, body, now)
         self._check_config_map(client, owner, name)
         if executor_number(name_of(owner), name) is None:
@@ -170,12 +183,18 @@ class Judge:
         if known is None:
             return
         owner = self._owner(client, known, what)
-        if owner is None or resource != PODS:
+        if owner is None or resource not in {PODS, CLAIMS}:
             return
         self._check_lock(client, owner, what)
-        number = executor_number(name_of(owner), key[1])
+        if resource == CLAIMS:
+            self._caches.claim_deleted(client, owner, known)
+            return
+        number, ordinal = executor_number(name_of(owner), key[1]), cache_ordinal(name_of(owner), key[1])
         if grace == 0:
             self._forced(client, known, number)
+            self._caches.forced(client, owner, known)
+        elif ordinal is not None:
+            self._caches.deleted(client, owner, known, ordinal)
         elif number is None:
             self._session_manager_deleted(client, owner, known)
         else:
@@ -210,7 +229,8 @@ class Judge:
         state = body["status"].get("state")
         manager, executors = self._parts(client, cluster)
         pods = [manager, *executors] if manager is not None else executors
-        self._promises.sent(client, cluster, body, pods, self._now(client))
+        caches = self._caches.known(client, cluster)
+        self._promises.sent(client, cluster, body, pods, caches, self._now(client))
         want = wanted(cluster)
         if want.spec is None:
             return
@@ -266,19 +286,23 @@ class Judge:
 
     # -- containers
 
-    def session_manager_starts(self, run: Run, runs: list[Run]) -> None:
-        """Called just before, with all that runs."""
-        self.tell(f"kubelet {run.node.name}", f"session manager {run.key[1]} ({run.uid}.{run.restarts}) starts")
+    def container_starts(self, run: Run, runs: list[Run]) -> None:
+        """Called just before the container of a session manager or an object cache starts, with all that runs."""
+        self.tell(f"kubelet {run.node.name}", f"{run.main} {run.key[1]} ({run.uid}.{run.restarts}) starts")
+        if run.session_manager:
+            pod = self._server.find(PODS, run.key)
+            store = annotations_of(pod).get(SESSION_STORE_ANNOTATION, "") if pod is not None else ""
+            self._lives |= dict.fromkeys((f"{run.uid}.{run.restarts}", *([store] if store else [])), run.life)
         for other in runs:
-            same = (other.key[0], other.owner) == (run.key[0], run.owner)
-            if other is run or not other.alive or not other.session_manager or not same:
+            same = other.key == run.key and (other.owner, other.main) == (run.owner, run.main)
+            if other is run or not other.alive or not same:
                 continue
             excused = other.forced_by and (other.forced_unheard or not other.forced_by.startswith("operator"))
             if not excused:
-                self.blame(f"two session managers of {run.owner}: {run.uid} starts while {other.uid} runs")
+                self.blame(f"two Pods {run.key[1]}: {run.uid} starts while {other.uid} runs")
 
-    def session_manager_ends(self, run: Run) -> None:
-        self.tell(f"kubelet {run.node.name}", f"session manager {run.key[1]} ({run.uid}.{run.restarts}) ends")
+    def container_ends(self, run: Run) -> None:
+        self.tell(f"kubelet {run.node.name}", f"{run.main} {run.key[1]} ({run.uid}.{run.restarts}) ends")
 
     # -- parts of judgements
 
@@ -288,7 +312,7 @@ class Judge:
 
     def _owner(self, client: ModelClient, obj: Obj, what: str) -> Obj | None:
         """The FlameCluster on whose behalf something is written, if that is in order."""
-        reference = controller_of(obj)
+        reference = controller_of(obj) or self._retained_for(client, obj)
         if reference is None or reference["kind"] != "FlameCluster":
             self.blame(f"{client.name}: {what}, which is not ours")
             return None
@@ -305,6 +329,15 @@ class Judge:
             if wanted(cluster).paused:
                 self.blame(f"{client.name}: {what}, whose FlameCluster is paused")
         return cluster
+
+    @staticmethod
+    def _retained_for(client: ModelClient, obj: Obj) -> Obj | None:
+        """The FlameCluster of a claim without an owner, by the claim's labels: such a claim outlives its FlameCluster."""
+        labels = labels_of(obj)
+        if obj.get("kind") != KINDS[CLAIMS] or labels.get("app.kubernetes.io/managed-by") != "flamectl-operator":
+            return None
+        found = client.knowledge.named(FLAME_CLUSTERS, (obj["metadata"]["namespace"], labels.get(CLUSTER_LABEL, "")))
+        return None if found is None else {"kind": "FlameCluster", "uid": uid_of(found)}
 
     def _parts(self, client: ModelClient, cluster: Obj) -> tuple[Obj | None, list[Obj]]:
         """The session manager and the executors of a FlameCluster as far as is known; no executor without its labels."""
@@ -383,8 +416,10 @@ class Judge:
             return
         life = life_of(manager) if manager is not None and live(manager) else ""
         started = has_started(pod, "executor-manager")
-        lost = (annotations_of(pod).get(LIFE_ANNOTATION) != life and started) or (
+        annotated = annotations_of(pod).get(LIFE_ANNOTATION, "")
+        lost = (self._lives.get(annotated, annotated) != self._lives.get(life, life) and started) or (
             manager is not None
+            and SESSION_STORE_ANNOTATION not in annotations_of(manager)
             and REBOUND_ANNOTATION in annotations_of(pod)
             # Times have whole seconds: within one nobody can tell.
             and "" < _started(pod, "executor-manager") <= _started(manager, "session-manager")
@@ -460,7 +495,7 @@ def _trespasses(change: Change, old: Obj, new: Obj) -> str:
     """What an operator's write to an object that is there changes and must not; empty if nothing."""
     before, after = old["metadata"], new["metadata"]
     for field in ("finalizers", "ownerReferences"):
-        if before.get(field) != after.get(field):
+        if before.get(field) != after.get(field) and (change.resource, field) != (CLAIMS, "ownerReferences"):
             return field
     if change.resource == FLAME_CLUSTERS and any(before.get(field) != after.get(field) for field in _THEIRS):
         return "labels or annotations"
@@ -486,6 +521,8 @@ def _about(change: Change) -> str:
     if change.resource == FLAME_CLUSTERS:
         return change.key[1]
     owner = controller_of(change.last)
+    if owner is None and change.resource == CLAIMS:
+        return str(labels_of(change.last).get(CLUSTER_LABEL, ""))
     return str(owner["name"]) if owner is not None else ""
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tests.simulation.objects import (
+    CLAIMS,
     CLUSTER_LABEL,
     CONFIG_MAPS,
     FLAME_CLUSTERS,
@@ -23,6 +24,7 @@ from tests.simulation.objects import (
     moment,
     ready,
     revision_of,
+    terminating,
     uid_of,
 )
 from tests.simulation.promises import suspending
@@ -90,6 +92,8 @@ class Knowledge:
         self._served_until: dict[tuple[str, str], float] = {}
         #: Since when each ConfigMap is as it is known, or is not there, by namespace and name.
         self._config_since: dict[tuple[str, str], float] = {}
+        #: When claims were gone, or on their way out, as far as is known, by namespace and name.
+        self.claims_lost: dict[tuple[str, str], float] = {}
         #: uids of session managers whose failure a status has counted, and below which number executors' were, by FlameCluster.
         self.counted: set[str] = set()
         self.attempt_ids: dict[str, int] = {}
@@ -119,6 +123,10 @@ class Knowledge:
             self._learn_pod(obj, known.get(uid), now)
         elif resource == CONFIG_MAPS:
             self._config_since[key_of(obj)] = now
+        elif resource == CLAIMS and terminating(obj):
+            self.claims_lost.setdefault(key_of(obj), now)
+        elif resource == CLAIMS:
+            self.claims_lost.pop(key_of(obj), None)
         known[uid] = obj
 
     def _learn_pod(self, obj: Obj, before: Obj | None, now: float) -> None:
@@ -157,6 +165,8 @@ class Knowledge:
                 self._note_end(before, None, now)
             elif resource == CONFIG_MAPS and before is not None:
                 self._config_since[key_of(before)] = now
+            elif resource == CLAIMS and before is not None:
+                self.claims_lost.setdefault(key_of(before), now)
 
     def _note_end(self, old: Obj, new: Obj | None, now: float) -> None:
         """A Pod may have served, or counted, until now."""

@@ -8,12 +8,15 @@ that has started belongs to the life of the session manager that it found.
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flamectl_operator.kube import errors
 from tests.simulation.objects import (
+    CLAIMS,
+    CONFIG_MAPS,
     PODS,
     SERVICES,
     Key,
@@ -23,6 +26,7 @@ from tests.simulation.objects import (
     init_image,
     key_of,
     labels_of,
+    mounted_claims,
     phase,
     ready,
     selects,
@@ -48,6 +52,7 @@ CRASH_LOOP_LIMIT = 300.0
 #: Seconds that a kubelet may need to end what it should have ended while it was away.
 COMING_BACK = 20.0
 INIT = "wait-for-session-manager"
+_STORAGE = re.compile(r"^  storage: (.*)$", re.MULTILINE)
 
 
 @dataclass
@@ -80,6 +85,7 @@ class Run:
         owner: Name of its FlameCluster.
         image: Of its main container.
         in_place: Whether its main container is started again when it ends: its restartPolicy.
+        store: The storage in which a session manager keeps its sessions; empty if they go with its process.
     """
 
     uid: str
@@ -98,10 +104,20 @@ class Run:
     ended_as: Obj | None = None
     forced_by: str = ""
     forced_unheard: bool = False
+    store: str = ""
 
     @property
     def session_manager(self) -> bool:
         return self.main == "session-manager"
+
+    @property
+    def executor(self) -> bool:
+        return self.main == "executor-manager"
+
+    @property
+    def life(self) -> str:
+        """Of a session manager: executors stay for as long as it is the same."""
+        return self.store or f"{self.uid}.{self.restarts}"
 
 
 class Machines:
@@ -172,10 +188,11 @@ class Machines:
         if terminating(pod):
             del self._unscheduled[uid]  # held by a finalizer; such are passed over
             return
-        node = self._node_with_room()
+        message = self._claim_problem(pod)
+        node = self._node_with_room() if not message else None
         if node is None:
             if not condition(pod, "PodScheduled"):
-                message = f"0/{len(self.nodes)} nodes are available: Insufficient cpu"
+                message = message or f"0/{len(self.nodes)} nodes are available: Insufficient cpu"
                 scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
                 scheduled["lastTransitionTime"] = self._server.now()
                 self._write(key, {**pod["status"], "conditions": [scheduled]}, "scheduler")
@@ -192,6 +209,16 @@ class Machines:
         conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": self._server.now()}]
         self._server.replace(PODS, key, {**bound, "status": {**pod["status"], "conditions": conditions}}, "scheduler")
         self._on_node(node, 0.2, 1.0, lambda: self._pull(run))
+
+    def _claim_problem(self, pod: Obj) -> str:
+        """Why no node is looked for: a claim that is missing, or on its way out; empty if all is well."""
+        for name in mounted_claims(pod):
+            claim = self._server.find(CLAIMS, (pod["metadata"]["namespace"], name))
+            if claim is None:
+                return f'persistentvolumeclaim "{name}" not found'
+            if terminating(claim):
+                return f'persistentvolumeclaim "{name}" is being deleted'
+        return ""
 
     def _node_with_room(self) -> Node | None:
         free = [node for node in self.nodes if not node.silent and not node.removed and self._used(node) < node.room]
@@ -258,27 +285,37 @@ class Machines:
         """Start the main container; what comes of it is told by the node as soon as it can."""
         if run.stopping or run.uid not in self.runs or run.node.removed:
             return
-        if not run.session_manager:
-            if "bad" in run.image:
-                self._on_node(run.node, 0.1, 0.5, lambda: self._report_if_present(run, "Pending", _back_off(run.image)))
-                return
+        if "bad" in run.image and run.executor:
+            self._on_node(run.node, 0.1, 0.5, lambda: self._report_if_present(run, "Pending", _back_off(run.image)))
+            return
+        if run.executor:
             manager = self.session_manager_found(run)
             if manager is None:
                 self._on_node(run.node, 0.1, 0.5, lambda: self._fail(run, "Error", 1))
                 return
-            run.bound_to = f"{manager.uid}.{manager.restarts}"
+            run.bound_to = manager.life
         run.alive, run.started_at = True, self._server.now()
-        if self.at_next_start is not None and not run.session_manager:
+        if self.at_next_start is not None and run.executor:
             spring, self.at_next_start = self.at_next_start, None
             spring(run)
         if run.session_manager:
-            self._judge.session_manager_starts(run, list(self.runs.values()))
+            run.store = self._store(run)
+        if not run.executor:
+            self._judge.container_starts(run, list(self.runs.values()))
             self._on_node(run.node, 0.05, 0.3, lambda: self._report_running(run, serving=False))
             self._on_node(run.node, 1.0, 6.0, lambda: self._report_running(run, serving=True))
         else:
             self._on_node(run.node, 0.1, 0.5, lambda: self._report_running(run, serving=True))
         if "crash" in run.image:
             self._later(1.0, 8.0, lambda: self.crash(run))
+
+    def _store(self, run: Run) -> str:
+        """Where a session manager that starts keeps its sessions, by its claim and its configuration."""
+        pod, config = self._present(run), self._server.find(CONFIG_MAPS, (run.key[0], f"{run.owner}-config"))
+        claims = [self._server.find(CLAIMS, (run.key[0], name)) for name in mounted_claims(pod or _NO_POD)]
+        found = [uid_of(claim) for claim in claims if claim is not None]
+        storage = _STORAGE.search(str(config["data"].get("flame-cluster.yaml", ""))) if config is not None else None
+        return f"{found[0]} {storage.group(1) if storage else ''}" if found else ""
 
     def _report_running(self, run: Run, *, serving: bool) -> None:
         pod = self._present(run)
@@ -296,8 +333,8 @@ class Machines:
         if not run.alive or run.stopping:
             return
         run.alive = False
-        if run.session_manager:
-            self._judge.session_manager_ends(run)
+        if not run.executor:
+            self._judge.container_ends(run)
         code = 137 if reason == "OOMKilled" else 1
         if run.in_place:
             ended = {"exitCode": code, "reason": reason, "startedAt": run.started_at, "finishedAt": self._server.now()}
@@ -351,8 +388,8 @@ class Machines:
         pod = self._present(run)
         if pod is None or run.stopping or run.node.silent:
             return
-        if run.alive and run.session_manager:
-            self._judge.session_manager_ends(run)
+        if run.alive and not run.executor:
+            self._judge.container_ends(run)
         run.alive = False
         run.stopping = True
         self._waiting.pop(run.uid, None)
@@ -390,8 +427,8 @@ class Machines:
             self._server.delete(PODS, run.key, actor, uid=run.uid, grace=0)
 
     def _end_process(self, run: Run) -> None:
-        if run.alive and run.session_manager:
-            self._judge.session_manager_ends(run)
+        if run.alive and not run.executor:
+            self._judge.container_ends(run)
         run.alive = False
         pod = self._server.find(PODS, run.key)
         if pod is None or uid_of(pod) != run.uid:
@@ -537,6 +574,7 @@ class Machines:
             action()
 
 
+_NO_POD: Obj = {"spec": {}}
 _INITIALIZING: Obj = {"waiting": {"reason": "PodInitializing"}}
 
 

@@ -14,20 +14,32 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from flamectl_operator import operator
 from flamectl_operator.api import validation
-from flamectl_operator.api.constants import KIND
+from flamectl_operator.api.constants import KIND, SESSION_MANAGER
 from flamectl_operator.api.status import FlameClusterStatus, State
+from flamectl_operator.desired import claims as desired_claims
 from flamectl_operator.desired import lock as desired_lock
 from flamectl_operator.kube import views
 from flamectl_operator.kube.cache import reflector, store
 from flamectl_operator.kube.fence import Fence
 from flamectl_operator.kube.leader_election import Candidate, LeaderElector
 from flamectl_operator.observed import cluster as observed
-from flamectl_operator.observed import component
+from flamectl_operator.observed import component, pods
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.planning import budget, disruption, replacement_backoff, rollout, scale, session_manager
+from flamectl_operator.planning import (
+    budget,
+    claims,
+    deletion,
+    disruption,
+    object_cache,
+    replacement_backoff,
+    rollout,
+    scale,
+    session_manager,
+)
 from flamectl_operator.planning import effective_spec as effective
 from flamectl_operator.planning.effective_spec import EffectiveSpec, config_generation
 from flamectl_operator.planning.lock import Free, Held
@@ -48,12 +60,15 @@ from flamectl_operator.subreconcilers import (
     add_session_manager,
     record_before_acting,
     replace_stale_pods,
+    scale_object_cache,
+    update_claims,
     update_client_config,
     update_config_map,
     update_status,
 )
 from tests.simulation.judge import Judge
 from tests.simulation.runner import FIXED, prepare, run_seed
+from tests.simulation.scenario import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,12 +78,19 @@ if TYPE_CHECKING:
     Mutation = Callable[[], None]
 
 MUTATIONS: dict[str, Mutation] = {}
+#: What a world must have for a mutation to show, by name of the mutation: worlds without it are left out.
+_NEEDS: dict[str, Callable[[Scenario], bool]] = {}
 _RECORD = Path(__file__).with_suffix(".md")
 
 
 def _mutation(function: Mutation) -> Mutation:
     MUTATIONS[function.__name__.replace("_", " ")] = function
     return function
+
+
+def _mutation_of_storage(function: Mutation) -> Mutation:
+    _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.stores
+    return _mutation(function)
 
 
 def _set(target: Any, name: str, value: Any) -> None:
@@ -864,6 +886,93 @@ def chosen_executors_are_deleted_whoever_owns_them() -> None:
     _set(ClusterIO, "_guard", guard)
 
 
+# -- object caches and claims
+
+
+@_mutation_of_storage
+def stale_object_caches_are_deleted_all_at_once() -> None:
+    for module in (replace_stale_pods, disruption):
+        _set(module, "stale_to_replace", object_cache.stale_object_caches)
+
+
+@_mutation_of_storage
+def surplus_object_caches_stay() -> None:
+    original = object_cache.plan_object_caches
+    _set(scale_object_cache, "plan_object_caches", lambda *args: replace(original(*args), delete=()))
+
+
+@_mutation_of_storage
+def claims_that_pods_use_are_deleted() -> None:
+    async def none_there(*_args: Any) -> None:
+        return None
+
+    async def remove(self: Any, run: Any, claim: Any) -> Any:
+        with patch.object(run.io, "refresh", none_there):
+            return await original(self, run, claim)
+
+    original = update_claims.UpdateClaims._remove
+    _set(claims, "_used", lambda *_args: False)
+    _set(update_claims.UpdateClaims, "_remove", remove)
+
+
+@_mutation_of_storage
+def claims_that_are_to_be_retained_are_deleted() -> None:
+    original = claims._policy
+    _set(claims, "_policy", lambda effective: original(effective) and "Delete")
+
+
+@_mutation_of_storage
+def claims_that_are_to_be_retained_keep_their_owner() -> None:
+    _set(desired_claims.DesiredClaim, "retained", property(lambda _self: False))
+
+
+@_mutation_of_storage
+def surplus_claims_stay() -> None:
+    _set(claims, "_surplus", lambda *_args: [])
+
+
+@_mutation_of_storage
+def claims_do_not_grow() -> None:
+    original = claims.claim_patch
+
+    def changes(*args: Any) -> Any:
+        found = original(*args) or {}
+        return {name: part for name, part in found.items() if name != "spec"} or None
+
+    for module in (claims, update_claims):
+        _set(module, "claim_patch", changes)
+
+
+@_mutation_of_storage
+def pods_are_created_before_their_claims() -> None:
+    for planner in (session_manager, object_cache):
+        _set(planner, "claim_wait", _nothing)
+
+
+@_mutation_of_storage
+def executors_are_replaced_although_their_sessions_persist() -> None:
+    def life(self: Any) -> str:
+        manager = self.session_manager
+        if manager is None or not manager.live:
+            return ""
+        status = pods.container(manager.pod, SESSION_MANAGER)
+        return f"{manager.pod.uid}.{status.restart_count if status is not None else 0}"
+
+    _set(observed.ObservedCluster, "session_manager_life", property(life))
+
+
+@_mutation_of_storage
+def pods_that_may_write_to_a_claim_are_deleted_by_force() -> None:
+    original = session_manager._terminating
+
+    def terminating(observed: Any, manager: Any, effective: Any, now: Any) -> Any:
+        found = original(observed, manager, effective, now)
+        over = deletion.given_up_at(observed, manager, effective, now) <= now.wall
+        return session_manager.SessionManagerPlan(session_manager.Action.FORCE_DELETE, "stuck") if over else found
+
+    _set(session_manager, "_terminating", terminating)
+
+
 def try_one(task: tuple[str, frozenset[int]]) -> tuple[str, int | None, str, int]:
     """Break the operator of this process and run worlds until one notices.
 
@@ -876,7 +985,9 @@ def try_one(task: tuple[str, frozenset[int]]) -> tuple[str, int | None, str, int
     name, spoilt = task
     prepare()
     MUTATIONS[name]()
-    for count, seed in enumerate((seed for seed in FIXED if seed not in spoilt), start=1):
+    needs = _NEEDS.get(name)
+    seeds = (seed for seed in FIXED if seed not in spoilt and (needs is None or needs(Scenario.of(seed))))
+    for count, seed in enumerate(seeds, start=1):
         _, violations, _ = run_seed(seed)
         if violations:
             return name, seed, violations[0], count

@@ -6,7 +6,7 @@ import functools
 from datetime import datetime, timedelta
 from typing import Any
 
-from flamectl_operator.api.constants import EXECUTOR_MANAGER
+from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_STORE_ANNOTATION
 from tests.simulation.loop import START
 
 Obj = dict[str, Any]
@@ -28,6 +28,9 @@ NAMESPACE = "default"
 CLUSTER_LABEL = "flame.xflops.io/cluster"
 LIFE_ANNOTATION = "flame.xflops.io/session-manager"
 REVISION_ANNOTATION = "flame.xflops.io/revision"
+
+#: Keeps a claim that is deleted until no Pod uses it.
+CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
 
 #: Reasons with which a waiting container counts as failed.
 FAILING = frozenset(
@@ -196,7 +199,12 @@ def is_executor(cluster: Obj, pod: Obj) -> bool:
 
 
 def life_of(manager: Obj) -> str:
-    """Which life of which session manager a Pod is in: it goes on with another one when its container is restarted."""
+    """Which life of which session manager a Pod is in: it goes on with another one when its container is restarted.
+
+    A session manager whose sessions persist goes on with the life of its storage.
+    """
+    if store := annotations_of(manager).get(SESSION_STORE_ANNOTATION):
+        return store
     return f"{uid_of(manager)}.{container_status(manager, 'session-manager').get('restartCount', 0)}"
 
 
@@ -204,6 +212,19 @@ def has_started(pod: Obj, container: str) -> bool:
     status = container_status(pod, container)
     state = status.get("state", {})
     return "running" in state or "terminated" in state or status.get("restartCount", 0) > 0
+
+
+def cache_ordinal(cluster: str, pod: str) -> int | None:
+    """The number in the name of an object cache or its claim; None for every other object."""
+    prefix = f"{cluster}-object-cache-"
+    number = pod[len(prefix) :] if pod.startswith(prefix) else ""
+    return int(number) if number.isdecimal() and str(int(number)) == number else None
+
+
+def mounted_claims(pod: Obj) -> set[str]:
+    """Names of the claims that a Pod mounts."""
+    volumes = pod["spec"].get("volumes") or ()
+    return {str(each["persistentVolumeClaim"]["claimName"]) for each in volumes if "persistentVolumeClaim" in each}
 
 
 def executor_number(cluster: str, pod: str) -> int | None:

@@ -59,14 +59,17 @@ class Promises:
 
     # -- when a status is sent
 
-    def sent(self, client: ModelClient, cluster: Obj, body: Obj, pods: list[Obj], now: float) -> None:
+    def sent(
+        self, client: ModelClient, cluster: Obj, body: Obj, pods: list[Obj], caches: list[Obj], now: float
+    ) -> None:
         """A status that was worked out from the newest state of its FlameCluster.
 
         Args:
             client: Who sends it.
             cluster: The FlameCluster.
             body: The FlameCluster with its new status.
-            pods: Its Pods, as far as is known.
+            pods: Its session manager and its executors, as far as is known.
+            caches: Its object caches, likewise.
             now: The time on that process' clock.
         """
         for problem in status_problems(body["status"]):
@@ -74,8 +77,9 @@ class Promises:
         if suspending(cluster) and not suspending(body) and condition(body, "Suspended").get("status") != "True":
             left = [
                 name_of(pod)
-                for pod in pods
-                if not (terminating(pod) and _number(cluster, pod) is not None) and not client.knowledge.late(pod)
+                for pod in (*pods, *caches)
+                if not (terminating(pod) and (pod in caches or _number(cluster, pod) is not None))
+                and not client.knowledge.late(pod)
             ]
             if left:
                 self._blame(

@@ -95,6 +95,12 @@ class Scenario:
     resync: float = 600.0
     crowded: bool = False
 
+    @property
+    def stores(self) -> bool:
+        """Whether object caches or claims are asked for."""
+        edits = (action.args[1] for action in self.actions if action.kind == "edit")
+        return any("objectCache" in each or "persistence" in each.get("sessionManager", {}) for each in edits)
+
     def without(self, dropped: set[int]) -> Scenario:
         """The same with some actions left out, by index."""
         return replace(self, actions=tuple(each for i, each in enumerate(self.actions) if i not in dropped))
@@ -120,6 +126,7 @@ class Scenario:
             draw.rare_failures(child_random(seed, "rare failures"))
         if "crashes" in moods:
             draw.rare_crashes(child_random(seed, "rare crashes"))
+        draw.storage(child_random(seed, "storage"))
         draw.late_failures(child_random(seed, "late failures"))
         draw.batches(child_random(seed, "batches"))
         if elected:
@@ -427,6 +434,32 @@ class _Draw:
         for _ in range(random.choice((0, 1, 2))):
             at = 1.0 + random.random() * self._length
             self._add(at, "standstill", random.choice(("patch leases", *STANDSTILLS)), random.choice(lengths))
+
+    def storage(self, random: Random) -> None:
+        """Object caches, and claims of these and of session managers; in some worlds."""
+        if random.random() < 0.75:
+            return
+        users = Users(random, self._add)
+        for name in self.names:
+            at = random.choice((3.5, 5.0, 1.0 + random.random() * self._length * 0.5))
+            kind = random.choice(("caches", "caches", "sessions", "both"))
+            if kind != "sessions":
+                users.object_caches(name, at, self._length)
+            if kind != "caches":
+                users.sessions_that_persist(name, at, self._length)
+            for _ in range(random.choice((0, 1, 3))):
+                what = random.choice(
+                    (
+                        "crash_object_cache",
+                        "evict_object_cache",
+                        "crash_session_manager",
+                        "delete_session_manager",
+                        "force_delete_pod",
+                        "delete_claim",
+                        "strip_claim_label",
+                    )
+                )
+                self._add(at + random.random() * self._length * 0.5, what, name, random.randrange(100))
 
     def batches(self, random: Random) -> None:
         """A process that stands still while it deletes one executor after the other; some of the rest fail or change hands."""

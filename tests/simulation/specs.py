@@ -53,6 +53,28 @@ class Wanted:
         return DesiredCluster.of(self.owner, self.spec, SETTINGS)
 
     @property
+    def caches(self) -> int:
+        """How many object caches are wanted, 0 while suspended."""
+        return 0 if self.spec is None or self.suspend else self.desired.cache_replicas
+
+    @property
+    def cache_revision(self) -> str | None:
+        """Of object caches; None when none are wanted."""
+        return None if self.desired.object_cache is None else self.desired.object_cache.revision
+
+    def persistent(self, part: str) -> bool:
+        """Whether a component, as the spec calls it, has a claim."""
+        assert self.spec is not None
+        component = self.spec.session_manager if part == "sessionManager" else self.spec.object_cache
+        return component.persistence is not None
+
+    @property
+    def retains_caches(self) -> bool:
+        """Whether claims of object caches that are no longer wanted are kept."""
+        claim = self.spec.object_cache.persistence if self.spec is not None else None
+        return claim is not None and claim.deletion_policy == "Retain"
+
+    @property
     def floor(self) -> int:
         """Ready executors that a rolling update must leave."""
         return self.replicas - self.unavailable

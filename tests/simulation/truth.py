@@ -17,6 +17,7 @@ from tests.simulation.objects import (
     REVISION_ANNOTATION,
     Obj,
     annotations_of,
+    cache_ordinal,
     condition,
     controller_of,
     controller_uid,
@@ -26,6 +27,7 @@ from tests.simulation.objects import (
     labels_of,
     live,
     manager_key,
+    name_of,
     ready,
     terminating,
     uid_of,
@@ -170,10 +172,11 @@ class Truth:
         """What a status says that is not so."""
         status = cluster.get("status", {})
         manager, executors = self._pods(cluster)
+        caches = self._caches(cluster)
         refused = cluster["spec"].get("paused") or self._server.admission.refuses("update", PODS)
         if refused and _hidden(manager):
             return  # its label may not be restored
-        state = _state(cluster, manager, executors)
+        state = _state(cluster, manager, executors, caches)
         if status.get("state") != state:
             yield f"state {status.get('state')} in place of {state}"
         if status.get("observedGeneration") != cluster["metadata"]["generation"]:
@@ -185,6 +188,9 @@ class Truth:
                 yield f"{counted.get(name, 0)} executors are {name} in place of {count}"
         if status.get("message") == HEALTHY or condition(cluster, "Ready").get("status") == "True":
             yield from _ailments(cluster, manager, executors)
+            yield from _cache_ailments(cluster, caches)
+        if status.get("objectCache", {}).get("ready", 0) != sum(map(ready, caches)):
+            yield f"{status.get('objectCache', {}).get('ready')} object caches are ready in place of {sum(map(ready, caches))}"
 
     def _pods(self, cluster: Obj) -> tuple[Obj | None, list[Obj]]:
         """The session manager and the executors of a FlameCluster."""
@@ -195,18 +201,28 @@ class Truth:
         pods = self._server.tables[PODS].values()
         return manager, [pod for pod in pods if controller_uid(pod) == uid and is_executor(cluster, pod)]
 
+    def _caches(self, cluster: Obj) -> list[Obj]:
+        """The object caches of a FlameCluster that the operator can see."""
+        return [
+            pod
+            for pod in self._server.tables[PODS].values()
+            if controller_uid(pod) == uid_of(cluster)
+            and cache_ordinal(name_of(cluster), name_of(pod)) is not None
+            and labels_of(pod).get(CLUSTER_LABEL) == name_of(cluster)
+        ]
+
 
 def _hidden(manager: Obj | None) -> bool:
     """Whether a session manager is out of the operator's sight."""
     return manager is not None and CLUSTER_LABEL not in labels_of(manager)
 
 
-def _state(cluster: Obj, manager: Obj | None, executors: list[Obj]) -> str:
+def _state(cluster: Obj, manager: Obj | None, executors: list[Obj], caches: list[Obj]) -> str:
     """The state that a FlameCluster is in."""
     want = wanted(cluster)
     if want.spec is None:
         return "Failed"
-    unfinished = manager is not None or not all(map(terminating, executors))
+    unfinished = manager is not None or not all(map(terminating, (*executors, *caches)))
     # A suspension that has begun is finished first, and none begins while paused.
     if (unfinished and suspending(cluster)) or (want.suspend and not (want.paused and unfinished)):
         return "Pending"
@@ -235,3 +251,13 @@ def _ailments(cluster: Obj, manager: Obj | None, executors: list[Obj]) -> Iterat
         yield "healthy, although not all executors are there and ready"
     elif any(annotations_of(pod).get(REVISION_ANNOTATION) != want.desired.executor.revision for pod in standing):
         yield "healthy, although executors are stale"
+
+
+def _cache_ailments(cluster: Obj, caches: list[Obj]) -> Iterator[str]:
+    want = wanted(cluster)
+    if want.spec is None:
+        return
+    if sum(map(ready, caches)) < want.caches:
+        yield "healthy, although not all object caches are there and ready"
+    elif any(annotations_of(pod).get(REVISION_ANNOTATION) != want.cache_revision for pod in caches if live(pod)):
+        yield "healthy, although object caches are stale"

@@ -147,6 +147,46 @@ class Users:
         self._add(at, "edit", name, {part: {"podTemplate": {"spec": self._random.choice(_TEMPLATES)}}})
         self._add(at + self._random.choice((2.0, 20.0, 90.0)), "edit", name, {part: {"podTemplate": None}})
 
+    def object_caches(self, name: str, at: float, length: float) -> None:
+        """Object caches as a component of their own, which are scaled, rolled, and keep what they have on claims or do not."""
+        random = self._random
+        first: dict[str, Any] = {"image": f"cache:{random.randint(1, 5)}", "replicas": random.choice((1, 2, 2, 3))}
+        if random.random() < 0.6:
+            first["persistence"] = self._claim()
+        self._add(at, "edit", name, {"objectCache": first})
+        for _ in range(random.choice((0, 1, 2, 4))):
+            changes: tuple[dict[str, Any], ...] = (
+                {"image": f"cache:{self._tag()}"},
+                {"image": f"cache:{random.randint(2, 5)}"},
+                {"replicas": random.randint(0, 3)},
+                {"replicas": random.randint(1, 3)},
+                {"persistence": self._claim()},
+                {"persistence": None},
+                {"eviction": {"maxObjects": random.randint(2, 5)}},
+                {"image": None, "persistence": None},
+            )
+            change = {"objectCache": random.choice(changes)}
+            self._add(at + 1.0 + random.random() * length, "edit", name, change)
+
+    def sessions_that_persist(self, name: str, at: float, length: float) -> None:
+        """A session manager whose sessions lie on a claim: for good, for a while, or on another file of it later."""
+        random, storage = self._random, "fs:///var/lib/flame/session"
+        self._add(at, "edit", name, {"sessionManager": {"storage": storage, "persistence": self._claim()}})
+        for _ in range(random.choice((0, 1, 1, 2))):
+            changes: tuple[dict[str, Any], ...] = (
+                {"image": f"manager:{random.randint(2, 5)}"},
+                {"image": f"manager:{random.randint(2, 5)}"},
+                {"persistence": self._claim()},
+                {"storage": f"{storage}/{random.randint(2, 5)}"},
+                {"storage": None, "persistence": None},
+                {"env": [{"name": "NOTE", "value": str(random.randint(2, 5))}]},
+            )
+            self._add(at + 1.0 + random.random() * length, "edit", name, {"sessionManager": random.choice(changes)})
+
+    def _claim(self) -> dict[str, Any]:
+        policy = self._random.choice(("Delete", "Delete", "Retain"))
+        return {"size": f"{self._random.randint(1, 5)}Gi", "deletionPolicy": policy}
+
     def _annotate(self, name: str, at: float) -> None:
         self._add(at, "annotate", name, self._random.randint(2, 5))
 

@@ -19,6 +19,7 @@ from flamectl_operator.settings import OperatorConfig
 from tests.simulation.actors import LONGEST_RETRY, UNHEARD, Actors
 from tests.simulation.api_server import ApiServer, Change
 from tests.simulation.budgets import Budgets
+from tests.simulation.claims import Volumes
 from tests.simulation.client import ModelClient, ViewCache
 from tests.simulation.expectation import names_asked_for, shortcomings
 from tests.simulation.fault_free import differences, untroubled
@@ -225,6 +226,7 @@ class World:
             self.server, self.loop, child_random(seed, "machines"), self.judge, scenario.nodes, scenario.room
         )
         self._garbage = GarbageCollector(self.server, self.loop, child_random(seed, "garbage"), scenario.gc_delay)
+        self.volumes = Volumes(self.server, self.loop, child_random(seed, "volumes"))
         self._settings: dict[str, dict[str, Any]] = {
             "controller": {
                 "namespaces": [NAMESPACE] if scenario.namespaced else [],
@@ -398,6 +400,7 @@ class World:
             nodes[0].removed = nodes[0].silent = False
         self._actors.release_pods()
         self._actors.remove_foreign()
+        self._actors.give_claims_up()
         for process in () if self.scenario.crowded else self.running()[1:]:
             process.client.die("killed", -1.0)
         for process in self.running():

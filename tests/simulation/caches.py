@@ -1,0 +1,121 @@
+"""What holds of object caches and of PersistentVolumeClaims, judged when a write is sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.simulation.objects import (
+    CLAIMS,
+    PODS,
+    REVISION_ANNOTATION,
+    Obj,
+    annotations_of,
+    cache_ordinal,
+    controller_uid,
+    key_of,
+    manager_key,
+    moment,
+    mounted_claims,
+    name_of,
+    ready,
+    terminal,
+    terminating,
+    uid_of,
+)
+from tests.simulation.passes import pass_begun
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.simulation.api_server import ApiServer
+    from tests.simulation.client import ModelClient
+    from tests.simulation.specs import Wanted
+
+
+class Caches:
+    """Looks at each object cache that operators make or delete, and at each claim that they delete.
+
+    Args:
+        server: The API server.
+        blame: Called when something is wrong.
+    """
+
+    def __init__(self, server: ApiServer, blame: Callable[[str], None]) -> None:
+        self._server = server
+        self._blame = blame
+
+    def known(self, client: ModelClient, cluster: Obj) -> list[Obj]:
+        """The object caches of a FlameCluster, as far as a process knows."""
+        pods = client.knowledge.owned(PODS, uid_of(cluster))
+        return [pod for pod in pods if cache_ordinal(name_of(cluster), name_of(pod)) is not None]
+
+    def creating(self, client: ModelClient, cluster: Obj, pod: Obj) -> None:
+        """A Pod is about to be made: a claim that it mounts comes first, and nobody makes an object cache too many."""
+        specs = _valid(client.knowledge.specs(cluster, pass_begun()))
+        ordinal, what = cache_ordinal(name_of(cluster), name_of(pod)), f"{client.name} creates {name_of(pod)}"
+        if ordinal is not None and specs and all(want.caches <= ordinal for want in specs):
+            self._blame(f"{what}, though {max(want.caches for want in specs)} object caches are wanted")
+        for name in mounted_claims(pod):
+            key = (cluster["metadata"]["namespace"], name)
+            claim = client.knowledge.named(CLAIMS, key)
+            lost = client.knowledge.claims_lost.get(key, 0.0)
+            if (claim is None or terminating(claim)) and lost < pass_begun():
+                self._blame(f"{what}, though it knows of no claim {name} that would stay")
+
+    def forced(self, client: ModelClient, cluster: Obj, pod: Obj) -> None:
+        """A Pod is deleted by force: not one that may still write to a claim that its successor mounts."""
+        specs = _valid(client.knowledge.specs(cluster, pass_begun()))
+        part = "sessionManager" if key_of(pod) == manager_key(cluster) else "objectCache"
+        if mounted_claims(pod) and specs and all(want.persistent(part) for want in specs):
+            self._blame(f"{client.name} deletes {name_of(pod)} by force, which may still write to its claim")
+
+    def deleted(self, client: ModelClient, cluster: Obj, pod: Obj, ordinal: int) -> None:
+        """An object cache is deleted."""
+        known = client.knowledge.specs(cluster, pass_begun())
+        specs = _valid(known)
+        if len(specs) < len(known) or client.knowledge.suspending_since(cluster, pass_begun()) or terminal(pod):
+            return
+        if any(want.suspend or ordinal >= want.caches for want in specs):
+            return
+        what = f"{client.name} deletes {name_of(pod)}"
+        revision = annotations_of(pod).get(REVISION_ANNOTATION)
+        if all(want.cache_revision == revision for want in specs):
+            self._blame(f"{what} for no reason")
+        if not client.knowledge.served(manager_key(cluster), pass_begun()):
+            self._blame(f"{what} before the session manager is ready")
+        if not ready(pod):
+            return
+        least = min(want.caches for want in specs)
+        others = {
+            name_of(each)
+            for each in self.known(client, cluster)
+            if each is not pod and ready(each) and uid_of(each) not in client.knowledge.leaving
+        }
+        missing = [
+            name
+            for name in (f"{name_of(cluster)}-object-cache-{number}" for number in range(least))
+            if name not in others | {name_of(pod)}
+        ]
+        if missing:
+            self._blame(f"{what}, which is ready, while {missing[0]} is not")
+
+    def claim_deleted(self, client: ModelClient, cluster: Obj, claim: Obj) -> None:
+        """A claim is deleted, and with it all that it holds."""
+        what, key = f"{client.name} deletes claim {name_of(claim)}", key_of(claim)
+        specs = _valid(client.knowledge.specs(cluster, pass_begun()))
+        ordinal = cache_ordinal(name_of(cluster), name_of(claim))
+        if ordinal is None or all(ordinal < want.caches for want in specs):
+            self._blame(f"{what}, which is needed")
+        if all(want.retains_caches for want in specs):
+            self._blame(f"{what}, which is to be retained")
+        if controller_uid(claim) != uid_of(cluster):
+            self._blame(f"{what}, which has another owner, or none")
+        for pod in self._server.tables[PODS].values():
+            # Whoever asked for such a Pod in this pass need not have seen one that was made meanwhile.
+            seen = moment(pod["metadata"]["creationTimestamp"]) + 1 < pass_begun()
+            if pod["metadata"]["namespace"] == key[0] and key[1] in mounted_claims(pod) and seen:
+                self._blame(f"{what}, which {name_of(pod)} uses")
+
+
+def _valid(specs: list[Wanted]) -> list[Wanted]:
+    return [want for want in specs if want.spec is not None]
