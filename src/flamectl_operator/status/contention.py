@@ -2,8 +2,7 @@
 
 Two operators of different versions or settings may see the same FlameCluster and describe it differently for good. Each would
 overwrite the other's status as fast as the API server allows. So a new status is written at once, but a status that was
-overwritten is repeated ever more slowly. The longer wait applies only where the other writer's status was answered before; after
-eight different ones in a row it applies to all, so that a writer which never repeats itself cannot keep this one writing.
+overwritten is repeated ever more slowly.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 #: Seconds from writing a status to repeating it after it was overwritten: at first, and at most. The wait doubles each time.
 FIRST_REPEAT = 1.0
 LAST_REPEAT = 600.0
-#: How many statuses are remembered on each side. A pass writes two at most, and another writer may waver between a few.
+#: How many statuses are remembered. A pass writes two at most, and a status may waver between a few.
 REMEMBERED = 8
 
 
@@ -27,17 +26,13 @@ class Contention:
     Args:
         stored: The status as the process wrote it last, or last agreed with it; None before its first write.
         ours: Fingerprints of statuses that the process wrote, the latest last.
-        theirs: Fingerprints of statuses that overwrote them and were answered, the latest last.
         repeats: How often the process repeated itself since it last wrote something new.
-        new_answers: How many of the last repeats answered a status that was new.
         wrote_at: When the process last wrote.
     """
 
     stored: dict[str, Any] | None = None
     ours: tuple[str, ...] = ()
-    theirs: tuple[str, ...] = ()
     repeats: int = 0
-    new_answers: int = 0
     wrote_at: float = float("-inf")
 
     def overwritten(self, stored: dict[str, Any]) -> bool:
@@ -53,9 +48,7 @@ class Contention:
         if not self.overwritten(stored) or fingerprint(wanted) not in self.ours:
             return 0.0
         # The exponent is bounded so that no number of repeats overflows.
-        longer = min(FIRST_REPEAT * 2.0 ** min(self.repeats, 16), LAST_REPEAT)
-        answered = fingerprint(stored) in self.theirs or self.new_answers >= REMEMBERED
-        return max(0.0, self.wrote_at + (longer if answered else FIRST_REPEAT) - now)
+        return max(0.0, self.wrote_at + min(FIRST_REPEAT * 2.0 ** min(self.repeats, 16), LAST_REPEAT) - now)
 
     def wrote(self, wanted: dict[str, Any], before: dict[str, Any], stored: dict[str, Any], now: float) -> Contention:
         """Return the state after a write.
@@ -67,20 +60,13 @@ class Contention:
             now: The time.
         """
         written = fingerprint(wanted)
-        other = fingerprint(before) if self.overwritten(before) else None
-        again = other is not None and written in self.ours
+        again = self.overwritten(before) and written in self.ours
         return Contention(
             stored=stored,
-            ours=_with(self.ours, written),
-            theirs=_with(self.theirs, other) if other is not None else self.theirs,
+            ours=(*(each for each in self.ours if each != written), written)[-REMEMBERED:],
             repeats=self.repeats + 1 if again else 0,
-            new_answers=self.new_answers + 1 if again and other not in self.theirs else 0,
             wrote_at=now,
         )
-
-
-def _with(known: tuple[str, ...], latest: str) -> tuple[str, ...]:
-    return (*(each for each in known if each != latest), latest)[-REMEMBERED:]
 
 
 def fingerprint(status: dict[str, Any]) -> str:
