@@ -52,8 +52,8 @@ class Deletion(StrEnum):
     """Why an executor that was drained is deleted."""
 
     DRAINED = "drained"
-    TIMED_OUT = "the time to drain is over"
-    NOT_REACHABLE = "Flame cannot be asked what runs on it"
+    TIMED_OUT = "the drain timed out"
+    NOT_REACHABLE = "the session manager does not answer"
     LOST = "started under an earlier session manager"
     SUSPENDED = "the cluster is suspended"
 
@@ -169,5 +169,5 @@ def _message(left: Iterable[Executor], observed: ObservedCluster, end: datetime)
     first = (busy or names)[0]
     more = f" and {len(names) - 1} more" * (len(names) > 1)
     if snapshot is None:
-        return f"draining {first}{more}: waiting for an answer of the session manager"
+        return f"draining {first}{more}: waiting for the answer of the session manager"
     return f"draining {first}{more}, {len(busy)} with work, until {end:%H:%M:%S} UTC at the latest"

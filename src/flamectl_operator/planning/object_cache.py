@@ -85,7 +85,7 @@ def plan_object_caches(observed: ObservedCluster, effective: EffectiveSpec, now:
             if cache.ordinal in wanted:
                 _terminating(observed, cache, effective, now, delete, waits)
         elif cache.ordinal not in wanted:
-            delete.append(Removal(cache, "suspended" if effective.suspended else f"{len(wanted)} wanted"))
+            delete.append(Removal(cache, "suspended" if effective.suspended else f"only {len(wanted)} wanted"))
         elif cache.terminal:
             _terminal(cache, effective, now.wall, delete, waits)
         elif object_cache_repair(cache.pod, observed.owner, effective) is not None:

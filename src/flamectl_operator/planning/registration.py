@@ -74,7 +74,7 @@ def unregistered(observed: ObservedCluster, settings: FlameSettings, now: Moment
         if (state := snapshot.nodes.get(executor.name)) is not None:
             since = _wall(flame.not_ready_since.get(executor.name, now.boottime), now)
             word = "NotReady" if state is NodeState.NOT_READY else "Unknown"
-            message = f"{executor.name} runs, and Flame calls its node {word}"
+            message = f"{executor.name} runs, but Flame reports its node as {word}"
             found.append(Unregistered(executor, since, since + timedelta(seconds=lost_after), message))
         elif not snapshot.known(executor.name):
             # An executor that was there before this life of the session manager has to register again.
@@ -124,7 +124,7 @@ def registration_outcome(observed: ObservedCluster, settings: FlameSettings, now
     late = [each for each in missing if each.since + patience <= now.wall]
     message = late[0].message if late else ""
     if len(late) > 1:
-        message += f", and {len(late) - 1} more like it"
+        message += f", and {len(late) - 1} more"
     return wait_until(NOT_REGISTERED, min(times), now.wall, message) if times else wait(NOT_REGISTERED, message)
 
 
