@@ -88,10 +88,6 @@ class HttpProxy(LoopThread):
         """Keep answers back for a while; see `lose_answers`."""
         return self._add(_Rule(re.compile(requests), times, late=seconds))
 
-    def heal(self) -> None:
-        """From now on all is passed on as it is."""
-        self._rules.clear()
-
     def show(self, name: str) -> Path:
         """Show another certificate on new connections: that of a component of the control plane.
 

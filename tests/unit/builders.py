@@ -246,7 +246,6 @@ def pod(
 PodState = Literal[
     "unscheduled", "unschedulable", "pending", "waiting", "starting", "ready", "crashing", "failed", "succeeded", "half"
 ]
-TERMINAL_STATES = ("failed", "succeeded", "half")
 PULLING = "Back-off pulling image"
 
 

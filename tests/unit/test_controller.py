@@ -31,7 +31,7 @@ from tests.unit.builders import (
     session_template,
 )
 from tests.unit.subreconcilers.errors import broken, conflict, forbidden, not_found, refusal_of
-from tests.unit.subreconcilers.world import CACHE_NAME, CM_NAME, KEY, SM_NAME, World, converged, executor_name
+from tests.unit.subreconcilers.world import CACHE_NAME, CM_NAME, KEY, SM_NAME, World, converged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -185,48 +185,6 @@ async def test_new_cluster_is_created_in_one_pass() -> None:
     await world.converge()
     assert (world.status.state, world.status.message) == ("Running", "All components healthy")
     assert world.status.generations.reconciled == 1
-
-
-class _Died(BaseException):
-    """The process ends, whatever it is in the middle of."""
-
-
-def _dies_after(world: World, writes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    original, count = world.api._write, 0
-
-    def dies(*arguments: Any) -> Any:
-        nonlocal count
-        answer = original(*arguments)
-        count += 1
-        if count == writes:
-            raise _Died
-        return answer
-
-    monkeypatch.setattr(world.api, "_write", dies)
-
-
-async def test_crash_after_any_write_is_finished_by_the_next_process(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    undisturbed = World(replicas(3))
-    await undisturbed.run_pass()
-    made = {name for verb, plural, name in undisturbed.writes if (verb, plural) == ("create", "pods")}
-    assert made == {SM_NAME, *map(executor_name, range(3))}
-
-    for writes in range(1, len(undisturbed.writes) + 1):
-        world = World(replicas(3))
-        with monkeypatch.context() as patched:
-            _dies_after(world, writes, patched)
-            with pytest.raises((_Died, BaseExceptionGroup)):
-                await world.run_pass()
-        world.restart()
-        await world.converge()
-
-        assert len(world.executor_ids) == 3, f"died after write {writes}"
-        assert world.status.message == "All components healthy"
-        assert world.status.config_generation == 1
-        assert world.status.executor_manager.next_id is not None
-        assert world.status.executor_manager.next_id > max(world.executor_ids)
 
 
 # --- Being deleted, and made again -------------------------------------------------------------------------------------

@@ -63,13 +63,6 @@ async def test_missing_session_manager_is_created() -> None:
     assert "SessionManagerCreated" in world.events.reasons
 
 
-async def test_existing_session_manager_is_not_changed() -> None:
-    world = await converged()
-
-    assert await _step(world) is DONE
-    assert world.writes == []
-
-
 async def test_session_manager_is_not_created_without_a_config_map() -> None:
     world = World()
     world.squat("configmaps", CM_NAME)
@@ -362,17 +355,6 @@ async def test_pod_deleted_during_a_create_does_not_count(error: Callable[[], Ku
 
     assert world.stores.pods.get(OWNER.namespace, SM_NAME) is None
     assert world.status.state == "Pending"
-
-
-async def test_session_manager_is_created_later_after_a_lost_request() -> None:
-    world = World(replicas(0))
-    world.api.fail("create", "pods", lost())
-
-    result = await world.run_pass()
-    assert len(result.errors) == 1
-
-    await world.run_pass()
-    assert world.session_manager is not None
 
 
 async def test_conflict_in_a_repair_is_not_an_error() -> None:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.kube.errors import LockLostError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.planning.deletion import DELETION_COST_ANNOTATION
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
-from tests.unit.builders import OWNER, controller_reference, raw_spec, replicas, rolling
+from tests.unit.builders import OWNER, controller_reference, replicas, rolling
 from tests.unit.subreconcilers.errors import (
     already_exists,
     broken,
@@ -482,69 +481,6 @@ async def test_process_stopped_for_the_lock_duration_reads_before_it_deletes() -
     assert world.deleted == deleted
 
 
-@pytest.mark.parametrize("end", ["gone", "made again"])
-async def test_nothing_is_deleted_for_a_deleted_flame_cluster(end: str) -> None:
-    world = await converged(rolling(6, 1, 0))
-    world.edit(NEW_EXECUTORS)
-    await world.run_pass()
-    deleted = list(world.deleted)
-    world.let_pods_become_ready()
-    world.clock.elapsed += 40  # the lock is due to be extended
-
-    def be_deleted() -> None:
-        world.api.remove("flameclusters", OWNER.name)
-        if end == "made again":
-            world.apply(raw_spec(rolling(6, 1, 0)), uid="uid-of-the-next")
-        world.sync(FLAME_CLUSTERS)
-
-    world.api.interference["patch", "leases"] = be_deleted
-    await world.run_pass()
-
-    assert world.deleted == deleted
-
-
-async def test_spec_change_during_the_pass_cancels_the_deletion() -> None:
-    world = await converged(rolling(6, 1, 0))
-    world.edit(NEW_EXECUTORS)
-    await world.run_pass()
-    assert world.holder == "us"
-    [going] = world.leaving_ids
-    world.clock.elapsed += 40  # the lock is due to be extended
-    world.edit({"executorManager": {"replicas": 2}})
-
-    def take_it_back() -> None:
-        world.edit({"executorManager": {"replicas": 6}})
-        world.sync(FLAME_CLUSTERS)
-
-    world.api.interference["patch", "leases"] = take_it_back
-    await world.run_pass()
-
-    assert world.leaving_ids == [going]
-
-
-@pytest.mark.parametrize("seen", [(), ("us",), ("them",)], ids=["neither is late", "we are late", "they are late"])
-async def test_two_operators_roll_out_together_within_the_budget(seen: tuple[str, ...]) -> None:
-    world = await converged(rolling(6, 1, 0))
-    rival = world.rival("them")
-    world.edit(NEW_EXECUTORS)
-    for each in (world, rival):
-        each.sync()
-
-    least = 6
-    for turn in range(120):
-        each = (world, rival)[turn % 2]
-        await each.run_pass(stale=each.lock_identity in seen and turn % 5 != 0)
-        least = min(least, world.serving)
-        world.clock.elapsed += 4
-        if turn % 3 == 2:
-            world.let_pods_become_ready()
-
-    assert least == 5
-    assert len(world.deleted) == len(set(world.deleted))
-    assert world.executor_ids == [6, 7, 8, 9, 10, 11]
-    assert world.holder == ""
-
-
 async def test_stopped_process_deletes_nothing_after_its_lock_expired() -> None:
     """It has taken the lock and planned what to delete; then it is frozen, and woken up when another is at work."""
     world = await converged(rolling(4, 1, 0))
@@ -563,23 +499,6 @@ async def test_stopped_process_deletes_nothing_after_its_lock_expired() -> None:
 
     await world.run_pass()
     assert world.leaving_ids == [3]
-
-
-async def test_stopped_process_notices_that_another_operator_has_the_lock() -> None:
-    world = await converged(rolling(4, 1, 0))
-    world.edit(NEW_EXECUTORS)
-
-    def frozen() -> None:
-        world.clock.elapsed += 100
-        _hold(world, "them", leaseTransitions=1)
-
-    world.api.interference["delete", "pods"] = frozen
-    await world.run_pass()
-    await world.run_pass()
-    await world.run_pass()
-
-    assert world.leaving_ids == []
-    assert world.holder == "them"
 
 
 # --- Lock options ------------------------------------------------------------------------------------------------------
@@ -802,35 +721,6 @@ MISHAPS: list[tuple[str, Callable[[], KubernetesError], bool]] = [
 ]
 
 
-@pytest.mark.parametrize("others", [(), ("leases",)], ids=["first", "later"])
-@pytest.mark.parametrize(("verb", "error", "applied"), MISHAPS)
-async def test_failed_lease_requests_never_allow_deletions_and_the_cluster_converges(
-    verb: str,
-    error: Callable[[], KubernetesError],
-    applied: bool,  # noqa: FBT001 - a column of the table
-    others: tuple[str, ...],
-) -> None:
-    world = await converged(rolling(3, 1, 0))
-    if others:
-        world.edit(rolling(2, 1, 0))
-        await world.converge()
-        world.restart()
-    world.edit(NEW_EXECUTORS)
-    world.api.fail(verb, "leases", error(), applied=applied)
-
-    for _ in range(20):
-        before = len(world.deleted)
-        await world.run_pass()
-        if len(world.deleted) > before:
-            assert world.holder in {"us", ""}
-        world.let_pods_become_ready()
-
-    count = 2 if others else 3
-    assert len(world.executor_ids) == count
-    assert world.status.message == "All components healthy"
-    assert world.status.executor_manager.updated == count
-
-
 @pytest.mark.parametrize("error", [lost, broken])
 async def test_lease_write_with_a_lost_answer_is_read_before_use(
     error: Callable[[], KubernetesError],
@@ -936,46 +826,6 @@ async def test_executor_with_another_owner_is_not_deleted() -> None:
     assert world.deleted == [executor_name(1)]
 
 
-async def test_executor_read_with_another_owner_is_not_deleted_after_a_late_watch_event() -> None:
-    world = await converged(replicas(1))
-    rival = world.rival("them")
-    rival.sync()
-    world.edit(replicas(2))
-    await world.converge()
-    [_, late] = world.stores.pods.all()[:2]
-    world.change("pods", late.name, {"metadata": {"ownerReferences": []}})
-    world.edit(replicas(0))
-    rival.sync(FLAME_CLUSTERS)
-
-    await rival.run_pass(stale=True)
-    rival.stores.pods.apply(WatchEvent(EventType.ADDED, late))
-    await rival.run_pass(stale=True)
-
-    assert (late.name, world.deleted) == (executor_name(1), [executor_name(0)])
-
-
-async def test_late_added_event_of_a_deleted_pod_is_ignored() -> None:
-    world = await converged(replicas(0))
-    rival = world.rival("them")
-    rival.sync()
-    world.edit(replicas(2))
-    await world.converge()
-    [gone] = [pod for pod in world.stores.pods.all() if pod.name == executor_name(0)]
-    world.api.remove("pods", executor_name(0))
-    await world.converge()
-    assert world.executor_ids == [1, 2]
-    world.edit(NEW_SESSION_MANAGER)
-    rival.sync(FLAME_CLUSTERS)
-
-    await rival.run_pass(stale=True)
-    rival.stores.pods.apply(WatchEvent(EventType.ADDED, gone))
-    await rival.run_pass(stale=True)
-    await rival.run_pass(stale=True)
-
-    assert world.deleted == [SM_NAME]
-    assert world.executor_ids == [1, 2]
-
-
 # --- What two operators say --------------------------------------------------------------------------------------------
 
 
@@ -998,15 +848,6 @@ async def _take_turns(world: World, rival: World, seconds: int) -> int:
             due[each.lock_identity] = each.clock.elapsed + delay
         world.clock.elapsed += 1
     return _status_writes(world) - before
-
-
-async def test_operators_with_different_settings_stop_overwriting_each_other() -> None:
-    """To each the executors of the other are outdated, and says so."""
-    world = await converged(replicas(2))
-    rival = world.rival("them", {"flame": {"initImage": "other:1"}})
-
-    assert await _take_turns(world, rival, 300) < 20
-    assert await _take_turns(world, rival, 3000) <= 12
 
 
 async def test_waiting_operator_does_not_overwrite_the_holders_status() -> None:
@@ -1054,14 +895,6 @@ async def test_status_reports_that_all_operators_are_denied(before: list[str]) -
 
     assert world.condition("Degraded")[:2] == ("True", "LockDenied")
     assert "is on the deny list" in (world.status.message or "")
-
-
-async def test_an_operator_that_waits_for_the_lock_leaves_the_status_to_its_holder() -> None:
-    world = await _held_by_another()
-    world.edit(replicas(1))
-    await world.run_pass()
-
-    assert "lock" not in (world.status.message or "")
 
 
 async def test_unreadable_pod_does_not_count_as_deleted(mocker: MockerFixture) -> None:

@@ -53,13 +53,6 @@ def _uid(world: World) -> str:
     return str(world.session_manager["metadata"]["uid"])
 
 
-async def test_nothing_is_done_when_all_is_current() -> None:
-    world = await converged(replicas(2))
-
-    assert await _step(world) is DONE
-    assert world.writes == []
-
-
 # --- Executors ---------------------------------------------------------------------------------------------------------
 
 
@@ -96,83 +89,6 @@ async def test_next_pass_is_requested_at_once_after_a_deletion() -> None:
     assert world.another_pass_follows
 
 
-async def test_broken_rollout_stops_and_can_be_rolled_back() -> None:
-    world = await converged(rolling(4, 1, 0))
-    world.edit(NEW_EXECUTORS)
-    for _ in range(6):
-        await world.run_pass()
-        for number in world.leaving_ids:
-            world.api.remove("pods", executor_name(number))
-        for number in world.executor_ids:
-            if number > 3:
-                world.set_executor(number, "crashing")
-
-    assert world.executor_ids == [0, 1, 2, 4]
-    assert world.status.state == "Running"
-    assert "1 of 4 executors are on the current revision" in (world.status.message or "")
-
-    world.edit({"executorManager": {"image": "xflops/flame-executor-manager:v0.6.0"}})
-    await world.converge()
-
-    assert world.executor_ids == [0, 1, 2, 5]
-    assert world.status.message == "All components healthy"
-
-
-async def test_recreate_never_runs_two_revisions_side_by_side() -> None:
-    world = await converged(replicas(3, type="Recreate"))
-    world.edit(NEW_EXECUTORS)
-
-    await world.run_pass()
-    await world.run_pass()
-    assert (world.executor_ids, world.leaving_ids) == ([], [0, 1, 2])
-
-    world.api.remove("pods", executor_name(0))
-    await world.run_pass()
-    assert world.executor_ids == []
-
-    await world.converge()
-    assert world.executor_ids == [3, 4, 5]
-
-
-async def test_on_delete_waits_for_a_user_to_delete() -> None:
-    world = await converged(replicas(2, type="OnDelete"))
-    world.edit(NEW_EXECUTORS)
-    await world.converge()
-    assert world.executor_ids == [0, 1]
-    assert "2 executors are stale" in (world.status.message or "")
-
-    world.api.remove("pods", executor_name(0))
-    await world.converge()
-    assert world.executor_ids == [1, 2]
-    assert "1 executors are stale" in (world.status.message or "")
-
-
-async def test_surge_is_created_before_the_first_deletion() -> None:
-    world = await converged(rolling(2, 0, 1))
-    world.edit(NEW_EXECUTORS)
-
-    await world.run_pass()
-    assert (world.executor_ids, world.leaving_ids) == ([0, 1, 2], [])
-
-    await world.run_pass()
-    assert world.leaving_ids == []
-
-    world.let_pods_become_ready()
-    await world.run_pass()
-    assert world.leaving_ids == [1]
-
-    await world.converge()
-    assert world.executor_ids == [2, 3]
-
-
-async def test_scaling_keeps_the_other_executors() -> None:
-    world = await converged(rolling(4, 1, 0))
-    world.edit(rolling(2, 2, 1))
-    await world.converge()
-
-    assert world.executor_ids == [0, 1]
-
-
 # --- The session manager -----------------------------------------------------------------------------------------------
 
 
@@ -198,20 +114,6 @@ async def test_executors_are_replaced_after_the_new_session_manager_is_ready() -
     await world.converge()
     assert world.executor_ids == [3, 4, 5]
     assert {_life(world, number) for number in world.executor_ids} == {f"{_uid(world)}.0"}
-
-
-async def test_executors_are_replaced_after_a_restart_of_the_session_manager() -> None:
-    world = await converged(replicas(2, type="OnDelete"))
-    world.set_pod(SM_NAME, "starting", restarts=1)
-    await world.run_pass()
-    assert world.leaving_ids == []
-
-    world.set_pod(SM_NAME, "ready", restarts=1)
-    await world.run_pass()
-    assert world.leaving_ids == [0, 1]
-
-    await world.converge()
-    assert {_life(world, number) for number in world.executor_ids} == {f"{_uid(world)}.1"}
 
 
 async def test_waiting_executors_are_rebound_and_stay() -> None:

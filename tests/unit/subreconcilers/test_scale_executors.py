@@ -12,14 +12,13 @@ import pytest
 from flamectl_operator.api.constants import SESSION_MANAGER_ANNOTATION
 from flamectl_operator.desired import names
 from flamectl_operator.kube.errors import BadRequestError
-from flamectl_operator.kube.resources import CONFIG_MAPS, PODS
+from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.executor_removal import listed
 from flamectl_operator.reconcile.outcomes import RECHECK_CHANGED
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
-from flamectl_operator.subreconcilers.record_before_acting import RecordBeforeActing
 from flamectl_operator.subreconcilers.scale_executors import ScaleExecutors
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from tests.unit.builders import OWNER, desired, executor, replicas
@@ -134,24 +133,6 @@ async def test_an_id_is_never_used_again_even_when_the_status_is_lost() -> None:
     assert world.executor_ids == [0, 2, 3]
 
 
-async def test_id_used_by_another_operator_before_a_lost_status_is_not_reused() -> None:
-    world = await converged(replicas(2))
-    found = world.api.objects["flameclusters", "default", "my-flame"]
-    world.api.put("flameclusters", {key: value for key, value in found.items() if key != "status"})
-    rival = world.rival("them")
-    rival.sync(FLAME_CLUSTERS, CONFIG_MAPS)
-    run = await rival.begin(stale=True)
-    await RecordBeforeActing().run(run)
-    assert run.ids._reserved == [0, 1], "it has not seen any executor yet"
-
-    await rival.run_pass()
-    for number in (0, 1):
-        world.api.remove("pods", executor_name(number))
-    await rival.run_pass()
-
-    assert world.executor_ids == [2, 3]
-
-
 async def test_no_executor_is_created_without_a_config_map() -> None:
     world = World(replicas(2))
     world.squat("configmaps", CM_NAME)
@@ -246,18 +227,6 @@ async def test_permanent_refusal_of_the_session_manager_does_not_block_executors
     assert world.executor_ids == [0, 1]
 
 
-async def test_reserved_ids_are_not_used_after_a_restart() -> None:
-    world = World(replicas(3))
-    world.api.fail("create", "pods", quota(), name=executor_name(0), times=10)
-    await world.run_pass()
-    assert world.status.executor_manager.next_id == 3
-
-    world.restart()
-    await world.run_pass()
-
-    assert world.executor_ids == [3, 4, 5]
-
-
 @pytest.mark.parametrize("error", [overloaded, unreachable, not_found], ids=["429", "no connection", "404"])
 async def test_id_of_a_create_that_certainly_failed_is_used_again(error: Callable[[], KubernetesError]) -> None:
     world = World(replicas(1))
@@ -287,23 +256,6 @@ async def test_executor_created_with_a_lost_answer_is_counted(error: Callable[[]
     world.api.fail("create", "pods", error(), name=executor_name(0), applied=True)
 
     await world.run_pass()
-    await world.run_pass(stale=True)
-    await world.run_pass()
-
-    assert world.executor_ids == [0, 1]
-    assert world.leaving_ids == []
-
-
-async def test_executor_created_with_a_lost_answer_is_counted_after_a_failed_read() -> None:
-    world = World(replicas(2))
-    world.api.fail("create", "pods", lost(), name=executor_name(0), applied=True)
-    world.api.fail("get", "pods", unreachable(), name=executor_name(0), times=3)
-
-    await world.run_pass()
-    written = len(world.writes)
-    result = await world.run_pass(stale=True)
-    assert [str(each) for each in result.errors] == [str(unreachable())]
-    assert len(world.writes) == written
     await world.run_pass(stale=True)
     await world.run_pass()
 
@@ -368,17 +320,6 @@ async def test_surplus_executors_are_deleted_in_deletion_order() -> None:
             'Removed "my-flame-executor-manager-1", "my-flame-executor-manager-3": 2 wanted (4 -> 2)',
         )
     ]
-
-
-async def test_late_watch_causes_no_second_deletion() -> None:
-    world = await converged(replicas(4))
-    world.edit(replicas(2))
-    await world.run_pass()
-
-    await world.run_pass(stale=True)
-
-    assert world.executor_ids == [0, 1]
-    assert len([write for write in world.writes if write[0] == "delete"]) == 2
 
 
 async def test_late_watch_causes_no_second_create() -> None:
@@ -455,27 +396,6 @@ async def test_event_names_deleted_executors_although_another_deletion_failed() 
     ) in world.events.told
 
 
-@pytest.mark.parametrize("error", [lost, broken], ids=["no answer", "500"])
-@pytest.mark.parametrize("applied", [True, False], ids=["carried out", "not carried out"])
-@pytest.mark.parametrize("state", ["ready", "unscheduled"], ids=["goes slowly", "goes at once"])
-async def test_deletion_with_a_lost_answer_deletes_no_other_executor(
-    error: Callable[[], KubernetesError], state: PodState, *, applied: bool
-) -> None:
-    world = await converged(replicas(1))
-    world.edit(replicas(2))
-    await world.run_pass()
-    world.set_executor(1, state)
-    world.edit(replicas(1))
-    world.api.fail("delete", "pods", error(), name=executor_name(1), applied=applied)
-
-    result = await world.run_pass()
-    assert len(result.errors) == (0 if applied else 1)
-    await world.run_pass(stale=True)
-    await world.run_pass()
-
-    assert world.executor_ids == [0]
-
-
 async def test_read_after_a_lost_answer_updates_the_store() -> None:
     """The watch is late: that the executor is no longer ready is known from looking what became of its deletion."""
     world = await converged(replicas(2))
@@ -536,20 +456,6 @@ async def test_chosen_executor_that_became_ready_is_kept() -> None:
 
     await world.run_pass()
     assert world.executor_ids == [2]
-
-
-async def test_chosen_executor_with_another_owner_is_not_deleted() -> None:
-    world = await converged(replicas(3))
-    world.edit(replicas(1))
-
-    def take_over() -> None:
-        world.change("pods", executor_name(1), {"metadata": {"ownerReferences": []}})
-        world.sync(PODS)
-
-    world.api.interference["delete", "pods"] = take_over
-    await world.run_pass()
-
-    assert world.deleted == [executor_name(2)]
 
 
 async def test_chosen_executor_that_left_the_cluster_is_not_deleted() -> None:
@@ -684,36 +590,6 @@ async def test_slow_start_begins_again_after_a_change_or_a_refusal(mocker: Mocke
 
 
 # --- Backoff -----------------------------------------------------------------------------------------------------------
-
-
-async def _fail_all(world: World) -> None:
-    await world.run_pass()
-    for number in world.executor_ids:
-        found = world.api.find("pods", executor_name(number))
-        assert found is not None
-        if found["status"]["phase"] != "Failed":
-            world.set_executor(number, "failed")
-
-
-async def test_backoff_of_failing_replacements_survives_a_restart() -> None:
-    world = await converged(replicas(2))
-    waits, made = [], []
-    for failures in range(1, 6):
-        await _fail_all(world)
-        await world.run_pass()
-        assert world.status.executor_manager.failures == failures
-        next_attempt = world.status.executor_manager.next_attempt
-        wait = 0.0 if next_attempt is None else (next_attempt - world.clock.now()).total_seconds()
-        waits.append(wait)
-        assert (f"executors failed {failures} times in a row" in (world.status.message or "")) == (wait > 0)
-        for seconds in (0, wait - 1, 1) if wait else (0,):
-            world.clock.elapsed += seconds
-            world.restart()
-            await world.run_pass()
-            made.append(world.status.executor_manager.current)
-
-    assert waits == [0, 10, 20, 40, 80]
-    assert made == [2, *[0, 0, 2] * 4]
 
 
 @pytest.mark.parametrize("at_first", ["ready", "unscheduled", "unschedulable"])

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flamectl_operator.subreconcilers.replace_stale_pods import ReplaceStalePods
 from flamectl_operator.subreconcilers.scale_object_cache import ScaleObjectCache
 from tests.unit.builders import cached, later, merged, replicas
 from tests.unit.subreconcilers.errors import already_exists, invalid, lost, quota
@@ -15,7 +14,6 @@ from tests.unit.subreconcilers.world import SM_NAME, World, cache_name, converge
 if TYPE_CHECKING:
     from flamectl_operator.kube.errors import KubernetesError
 
-TERMINATING = {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10}
 NEW_IMAGE = {"objectCache": {"image": "new"}}
 
 
@@ -57,15 +55,6 @@ async def test_cluster_is_ready_only_with_all_object_caches() -> None:
     assert world.condition("Ready")[:2] == ("False", "Recovering")
     assert world.status.message == "1 of 2 object caches ready"
     assert (world.status.state, world.status.object_cache.state) == ("Running", "Pending")
-
-
-async def test_converged_cluster_is_not_written() -> None:
-    world = await converged(cached(2))
-    world.restart()
-
-    await world.run_pass()
-
-    assert world.writes == []
 
 
 async def test_deleted_object_cache_is_recreated_under_its_name() -> None:
@@ -356,11 +345,3 @@ async def test_a_stale_one_stays_when_another_one_fails_before_the_request_is_se
     await world.run_pass()
 
     assert world.deleted == []
-
-
-async def test_nothing_is_replaced_when_all_is_current() -> None:
-    world = await converged(cached(2))
-
-    await ReplaceStalePods().run(await world.recorded())
-
-    assert world.writes == []

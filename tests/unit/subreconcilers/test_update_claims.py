@@ -92,15 +92,6 @@ async def test_no_pod_is_created_without_its_claim() -> None:
     assert world.condition("Degraded")[1] == "NameConflict"
 
 
-async def test_a_converged_cluster_is_left_alone() -> None:
-    world = await converged(merged(_cache(2), _session()))
-    world.restart()
-
-    await world.run_pass()
-
-    assert world.writes == []
-
-
 @pytest.mark.parametrize(("policy", "left"), [("Delete", [0]), ("Retain", [0, 1, 2])])
 async def test_claims_follow_the_policy_when_object_caches_are_scaled_down(policy: str, left: list[int]) -> None:
     world = await converged(_cache(3, deletionPolicy=policy))

@@ -52,13 +52,6 @@ async def test_missing_config_map_is_created() -> None:
     assert world.events.reasons == ["ConfigMapCreated"]
 
 
-async def test_current_config_map_is_not_written() -> None:
-    world = await converged()
-
-    assert await _step(world) is DONE
-    assert world.writes == []
-
-
 async def test_spec_change_is_written_and_increments_the_generation() -> None:
     world = await converged()
     world.edit({"objectCache": {"storage": "/data/x"}})

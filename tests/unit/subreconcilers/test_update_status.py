@@ -8,7 +8,7 @@ import pytest
 
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.refusals import RefusedError
-from flamectl_operator.runtime.outcome import DONE, Kind, Result
+from flamectl_operator.runtime.outcome import Kind, Result
 from flamectl_operator.subreconcilers.record_before_acting import RecordBeforeActing
 from flamectl_operator.subreconcilers.update_status import UpdateStatus
 from tests.unit.builders import desired, raw_spec, replicas
@@ -106,27 +106,6 @@ async def test_pass_writes_nothing_else_without_its_durable_fields(error: Callab
     assert _status_writes(world) == len(world.writes) == 1
 
 
-async def test_ids_reserved_by_a_write_with_a_lost_answer_are_not_used() -> None:
-    world = World(replicas(2))
-    world.api.fail("status", "flameclusters", lost(), applied=True)
-
-    await world.run_pass()
-    await world.run_pass()
-
-    assert world.executor_ids == [2, 3]
-
-
-async def test_only_one_of_two_operators_reserves_the_same_ids() -> None:
-    world = World(replicas(2))
-    run = await world.begin()
-    world.restart()
-    other = await world.begin()
-
-    assert await RecordBeforeActing().run(run) is DONE
-    assert (await RecordBeforeActing().run(other)).kind is Kind.STOP
-    assert other.ids._reserved == []
-
-
 # --- Invalid -----------------------------------------------------------------------------------------------------------
 
 
@@ -202,17 +181,6 @@ async def test_paused_cluster_still_reports_its_pods() -> None:
     await world.run_pass()
 
     assert world.status.state == "Failed"
-
-
-async def test_a_resumed_cluster_does_what_it_missed() -> None:
-    world = await converged(replicas(1))
-    world.edit({"paused": True, "executorManager": {"replicas": 2}})
-    await world.run_pass()
-    world.edit({"paused": False})
-
-    await world.converge()
-
-    assert world.executor_ids == [0, 1]
 
 
 async def test_paused_cluster_clears_earlier_refusals() -> None:
@@ -298,17 +266,6 @@ async def test_resume_half_way_finishes_the_suspension_first() -> None:
     assert world.status.message == "All components healthy"
 
 
-async def test_resume_before_the_first_deletion_finishes_the_recorded_suspension() -> None:
-    world = await converged(replicas(1))
-    world.edit({"suspend": True})
-    await world.recorded()
-    world.edit({"suspend": False})
-
-    await world.run_pass()
-
-    assert world.leaving_ids == [0]
-
-
 async def test_resumed_cluster_is_requeued_when_the_suspension_ends_at_once() -> None:
     world = await converged(replicas(1))
     world.edit({"suspend": True})
@@ -351,19 +308,6 @@ async def test_status_is_written_only_when_it_changed() -> None:
 
     await world.run_pass()
     assert _status_writes(world) == 1
-
-
-async def test_converged_cluster_is_quiet_after_restarts() -> None:
-    world = await converged(replicas(3))
-
-    for seconds in (1, 100, 10_000):
-        world.restart()
-        world.clock.elapsed += seconds
-        result = await world.run_pass()
-        assert (result.errors, result.delay) == ((), None)
-
-    assert world.writes == []
-    assert world.events.told == []
 
 
 async def test_a_status_that_changed_meanwhile_is_written_soon() -> None:
@@ -446,39 +390,6 @@ async def test_step_that_needs_a_valid_spec_raises_without_one() -> None:
     assert not run.may_act
     with pytest.raises(RuntimeError, match="spec is invalid"):
         run.effective  # noqa: B018 - a property
-
-
-async def test_foreign_conditions_are_kept() -> None:
-    world = await converged()
-    theirs = {
-        "type": "Theirs",
-        "status": "True",
-        "reason": "X",
-        "message": "",
-        "lastTransitionTime": "2025-01-01T00:00:00Z",
-    }
-    current = world.api.objects["flameclusters", "default", "my-flame"]["status"]["conditions"]
-    world.change("flameclusters", "my-flame", {"status": {"conditions": [theirs, *current]}})
-    world.set_executor(0, "starting")
-
-    await world.run_pass()
-
-    assert world.condition("Theirs") == ("True", "X", "")
-
-
-async def test_transition_time_changes_only_with_the_status() -> None:
-    world = await converged(replicas(2))
-    before = {each.type: each.last_transition_time for each in world.status.conditions}
-    world.clock.elapsed += 100
-    world.set_executor(0, "starting")
-    await world.run_pass()
-    world.clock.elapsed += 100
-    world.set_executor(1, "starting")
-    await world.run_pass()
-    after = {each.type: each.last_transition_time for each in world.status.conditions}
-
-    assert {kind for kind in after if after[kind] != before[kind]} == {"Ready", "Progressing"}
-    assert (after["Ready"] - before["Ready"]).total_seconds() == 100
 
 
 # --- When to look again ------------------------------------------------------------------------------------------------
