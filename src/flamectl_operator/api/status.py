@@ -91,7 +91,9 @@ class SessionManagerStatus(Model):
     revision: str | None = Field(None, description="Wanted revision of the session manager.")
     failures: Int32 | None = Field(None, description="Number of consecutive replacements that failed.")
     next_attempt: Time | None = Field(None, description="Time of the next replacement.")
-    last_failure: str | None = Field(None, description="The uid of the last failed Pod that was counted.")
+    last_failure: str | None = Field(
+        None, description="The uid of the last failed Pod that was counted, so that it is counted once."
+    )
 
 
 class ExecutorManagerStatus(Model):
@@ -111,11 +113,15 @@ class ExecutorManagerStatus(Model):
         description="Number of executors that an older operator or other operator settings rendered.",
     )
     selector: str | None = Field(None, description="Label selector of the executors, for the scale subresource.")
-    next_id: Int64 | None = Field(None, description="Id of the next executor; ids are never used twice.")
+    next_id: Int64 | None = Field(
+        None, description="Number in the name of the next executor, which is never used twice; not a count."
+    )
     revision: str | None = Field(None, description="Wanted revision of the executors.")
     failures: Int32 | None = Field(None, description="Number of consecutive rounds of replacements that failed.")
     next_attempt: Time | None = Field(None, description="Time of the next replacement.")
-    attempt_id: Int64 | None = Field(None, description="Id below which failures of executors have been counted.")
+    attempt_id: Int64 | None = Field(
+        None, description="Number in the names of executors below which failures have been counted; not a count."
+    )
 
 
 class SessionsStatus(Model):
@@ -178,7 +184,7 @@ class Condition(Model):
 
 
 class Generations(Model):
-    """The reconciled generation, and the generation at which each need was seen."""
+    """The reconciled generation, and the generation at which each need was seen; each number is a generation, not a count."""
 
     reconciled: Int64 = Field(0, description="Last generation that was reconciled completely.")
     needs_config_map_update: Int64 = Field(0, description="Generation whose ConfigMap is not written yet.")
@@ -224,7 +230,9 @@ class FlameClusterStatus(Model):
         None,
         description="Number of the content of flame-cluster.yaml, which starts at 1 and increases with each change.",
     )
-    config_hash: str | None = Field(None, description="Hash of the content with the number configGeneration.")
+    config_hash: str | None = Field(
+        None, description="Hash by which the operator recognizes the content with the number configGeneration."
+    )
     session_manager: SessionManagerStatus = Field(SessionManagerStatus(), description="The session manager.")
     executor_manager: ExecutorManagerStatus = Field(ExecutorManagerStatus(), description="The executor managers.")
     object_cache: ObjectCacheStatus = Field(ObjectCacheStatus(), description="The object cache.")
@@ -235,7 +243,9 @@ class FlameClusterStatus(Model):
         (), description="Conditions of the cluster: Ready, Progressing, ConfigValid, Degraded, Suspended and Paused."
     )
     generations: Generations = Field(
-        Generations(), description="Reconciled generation, and the generation at which each need was seen."
+        Generations(),
+        description="Reconciled generation, and the generation at which each need was seen. Each number is a generation of the "
+        "resource, not a count.",
     )
     unhealthy_pods: Annotated[tuple[UnhealthyPod, ...], Field(max_length=MAX_UNHEALTHY_PODS), MapKey("name")] = Field(
         (), description="Pods that have failed or cannot be scheduled, the first ten by name."
