@@ -8,21 +8,20 @@ refuses hundreds of Pods would cause hundreds of Events.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import structlog
 
 from flamectl_operator.kube.errors import KubernetesError, NamespaceTerminatingError, NotFoundError
 from flamectl_operator.kube.resources import EVENTS
+from flamectl_operator.runtime.least_recent import LeastRecentlyUsed
 from flamectl_operator.runtime.limits import Bucket
 from flamectl_operator.runtime.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
     from flamectl_operator.kube.client import Client
     from flamectl_operator.runtime.clock import Clock
 
@@ -105,8 +104,8 @@ class EventRecorder:
         self._filled = asyncio.Event()
         self._written_all = asyncio.Event()
         self._written_all.set()
-        self._buckets: _LeastRecentlyUsed[Bucket] = _LeastRecentlyUsed(MEMORY)
-        self._written: _LeastRecentlyUsed[_Written] = _LeastRecentlyUsed(MEMORY)
+        self._buckets: LeastRecentlyUsed[Bucket] = LeastRecentlyUsed(MEMORY)
+        self._written: LeastRecentlyUsed[_Written] = LeastRecentlyUsed(MEMORY)
         self._names = 0
         self._log = structlog.get_logger(component="events")
         #: The number of Events that were not written, because of the budget, a full queue or an error.
@@ -122,7 +121,7 @@ class EventRecorder:
             message: A sentence for people; cut to 1024 characters.
         """
         entry = _Entry(about, kind, reason, one_line(message, MAX_MESSAGE_LENGTH), self._clock.now())
-        if not self._within_budget(entry) or not self._has_room(entry):
+        if len(self._queue) >= QUEUE_LENGTH or not self._within_budget(entry):
             self.dropped += 1
             return
         self._queue.append(entry)
@@ -151,17 +150,6 @@ class EventRecorder:
         now = self._clock.monotonic()
         bucket = self._buckets.get(entry.about.uid, lambda: Bucket(1 / REFILL_INTERVAL, BURST, now))
         return bucket.try_take(now, keep=RESERVED_FOR_WARNINGS if entry.kind == "Normal" else 0)
-
-    def _has_room(self, entry: _Entry) -> bool:
-        """Return whether the queue accepts an Event; in a full queue a warning replaces the oldest normal Event."""
-        if len(self._queue) < QUEUE_LENGTH:
-            return True
-        victim = next((queued for queued in self._queue if queued.kind == "Normal"), None)
-        if entry.kind == "Normal" or victim is None:
-            return False
-        self._queue.remove(victim)
-        self.dropped += 1
-        return True
 
     async def _write(self, entry: _Entry) -> None:
         try:
@@ -224,35 +212,6 @@ class EventRecorder:
         microseconds = (entry.at - _EPOCH) // (entry.at.resolution)
         suffix = f".{microseconds * 1000 + self._names % 1000:x}"
         return entry.about.name[: _MAX_NAME_LENGTH - len(suffix)] + suffix
-
-
-V = TypeVar("V")
-
-
-class _LeastRecentlyUsed(Generic[V]):
-    """A dictionary that drops the least recently used entry."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._values: OrderedDict[Hashable, V] = OrderedDict()
-
-    def find(self, key: Hashable) -> V | None:
-        if key in self._values:
-            self._values.move_to_end(key)
-        return self._values.get(key)
-
-    def put(self, key: Hashable, value: V) -> None:
-        self._values[key] = value
-        self._values.move_to_end(key)
-        if len(self._values) > self._capacity:
-            self._values.popitem(last=False)
-
-    def get(self, key: Hashable, make: Callable[[], V]) -> V:
-        value = self.find(key)
-        if value is None:
-            value = make()
-            self.put(key, value)
-        return value
 
 
 def _timestamp(at: datetime) -> str:

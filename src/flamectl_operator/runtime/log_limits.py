@@ -8,12 +8,12 @@ left out. Lines at the level debug are not limited, because a user who enables t
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from flamectl_operator.runtime.least_recent import LeastRecentlyUsed
 from flamectl_operator.runtime.limits import Bucket
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ LIBRARY_BURST = 5
 #: All lines together. Ten thousand FlameClusters that all change write as many lines at once.
 TOTAL_RATE = 200.0
 TOTAL_BURST = 20_000
-#: Lines that are told apart; of more, those that have not come for longest are forgotten.
+#: The most distinct lines that are remembered.
 MAX_LINES = 4096
 #: Characters of a library's text that tell its lines apart.
 _TEXT = 60
@@ -61,7 +61,7 @@ class LogLimits:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._total = Bucket(TOTAL_RATE, TOTAL_BURST, clock.boottime())
-        self._lines: OrderedDict[Hashable, _Line] = OrderedDict()
+        self._lines: LeastRecentlyUsed[_Line] = LeastRecentlyUsed(MAX_LINES)
 
     def admit(self, key: Hashable, rate: float, burst: float) -> int | None:
         """Return how many lines were left out since the last one, or None when this one is to be left out.
@@ -72,13 +72,7 @@ class LogLimits:
             burst: Lines at once.
         """
         now = self._clock.boottime()
-        line = self._lines.get(key)
-        if line is None:
-            line = self._lines[key] = _Line(Bucket(rate, burst, now))
-            if len(self._lines) > MAX_LINES:
-                self._lines.popitem(last=False)
-        else:
-            self._lines.move_to_end(key)
+        line = self._lines.get(key, lambda: _Line(Bucket(rate, burst, now)))
         if not (line.bucket.try_take(now) and self._total.try_take(now)):
             line.suppressed += 1
             return None
@@ -135,7 +129,7 @@ class LibraryLimit(logging.Filter):
 
 
 def add_suppressed(_logger: WrappedLogger, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Be the processor that puts on a line of a library how many were left out before it."""
+    """Put on a line of a library the number of lines that were left out before it."""
     if left_out := getattr(event.get("_record"), "suppressed", 0):
         event["suppressed"] = left_out
     return event

@@ -250,18 +250,6 @@ async def test_unreadable_object_does_not_fail_a_list(client: ApiServerClient, t
     assert [(line["kind"], line["namespace"], line["name"]) for line in logs] == [("ConfigMap", "ns", "b")] * 2
 
 
-async def test_only_the_latest_unreadable_objects_are_remembered_as_logged(
-    client: ApiServerClient, transport: RecordingTransport, mocker: MockerFixture
-) -> None:
-    mocker.patch("flamectl_operator.kube.cache.unreadable._MOST_UNREADABLE", 2)
-    with capture_logs() as logs:
-        for name in "abca":
-            transport.answer = {"metadata": {"resourceVersion": "9"}, "items": [unreadable(name, "7")]}
-            await client.list_page(CONFIG_MAPS, "ns")
-            await client.list_page(CONFIG_MAPS, "ns")
-    assert [line["name"] for line in logs] == ["a", "b", "c", "a"]
-
-
 async def test_unreadable_object_does_not_end_a_watch(client: ApiServerClient, transport: RecordingTransport) -> None:
     changes = [event("ADDED", unreadable("a", "6")), event("MODIFIED", unreadable("a", "7"))]
     transport.lines = [*changes, event("DELETED", unreadable("a", "8")), event("ADDED", {"metadata": {"name": "b"}})]

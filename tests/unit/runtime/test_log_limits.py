@@ -82,15 +82,6 @@ def test_all_lines_together_are_limited(monkeypatch: pytest.MonkeyPatch) -> None
     assert sum(limits.admit(number, 1, 5) is not None for number in range(50)) == 10
 
 
-def test_number_of_distinct_remembered_lines_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_limits, "MAX_LINES", 3)
-    limits = LogLimits(Clock())  # type: ignore[arg-type] # as much of a clock as is used
-    for key in "abcd":
-        limits.admit(key, 0.1, 1)
-    assert limits.admit("d", 0.1, 1) is None
-    assert limits.admit("a", 0.1, 1) == 0  # forgotten, so it is new
-
-
 @pytest.mark.parametrize("error", [OSError(28, "No space left"), BrokenPipeError(), ValueError("closed")], ids=repr)
 def test_unwritable_log_raises_nothing_and_continues_later(
     stream: LogStream, error: Exception, capsys: pytest.CaptureFixture[str]

@@ -13,6 +13,7 @@ import structlog
 from flamectl_operator.kube.errors import UndecodableError
 from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.runtime.least_recent import LeastRecentlyUsed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,7 @@ class UnreadableObjects:
     """Identifies unreadable objects, and logs each state of them once."""
 
     def __init__(self) -> None:
-        self._told: dict[str, str] = {}  # logged resourceVersions, by uid
+        self._told: LeastRecentlyUsed[str] = LeastRecentlyUsed(_MOST_UNREADABLE)  # logged resourceVersions, by uid
         self._log = structlog.get_logger(component="client")
 
     def sort_out(self, resource: Resource[T], items: Sequence[msgspec.Raw]) -> tuple[list[T], list[T]]:
@@ -72,7 +73,7 @@ class UnreadableObjects:
         except UndecodableError:
             raise error from None
         uid, version = meta.uid, meta.resource_version
-        if self._told.pop(uid, None) != version:
+        if self._told.find(uid) != version:
             self._log.error(
                 "object left out because it cannot be decoded",
                 kind=resource.kind,
@@ -80,7 +81,5 @@ class UnreadableObjects:
                 name=meta.name,
                 error=str(error),
             )
-        self._told[uid] = version
-        if len(self._told) > _MOST_UNREADABLE:
-            del self._told[next(iter(self._told))]
+        self._told.put(uid, version)
         return resource.view(metadata=meta)

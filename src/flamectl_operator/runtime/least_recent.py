@@ -1,0 +1,48 @@
+"""A dictionary of bounded size, which forgets the least recently used entry."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+V = TypeVar("V")
+
+
+class LeastRecentlyUsed(Generic[V]):
+    """A dictionary that drops the least recently used entry.
+
+    Args:
+        capacity: The most entries.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._values: OrderedDict[Hashable, V] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self._values)
+
+    def find(self, key: Hashable) -> V | None:
+        """Return the value of a key; None if it is unknown."""
+        if key in self._values:
+            self._values.move_to_end(key)
+        return self._values.get(key)
+
+    def put(self, key: Hashable, value: V) -> None:
+        """Set the value of a key."""
+        self._values[key] = value
+        self._values.move_to_end(key)
+        if len(self._values) > self._capacity:
+            self._values.popitem(last=False)
+
+    def get(self, key: Hashable, make: Callable[[], V]) -> V:
+        """Return the value of a key, which is made if it is unknown."""
+        value = self.find(key)
+        if value is None:
+            value = make()
+            self.put(key, value)
+        return value
