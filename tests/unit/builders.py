@@ -42,6 +42,7 @@ from flamectl_operator.kube.views import (
 )
 from flamectl_operator.observed.cluster import Executor, ObservedCluster, Views
 from flamectl_operator.planning.effective_spec import EffectiveSpec
+from flamectl_operator.planning.idle import IN_USE, Idleness
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.runtime.moment import Moment
 from flamectl_operator.settings import FlameSettings
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from flamectl_operator.api.flamecluster import FlameClusterSpec
+    from flamectl_operator.planning.autoscaling import Scaling
 
 V = TypeVar("V", bound=KubernetesObject)
 
@@ -143,6 +145,8 @@ def effective(
     config_generation: int = 1,
     session_manager_backoff: ReplacementBackoff | None = None,
     executor_backoff: ReplacementBackoff | None = None,
+    scaling: Scaling | None = None,
+    idleness: Idleness = IN_USE,
     settings: FlameSettings = SETTINGS,
 ) -> EffectiveSpec:
     wanted = desired(changes, settings=settings)
@@ -153,6 +157,8 @@ def effective(
         config_generation=config_generation,
         session_manager_backoff=session_manager_backoff or ReplacementBackoff(wanted.session_manager.revision),
         executor_backoff=executor_backoff or ReplacementBackoff(wanted.executor.revision),
+        scaling=scaling,
+        idleness=idleness,
     )
 
 

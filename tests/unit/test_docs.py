@@ -358,6 +358,7 @@ _REASONED = {
     "_waits": 0,
     "ended_trouble": 1,
     "FlameError": 0,
+    "Scaling": 2,
 }
 #: Reasons that are passed on from where they were given.
 _PASSED_ON = {
@@ -381,6 +382,7 @@ _PASSED_ON = {
     "put_off.reason",
     "rest.reason",
     "self.reason",
+    "scaling.reason",
     "scheduled.reason",
     "waiting.reason",
 }

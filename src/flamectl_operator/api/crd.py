@@ -43,7 +43,7 @@ def _columns() -> list[dict[str, Any]]:
         _column("Reason", "string", ".status.reason", "Most important fact about the cluster in one word."),
         _column("Session", "integer", ".status.sessionManager.ready", "Ready session managers."),
         _column("Executors", "integer", ".status.executorManager.ready", "Ready executors."),
-        _column("Desired", "integer", ".spec.executorManager.replicas", "Wanted executors."),
+        _column("Desired", "integer", ".status.executorManager.replicas", "Wanted executors."),
         _column("Age", "date", ".metadata.creationTimestamp", "Time since the resource was created."),
         _column("Sessions", "integer", ".status.sessions.open", "Open sessions.", wide=True),
         _column("Pending", "integer", ".status.sessions.pendingTasks", "Tasks that wait.", wide=True),

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from flamectl_operator.api.autoscaling import Autoscaling, Idle
 from flamectl_operator.api.client_config import ClientConfigSpec
 from flamectl_operator.api.container import Environment, Image, ImagePullPolicy, ResourceRequirements
 from flamectl_operator.api.flame_options import Limits, Recovery, RuntimeStorage
@@ -21,6 +22,8 @@ from flamectl_operator.api.tls import ClusterTlsSpec
 
 #: Longest drain, in seconds: a week.
 MAX_DRAIN = 7 * 24 * 3600
+#: Executors of a manifest that says nothing about their number.
+DEFAULT_REPLICAS = 1
 
 FlameVersion = Literal["0.5", "0.6", "0.7"]
 Shim = Literal["host", "wasm"]
@@ -148,11 +151,30 @@ class SessionManagerSpec(Model):
 class ExecutorManagerSpec(Model):
     """The executor managers: the workers that run tasks."""
 
+    rules: ClassVar = (
+        # The API server fills in the default of replicas, 1, before it checks the rule. So 1 cannot be told from nothing.
+        Rule(
+            f"!has(self.autoscaling) || self.replicas == {DEFAULT_REPLICAS}",
+            lambda executors: executors.autoscaling is None or executors.replicas == DEFAULT_REPLICAS,
+            "must be left out where autoscaling is set, because autoscaling decides the number of executors; kubectl scale "
+            "and a HorizontalPodAutoscaler cannot set it either: use autoscaling.minReplicas and autoscaling.maxReplicas",
+            ".replicas",
+        ),
+    )
+
     image: Image = Field(description="Image of the executor manager. Use an explicit version tag.")
     image_pull_policy: ImagePullPolicy | None = Field(
         None, description="Pull policy of the image; Kubernetes' own default when left out."
     )
-    replicas: Annotated[Int32, Field(ge=0)] = Field(1, description="Number of wanted executor managers; may be 0.")
+    replicas: Annotated[Int32, Field(ge=0)] = Field(
+        DEFAULT_REPLICAS,
+        description="Number of wanted executor managers; may be 0. Leave it out where autoscaling is set.",
+    )
+    autoscaling: Autoscaling | None = Field(
+        None,
+        description="Lets the number of executors follow the demand of Flame's sessions, in place of replicas; needs Flame "
+        "0.6 or later.",
+    )
     resources: ResourceRequirements = Field(ResourceRequirements(), description="Compute resources of each container.")
     env: Environment = Field((), description="Environment variables to add to the containers.")
     shim: Shim = Field("host", description="Runtime of tasks: processes of the host, or WebAssembly.")
@@ -249,6 +271,18 @@ class FlameClusterSpec(Model):
             ".sessionManager.storage",
         ),
         Rule(
+            "self.flameVersion != '0.5' || !has(self.executorManager.autoscaling)",
+            lambda spec: spec.flame_version != "0.5" or spec.executor_manager.autoscaling is None,
+            "must not be set for Flame 0.5, which cannot be asked for its sessions",
+            ".executorManager.autoscaling",
+        ),
+        Rule(
+            "self.flameVersion != '0.5' || !has(self.idle)",
+            lambda spec: spec.flame_version != "0.5" or spec.idle is None,
+            "must not be set for Flame 0.5, which cannot be asked for its sessions",
+            ".idle",
+        ),
+        Rule(
             "self.flameVersion != '0.5' || !has(self.objectCache.image)",
             lambda spec: spec.flame_version != "0.5" or spec.object_cache.image is None,
             "must not be set for Flame 0.5, which has no object cache",
@@ -278,10 +312,15 @@ class FlameClusterSpec(Model):
         description="Creates a ConfigMap with the file flame.yaml, which clients mount at ~/.flame; {} is enough. No ConfigMap "
         "when left out.",
     )
+    idle: Idle | None = Field(
+        None, description="What becomes of the cluster when no session is open for some time; nothing when left out."
+    )
+    # The API server does not fill in the default: so `suspend: false` is a change that starts a cluster which suspended itself.
     suspend: Flag = Field(
         default=False,
         description="Whether the cluster is suspended: the operator deletes all its Pods and keeps its configuration and "
-        "Services.",
+        "Services. The same as false when left out.",
+        json_schema_extra={"default": None},
     )
     paused: Flag = Field(
         default=False,

@@ -59,6 +59,7 @@ class ConditionType(StrEnum):
     PAUSED = "Paused"
     SESSION_MANAGER_REACHABLE = "SessionManagerReachable"
     EXECUTORS_REGISTERED = "ExecutorsRegistered"
+    AUTOSCALING = "Autoscaling"
 
 
 def _read_time(value: Any) -> datetime:
@@ -96,6 +97,16 @@ class SessionManagerStatus(Model):
     )
 
 
+class AutoscalingStatus(Model):
+    """The number of executors that the demand asks for, and the times that it depends on."""
+
+    desired: Int32 | None = Field(None, description="Number of wanted executors; the spec is never written.")
+    scale_up_since: Time | None = Field(None, description="Time since when more executors have been needed.")
+    scale_up_to: Int32 | None = Field(None, description="The smallest number that was needed since then.")
+    scale_down_since: Time | None = Field(None, description="Time since when fewer executors have been needed.")
+    scale_down_to: Int32 | None = Field(None, description="The largest number that was needed since then.")
+
+
 class ExecutorManagerStatus(Model):
     """The status of the executor managers."""
 
@@ -122,6 +133,9 @@ class ExecutorManagerStatus(Model):
     attempt_id: Int64 | None = Field(
         None, description="Number in the names of executors below which failures have been counted; not a count."
     )
+    autoscaling: AutoscalingStatus = Field(
+        AutoscalingStatus(), description="Number of executors that follows the demand; absent without autoscaling."
+    )
 
 
 class SessionsStatus(Model):
@@ -130,6 +144,16 @@ class SessionsStatus(Model):
     open: Int32 | None = Field(None, description="Number of open sessions.")
     pending_tasks: Int64 | None = Field(None, description="Number of their tasks that wait.")
     running_tasks: Int64 | None = Field(None, description="Number of their tasks that run.")
+
+
+class IdleStatus(Model):
+    """How long the cluster has been idle; absent without spec.idle."""
+
+    since: Time | None = Field(None, description="Time since when no session has been open.")
+    suspended_generation: Int64 | None = Field(
+        None,
+        description="Generation of the resource for which the idle cluster suspended itself; any other one ends that.",
+    )
 
 
 class TlsStatus(Model):
@@ -251,6 +275,7 @@ class FlameClusterStatus(Model):
         (), description="Pods that have failed or cannot be scheduled, the first ten by name."
     )
 
+    idle: IdleStatus = Field(IdleStatus(), description="How long no session has been open, where spec.idle is set.")
     tls: TlsStatus = Field(TlsStatus(), description="Names that certificates must cover, if the cluster has TLS.")
 
     def to_wire(self) -> dict[str, Any]:

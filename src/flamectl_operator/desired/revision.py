@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import FlameClusterSpec
 
 #: Fields that control the number and the replacement of executors, not the content of their Pods.
-_NOT_IN_THE_POD = frozenset({"replicas", "updateStrategy", "drain"})
+_NOT_IN_THE_POD = frozenset({"replicas", "autoscaling", "updateStrategy", "drain"})
 #: Fields of `objectCache` that have an effect although the operator runs no object cache.
 _READ_BESIDE_EXECUTORS = frozenset({"networkInterface", "storage", "eviction"})
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 #: Seconds for which a snapshot is believed: longer than two of the slow polls.
 BELIEVED = 75.0
+#: Age in seconds of a snapshot that still tells which executors have work, and whether a session is open.
+RECENT = 5.0
 
 
 class Phase(Enum):

@@ -1,7 +1,8 @@
 """Asks the session managers again and again, so that no pass has to wait for an answer.
 
 Each FlameCluster whose session manager is ready has a poller. It asks every 2 s while something is going on in the cluster, else
-every 30 s, and backs off while the session manager does not answer. The queue is told of a change that may matter to a decision.
+every 30 s, or 5 s where executors follow the demand of sessions. It backs off while the session manager does not answer. The
+queue is told of a change that may matter to a decision.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 
 Key = tuple[str, str]
 
-#: Seconds between two questions while something is going on, and at rest.
+#: Seconds between two questions while something is going on, where executors follow the demand of sessions, and at rest.
 BUSY_PERIOD = 2.0
+DEMAND_PERIOD = 5.0
 IDLE_PERIOD = 30.0
 #: Largest share of a period that is added to it, so that the pollers of many clusters do not ask at the same moment.
 JITTER = 0.2
@@ -48,11 +50,13 @@ class Target:
         host: Where it listens.
         port: Port of its frontend; the backend has the next port.
         life: Its life: what an earlier life said is of no use.
+        period: Seconds between two questions at rest.
     """
 
     host: str
     port: int
     life: str
+    period: float = field(default=IDLE_PERIOD, compare=False)
 
 
 class Flame(Protocol):
@@ -169,7 +173,7 @@ class Watcher:
         if followed is not None and followed.target == target:
             if busy and not followed.busy:
                 followed.wake.set()
-            followed.busy = busy
+            followed.busy, followed.target = busy, target
             return
         self._stop(key)
         now = self._clock.boottime()
@@ -262,8 +266,8 @@ class Watcher:
         if followed.failures:
             period = self._backoff.delay(followed.failures)
         else:
-            period = (BUSY_PERIOD if followed.busy else IDLE_PERIOD) * (1 + JITTER * self._random.random())
-        if period > BUSY_PERIOD * (1 + JITTER):
+            period = (BUSY_PERIOD if followed.busy else followed.target.period) * (1 + JITTER * self._random.random())
+        if period > DEMAND_PERIOD * (1 + JITTER):
             followed.manager.close()
         await self._clock.sleep(SHORTEST_PERIOD)
         woken = asyncio.create_task(followed.wake.wait())

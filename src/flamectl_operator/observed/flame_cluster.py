@@ -24,6 +24,7 @@ class _ExecutorManagerSummary(View, frozen=True):
     """The fields of `spec.executorManager` that metrics show."""
 
     replicas: int = 0
+    autoscaling: msgspec.Raw = msgspec.Raw()
 
 
 class _ObjectCacheSummary(View, frozen=True):

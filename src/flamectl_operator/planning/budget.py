@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flamectl_operator.api.flamecluster import ExecutorManagerSpec, UpdateStrategy
+    from flamectl_operator.api.flamecluster import UpdateStrategy
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,9 @@ class Budget:
         return cls(1 if unavailable == surge == 0 else min(unavailable, replicas), surge)
 
 
-def surge(spec: ExecutorManagerSpec) -> int:
+def surge(strategy: UpdateStrategy, replicas: int) -> int:
     """Return how many executors may exist beyond the wanted number while stale ones are replaced."""
-    strategy = spec.update_strategy
-    return Budget.of(strategy, spec.replicas).surge if strategy.type == "RollingUpdate" else 0
+    return Budget.of(strategy, replicas).surge if strategy.type == "RollingUpdate" else 0
 
 
 def _resolve(value: int | str, replicas: int, *, up: bool) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from flamectl_operator.flame.snapshot import Load
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
@@ -28,6 +30,7 @@ def deletion_order(
     """Return executors in the order in which they are deleted, after ReplicaSet's ranking.
 
     Not scheduled, then pending, then not ready, then lower deletion cost, then less work in Flame, then stale, then highest id.
+    Where the number of executors follows the demand, none that works goes before one that does not, whatever its deletion cost.
 
     Args:
         executors: The executors.
@@ -40,6 +43,7 @@ def deletion_order(
             executor.pod.spec.node_name != "",
             executor.pod.status.phase != "Pending",
             executor.ready,
+            effective.scaling is not None and snapshot is not None and snapshot.load(executor.name)[0] is Load.BUSY,
             _deletion_cost(executor),
             (0, 0) if snapshot is None else snapshot.load(executor.name),
             not effective.stale(executor),

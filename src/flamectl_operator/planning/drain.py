@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import DRAINING_ANNOTATION, DRAINING_SINCE_ANNOTATION
-from flamectl_operator.flame.knowledge import Phase
+from flamectl_operator.flame.knowledge import RECENT, Phase
 from flamectl_operator.flame.snapshot import Load
 from flamectl_operator.runtime.outcome import wait_until
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 #: Seconds without an answer of the session manager after which marked executors are deleted, as if there were no drains.
 GIVE_UP_AFTER = 60.0
-#: Age in seconds of an answer that still tells which executors have work.
-RECENT = 5.0
 #: Seconds until executors are chosen that wait for a newer answer.
 LOOK_AGAIN = 0.5
 #: Grace period in seconds after a drain. Flame's process ignores SIGTERM, so it would use up a longer one to no purpose.
@@ -89,7 +87,7 @@ def undecided(observed: ObservedCluster, effective: EffectiveSpec, now: Moment) 
 
     The answer may be the first one, or the last one may be too old to tell which executors have work now.
     """
-    if effective.suspended or effective.drain_timeout == 0:
+    if effective.suspended or (effective.drain_timeout == 0 and effective.scaling is None):
         return False
     flame = observed.flame
     return flame.phase is Phase.ASKING or (flame.fresh is not None and now.boottime - flame.asked_at > RECENT)

@@ -14,19 +14,22 @@ from flamectl_operator.api.constants import CONFIG_GENERATION_ANNOTATION, CONFIG
 from flamectl_operator.api.status import suspension_begun
 from flamectl_operator.desired.config_map import config_map
 from flamectl_operator.planning import drift, replacement_backoff
+from flamectl_operator.planning.autoscaling import plan_scaling
 from flamectl_operator.planning.budget import surge
+from flamectl_operator.planning.idle import IN_USE, Idleness, plan_idle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
     from typing import Any
 
-    from flamectl_operator.api.flamecluster import UpdateStrategy
+    from flamectl_operator.api.flamecluster import FlameClusterSpec, UpdateStrategy
     from flamectl_operator.api.status import FlameClusterStatus
     from flamectl_operator.desired.cluster import DesiredCluster
     from flamectl_operator.observed.cluster import Executor, ObservedCluster
     from flamectl_operator.observed.component import Component
+    from flamectl_operator.planning.autoscaling import Scaling
     from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
+    from flamectl_operator.runtime.moment import Moment
     from flamectl_operator.settings import FlameSettings
 
 #: The most digits of an accepted `configGeneration`, because users may write one.
@@ -44,6 +47,8 @@ class EffectiveSpec:
         config_generation: The number of the wanted content of flame-cluster.yaml.
         session_manager_backoff: The replacement backoff of the session manager.
         executor_backoff: The replacement backoff of executors.
+        scaling: The number of executors where it follows the demand.
+        idleness: Whether the cluster has suspended itself because no session is open.
     """
 
     desired: DesiredCluster
@@ -52,11 +57,18 @@ class EffectiveSpec:
     config_generation: int
     session_manager_backoff: ReplacementBackoff
     executor_backoff: ReplacementBackoff
+    scaling: Scaling | None = None
+    idleness: Idleness = IN_USE
+
+    @property
+    def wanted_replicas(self) -> int:
+        """The number of executors that the spec or the demand asks for, also while the cluster is suspended."""
+        return self.desired.spec.executor_manager.replicas if self.scaling is None else self.scaling.desired
 
     @property
     def replicas(self) -> int:
         """The number of wanted executors."""
-        return 0 if self.suspended else self.desired.spec.executor_manager.replicas
+        return 0 if self.suspended else self.wanted_replicas
 
     @property
     def cache_replicas(self) -> int:
@@ -140,6 +152,11 @@ class EffectiveSpec:
         return manager is not None and manager.live and not self.session_manager_stale(manager)
 
 
+def flame_can_be_asked(spec: FlameClusterSpec, settings: FlameSettings) -> bool:
+    """Return whether this Flame has calls for the operator, and spec and settings let the operator use them."""
+    return spec.flame_version != "0.5" and bool(settings.session_manager_endpoint) and spec.tls is None
+
+
 def config_generation(content_hash: str, status: tuple[int, str], observed: tuple[int, str]) -> int:
     """Return the number of the content of flame-cluster.yaml.
 
@@ -163,8 +180,9 @@ def resolve_effective_spec(
     before: FlameClusterStatus,
     settings: FlameSettings,
     *,
+    generation: int,
     next_id: int,
-    now: datetime,
+    now: Moment,
     overdue: Sequence[Executor] = (),
 ) -> EffectiveSpec:
     """Derive the spec that applies now, from the spec and from the status.
@@ -174,36 +192,50 @@ def resolve_effective_spec(
         observed: The observed cluster.
         before: The stored status.
         settings: The operator's settings.
+        generation: `metadata.generation` of the spec.
         next_id: The high-water mark of executor ids.
         now: The time.
         overdue: Executors whose time to register with the session manager is over.
     """
     # A suspension that has begun is finished before anything starts again. A paused cluster begins none.
     unfinished, begun = _unfinished(observed), suspension_begun(before)
-    suspended = (unfinished and begun) or (desired.spec.suspend and not (desired.spec.paused and unfinished))
+    idleness = plan_idle(desired.spec, observed, before.idle, generation, now)
+    asked = desired.spec.suspend or idleness.suspended
+    suspended = (unfinished and begun) or (asked and not (desired.spec.paused and unfinished))
+    scaling = plan_scaling(
+        desired.spec,
+        observed,
+        before.executor_manager.autoscaling,
+        now.wall,
+        suspended=suspended,
+        askable=flame_can_be_asked(desired.spec, settings),
+    )
     manager_attempts, executor_backoff = replacement_backoff.remembered(before)
-    replicas = 0 if suspended else desired.spec.executor_manager.replicas
+    wanted = desired.spec.executor_manager.replicas if scaling is None else scaling.desired
+    replicas = 0 if suspended else wanted
     executor_backoff = replacement_backoff.count_executors(
         executor_backoff,
         observed,
         desired.executor.revision,
         replicas=replicas,
-        surge=surge(desired.spec.executor_manager),
+        surge=surge(desired.spec.executor_manager.update_strategy, wanted),
         next_id=next_id,
-        now=now,
+        now=now.wall,
         settings=settings,
     )
     if replicas:
-        executor_backoff = replacement_backoff.count_overdue(executor_backoff, overdue, next_id, now, settings)
+        executor_backoff = replacement_backoff.count_overdue(executor_backoff, overdue, next_id, now.wall, settings)
     return EffectiveSpec(
         desired=desired,
         settings=settings,
         suspended=suspended,
         config_generation=config_generation(desired.config_hash, _remembered_config(before), _annotated(observed)),
         session_manager_backoff=replacement_backoff.count_session_manager(
-            manager_attempts, observed, desired.session_manager.revision, now, settings
+            manager_attempts, observed, desired.session_manager.revision, now.wall, settings
         ),
         executor_backoff=executor_backoff,
+        scaling=scaling,
+        idleness=idleness,
     )
 
 

@@ -95,7 +95,7 @@ def wanted_now(observed: ObservedCluster, effective: EffectiveSpec) -> int:
     replicas, live = effective.replicas, observed.live_executors
     if replicas == 0:
         return replicas
-    most = replicas + min(surge(effective.desired.spec.executor_manager), sum(map(effective.stale, live)))
+    most = replicas + min(surge(effective.update_strategy, replicas), sum(map(effective.stale, live)))
     manager_first = not (observed.session_manager_ready and effective.session_manager_current(observed))
     if not manager_first and not rollout_under_way(observed, effective):
         return most

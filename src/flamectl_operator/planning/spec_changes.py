@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 #: Fields that replace no Pod.
 _HARMLESS = (
     "spec.executorManager.replicas",
+    "spec.executorManager.autoscaling",
+    "spec.executorManager.drain",
+    "spec.idle",
     "spec.executorManager.updateStrategy",
     "spec.paused",
     "spec.suspend",

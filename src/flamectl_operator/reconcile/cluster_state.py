@@ -99,9 +99,16 @@ class ClusterState:
         next_id = self._ids.advance(stored, observed)
         effective = None
         if spec.desired is not None:
-            late = overdue(observed, config.flame, Moment(now, self._clock.boottime()))
+            moment = Moment(now, self._clock.boottime())
             effective = resolve_effective_spec(
-                spec.desired, observed, stored, config.flame, next_id=next_id, now=now, overdue=late
+                spec.desired,
+                observed,
+                stored,
+                config.flame,
+                generation=generation,
+                next_id=next_id,
+                now=moment,
+                overdue=overdue(observed, config.flame, moment),
             )
             self._ids.drop_before(effective.executor_backoff.attempt_id, observed)
         options = spec.desired.spec.lock_options if spec.desired is not None else LockOptions()

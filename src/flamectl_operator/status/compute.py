@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.api.status import (
     MAX_UNHEALTHY_PODS,
+    AutoscalingStatus,
+    ConditionType,
     ExecutorManagerStatus,
     FlameClusterStatus,
     Generations,
@@ -22,7 +24,14 @@ from flamectl_operator.api.status import (
 from flamectl_operator.desired import names, tls
 from flamectl_operator.desired.flame_config import session_manager_endpoint
 from flamectl_operator.status.conditions import ConditionWriter, carried_over, compute_conditions, suspending
-from flamectl_operator.status.flame import KINDS, can_be_asked, flame_conditions, registered, sessions
+from flamectl_operator.status.flame import (
+    KINDS,
+    autoscaling_condition,
+    can_be_asked,
+    flame_conditions,
+    registered,
+    sessions,
+)
 from flamectl_operator.status.health import compute_health
 from flamectl_operator.status.needs import Needs, needs
 from flamectl_operator.status.object_cache import object_cache_status
@@ -109,6 +118,7 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
         generations=_generations(given, outstanding, health),
         unhealthy_pods=_unhealthy_pods(troubles),
         tls=_certificates(given),
+        idle=before.idle if effective is None else effective.idleness.remembered,
         sessions=before.sessions if effective is None else sessions(observed, effective, before),
     )
     return status.model_copy(update={"reason": summary(status)})
@@ -129,15 +139,18 @@ def _merged(writer: ConditionWriter, given: StatusInput, conditions: tuple[Condi
     if given.effective is None:
         return writer.merge(conditions)
     flame = flame_conditions(writer, given.observed, given.effective, given.before)
+    scaling = autoscaling_condition(writer, given.effective)
     without = () if can_be_asked(given.effective) else KINDS
-    return writer.merge((*conditions, *flame), without=without)
+    without = without if given.effective.scaling is not None else (*without, ConditionType.AUTOSCALING)
+    return writer.merge((*conditions, *flame, *scaling), without=without)
 
 
 def durable_fields(status: FlameClusterStatus) -> tuple[object, ...]:
     """Return the part of a status that must be stored before a pass acts on it; the rest can wait for the pass's end.
 
     Ids are reserved before they are used, a failure is counted before it is repaired, a suspension is recorded before the first
-    Pod is deleted, and a new generation is acknowledged early, so that no reader takes the old status for its status.
+    Pod is deleted, the number of executors for the demand before it is acted on, and a new generation is acknowledged early, so
+    that no reader takes the old status for its status.
     """
     manager, executors = status.session_manager, status.executor_manager
     return (
@@ -145,6 +158,7 @@ def durable_fields(status: FlameClusterStatus) -> tuple[object, ...]:
         suspension_begun(status),
         (manager.revision, manager.failures, manager.next_attempt, manager.last_failure),
         (executors.revision, executors.failures, executors.next_attempt, executors.attempt_id, executors.next_id),
+        (executors.autoscaling, status.idle),
     )
 
 
@@ -165,7 +179,12 @@ def required_durable_fields(
         suspending(observed, effective),
         (manager.revision, manager.failures, manager.next_attempt, manager.last_failure or None),
         (executors.revision, executors.failures, executors.next_attempt, executors.attempt_id, next_id),
+        (_autoscaling(effective), effective.idleness.remembered),
     )
+
+
+def _autoscaling(effective: EffectiveSpec) -> AutoscalingStatus:
+    return AutoscalingStatus() if effective.scaling is None else effective.scaling.remembered
 
 
 def _outcomes(given: StatusInput) -> tuple[Sequence[Outcome], bool]:
@@ -239,7 +258,8 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
         backoff, template = effective.executor_backoff, effective.desired.executor
         updated = [executor for executor in observed.live_executors if not effective.stale(executor)]
         found |= {
-            "replicas": effective.desired.spec.executor_manager.replicas,
+            "replicas": effective.wanted_replicas,
+            "autoscaling": _autoscaling(effective),
             "registered": registered(observed, effective, given.before),
             "draining": len(observed.draining_executors) or None,
             "updated": len(updated),
@@ -259,7 +279,8 @@ def _generations(given: StatusInput, outstanding: Needs, health: Health) -> Gene
     if effective is None:
         return before
     # A suspension that the user took back is only finished; the present spec comes after it.
-    suspended = effective.suspended and effective.desired.spec.suspend and not observed.components
+    asked = effective.desired.spec.suspend or effective.idleness.suspended
+    suspended = effective.suspended and asked and not observed.components
     reconciled = (health.healthy or suspended) and not outstanding.work
     return Generations(
         reconciled=generation if reconciled else before.reconciled,

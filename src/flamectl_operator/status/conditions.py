@@ -10,7 +10,7 @@ from flamectl_operator.desired import names
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
 from flamectl_operator.runtime.outcome import blocked
 from flamectl_operator.status import reason as reasons
-from flamectl_operator.status.reason import INVALID_SPEC, PAUSED, PODS_FAILING, SUSPENDED, UNSCHEDULABLE
+from flamectl_operator.status.reason import IDLE_SUSPENDED, INVALID_SPEC, PAUSED, PODS_FAILING, SUSPENDED, UNSCHEDULABLE
 from flamectl_operator.status.troubles import FAILING, MAX_GROUPS, WAITING, names_pods
 
 if TYPE_CHECKING:
@@ -208,7 +208,8 @@ def _progressing(
     if effective.suspended:
         left = bool(observed.components)
         message = _left(observed) if left else _NO_PODS
-        return writer.make(kind, status=left, reason=SUSPENDING if left else SUSPENDED, message=message)
+        done = IDLE_SUSPENDED if effective.idleness.suspended else SUSPENDED
+        return writer.make(kind, status=left, reason=SUSPENDING if left else done, message=message)
     for need, reason in _WORK.items():
         if getattr(outstanding, need):
             first = need == "session_manager" and observed.session_manager is None
@@ -291,6 +292,9 @@ def _suspended(writer: ConditionWriter, observed: ObservedCluster, effective: Ef
         return writer.make(kind, status=False, reason="NotSuspended", message="Pods are wanted")
     if suspending(observed, effective):
         return writer.make(kind, status=False, reason=SUSPENDING, message=_left(observed))
+    if effective.idleness.suspended:
+        message = f"{_NO_PODS}: {effective.idleness.message}"
+        return writer.make(kind, status=True, reason=IDLE_SUSPENDED, message=message)
     return writer.make(kind, status=True, reason=SUSPENDED, message=_NO_PODS)
 
 

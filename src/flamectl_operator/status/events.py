@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from flamectl_operator.api.status import ConditionType, find
+from flamectl_operator.planning.idle import suspended_itself
+from flamectl_operator.status.reason import IDLE_SUSPENDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +28,11 @@ def condition_events(before: FlameClusterStatus, after: FlameClusterStatus) -> I
         before: The status that was stored.
         after: The status that takes its place.
     """
+    if (
+        after.idle.suspended_generation is not None
+        and after.idle.suspended_generation != before.idle.suspended_generation
+    ):
+        yield "Normal", IDLE_SUSPENDED, f"The cluster suspends itself: {suspended_itself(after.idle)}"
     # An invalid spec is told by two conditions, and is one event.
     yield from dict.fromkeys(_all_events(before, after))
 

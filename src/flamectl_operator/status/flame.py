@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.api.status import ConditionType, SessionsStatus, find
 from flamectl_operator.flame.knowledge import Phase
+from flamectl_operator.planning.effective_spec import flame_can_be_asked
 
 if TYPE_CHECKING:
     from flamectl_operator.api.status import Condition, FlameClusterStatus
@@ -19,7 +20,7 @@ KINDS = (ConditionType.SESSION_MANAGER_REACHABLE, ConditionType.EXECUTORS_REGIST
 
 def can_be_asked(effective: EffectiveSpec) -> bool:
     """Return whether this Flame has calls for the operator, and the settings let the operator use them."""
-    return has_calls(effective) and effective.desired.spec.tls is None
+    return flame_can_be_asked(effective.desired.spec, effective.settings)
 
 
 def has_calls(effective: EffectiveSpec) -> bool:
@@ -79,6 +80,15 @@ def flame_conditions(
     if find(before, kind) is not None:
         found.append(writer.make(kind, status=None, reason=why, message=message))
     return tuple(found)
+
+
+def autoscaling_condition(writer: ConditionWriter, effective: EffectiveSpec) -> tuple[Condition, ...]:
+    """Return the condition about the number of executors; none before the session manager has answered or failed to."""
+    scaling = effective.scaling
+    if scaling is None or not scaling.reason:
+        return ()
+    kind = ConditionType.AUTOSCALING
+    return (writer.make(kind, status=scaling.active, reason=scaling.reason, message=scaling.message),)
 
 
 def _behind_tls(writer: ConditionWriter) -> tuple[Condition, ...]:

@@ -74,7 +74,7 @@ def compute_health(
     if effective is None:
         return Health(State.FAILED, one_line(f"Invalid spec: {problem}", MAX_MESSAGE))
     health = (
-        _suspended(observed, outcomes)
+        _suspended(observed, effective, outcomes)
         if effective.suspended
         else _unsuspended(observed, effective, outstanding, troubles, outcomes)
     )
@@ -83,9 +83,10 @@ def compute_health(
     return health
 
 
-def _suspended(observed: ObservedCluster, outcomes: Sequence[Outcome]) -> Health:
+def _suspended(observed: ObservedCluster, effective: EffectiveSpec, outcomes: Sequence[Outcome]) -> Health:
     left = len(observed.components)
-    message = f"Suspending: {left} Pod{'s' * (left != 1)} left" if left else "Suspended: no Pods are wanted"
+    reason = effective.idleness.message or "no Pods are wanted"
+    message = f"Suspending: {left} Pod{'s' * (left != 1)} left" if left else f"Suspended: {reason}"
     why = dict.fromkeys(outcome.message for outcome in outcomes if outcome.message)
     return Health(State.PENDING, one_line("; ".join([message, *why]), MAX_MESSAGE))
 

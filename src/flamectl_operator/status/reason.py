@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 INVALID_SPEC = "InvalidSpec"
 PAUSED = "Paused"
 SUSPENDED = "Suspended"
+IDLE_SUSPENDED = "IdleSuspended"
 PODS_FAILING = "PodsFailing"
 UNSCHEDULABLE = "Unschedulable"
 RECOVERING = "Recovering"
@@ -54,6 +55,7 @@ PRECEDENCE: tuple[str, ...] = (
     # The operator has done its part, and no Pods are wanted.
     SUSPENDING,
     SUSPENDED,
+    IDLE_SUSPENDED,
     # The operator has done its part, and Pods do not do theirs.
     "ImagePullFailed",
     "OOMKilled",
@@ -73,7 +75,7 @@ PRECEDENCE: tuple[str, ...] = (
 _RANK = {word: place for place, word in enumerate(PRECEDENCE)}
 
 #: A cluster that last was in one of these, or that has no reason yet, starts until it is healthy for the first time since.
-_BEFORE_START = frozenset({None, STARTING, SUSPENDING, SUSPENDED})
+_BEFORE_START = frozenset({None, STARTING, SUSPENDING, SUSPENDED, IDLE_SUSPENDED})
 
 
 def rank(word: str) -> float:
@@ -110,7 +112,8 @@ def progress(
         healthy: Whether all that is wanted is there, current and ready.
     """
     if effective.suspended:
-        return SUSPENDING if observed.components else SUSPENDED
+        done = IDLE_SUSPENDED if effective.idleness.suspended else SUSPENDED
+        return SUSPENDING if observed.components else done
     if healthy:
         return HEALTHY
     reconciled = before.generations.reconciled
@@ -121,7 +124,9 @@ def progress(
         or bool(stale_object_caches(observed, effective))
         or any(map(effective.stale, observed.live_executors))
     )
-    if reconciled != generation or stale or outstanding.config_map_update or outstanding.service_update:
+    # Where the number of executors follows the demand, it changes without a change of the spec.
+    asked = reconciled != generation or effective.scaling is not None
+    if asked or stale or outstanding.config_map_update or outstanding.service_update:
         return UPDATING
     return RECOVERING
 

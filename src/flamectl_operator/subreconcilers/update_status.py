@@ -55,13 +55,13 @@ def _forgiven(run: Pass, observed: ObservedCluster) -> Outcome:
     if not run.may_act:
         return DONE
     effective, settings = run.effective, run.effective.settings
-    executors = effective.desired.spec.executor_manager
+    beyond = surge(effective.update_strategy, effective.wanted_replicas)
     times = (
         replacement_backoff.session_manager_forgiven_at(
             effective.session_manager_backoff, observed.session_manager, settings
         ),
         replacement_backoff.executors_forgiven_at(
-            effective.executor_backoff, observed, effective.replicas, surge(executors), settings
+            effective.executor_backoff, observed, effective.replicas, beyond, settings
         ),
     )
     # A time that had passed when the pass began depends on something else, such as a missing executor.

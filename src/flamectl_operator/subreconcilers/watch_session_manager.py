@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flamectl_operator.flame.watcher import Target
+from flamectl_operator.flame.watcher import DEMAND_PERIOD, IDLE_PERIOD, Target
+from flamectl_operator.planning.drain import LOOK_AGAIN
 from flamectl_operator.planning.lost_nodes import busy
 from flamectl_operator.planning.registration import registration_outcome
 from flamectl_operator.reconcile.base import Subreconciler
-from flamectl_operator.runtime.outcome import DONE, Outcome
+from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait, wait_until
 from flamectl_operator.settings import endpoint
 from flamectl_operator.status.flame import can_be_asked
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.reconcile.run import Pass
@@ -35,8 +39,22 @@ class WatchSessionManager(Subreconciler):
             return DONE
         observed, effective = subject.observe(), subject.effective
         target = _target(observed, effective)
-        subject.session_manager.follow(target, busy=busy(observed, effective, subject.ids.next_id))
-        return DONE if target is None else registration_outcome(observed, effective.settings, subject.now())
+        soon = busy(observed, effective, subject.ids.next_id) or effective.idleness.undecided
+        subject.session_manager.follow(target, busy=soon)
+        if target is None:
+            return DONE
+        now = subject.now()
+        return combine([registration_outcome(observed, effective.settings, now), *_demand_waits(effective, now.wall)])
+
+
+def _demand_waits(effective: EffectiveSpec, now: datetime) -> Iterator[Outcome]:
+    """Yield when to look again, because the demand of sessions changes something after a while."""
+    if effective.scaling is not None and effective.scaling.due is not None:
+        yield wait_until("Stabilizing", effective.scaling.due, now)
+    if effective.idleness.due is not None:
+        yield wait_until("Idle", effective.idleness.due, now)
+    if effective.idleness.undecided:
+        yield wait("AskingSessionManager", "", LOOK_AGAIN)
 
 
 def _target(observed: ObservedCluster, effective: EffectiveSpec) -> Target | None:
@@ -49,4 +67,5 @@ def _target(observed: ObservedCluster, effective: EffectiveSpec) -> Target | Non
         namespace=owner.namespace,
         cluster_domain=settings.cluster_domain,
     )
-    return Target(host, port, observed.session_manager_life)
+    period = IDLE_PERIOD if effective.scaling is None else DEMAND_PERIOD
+    return Target(host, port, observed.session_manager_life, period)

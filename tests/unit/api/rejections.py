@@ -191,6 +191,47 @@ REJECTIONS: tuple[Rejection, ...] = (
     Rejection(
         "negative replicas", _executor(replicas=-1), f"{_EXECUTOR}.replicas", "must be 0 or more, is -1", "equal to 0"
     ),
+    *(
+        Rejection(
+            f"{replicas} replicas with autoscaling",
+            _executor(replicas=replicas, autoscaling={"maxReplicas": 3}),
+            f"{_EXECUTOR}.replicas",
+            "must be left out where autoscaling is set",
+        )
+        for replicas in (0, 3)
+    ),
+    Rejection(
+        "more executors at least than at most",
+        _executor(autoscaling={"minReplicas": 4, "maxReplicas": 3}),
+        f"{_EXECUTOR}.autoscaling.minReplicas",
+        "must not be more than maxReplicas",
+    ),
+    Rejection(
+        "autoscaling without a maximum",
+        _executor(autoscaling={"minReplicas": 4}),
+        f"{_EXECUTOR}.autoscaling.maxReplicas",
+        "must be set",
+        "Required value",
+    ),
+    Rejection(
+        "autoscaling for Flame 0.5",
+        {"spec": {"flameVersion": "0.5", "executorManager": {"autoscaling": {"maxReplicas": 3}}}},
+        f"{_EXECUTOR}.autoscaling",
+        "must not be set for Flame 0.5, which cannot be asked for its sessions",
+    ),
+    Rejection(
+        "idle for Flame 0.5",
+        _spec(flameVersion="0.5", idle={"timeoutSeconds": 60}),
+        "spec.idle",
+        "must not be set for Flame 0.5, which cannot be asked for its sessions",
+    ),
+    Rejection(
+        "idle at once",
+        _spec(idle={"timeoutSeconds": 0}),
+        "spec.idle.timeoutSeconds",
+        "must be 1 or more, is 0",
+        "greater than or equal to 1",
+    ),
     Rejection(
         "huge replicas",
         _executor(replicas=2**31),
@@ -1012,6 +1053,10 @@ OPERATOR_REJECTIONS: tuple[Rejection, ...] = (
 
 ACCEPTANCES: tuple[Acceptance, ...] = (
     Acceptance("minimal", {}),
+    Acceptance("autoscaling", _executor(autoscaling={"maxReplicas": 3})),
+    Acceptance("autoscaling beside the default of replicas", _executor(replicas=1, autoscaling={"maxReplicas": 3})),
+    Acceptance("autoscaling down to nothing", _executor(autoscaling={"minReplicas": 0, "maxReplicas": 3})),
+    Acceptance("idle", _spec(idle={"timeoutSeconds": 60})),
     Acceptance(
         "object cache",
         _cache(

@@ -14,7 +14,7 @@ from flamectl_operator.api.status import ConditionType, State
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flamectl_operator.observed.flame_cluster import FlameClusterView
+    from flamectl_operator.observed.flame_cluster import FlameClusterView, SpecSummary
 
 #: The state of a FlameCluster without a status.
 UNKNOWN = "Unknown"
@@ -67,14 +67,15 @@ def sample(cluster: FlameClusterView) -> Entry:
     state = status.get("state")
     entries = status.get("conditions")
     conditions = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    suspended = spec.suspend or _count(status.get("idle"), "suspendedGeneration") == cluster.metadata.generation
     return Entry(
         namespace=cluster.namespace,
         name=cluster.name,
         state=state if state in STATES else UNKNOWN,
         # The API server fills in the default of `replicas`.
-        desired=0 if spec.suspend else spec.executor_manager.replicas,
+        desired=0 if suspended else _desired(spec, status),
         ready=_number(status.get("executorManager"), "ready"),
-        caches_desired=None if spec.object_cache.image is None else 0 if spec.suspend else spec.object_cache.replicas,
+        caches_desired=None if spec.object_cache.image is None else 0 if suspended else spec.object_cache.replicas,
         caches_ready=_number(status.get("objectCache"), "ready"),
         registered=_count(status.get("executorManager"), "registered"),
         draining=_number(status.get("executorManager"), "draining"),
@@ -84,6 +85,14 @@ def sample(cluster: FlameClusterView) -> Entry:
         running=_number(status.get("sessions"), "runningTasks"),
         conditions=frozenset(str(each.get("type")) for each in conditions if each.get("status") == "True"),
     )
+
+
+def _desired(spec: SpecSummary, status: dict[str, Any]) -> int:
+    """Return the number of wanted executors, which the status has where it follows the demand."""
+    if not bytes(spec.executor_manager.autoscaling):
+        return spec.executor_manager.replicas
+    executors = status.get("executorManager")
+    return _number(executors.get("autoscaling") if isinstance(executors, dict) else None, "desired")
 
 
 def _reachable(conditions: Sequence[dict[str, Any]]) -> bool | None:

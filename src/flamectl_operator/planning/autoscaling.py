@@ -1,0 +1,181 @@
+"""The number of executors where it follows the demand.
+
+The number is remembered in the status with the times that it depends on, so that it survives the operator; the spec is never
+written. It goes up when more executors are needed, and down when fewer have been needed for a while. While the session manager
+cannot be asked it stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.status import AutoscalingStatus
+from flamectl_operator.flame.knowledge import Phase
+from flamectl_operator.flame.snapshot import Load
+from flamectl_operator.planning.demand import compute_demand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from flamectl_operator.api.autoscaling import Autoscaling
+    from flamectl_operator.api.flamecluster import FlameClusterSpec
+    from flamectl_operator.observed.cluster import ObservedCluster
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The number of executors for now, and why.
+
+    Args:
+        remembered: What the status remembers: the number, and since when another one has been needed.
+        active: Whether the number follows the demand; None when that is not known again yet.
+        reason: Why, as one CamelCase word.
+        message: Why, as a sentence.
+        due: When the number changes although nothing else does.
+    """
+
+    remembered: AutoscalingStatus
+    active: bool | None
+    reason: str = ""
+    message: str = ""
+    due: datetime | None = None
+
+    @property
+    def desired(self) -> int:
+        """The number of executors."""
+        return self.remembered.desired or 0
+
+
+def plan_scaling(
+    spec: FlameClusterSpec,
+    observed: ObservedCluster,
+    before: AutoscalingStatus,
+    now: datetime,
+    *,
+    suspended: bool,
+    askable: bool,
+) -> Scaling | None:
+    """Decide how many executors there should be; None where the spec says it.
+
+    Args:
+        spec: The spec.
+        observed: The objects that exist, and the session manager's last answer.
+        before: What the status remembers.
+        now: The time.
+        suspended: Whether no Pods are wanted.
+        askable: Whether this session manager can be asked at all.
+    """
+    autoscaling = spec.executor_manager.autoscaling
+    if autoscaling is None:
+        return None
+    if suspended:
+        start = AutoscalingStatus(desired=autoscaling.min_replicas)
+        return Scaling(start, active=False, reason="Suspended", message="No Pods are wanted")
+    current = _current(autoscaling, before)
+    if spec.paused:
+        kept = before.model_copy(update={"desired": current})
+        return Scaling(kept, active=False, reason="Paused", message="The operator changes nothing")
+    snapshot = observed.flame.fresh
+    if snapshot is None:
+        return _frozen(observed, before, current, askable=askable)
+    demand = compute_demand(snapshot, spec, autoscaling.max_replicas + 1)
+    live = observed.live_executors
+    bound = sum(snapshot.load(executor.name)[0] is Load.BUSY for executor in live)
+    placed = sum(executor.pod.spec.node_name != "" for executor in live)
+    scaling = rescale(autoscaling, before, max(demand.executors, bound), placed, now)
+    if demand.too_large:
+        message = f"session {demand.too_large} asks for more than one executor offers, so no number of them serves it"
+        return Scaling(scaling.remembered, active=True, reason="SessionTooLarge", message=message, due=scaling.due)
+    return scaling
+
+
+def rescale(autoscaling: Autoscaling, before: AutoscalingStatus, needed: int, placed: int, now: datetime) -> Scaling:
+    """Return the number of executors for now.
+
+    Args:
+        autoscaling: The limits of the number, and how fast it changes.
+        before: What the status remembers.
+        needed: The executors that sessions can use, or that are bound to one.
+        placed: The executors that have a node.
+        now: The time.
+    """
+    current = _current(autoscaling, before)
+    wanted = _within(autoscaling, needed)
+    if wanted > current:
+        return _up(autoscaling, before, current, wanted, placed, now)
+    if wanted < current:
+        return _down(autoscaling, before, current, wanted, now)
+    if needed > autoscaling.max_replicas:
+        message = f"sessions could use more executors than maxReplicas allows, {autoscaling.max_replicas}"
+        return Scaling(AutoscalingStatus(desired=current), active=True, reason="AtMaximum", message=message)
+    return _following(current)
+
+
+def _up(
+    autoscaling: Autoscaling, before: AutoscalingStatus, current: int, wanted: int, placed: int, now: datetime
+) -> Scaling:
+    since, least = _window(before.scale_up_since, before.scale_up_to, wanted, now, min)
+    due = since + timedelta(seconds=autoscaling.behavior.scale_up.stabilization_window_seconds)
+    if due > now:
+        waiting = AutoscalingStatus(desired=current, scale_up_since=since, scale_up_to=least)
+        message = f"{least} executors will be wanted at {due:%H:%M:%S} UTC if the demand lasts"
+        return Scaling(waiting, active=True, reason="Stabilizing", message=message, due=due)
+    desired = max(current, min(least, placed + autoscaling.max_pending))
+    if desired < least:
+        capped = AutoscalingStatus(desired=desired, scale_up_since=since, scale_up_to=least)
+        message = f"{least} executors are needed, and at most {autoscaling.max_pending} may be without a node at a time"
+        return Scaling(capped, active=True, reason="TooManyPending", message=message)
+    return _following(desired)
+
+
+def _down(autoscaling: Autoscaling, before: AutoscalingStatus, current: int, wanted: int, now: datetime) -> Scaling:
+    since, most = _window(before.scale_down_since, before.scale_down_to, wanted, now, max)
+    delay = max(autoscaling.idle_timeout_seconds, autoscaling.behavior.scale_down.stabilization_window_seconds)
+    due = since + timedelta(seconds=delay)
+    if due <= now and most == wanted:
+        return _following(wanted)
+    if due <= now:
+        # Some were needed for a part of the time: these stay for another period, counted from now.
+        current, since, most = most, now, wanted
+        due = now + timedelta(seconds=delay)
+    warm = AutoscalingStatus(desired=current, scale_down_since=since, scale_down_to=most)
+    message = f"{current - most} executors more than needed stay warm until {due:%H:%M:%S} UTC"
+    return Scaling(warm, active=True, reason="KeepingWarm", message=message, due=due)
+
+
+def _window(
+    since: datetime | None, extreme: int | None, wanted: int, now: datetime, choose: Callable[[int, int], int]
+) -> tuple[datetime, int]:
+    """Return since when the wanted number has been on the same side of the present one, and its extreme since then."""
+    if since is None or extreme is None:
+        return now, wanted
+    return min(since, now), choose(extreme, wanted)
+
+
+def _frozen(observed: ObservedCluster, before: AutoscalingStatus, current: int, *, askable: bool) -> Scaling:
+    """Keep the number. The times are kept only while an answer is due: no time without answers counts."""
+    silent = not askable or observed.flame.phase is Phase.UNKNOWN
+    if not silent and observed.session_manager_ready:
+        return Scaling(before.model_copy(update={"desired": current}), active=None)
+    kept = AutoscalingStatus(desired=current)
+    if not silent:
+        message = f"{current} executors are wanted, until the session manager is ready and can be asked"
+        return Scaling(kept, active=False, reason="SessionManagerNotReady", message=message)
+    message = f"{current} executors are wanted, as long as the session manager cannot be asked for its sessions"
+    return Scaling(kept, active=False, reason="DemandUnknown", message=message)
+
+
+def _following(desired: int) -> Scaling:
+    message = f"{desired} executors are wanted for the demand"
+    return Scaling(AutoscalingStatus(desired=desired), active=True, reason="FollowsDemand", message=message)
+
+
+def _current(autoscaling: Autoscaling, before: AutoscalingStatus) -> int:
+    return _within(autoscaling, autoscaling.min_replicas if before.desired is None else before.desired)
+
+
+def _within(autoscaling: Autoscaling, number: int) -> int:
+    return min(max(number, autoscaling.min_replicas), autoscaling.max_replicas)

@@ -1,0 +1,98 @@
+"""When a cluster without open sessions suspends itself, and until when.
+
+The spec is never written, because tools that apply it from Git would write it back. The status remembers since when no session
+has been open, and the generation of the spec for which the cluster suspended itself. Any other generation ends that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.status import IdleStatus
+from flamectl_operator.flame.knowledge import RECENT, Phase
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from flamectl_operator.api.flamecluster import FlameClusterSpec
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.runtime.moment import Moment
+
+
+_NOT_IDLE = IdleStatus()
+#: What the status says of a cluster that has suspended itself.
+SUSPENDED_ITSELF = (
+    "no session has been open since {since:%Y-%m-%d %H:%M:%S} UTC. Any change of the spec starts the cluster again, such as "
+    "suspend: false"
+)
+
+
+@dataclass(frozen=True)
+class Idleness:
+    """Whether a cluster is idle.
+
+    Args:
+        remembered: What the status remembers.
+        suspended: Whether the cluster is suspended because of that.
+        due: When it suspends itself if no session is opened; None when no time runs.
+        undecided: Whether that time is over, and a recent answer of the session manager has to confirm it.
+    """
+
+    remembered: IdleStatus = _NOT_IDLE
+    suspended: bool = False
+    due: datetime | None = None
+    undecided: bool = False
+
+    @property
+    def message(self) -> str:
+        """Why the cluster has suspended itself, as a sentence; empty when it has not."""
+        return suspended_itself(self.remembered) if self.suspended else ""
+
+
+def suspended_itself(remembered: IdleStatus) -> str:
+    """Return why a cluster has suspended itself, as a sentence."""
+    if remembered.since is None:  # somebody edited the status
+        return "no session was open. Any change of the spec starts the cluster again, such as suspend: false"
+    return SUSPENDED_ITSELF.format(since=remembered.since)
+
+
+def plan_idle(
+    spec: FlameClusterSpec, observed: ObservedCluster, before: IdleStatus, generation: int, now: Moment
+) -> Idleness:
+    """Decide whether a cluster suspends itself.
+
+    Args:
+        spec: The spec.
+        observed: The objects that exist, and the session manager's last answer.
+        before: What the status remembers.
+        generation: `metadata.generation` of the spec.
+        now: The time.
+    """
+    if spec.idle is None or spec.suspend:
+        return IN_USE
+    if before.suspended_generation == generation:
+        return Idleness(before, suspended=True)
+    waking = before.suspended_generation is not None
+    kept = None if waking else before.since
+    if spec.paused:
+        return Idleness(IdleStatus(since=kept))
+    snapshot = observed.flame.fresh
+    if snapshot is None:
+        answers = observed.session_manager_ready and observed.flame.phase is not Phase.UNKNOWN
+        # No time without answers counts, except for the moment after the operator has started.
+        return Idleness(IdleStatus(since=kept if answers else None))
+    if snapshot.in_use:
+        return IN_USE
+    since = now.wall if kept is None else min(kept, now.wall)
+    due = since + timedelta(seconds=spec.idle.timeout_seconds)
+    if due > now.wall:
+        return Idleness(IdleStatus(since=since), due=due)
+    if now.boottime - observed.flame.asked_at > RECENT:
+        return Idleness(IdleStatus(since=since), undecided=True)
+    return Idleness(IdleStatus(since=since, suspended_generation=generation), suspended=True)
+
+
+#: Sessions are open, or nobody asked for an idle cluster to suspend itself.
+IN_USE = Idleness()

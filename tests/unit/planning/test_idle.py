@@ -1,0 +1,92 @@
+"""When a cluster without open sessions suspends itself, and until when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flamectl_operator.api.status import IdleStatus
+from flamectl_operator.flame.knowledge import RECENT, Knowledge, Phase
+from flamectl_operator.flame.snapshot import Session, Snapshot
+from flamectl_operator.planning.idle import Idleness, plan_idle
+from tests.unit.builders import BOOTTIME, LIFE, MOMENT, NOW, ago, later, observed, session_manager, spec
+
+if TYPE_CHECKING:
+    from flamectl_operator.observed.cluster import ObservedCluster
+
+GENERATION = 7
+EMPTY = Snapshot({})
+
+
+def _seen(
+    snapshot: Snapshot | None, *, phase: Phase = Phase.KNOWN, age: float = 0, state: Any = "ready"
+) -> ObservedCluster:
+    flame = Knowledge(phase, LIFE, snapshot=snapshot, asked_at=BOOTTIME - age, said_at=BOOTTIME - age)
+    found = observed(session_manager(state))
+    return replace(found, views=replace(found.views, flame=flame))
+
+
+def _idle(seen: ObservedCluster, before: IdleStatus = IdleStatus(), **changes: Any) -> Idleness:  # noqa: B008
+    wanted = spec({"idle": {"timeoutSeconds": 600}, **changes})
+    return plan_idle(wanted, seen, before, GENERATION, MOMENT)
+
+
+def test_time_begins_with_the_first_answer_that_shows_no_open_session() -> None:
+    assert _idle(_seen(EMPTY)) == Idleness(IdleStatus(since=NOW), due=later(600))
+
+
+def test_cluster_suspends_itself_when_the_time_is_over() -> None:
+    assert not _idle(_seen(EMPTY), IdleStatus(since=ago(599))).suspended
+
+    found = _idle(_seen(EMPTY), IdleStatus(since=ago(600)))
+
+    assert found.suspended
+    assert found.remembered == IdleStatus(since=ago(600), suspended_generation=GENERATION)
+
+
+@pytest.mark.parametrize("session", [Session("s"), Session("s", is_open=False, suspended=True)])
+def test_session_that_is_open_or_will_go_on_ends_the_time(session: Session) -> None:
+    assert _idle(_seen(Snapshot({}, sessions=(session,))), IdleStatus(since=ago(9999))) == Idleness()
+
+
+def test_old_answer_has_to_be_confirmed_first() -> None:
+    found = _idle(_seen(EMPTY, age=RECENT + 1), IdleStatus(since=ago(600)))
+    assert (found.suspended, found.undecided) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("seen", "kept"),
+    [
+        pytest.param(_seen(None, phase=Phase.ASKING), True, id="the operator has just started"),
+        pytest.param(_seen(None, phase=Phase.OFF), True, id="the operator has not asked yet"),
+        pytest.param(_seen(None, phase=Phase.UNKNOWN), False, id="no answer"),
+        pytest.param(_seen(None, phase=Phase.OFF, state="starting"), False, id="the session manager is not ready"),
+    ],
+)
+def test_time_without_answers_does_not_count(seen: ObservedCluster, *, kept: bool) -> None:
+    found = _idle(seen, IdleStatus(since=ago(9999)))
+    assert found == Idleness(IdleStatus(since=ago(9999) if kept else None))
+
+
+def test_suspension_lasts_whatever_is_seen_until_the_spec_changes() -> None:
+    before = IdleStatus(since=ago(9999), suspended_generation=GENERATION)
+    for seen in (_seen(EMPTY), _seen(None, phase=Phase.OFF), observed()):
+        assert _idle(seen, before) == Idleness(before, suspended=True)
+
+
+def test_change_of_the_spec_wakes_the_cluster_and_the_time_begins_anew() -> None:
+    before = IdleStatus(since=ago(9999), suspended_generation=GENERATION - 1)
+    assert _idle(_seen(EMPTY), before) == Idleness(IdleStatus(since=NOW), due=later(600))
+    assert _idle(_seen(None, phase=Phase.OFF, state="starting"), before) == Idleness()
+
+
+@pytest.mark.parametrize("changes", [{"idle": None}, {"suspend": True}])
+def test_nothing_is_remembered_where_nobody_asks_for_it(changes: dict[str, Any]) -> None:
+    assert _idle(_seen(EMPTY), IdleStatus(since=ago(9999)), **changes) == Idleness()
+
+
+def test_paused_cluster_does_not_suspend_itself() -> None:
+    found = _idle(_seen(EMPTY), IdleStatus(since=ago(9999)), paused=True)
+    assert found == Idleness(IdleStatus(since=ago(9999)))
