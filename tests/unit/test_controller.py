@@ -17,7 +17,6 @@ from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
 from flamectl_operator.runtime.workflow import Always, InOrder, Sequential
 from flamectl_operator.status.failing import PATIENCE
-from flamectl_operator.subreconcilers import PIPELINE
 from flamectl_operator.subreconcilers.record_before_acting import RecordBeforeActing
 from flamectl_operator.subreconcilers.update_status import UpdateStatus
 from tests.unit.builders import (
@@ -77,28 +76,6 @@ def _use(monkeypatch: pytest.MonkeyPatch, *steps: Subreconciler, closing: Subrec
     body = InOrder(*steps)
     pipeline = Sequential(RecordBeforeActing(), Always(body, closing) if closing is not None else body)
     monkeypatch.setattr(controller_module, "PIPELINE", pipeline)
-
-
-def test_steps_run_in_the_documented_order() -> None:
-    assert [step.name for step in PIPELINE.actions()] == [
-        "RecordBeforeActing",
-        "UpdateStatus",
-        "WatchSessionManager",
-        "UpdateConfigMap",
-        "AddServices",
-        "UpdateClientConfig",
-        "CheckReplacements",
-        "AcquireDeletionLock",
-        "UpdateClaims",
-        "AddSessionManager",
-        "ScaleObjectCache",
-        "ScaleExecutors",
-        "ReplaceStalePods",
-        "DrainExecutors",
-        "ReleaseLostNodes",
-        "ReleaseDeletionLock",
-        "UpdateStatus",
-    ]
 
 
 async def test_a_bug_in_a_step_is_logged_as_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,8 +37,8 @@ class Action(ABC, Generic[S]):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    reads: ClassVar[tuple[str, ...]]
-    writes: ClassVar[tuple[str, ...]]
+    reads: ClassVar[tuple[str, ...]] = ()
+    writes: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     async def run(self, subject: S) -> Outcome:
