@@ -40,6 +40,7 @@ def warnings(spec: FlameClusterSpec) -> Iterator[Problem]:
     yield from _versions(spec)
     yield from _memory(spec)
     yield from _without_effect(spec)
+    yield from _lost_tasks(spec)
     yield from _node_certificates(spec)
     yield from override_warnings(spec.config_overrides, spec.flame_version)
 
@@ -118,8 +119,23 @@ def _without_effect(spec: FlameClusterSpec) -> Iterator[Problem]:
             f"has no effect: Flame {version} has the policies {' and '.join(_POLICIES)}; give other ones by "
             "configOverrides.cluster.policies",
         )
+    if spec.tls is not None:
+        for path, field in (
+            ("spec.executorManager.autoscaling", spec.executor_manager.autoscaling),
+            ("spec.idle", spec.idle),
+        ):
+            if field is not None:
+                yield Problem(path, "has no effect: the operator does not ask a session manager that serves TLS")
     if version == "0.6" and spec.executor_manager.max_executors != _MAX_EXECUTORS:
         yield Problem("spec.executorManager.maxExecutors", "has no effect: Flame 0.6 reads it and does not enforce it")
+
+
+def _lost_tasks(spec: FlameClusterSpec) -> Iterator[Problem]:
+    if spec.session_manager.storage == "none" and spec.flame_version != "0.5":
+        yield Problem(
+            "spec.sessionManager.storage",
+            "is none: Flame cannot run the tasks of an executor that is lost again, and they stay Running for ever",
+        )
 
 
 def _node_certificates(spec: FlameClusterSpec) -> Iterator[Problem]:

@@ -44,12 +44,14 @@ class Unregistered:
         since: Since when that is known.
         deadline: When it is replaced.
         message: The problem, as a sentence.
+        again: Whether it was there before the session manager restarted, and has to register again.
     """
 
     executor: Executor
     since: datetime
     deadline: datetime
     message: str
+    again: bool = False
 
 
 def unregistered(observed: ObservedCluster, settings: FlameSettings, now: Moment) -> tuple[Unregistered, ...]:
@@ -82,7 +84,7 @@ def unregistered(observed: ObservedCluster, settings: FlameSettings, now: Moment
             since = max(running_since, answering_since)
             patience = lost_after if again else settings.registration_deadline_seconds
             message = f"{executor.name} has run since {running_since:%H:%M:%S} UTC and is not registered with Flame"
-            found.append(Unregistered(executor, since, since + timedelta(seconds=patience), message))
+            found.append(Unregistered(executor, since, since + timedelta(seconds=patience), message, again))
     return tuple(found)
 
 
@@ -94,8 +96,9 @@ def overdue(observed: ObservedCluster, settings: FlameSettings, now: Moment) -> 
 def unregistered_to_delete(observed: ObservedCluster, effective: EffectiveSpec, now: Moment) -> tuple[Executor, ...]:
     """Return the executors that are replaced now because they did not register.
 
-    They go within the budget of the update strategy, and one by one while fewer than half of the executors are registered, since
-    then the session manager itself is in doubt. Each failure counts like the end of a Pod, and delays the next replacement alike.
+    They go within the budget of the update strategy; one by one while fewer than half of the executors are registered, since then
+    the session manager itself is in doubt, and after a restart of the session manager. Each failure counts like the end of a Pod,
+    and delays the next replacement alike.
 
     Args:
         observed: The objects that exist, and the session manager's last answer.
@@ -108,7 +111,11 @@ def unregistered_to_delete(observed: ObservedCluster, effective: EffectiveSpec, 
         return ()
     registered = sum(snapshot.registered(executor.name) for executor in observed.live_executors)
     in_doubt = 2 * registered < len(observed.live_executors)
-    at_once = 1 if in_doubt else max(1, Budget.of(effective.update_strategy, effective.replicas).unavailable)
+    missing = unregistered(observed, effective.settings, now)
+    restarted = any(each.again and each.executor in late for each in missing)
+    at_once = (
+        1 if in_doubt or restarted else max(1, Budget.of(effective.update_strategy, effective.replicas).unavailable)
+    )
     starting = max(0, effective.replicas - registered - len(late))
     counted = [executor for executor in late if executor.executor_id < effective.executor_backoff.attempt_id]
     return tuple(counted[: max(0, at_once - starting)])

@@ -125,6 +125,12 @@ def test_more_slots_than_the_memory_holds_are_a_warning_with_the_figures() -> No
         ({"flameVersion": "0.5", "sessionManager": {"storage": "fs:///x"}}, "spec.sessionManager.storage"),
         ({"sessionManager": {"policy": "proportion"}}, "spec.sessionManager.policy"),
         ({"executorManager": {"maxExecutors": 3}}, "spec.executorManager.maxExecutors"),
+        ({"sessionManager": {"storage": "none"}}, "spec.sessionManager.storage"),
+        (
+            {"tls": {"secretName": "x"}, "executorManager": {"autoscaling": {"maxReplicas": 3}}},
+            "spec.executorManager.autoscaling",
+        ),
+        ({"tls": {"secretName": "x"}, "idle": {"timeoutSeconds": 60}}, "spec.idle"),
         ({"configOverrides": {"telemetry": {"endpoint": "x"}}}, "spec.configOverrides.telemetry"),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.builders import replicas
+from tests.unit.builders import replicas, rolling
 from tests.unit.subreconcilers.flame_world import FlameWorld, converged
 from tests.unit.subreconcilers.world import SM_NAME, executor_name
 
@@ -106,3 +106,26 @@ async def test_session_manager_that_is_not_ready_makes_the_conditions_unknown() 
     await world.run_pass()
     assert world.condition("SessionManagerReachable")[:2] == ("Unknown", "SessionManagerNotReady")
     assert world.condition("ExecutorsRegistered")[0] == "Unknown"
+
+
+async def test_executors_that_do_not_come_back_to_a_restarted_session_manager_are_replaced_one_by_one() -> None:
+    persistent = {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}}
+    world = await converged(rolling(6, 3, 0) | {"sessionManager": persistent}, storage="fs:///var/lib/flame/session")
+    world.model.stop()
+    world.set_pod(SM_NAME, "starting", restarts=1)
+    await world.run_pass()
+    for lost in (0, 1):
+        world.model.managers[executor_name(lost)].reachable = False
+        del world.model.nodes[executor_name(lost)]
+    world.model.start()
+    world.set_pod(SM_NAME, "ready", restarts=1)
+    await world.live(55)
+    assert world.executor_ids == [0, 1, 2, 3, 4, 5]
+
+    fewest = 6
+    for _ in range(60):
+        await world.tick()
+        fewest = min(fewest, len(world.executor_ids))
+
+    assert fewest == 5
+    assert world.executor_ids == [2, 3, 4, 5, 6, 7]
