@@ -90,39 +90,39 @@ def token(loaded: Credentials) -> str:
 # What works
 
 
-async def test_a_kubeconfig_gives_address_and_token(config: Config, write: Callable[[object], Path]) -> None:
+async def test_kubeconfig_gives_address_and_token(config: Config, write: Callable[[object], Path]) -> None:
     loaded = await load(write(config))
     assert loaded.api_client.configuration.host == "https://here.test:6443"
     assert token(loaded) == "Bearer secret"
     assert loaded.expires_at is None
 
 
-async def test_another_context_may_be_asked_for(config: Config, write: Callable[[object], Path]) -> None:
+async def test_named_context_is_used(config: Config, write: Callable[[object], Path]) -> None:
     loaded = await load(write(config), "there")
     assert loaded.api_client.configuration.host == "https://there.test:6443"
     assert loaded.api_client.configuration.tls_server_name == "kubernetes"
 
 
-async def test_the_global_configuration_is_left_alone(config: Config, write: Callable[[object], Path]) -> None:
+async def test_global_configuration_is_not_changed(config: Config, write: Callable[[object], Path]) -> None:
     before = Configuration._default
     loaded = await load(write(config))
     assert Configuration._default is before
     assert loaded.api_client.configuration.retries is None
 
 
-async def test_a_server_without_tls_needs_no_credentials(config: Config, write: Callable[[object], Path]) -> None:
+async def test_server_without_tls_needs_no_credentials(config: Config, write: Callable[[object], Path]) -> None:
     config["clusters"][0]["cluster"]["server"] = "http://127.0.0.1:8001"
     config["users"][0]["user"] = {}
     assert (await load(write(config))).api_client.configuration.api_key == {}
 
 
-async def test_a_token_file_is_read(config: Config, write: Callable[[object], Path], tmp_path: Path) -> None:
+async def test_token_file_is_read(config: Config, write: Callable[[object], Path], tmp_path: Path) -> None:
     (tmp_path / "token").write_text("from-file\n")
     config["users"][0]["user"] = {"tokenFile": "token"}
     assert token(await load(write(config))).strip() == "Bearer from-file"
 
 
-async def test_the_environment_names_the_default_kubeconfig(
+async def test_environment_names_the_default_kubeconfig(
     config: Config, write: Callable[[object], Path], tmp_path: Path
 ) -> None:
     path = write(config)
@@ -152,7 +152,7 @@ async def test_connecting_sends_nothing(config: Config, write: Callable[[object]
     assert arrived == ["/the-first-one"]
 
 
-async def test_certificates_and_keys_within_a_kubeconfig_leave_no_files(
+async def test_inline_certificates_and_keys_leave_no_files(
     config: Config, write: Callable[[object], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary = tmp_path / "temporary"
@@ -177,15 +177,11 @@ def encoded(text: str) -> str:
 # What does not
 
 
-async def test_a_file_that_is_missing(tmp_path: Path) -> None:
+async def test_missing_file_is_named(tmp_path: Path) -> None:
     assert (await refusal(tmp_path / "missing")).endswith("there is no such file")
 
 
-async def test_a_directory_is_no_kubeconfig(tmp_path: Path) -> None:
-    assert (await refusal(tmp_path)).endswith("there is no such file")
-
-
-async def test_a_file_that_cannot_be_read(
+async def test_unreadable_file_is_named(
     config: Config, write: Callable[[object], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(config)
@@ -208,99 +204,58 @@ async def test_a_file_that_cannot_be_read(
         ("clusters: 5\n", "is not valid"),
     ],
 )
-async def test_a_file_that_is_no_kubeconfig(content: str, words: str, write: Callable[[object], Path]) -> None:
+async def test_file_without_a_kubeconfig_is_refused(content: str, words: str, write: Callable[[object], Path]) -> None:
     assert words in await refusal(write(content))
 
 
-async def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+async def test_binary_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config").write_bytes(b"\xff\xfe\x00")
     assert "is not YAML" in await refusal(tmp_path / "config")
 
 
-async def test_no_current_context(config: Config, write: Callable[[object], Path]) -> None:
-    del config["current-context"]
-    assert "current-context" in await refusal(write(config))
-
-
-async def test_an_unknown_context(config: Config, write: Callable[[object], Path]) -> None:
+async def test_unknown_context_is_named(config: Config, write: Callable[[object], Path]) -> None:
     assert "Expected object with name nowhere" in await refusal(write(config), "nowhere")
 
 
-async def test_a_context_with_an_unknown_cluster(config: Config, write: Callable[[object], Path]) -> None:
-    config["contexts"][0]["context"]["cluster"] = "nowhere"
-    assert "Expected object with name nowhere" in await refusal(write(config))
-
-
-@pytest.mark.parametrize("server", [None, "", "here.test:6443", "ftp://here.test", "https://"])
-async def test_a_cluster_without_a_usable_address(
-    config: Config, write: Callable[[object], Path], server: str | None
-) -> None:
-    config["clusters"][0]["cluster"] = {"server": server} if server is not None else {"proxy-url": "http://p"}
-    assert "is not an http or https address" in await refusal(write(config))
-
-
-async def test_a_context_without_a_user(config: Config, write: Callable[[object], Path]) -> None:
-    del config["contexts"][0]["context"]["user"]
-    assert "is not valid" in await refusal(write(config))
-
-
-@pytest.mark.parametrize("user", [{"token": ""}, {"tokenFile": "empty"}, {"username": "only"}])
-async def test_a_user_without_credentials(
-    config: Config, write: Callable[[object], Path], tmp_path: Path, user: Config
-) -> None:
-    (tmp_path / "empty").write_text("\n")
-    config["users"][0]["user"] = user
-    assert "the user has no credentials" in await refusal(write(config))
+USER, CLUSTER, CONTEXT = ("users", "user"), ("clusters", "cluster"), ("contexts", "context")
+NO_CERTIFICATE = base64.b64encode(b"no certificate").decode()
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("entry", "value", "words"),
     [
-        ({"as": "viewer"}, "the user acts as another (as), and impersonation is not supported"),
-        ({"as": "viewer", "as-groups": ["viewers"]}, "(as, as-groups)"),
-        ({"as-uid": "1", "as-user-extra": {"scopes": ["x"]}}, "(as-uid, as-user-extra)"),
+        (CONTEXT, {"cluster": "nowhere", "user": "u"}, "Expected object with name nowhere"),
+        (CONTEXT, {"cluster": "c"}, "is not valid"),
+        (CLUSTER, {"proxy-url": "http://p"}, "is not an http or https address"),
+        (CLUSTER, {"server": ""}, "is not an http or https address"),
+        (CLUSTER, {"server": "here.test:6443"}, "is not an http or https address"),
+        (CLUSTER, {"server": "ftp://here.test"}, "is not an http or https address"),
+        (CLUSTER, {"server": "https://"}, "is not an http or https address"),
+        (CLUSTER, {"server": "https://a", "certificate-authority": "/missing/ca.crt"}, "/missing/ca.crt"),
+        (CLUSTER, {"server": "https://a", "certificate-authority-data": "%%%"}, "is not "),
+        (CLUSTER, {"server": "https://a", "certificate-authority-data": NO_CERTIFICATE}, "is not usable"),
+        (USER, {"token": ""}, "the user has no credentials"),
+        (USER, {"username": "only"}, "the user has no credentials"),
+        (USER, {"tokenFile": "empty"}, "the user has no credentials"),
+        (USER, {"tokenFile": "missing"}, "/missing: No such file"),
+        (USER, {"client-certificate": "/missing/tls.crt", "client-key": "/missing/tls.key"}, "/missing/tls.crt"),
+        (USER, {"client-certificate": "empty"}, "no client key"),
+        (USER, {"token": "t", "as": "viewer"}, "acts as another (as), and impersonation is not supported"),
+        (USER, {"token": "t", "as": "viewer", "as-groups": ["viewers"]}, "(as, as-groups)"),
+        (USER, {"token": "t", "as-uid": "1", "as-user-extra": {"scopes": ["x"]}}, "(as-uid, as-user-extra)"),
     ],
 )
-async def test_a_user_who_acts_as_another(
-    config: Config, write: Callable[[object], Path], fields: Config, words: str
+async def test_kubeconfig_that_cannot_work_is_refused(
+    config: Config, write: Callable[[object], Path], tmp_path: Path, entry: tuple[str, str], value: Config, words: str
 ) -> None:
-    config["users"][0]["user"].update(fields)
+    (tmp_path / "empty").write_text("\n")
+    config[entry[0]][0][entry[1]] = value
     assert words in await refusal(write(config))
 
 
-async def test_a_user_who_acts_as_nobody_else(config: Config, write: Callable[[object], Path]) -> None:
+async def test_empty_impersonation_fields_are_accepted(config: Config, write: Callable[[object], Path]) -> None:
     config["users"][0]["user"].update({"as": "", "as-groups": []})
     assert token(await load(write(config))) == "Bearer secret"
-
-
-async def test_a_token_file_that_is_missing(config: Config, write: Callable[[object], Path], tmp_path: Path) -> None:
-    config["users"][0]["user"] = {"tokenFile": "missing"}
-    assert f"{tmp_path / 'missing'}: No such file" in await refusal(write(config))
-
-
-async def test_a_certificate_authority_that_is_missing(config: Config, write: Callable[[object], Path]) -> None:
-    config["clusters"][0]["cluster"]["certificate-authority"] = "/missing/ca.crt"
-    assert "/missing/ca.crt" in await refusal(write(config))
-
-
-async def test_a_client_certificate_that_is_missing(config: Config, write: Callable[[object], Path]) -> None:
-    config["users"][0]["user"] = {"client-certificate": "/missing/tls.crt", "client-key": "/missing/tls.key"}
-    assert "/missing/tls.crt" in await refusal(write(config))
-
-
-@pytest.mark.parametrize("data", ["%%%", base64.b64encode(b"no certificate").decode()])
-async def test_a_certificate_authority_that_is_none(config: Config, write: Callable[[object], Path], data: str) -> None:
-    config["clusters"][0]["cluster"]["certificate-authority-data"] = data
-    message = await refusal(write(config))
-    assert "is not usable" in message or "is not valid" in message
-
-
-async def test_a_client_certificate_without_a_key(
-    config: Config, write: Callable[[object], Path], tmp_path: Path
-) -> None:
-    (tmp_path / "tls.crt").write_text("certificate")
-    config["users"][0]["user"] = {"client-certificate": "tls.crt"}
-    assert "no client key" in await refusal(write(config))
 
 
 # What is secret
@@ -322,18 +277,13 @@ PASSWORD = "s3cr3t"  # what no message may contain
     ],
     ids=["an identity provider", "a plugin"],
 )
-async def test_an_entry_that_lacks_something_is_not_quoted(
+async def test_incomplete_entry_is_not_quoted(
     config: Config, write: Callable[[object], Path], user: Config, words: str
 ) -> None:
     config["users"][0]["user"] = user
     message = await refusal(write(config))
     assert words in message
     assert PASSWORD not in message
-
-
-async def test_an_entry_without_a_name_is_not_quoted(config: Config, write: Callable[[object], Path]) -> None:
-    config["users"] = [{"user": {"token": PASSWORD}}, {"name": "u", "user": {"token": PASSWORD}}]
-    assert PASSWORD not in await refusal(write(config))
 
 
 @pytest.mark.parametrize(
@@ -348,16 +298,14 @@ async def test_an_entry_without_a_name_is_not_quoted(config: Config, write: Call
         f"password: 2001-99-99 # {PASSWORD}",
     ],
 )
-async def test_a_bad_line_of_yaml_is_named_by_its_place_and_not_quoted(
-    write: Callable[[object], Path], line: str
-) -> None:
+async def test_invalid_yaml_is_located_and_not_quoted(write: Callable[[object], Path], line: str) -> None:
     message = await refusal(write(f"users:\n- name: u\n  user:\n    {line}\n"))
     assert "is not YAML: " in message
     assert PASSWORD not in message
     assert "(line " in message or "date" in message
 
 
-async def test_a_file_that_is_replaced_while_it_is_read_is_not_quoted(
+async def test_file_replaced_during_the_load_is_not_quoted(
     config: Config, write: Callable[[object], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(config)
@@ -370,7 +318,7 @@ async def test_a_file_that_is_replaced_while_it_is_read_is_not_quoted(
     assert "is not YAML: found undefined alias (line 1, column 11)" in message
 
 
-async def test_a_server_that_is_no_address_is_named_without_its_password(
+async def test_invalid_server_address_is_named_without_its_password(
     config: Config, write: Callable[[object], Path]
 ) -> None:
     config["clusters"][0]["cluster"]["server"] = f"https://user:{PASSWORD}@here.test:99999"
@@ -380,7 +328,9 @@ async def test_a_server_that_is_no_address_is_named_without_its_password(
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-async def test_an_identity_provider_behind_a_bad_address(config: Config, write: Callable[[object], Path]) -> None:
+async def test_identity_provider_with_an_invalid_address_is_reported(
+    config: Config, write: Callable[[object], Path]
+) -> None:
     provider = {"client-id": "c", "client-secret": "s", "refresh-token": "r"}
     provider["idp-issuer-url"] = f"http://user:{PASSWORD}@here.test:99999"
     config["users"][0]["user"] = {"auth-provider": {"name": "oidc", "config": provider}}
@@ -400,7 +350,7 @@ BAD_PROXIES = [
 
 
 @pytest.mark.parametrize(("proxy", "words"), BAD_PROXIES)
-async def test_a_proxy_that_cannot_be_used(
+async def test_unusable_proxy_of_the_kubeconfig_is_refused(
     config: Config, write: Callable[[object], Path], proxy: str, words: str
 ) -> None:
     config["clusters"][0]["cluster"]["proxy-url"] = proxy
@@ -409,7 +359,7 @@ async def test_a_proxy_that_cannot_be_used(
     assert PASSWORD not in str(caught.value)
 
 
-async def test_a_proxy_of_the_environment_that_cannot_be_used(
+async def test_unusable_proxy_of_the_environment_is_refused(
     config: Config, write: Callable[[object], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", f"http://user:{PASSWORD}@proxy.test:99999")
@@ -442,7 +392,7 @@ print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "Exec
 """
 
 
-async def test_a_plugin_gives_a_token_and_says_when_it_expires(
+async def test_plugin_gives_a_token_with_its_expiry(
     config: Config, write: Callable[[object], Path], tmp_path: Path
 ) -> None:
     status = '{"token": "from-plugin", "expirationTimestamp": "2030-01-01T00:00:00Z"}'
@@ -462,7 +412,7 @@ async def test_a_plugin_gives_a_token_and_says_when_it_expires(
         (ANSWER % '{"token": ""}', "the user has no credentials"),
     ],
 )
-async def test_a_plugin_that_fails_is_quoted(
+async def test_failed_plugin_is_quoted(
     config: Config,
     write: Callable[[object], Path],
     tmp_path: Path,
@@ -477,7 +427,7 @@ async def test_a_plugin_that_fails_is_quoted(
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("listens", [True, False], ids=["hangs up", "is away"])
-async def test_an_identity_provider_that_cannot_be_asked(
+async def test_failed_identity_provider_is_reported(
     config: Config, write: Callable[[object], Path], *, listens: bool
 ) -> None:
     async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -492,12 +442,12 @@ async def test_an_identity_provider_that_cannot_be_asked(
         assert "the identity provider cannot be reached" in await refusal(write(config))
 
 
-async def test_a_plugin_that_is_not_installed(config: Config, write: Callable[[object], Path]) -> None:
+async def test_missing_plugin_is_named(config: Config, write: Callable[[object], Path]) -> None:
     config["users"][0]["user"] = {"exec": {"apiVersion": "v1", "command": "/missing/plugin"}}
     assert "/missing/plugin" in await refusal(write(config))
 
 
-async def test_a_plugin_that_hangs(
+async def test_hanging_plugin_times_out(
     config: Config, write: Callable[[object], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def hang(**_: object) -> None:
@@ -525,7 +475,7 @@ async def becomes(condition: Callable[[], bool]) -> bool:
     return False
 
 
-async def test_a_plugin_that_is_given_up_leaves_no_process_behind(
+async def test_timed_out_plugin_leaves_no_process(
     config: Config, write: Callable[[object], Path], tmp_path: Path
 ) -> None:
     pids = tmp_path / "pids"
@@ -545,7 +495,7 @@ async def test_a_plugin_that_is_given_up_leaves_no_process_behind(
 
 
 @pytest.mark.parametrize("at_terminal", [True, False])
-async def test_a_plugin_can_ask_at_the_terminal_whatever_becomes_of_the_output(
+async def test_plugin_can_read_from_the_terminal_when_output_is_redirected(
     config: Config,
     write: Callable[[object], Path],
     tmp_path: Path,
@@ -561,7 +511,7 @@ async def test_a_plugin_can_ask_at_the_terminal_whatever_becomes_of_the_output(
     assert token(await load(write(config))) == f"Bearer in the {'foreground' if at_terminal else 'background'}"
 
 
-async def test_a_plugin_may_say_much_before_it_answers(
+async def test_plugin_may_write_a_megabyte_of_errors(
     config: Config, write: Callable[[object], Path], tmp_path: Path
 ) -> None:
     script = f"import sys; sys.stderr.write('x' * 1_000_000)\n{ANSWER}" % '{"token": "from-plugin"}'
@@ -594,7 +544,7 @@ def service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ({"token": "t", "ca.crt": "no certificate"}, "a certificate or key is not usable"),
     ],
 )
-async def test_a_service_account_that_is_not_complete(service_account: Path, files: dict[str, str], words: str) -> None:
+async def test_incomplete_service_account_is_reported(service_account: Path, files: dict[str, str], words: str) -> None:
     for name, content in files.items():
         (service_account / name).write_text(content)
     with pytest.raises(ConfigurationError, match=words) as caught:
@@ -602,7 +552,7 @@ async def test_a_service_account_that_is_not_complete(service_account: Path, fil
     assert str(caught.value).startswith("service account of this Pod: ")
 
 
-async def test_in_a_cluster_the_service_account_counts(service_account: Path) -> None:
+async def test_service_account_is_used_in_a_cluster(service_account: Path) -> None:
     (service_account / "token").write_text("mounted")
     shutil.copy(certifi.where(), service_account / "ca.crt")
     loaded = await load_credentials(None, None, IN_CLUSTER)
@@ -611,7 +561,7 @@ async def test_in_a_cluster_the_service_account_counts(service_account: Path) ->
     await loaded.api_client.close()  # type: ignore[no-untyped-call]
 
 
-async def test_in_a_cluster_files_that_are_replaced_make_other_credentials(service_account: Path) -> None:
+async def test_replaced_service_account_files_give_other_credentials(service_account: Path) -> None:
     token, authority = service_account / "token", service_account / "ca.crt"
     token.write_text("mounted")
     shutil.copy(certifi.where(), authority)
@@ -635,7 +585,7 @@ def one_certificate() -> str:
     return Path(certifi.where()).read_text().partition(end)[0] + end
 
 
-async def test_in_a_cluster_a_given_kubeconfig_counts(
+async def test_given_kubeconfig_takes_precedence_in_a_cluster(
     service_account: Path, config: Config, write: Callable[[object], Path]
 ) -> None:
     loaded = await load_credentials(write(config), None, IN_CLUSTER)
@@ -643,19 +593,19 @@ async def test_in_a_cluster_a_given_kubeconfig_counts(
     await loaded.api_client.close()  # type: ignore[no-untyped-call]
 
 
-async def test_in_a_cluster_a_given_context_is_one_of_the_default_kubeconfig(service_account: Path) -> None:
+async def test_given_context_in_a_cluster_uses_the_default_kubeconfig(service_account: Path) -> None:
     with pytest.raises(ConfigurationError, match="there is no such file"):
         await load_credentials(None, "here", {**IN_CLUSTER, "KUBECONFIG": str(service_account / "missing")})
 
 
 @pytest.mark.parametrize(("content", "namespace"), [("flamectl-system\n", "flamectl-system"), ("", None), (None, None)])
-def test_a_pod_knows_its_namespace(tmp_path: Path, content: str | None, namespace: str | None) -> None:
+def test_namespace_of_the_pod_is_read(tmp_path: Path, content: str | None, namespace: str | None) -> None:
     file = tmp_path / "namespace"
     if content is not None:
         file.write_text(content)
     assert own_namespace(file) == namespace
 
 
-async def test_nowhere_at_all_the_default_kubeconfig_is_missed(tmp_path: Path) -> None:
+async def test_missing_default_kubeconfig_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="there is no such file"):
         await load_credentials(None, None, {"HOME": str(tmp_path)})

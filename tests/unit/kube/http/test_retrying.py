@@ -105,7 +105,7 @@ async def test_error_is_raised_after_four_attempts(
     assert all(base <= sleep <= 1.5 * base for base, sleep in zip((0.25, 0.5, 1), clock.sleeps, strict=True))
 
 
-async def test_the_server_may_ask_for_a_longer_pause(
+async def test_server_may_ask_for_a_longer_pause(
     retrying: RetryingTransport, inner: AsyncMock, clock: VirtualClock
 ) -> None:
     inner.send.side_effect = [TooManyRequestsError(429, retry_after=7), b""]
@@ -124,16 +124,14 @@ async def test_jitter_separates_retries_after_the_same_retry_after(
     assert one != other
 
 
-async def test_a_very_long_pause_is_cut(retrying: RetryingTransport, inner: AsyncMock, clock: VirtualClock) -> None:
+async def test_very_long_pause_is_cut(retrying: RetryingTransport, inner: AsyncMock, clock: VirtualClock) -> None:
     inner.send.side_effect = [TooManyRequestsError(429, retry_after=3600), b""]
     await retrying.send(Request("POST", "/x"))
     [pause] = clock.sleeps
     assert 30 <= pause <= 45
 
 
-async def test_all_pauses_together_are_bounded(
-    retrying: RetryingTransport, inner: AsyncMock, clock: VirtualClock
-) -> None:
+async def test_total_of_pauses_is_limited(retrying: RetryingTransport, inner: AsyncMock, clock: VirtualClock) -> None:
     inner.send.side_effect = TooManyRequestsError(429, retry_after=15)
     with pytest.raises(TooManyRequestsError):
         await retrying.send(Request("GET", "/x"))
@@ -141,7 +139,7 @@ async def test_all_pauses_together_are_bounded(
     assert sum(clock.sleeps) <= MAX_TOTAL_WAIT
 
 
-async def test_streams_and_closing_go_straight_through(retrying: RetryingTransport, inner: AsyncMock) -> None:
+async def test_streams_and_close_pass_through(retrying: RetryingTransport, inner: AsyncMock) -> None:
     assert retrying.stream("/x", {"a": "b"}, read_timeout=5) is inner.stream.return_value
     inner.stream.assert_called_once_with("/x", {"a": "b"}, read_timeout=5)
     await retrying.close()

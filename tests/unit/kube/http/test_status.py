@@ -35,13 +35,13 @@ def body(reason: str = "", message: str = "", **more: object) -> bytes:
         (504, "Timeout", errors.ServerError),
     ],
 )
-def test_each_code_has_its_error(code: int, reason: str, expected: type[errors.ApiError]) -> None:
+def test_code_has_its_error(code: int, reason: str, expected: type[errors.ApiError]) -> None:
     error = error_from_response(code, body(reason, "words of the server"))
     assert type(error) is expected
     assert (error.code, error.reason, str(error)) == (code, reason, "words of the server")
 
 
-def test_a_message_of_many_lines_becomes_one_line() -> None:
+def test_message_of_many_lines_becomes_one_line() -> None:
     assert str(error_from_response(422, body("Invalid", "a:\n  * b\n  * c"))) == "a: * b * c"
 
 

@@ -78,24 +78,24 @@ async def get(tmp_path: Path, address: str, authority: str) -> bytes:
         await transport.close()
 
 
-async def test_a_certificate_without_an_authority_key_identifier_is_accepted(tmp_path: Path) -> None:
+async def test_certificate_without_an_authority_key_identifier_is_accepted(tmp_path: Path) -> None:
     async with server(tmp_path, LOCALHOST) as port:
         assert await get(tmp_path, f"https://localhost:{port}", AUTHORITY) == b"answer"
 
 
-async def test_a_certificate_of_another_authority_is_not(tmp_path: Path) -> None:
+async def test_certificate_of_another_authority_is_refused(tmp_path: Path) -> None:
     async with server(tmp_path, LOCALHOST) as port:
         with pytest.raises(UntrustedServerError, match="unable to get local issuer certificate"):
             await get(tmp_path, f"https://localhost:{port}", certifi.contents())
 
 
-async def test_a_certificate_that_has_expired_is_not(tmp_path: Path) -> None:
+async def test_expired_certificate_is_refused(tmp_path: Path) -> None:
     async with server(tmp_path, EXPIRED) as port:
         with pytest.raises(UntrustedServerError, match="certificate has expired"):
             await get(tmp_path, f"https://localhost:{port}", AUTHORITY)
 
 
-async def test_a_certificate_of_another_host_is_not(tmp_path: Path) -> None:
+async def test_certificate_of_another_host_is_refused(tmp_path: Path) -> None:
     async with server(tmp_path, LOCALHOST) as port:
         with pytest.raises(UntrustedServerError, match="IP address mismatch"):
             await get(tmp_path, f"https://127.0.0.1:{port}", AUTHORITY)

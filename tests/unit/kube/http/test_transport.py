@@ -172,7 +172,7 @@ async def test_request_arrives_unchanged(scene: Scene) -> None:
     assert scene.bodies == [b"{}"]
 
 
-async def test_a_status_becomes_the_error_it_stands_for(scene: Scene) -> None:
+async def test_status_becomes_the_error_of_its_reason(scene: Scene) -> None:
     async def handler(_: web.Request) -> web.StreamResponse:
         status = {"kind": "Status", "reason": "AlreadyExists", "message": 'pods "a" already exists'}
         return web.json_response(status, status=409)
@@ -184,7 +184,7 @@ async def test_a_status_becomes_the_error_it_stands_for(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(("header", "seconds"), [("7", 7), ("Wed, 01 Jan 2025 00:00:20 GMT", 20)])
-async def test_retry_after_is_handed_on(scene: Scene, header: str, seconds: float) -> None:
+async def test_retry_after_is_on_the_error(scene: Scene, header: str, seconds: float) -> None:
     async def handler(_: web.Request) -> web.StreamResponse:
         return web.Response(status=429, headers={"Retry-After": header})
 
@@ -207,7 +207,7 @@ async def test_redirect_is_not_followed_with_credentials(scene: Scene) -> None:
     assert len(scene.requests) == 1
 
 
-async def test_many_requests_are_under_way_at_one_time(scene: Scene) -> None:
+async def test_many_requests_run_concurrently(scene: Scene) -> None:
     arrived = asyncio.Semaphore(0)
     everyone = asyncio.Event()
 
@@ -229,7 +229,7 @@ async def test_many_requests_are_under_way_at_one_time(scene: Scene) -> None:
 # Guards
 
 
-async def test_a_guard_that_refuses_keeps_a_request_from_being_sent(scene: Scene) -> None:
+async def test_refusing_guard_prevents_the_request(scene: Scene) -> None:
     def guard() -> None:
         raise NotLeadingError("no longer")
 
@@ -240,7 +240,7 @@ async def test_a_guard_that_refuses_keeps_a_request_from_being_sent(scene: Scene
     assert [request.path for request in scene.requests] == ["/y"]
 
 
-async def test_a_guard_is_asked_after_all_waiting_for_a_connection(scene: Scene) -> None:
+async def test_guard_runs_after_the_connection_is_established(scene: Scene) -> None:
     scene.connections = 1
     leading, arrived, answer = True, asyncio.Event(), asyncio.Event()
 
@@ -267,7 +267,7 @@ async def test_a_guard_is_asked_after_all_waiting_for_a_connection(scene: Scene)
     assert [request.path for request in scene.requests] == ["/first"]
 
 
-async def test_only_a_request_with_a_body_can_be_guarded(scene: Scene) -> None:
+async def test_request_without_a_body_cannot_be_guarded(scene: Scene) -> None:
     async with scene.transport() as transport:
         with pytest.raises(ValueError, match="without a body"):
             await transport.send(Request("GET", "/x", guard=lambda: None))
@@ -276,7 +276,7 @@ async def test_only_a_request_with_a_body_can_be_guarded(scene: Scene) -> None:
 # Failures of the way
 
 
-async def test_a_port_where_nobody_listens_is_no_connection(scene: Scene) -> None:
+async def test_closed_port_is_a_failed_connection(scene: Scene) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         scene.address = f"http://127.0.0.1:{unused.getsockname()[1]}"
@@ -285,7 +285,7 @@ async def test_a_port_where_nobody_listens_is_no_connection(scene: Scene) -> Non
                 await transport.send(Request("POST", "/x", body=b"{}"))
 
 
-async def test_a_server_without_tls_is_no_connection(scene: Scene) -> None:
+async def test_server_without_tls_is_a_failed_connection(scene: Scene) -> None:
     scene.address = scene.address.replace("http://", "https://")
     async with scene.transport() as transport:
         with pytest.raises(ConnectionFailedError):
@@ -316,7 +316,7 @@ def names(monkeypatch: pytest.MonkeyPatch, scene: Scene) -> Names:
     return Names(monkeypatch, scene)
 
 
-async def test_while_the_name_is_not_known_there_is_no_connection_and_then_there_is(scene: Scene, names: Names) -> None:
+async def test_unresolved_name_is_a_failed_connection_until_it_resolves(scene: Scene, names: Names) -> None:
     names.known = False
     async with scene.transport() as transport:
         for _ in range(2):
@@ -328,7 +328,7 @@ async def test_while_the_name_is_not_known_there_is_no_connection_and_then_there
         assert await transport.send(Request("POST", "/x", body=b"{}")) == b"answer"
 
 
-async def test_while_the_name_service_hangs_there_is_no_connection_and_then_there_is(
+async def test_hanging_name_service_is_a_failed_connection_until_it_answers(
     scene: Scene, names: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transport_module, "CONNECT_TIMEOUT", 0.1)
@@ -370,7 +370,7 @@ async def test_closed_connection_has_an_unknown_outcome(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-async def test_nothing_is_sent_twice_when_a_connection_that_was_used_before_is_lost(scene: Scene, method: str) -> None:
+async def test_request_on_a_lost_reused_connection_is_not_repeated(scene: Scene, method: str) -> None:
     async def handler(request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
         request.transport.close()
@@ -421,7 +421,7 @@ async def test_endless_response_is_aborted_at_the_size_limit(scene: Scene, monke
     assert sent < 1 << 30
 
 
-async def test_cancelling_is_not_turned_into_an_error(scene: Scene) -> None:
+async def test_cancellation_is_not_translated(scene: Scene) -> None:
     async def handler(_: web.Request) -> web.StreamResponse:
         await asyncio.sleep(60)
         return web.Response()
@@ -455,21 +455,21 @@ async def read(transport: AiohttpTransport, read_timeout: float = 60) -> list[by
         return [line async for line in lines]
 
 
-async def test_a_stream_is_read_line_by_line(scene: Scene) -> None:
+async def test_stream_is_read_line_by_line(scene: Scene) -> None:
     scene.handler = stream_of(b'{"a"', b': 1}\n{"b": 2}\n\n', b'{"c": 3}\n')
     async with scene.transport() as transport:
         assert await read(transport) == [b'{"a": 1}', b'{"b": 2}', b'{"c": 3}']
     assert scene.requests[0].query == {"watch": "true"}
 
 
-async def test_lines_of_megabytes_are_read_whole(scene: Scene) -> None:
+async def test_very_long_lines_are_read_completely(scene: Scene) -> None:
     big = msgspec.json.encode({"data": "x" * 5_000_000})
     scene.handler = stream_of(big + b"\n" + big + b"\n")
     async with scene.transport() as transport:
         assert await read(transport) == [big, big]
 
 
-async def test_a_stream_that_is_silent_for_too_long_is_lost(scene: Scene) -> None:
+async def test_silent_stream_is_lost(scene: Scene) -> None:
     scene.handler = stream_of(b"one\n", then_wait=True)
     seen: list[bytes] = []
     async with scene.transport() as transport:
@@ -484,14 +484,14 @@ async def test_a_stream_that_is_silent_for_too_long_is_lost(scene: Scene) -> Non
     assert seen == [b"one"]
 
 
-async def test_a_stream_that_breaks_off_is_lost(scene: Scene) -> None:
+async def test_broken_stream_is_lost(scene: Scene) -> None:
     scene.handler = hang_up_in_the_middle
     async with scene.transport() as transport:
         with pytest.raises(ConnectionLostError):
             await read(transport)
 
 
-async def test_a_stream_that_is_refused_raises_what_the_server_says(scene: Scene) -> None:
+async def test_refused_stream_raises_the_servers_error(scene: Scene) -> None:
     async def handler(_: web.Request) -> web.StreamResponse:
         return web.json_response({"kind": "Status", "message": "too old"}, status=410)
 
@@ -530,14 +530,14 @@ async def chunks_of(*chunks: bytes) -> AsyncIterator[bytes]:
         ((b"a\nb", b"c\nd\n", b"e"), [b"a", b"bc", b"d", b"e"]),
     ],
 )
-async def test_lines_are_cut_wherever_the_chunks_end(chunks: tuple[bytes, ...], lines: list[bytes]) -> None:
+async def test_line_may_span_several_chunks(chunks: tuple[bytes, ...], lines: list[bytes]) -> None:
     assert [line async for line in split_lines(chunks_of(*chunks))] == lines
 
 
 # Credentials
 
 
-async def test_refused_credentials_are_loaded_again_and_even_a_write_is_sent_again(scene: Scene) -> None:
+async def test_write_with_refused_credentials_is_repeated_with_new_ones(scene: Scene) -> None:
     scene.only_accept("token-2")
     async with scene.transport() as transport:
         scene.clock.seconds += 60
@@ -547,7 +547,7 @@ async def test_refused_credentials_are_loaded_again_and_even_a_write_is_sent_aga
     assert scene.closed() == [True, True]
 
 
-async def test_a_refused_stream_is_begun_again_with_new_credentials(scene: Scene) -> None:
+async def test_refused_stream_restarts_with_new_credentials(scene: Scene) -> None:
     scene.only_accept("token-2")
     async with scene.transport() as transport:
         scene.clock.seconds += 60
@@ -576,7 +576,7 @@ async def test_repeatedly_refused_credentials_are_reloaded_at_intervals(scene: S
         assert scene.loads == 2
 
 
-async def test_credentials_that_are_the_same_as_before_are_not_tried_again(scene: Scene) -> None:
+async def test_unchanged_credentials_are_not_tried_again(scene: Scene) -> None:
     scene.only_accept("nobody")
     scene.unchanged = True
     with capture_logs() as log:
@@ -589,7 +589,7 @@ async def test_credentials_that_are_the_same_as_before_are_not_tried_again(scene
     assert log == []
 
 
-async def test_credentials_that_cannot_be_loaded_leave_the_error_of_the_server(scene: Scene) -> None:
+async def test_failed_load_of_credentials_keeps_the_servers_error(scene: Scene) -> None:
     scene.only_accept("nobody")
     with capture_logs() as log:
         async with scene.transport() as transport:
@@ -611,7 +611,7 @@ async def test_credentials_are_renewed_before_they_expire(scene: Scene) -> None:
     assert scene.tokens() == ["Bearer token-1", "Bearer token-1", "Bearer token-2"]
 
 
-async def test_credentials_are_renewed_before_a_request_when_they_have_expired(scene: Scene) -> None:
+async def test_expired_credentials_are_renewed_before_a_request(scene: Scene) -> None:
     scene.expires_at = NOW + timedelta(hours=1)
     async with scene.transport() as transport:
         scene.clock.seconds += 3600
@@ -620,7 +620,7 @@ async def test_credentials_are_renewed_before_a_request_when_they_have_expired(s
     assert scene.tokens() == ["Bearer token-2"]
 
 
-async def test_while_a_plugin_hangs_requests_go_on_with_credentials_that_have_not_expired(scene: Scene) -> None:
+async def test_requests_continue_with_valid_credentials_while_a_plugin_hangs(scene: Scene) -> None:
     scene.expires_at = NOW + timedelta(hours=1)
     async with scene.transport() as transport:
         scene.plugin_answers.clear()
@@ -649,7 +649,7 @@ async def test_cancelled_caller_does_not_cancel_the_plugin(scene: Scene) -> None
     assert scene.attempts_to_load == 2
 
 
-async def test_a_plugin_that_has_taken_long_to_fail_is_not_asked_again_at_once(scene: Scene) -> None:
+async def test_slowly_failing_plugin_is_not_asked_again_at_once(scene: Scene) -> None:
     scene.expires_at = NOW + timedelta(hours=1)
     with capture_logs() as log:
         async with scene.transport() as transport:
@@ -667,9 +667,7 @@ async def test_a_plugin_that_has_taken_long_to_fail_is_not_asked_again_at_once(s
     assert [line["error"] for line in log] == ["no credentials after 60 s"]
 
 
-async def test_new_credentials_that_cannot_be_used_leave_the_old_ones(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unusable_new_credentials_keep_the_old_ones(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     scene.only_accept("nobody")
     with capture_logs() as log:
         async with scene.transport() as transport:
@@ -681,7 +679,7 @@ async def test_new_credentials_that_cannot_be_used_leave_the_old_ones(
     assert "the proxy of the environment" in log[0]["error"]
 
 
-async def test_credentials_about_to_expire_are_used_when_there_are_no_others(scene: Scene) -> None:
+async def test_credentials_about_to_expire_are_used_without_others(scene: Scene) -> None:
     scene.expires_at = NOW + timedelta(hours=1)
     with capture_logs():
         async with scene.transport() as transport:
@@ -691,7 +689,7 @@ async def test_credentials_about_to_expire_are_used_when_there_are_no_others(sce
     assert scene.tokens() == ["Bearer token-1"]
 
 
-async def test_connections_are_closed_only_when_the_last_stream_on_them_has_ended(scene: Scene) -> None:
+async def test_connections_close_when_their_last_stream_has_ended(scene: Scene) -> None:
     scene.handler = stream_of(b"one\n", then_wait=True)
     async with scene.transport() as transport:
         async with transport.stream("/x", read_timeout=60) as lines:
@@ -715,7 +713,7 @@ async def test_unreadable_token_means_nothing_was_sent(scene: Scene, error: Exce
     assert scene.requests == []
 
 
-async def test_proxy_and_server_name_are_handed_to_the_session(scene: Scene) -> None:
+async def test_session_gets_proxy_and_server_name(scene: Scene) -> None:
     async with scene.transport() as transport:
         configuration = scene.clients[0].configuration
         configuration.proxy = scene.address
@@ -733,7 +731,7 @@ async def test_invalid_address_is_reported_without_its_password(scene: Scene) ->
             await transport.send(Request("GET", "/x"))
 
 
-async def test_a_proxy_that_refuses_to_connect_is_no_connection(scene: Scene) -> None:
+async def test_refusing_proxy_is_a_failed_connection(scene: Scene) -> None:
     heads: list[bytes] = []
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -760,7 +758,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-async def test_a_proxy_may_be_named_by_the_environment_with_name_and_password(
+async def test_proxy_of_the_environment_may_have_name_and_password(
     scene: Scene, environment: pytest.MonkeyPatch
 ) -> None:
     environment.setenv("HTTP_PROXY", scene.address.replace("http://", "http://me:secret@"))
@@ -772,7 +770,7 @@ async def test_a_proxy_may_be_named_by_the_environment_with_name_and_password(
     assert scene.tokens() == ["Bearer token-1"]
 
 
-async def test_the_environment_may_make_an_exception(scene: Scene, environment: pytest.MonkeyPatch) -> None:
+async def test_no_proxy_of_the_environment_is_respected(scene: Scene, environment: pytest.MonkeyPatch) -> None:
     environment.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     environment.setenv("NO_PROXY", "example.test,127.0.0.1")
     async with scene.transport() as transport:
@@ -804,7 +802,7 @@ async def test_the_environment_may_make_an_exception(scene: Scene, environment: 
         ("https://api.example.test", "", False),
     ],
 )
-def test_the_environment_makes_exceptions_as_it_does_for_kubectl(
+def test_no_proxy_has_the_rules_of_kubectl(
     environment: pytest.MonkeyPatch, host: str, exceptions: str, *, direct: bool
 ) -> None:
     environment.setenv("HTTPS_PROXY", "http://proxy:3128")
@@ -813,13 +811,13 @@ def test_the_environment_makes_exceptions_as_it_does_for_kubectl(
     assert environment_proxy(host) == ("" if direct else "http://proxy:3128")
 
 
-def test_a_proxy_without_a_scheme_speaks_http(environment: pytest.MonkeyPatch) -> None:
+def test_proxy_without_a_scheme_uses_http(environment: pytest.MonkeyPatch) -> None:
     environment.setenv("HTTPS_PROXY", "proxy:3128")
 
     assert environment_proxy("https://api.example.test") == "http://proxy:3128"
 
 
-async def test_the_proxy_of_a_kubeconfig_comes_before_that_of_the_environment(
+async def test_proxy_of_the_kubeconfig_takes_precedence_over_the_environment(
     scene: Scene, environment: pytest.MonkeyPatch
 ) -> None:
     environment.setenv("HTTP_PROXY", "http://127.0.0.1:1")
@@ -856,7 +854,7 @@ async def test_each_attempt_is_reported_with_its_status_code(scene: Scene) -> No
     assert scene.answers() == [("GET", 200), ("POST", 201), ("DELETE", 404)]
 
 
-async def test_an_attempt_with_old_credentials_and_the_next_one_are_two(scene: Scene) -> None:
+async def test_attempt_with_old_credentials_is_reported_separately(scene: Scene) -> None:
     scene.only_accept("token-2")
     async with scene.transport() as transport:
         scene.clock.seconds += 60
@@ -889,7 +887,7 @@ async def test_guarded_request_that_was_not_sent_is_not_reported(scene: Scene) -
     assert scene.answers() == []
 
 
-async def test_durations_of_requests_are_reported_but_not_of_streams(scene: Scene) -> None:
+async def test_only_durations_of_requests_are_reported(scene: Scene) -> None:
     async def handler(_: web.Request) -> web.StreamResponse:
         scene.clock.seconds += 3
         return web.Response(body=b"answer")
