@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from flamectl_operator.api.constants import EXECUTOR_MANAGER_CONTAINER, WAIT_CONTAINER
+from flamectl_operator.api.constants import (
+    EXECUTOR_MANAGER_CONTAINER,
+    OBJECT_CACHE_CONTAINER,
+    SESSION_MANAGER_CONTAINER,
+    WAIT_CONTAINER,
+)
 from tests.e2e.admission import ADMISSION, PROTECTION, complaints, protected, put_in_force, refusal
 from tests.e2e.world import World, flame_cluster
 from tools.controlplane import ControlPlane
@@ -396,6 +401,11 @@ def test_no_warning_outside_a_restricted_namespace(world: World) -> None:
             "8 slots (cpu=1,mem=1g) fit its CPUs and need 8 GiB, but the limit is 4 GiB",
             id="memory",
         ),
+        pytest.param(
+            {"podTemplate": {"spec": {"containers": [{"name": "flame-executor", "image": "example.com/x:1"}]}}},
+            'named "flame-executor"; the component\'s own is named "executor-manager"',
+            id="container",
+        ),
     ],
 )
 def test_probable_mistake_is_accepted_with_a_warning(
@@ -404,6 +414,26 @@ def test_probable_mistake_is_accepted_with_a_warning(
     doomed.plane.create_namespace(doomed.namespace)
     assert warning in warnings_about(doomed, flame_cluster(executorManager=executor_manager))
     assert doomed.get("flamecluster", "my-flame") is not None
+
+
+@pytest.mark.parametrize(
+    ("component", "name", "own"),
+    [("sessionManager", "session", SESSION_MANAGER_CONTAINER), ("objectCache", "objectcache", OBJECT_CACHE_CONTAINER)],
+)
+def test_container_named_nearly_as_the_component_is_accepted_with_a_warning(
+    doomed: World, component: str, name: str, own: str
+) -> None:
+    doomed.plane.create_namespace(doomed.namespace)
+    containers = [{"name": own, "tty": True}, {"name": name, "image": "example.com/x:1"}]
+    manifest = flame_cluster(**{component: {"podTemplate": {"spec": {"containers": containers}}}})
+    assert f'named "{name}"; the component\'s own is named "{own}"' in warnings_about(doomed, manifest)
+
+
+def test_container_with_another_name_is_accepted_without_a_warning(doomed: World) -> None:
+    doomed.plane.create_namespace(doomed.namespace)
+    containers = [{"name": "executor-manager", "tty": True}, {"name": "logs", "image": "example.com/logs:1"}]
+    template = {"podTemplate": {"spec": {"containers": containers}}}
+    assert warnings_about(doomed, flame_cluster(executorManager=template)) == ""
 
 
 def test_executor_whose_slots_fit_its_memory_is_accepted_without_a_warning(doomed: World) -> None:
