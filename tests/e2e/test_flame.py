@@ -79,7 +79,7 @@ def test_tasks_of_a_dead_executor_run_elsewhere_and_its_node_is_released(
 
         world.patch_status(victim, phase="Failed")
 
-        world.wait("the table without it", lambda: victim not in flame.table, 60.0)
+        world.wait("the table without it", lambda: victim not in flame.table, 45.0)
         world.wait("the session", lambda: flame.done("s"), PATIENCE)
         world.wait("a clean table", lambda: flame.table == _executors(world), PATIENCE)
 

@@ -1,0 +1,102 @@
+"""Executors that follow the demand of sessions, and clusters that suspend themselves when there is none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.e2e.flame import Flame, flame_in
+from tests.e2e.world import flame_cluster, operator_with
+from tools.controlplane.errors import KubectlError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.e2e.world import World
+
+PATIENCE = 180.0
+LIMITS = {"limits": {"cpu": "1", "memory": "1Gi"}}
+
+
+@pytest.fixture
+def flame(world: World) -> Iterator[Flame]:
+    with flame_in(world) as flame:
+        yield flame
+
+
+def _cluster(**autoscaling: Any) -> dict[str, Any]:
+    manifest = flame_cluster()
+    manifest["spec"]["executorManager"].pop("replicas", None)
+    executors = {"resources": LIMITS, "autoscaling": {"minReplicas": 1, "maxReplicas": 6, **autoscaling}}
+    manifest["spec"]["executorManager"] |= executors
+    return manifest
+
+
+def _desired(world: World) -> int | None:
+    found: int | None = world.status()["executorManager"]["autoscaling"].get("desired")
+    return found
+
+
+def test_burst_gets_six_executors_and_then_one_again_and_no_task_is_lost_or_repeated(
+    world: World, flame: Flame, tmp_path: Path
+) -> None:
+    with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):
+        world.apply(_cluster(idleTimeoutSeconds=5))
+        world.wait_running(executors=1)
+        world.wait("the first executor to register", lambda: len(flame.table) == 1, PATIENCE)
+
+        flame.ask(lambda model: model.open_session("burst", tasks=60))
+        flame.ask(lambda model: model.open_session("long", tasks=1, seconds=30))
+        world.wait("six executors", lambda: len(flame.table) == 6, PATIENCE)
+        assert _desired(world) == 6
+        world.wait("the burst", lambda: flame.done("burst"), PATIENCE)
+        world.wait("the long session", lambda: flame.done("long"), PATIENCE)
+        world.wait("one executor", lambda: len(world.executors()) == 1, PATIENCE)
+
+        assert set(flame.runs("burst")) == set(flame.runs("long")) == {1}
+        assert _desired(world) == 1
+        assert world.events("DrainTimedOut") == []
+        assert world.existing("flamecluster", "my-flame")["spec"]["executorManager"]["replicas"] == 1
+        world.wait("a clean table", lambda: len(flame.table) == 1, PATIENCE)
+
+
+def test_kubectl_scale_says_why_it_cannot_set_the_number(world: World) -> None:
+    world.apply(_cluster())
+    with pytest.raises(KubectlError, match="must be left out where autoscaling is set"):
+        world.kubectl("scale", "flc/my-flame", "--replicas=5")
+
+
+def test_cluster_moves_to_autoscaling_and_back_without_a_restart(world: World, flame: Flame, tmp_path: Path) -> None:
+    with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):
+        plain = flame_cluster(replicas=2)
+        plain["spec"]["executorManager"]["resources"] = LIMITS
+        world.apply(plain)
+        world.wait_running(executors=2)
+        before = {pod["metadata"]["name"] for pod in world.executors()}
+
+        world.apply(_cluster(minReplicas=2))
+        world.wait("the number to follow the demand", lambda: _desired(world) == 2, PATIENCE)
+        world.wait_running(executors=2)
+        world.apply(plain)
+        world.wait("the number of the spec", lambda: "autoscaling" not in world.status()["executorManager"], PATIENCE)
+        world.wait_running(executors=2)
+
+        assert {pod["metadata"]["name"] for pod in world.executors()} == before
+
+
+def test_idle_cluster_suspends_itself_until_suspend_is_set_to_false(world: World, flame: Flame, tmp_path: Path) -> None:
+    with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):
+        world.apply(flame_cluster(replicas=1, idle={"timeoutSeconds": 5}))
+        world.wait_running(executors=1)
+
+        world.wait("the cluster to suspend itself", lambda: world.status().get("reason") == "IdleSuspended", PATIENCE)
+        assert world.executors() == []
+        assert "suspend: false" in world.status()["message"]
+        assert world.events("IdleSuspended")
+
+        flame.ask(lambda model: model.open_session("s", tasks=1, closes=False))
+        world.change(suspend=False)
+        world.wait_running(executors=1, timeout=PATIENCE)
+        assert "suspendedGeneration" not in world.status().get("idle", {})
