@@ -14,6 +14,7 @@ from grpclib.server import Server
 from flamectl_operator.flame.messages import BACKEND, FRONTEND, message_class
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from tests.flame.model import FlameModel
@@ -68,13 +69,13 @@ class FlameServer:
         }
 
     @asynccontextmanager
-    async def serve(self, port: int | None = None) -> AsyncIterator[int]:
+    async def serve(self, port: int | None = None, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
         """Serve until the block ends; yields the frontend's port, and the backend has the next one."""
         port = two_free_ports() if port is None else port
         servers = [Server([_Service(dict(methods))]) for methods in self._services.values()]
         try:
             for number, server in enumerate(servers):
-                await server.start(LOOPBACK, port + number)
+                await server.start(LOOPBACK, port + number, ssl=tls)
             yield port
         finally:
             for server in servers:

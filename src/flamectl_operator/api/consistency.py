@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import ssl
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.images import tagged_version
@@ -32,6 +33,7 @@ _NODE_CERTIFICATE = "/etc/flame-tls/cluster"
 def problems(spec: FlameClusterSpec) -> Iterator[Problem]:
     """Yield contradictions with which no session could run, or that Flame could not read."""
     yield from _slot_beyond_limits(spec)
+    yield from _unreadable_bundle(spec)
     yield from override_problems(spec.config_overrides, spec.flame_version)
 
 
@@ -55,6 +57,15 @@ def _slot_beyond_limits(spec: FlameClusterSpec) -> Iterator[Problem]:
     gpus = [amount for name, amount in limits.items() if name.endswith("/gpu")]
     if gpus and slot.gpu > sum(gpus):
         yield Problem(_SLOT, f"must fit an executor: gpu={slot.gpu}, but its limits have {sum(gpus):f}")
+
+
+def _unreadable_bundle(spec: FlameClusterSpec) -> Iterator[Problem]:
+    if spec.tls is None or spec.tls.ca_bundle is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=spec.tls.ca_bundle)
+    except (ssl.SSLError, ValueError) as error:
+        yield Problem("spec.tls.caBundle", f"must hold certificates in PEM; they cannot be read: {error}")
 
 
 def _versions(spec: FlameClusterSpec) -> Iterator[Problem]:
@@ -119,13 +130,16 @@ def _without_effect(spec: FlameClusterSpec) -> Iterator[Problem]:
             f"has no effect: Flame {version} has the policies {' and '.join(_POLICIES)}; give other ones by "
             "configOverrides.cluster.policies",
         )
-    if spec.tls is not None:
+    if not spec.session_manager_verifiable:
+        help_ = "it needs a client's certificate" if version == "0.7" else "set spec.tls.caBundle"
         for path, field in (
             ("spec.executorManager.autoscaling", spec.executor_manager.autoscaling),
             ("spec.idle", spec.idle),
         ):
             if field is not None:
-                yield Problem(path, "has no effect: the operator does not ask a session manager that serves TLS")
+                yield Problem(
+                    path, f"has no effect: the operator cannot ask a session manager that serves TLS; {help_}"
+                )
     if version == "0.6" and spec.executor_manager.max_executors != _MAX_EXECUTORS:
         yield Problem("spec.executorManager.maxExecutors", "has no effect: Flame 0.6 reads it and does not enforce it")
 

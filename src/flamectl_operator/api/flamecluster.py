@@ -335,3 +335,8 @@ class FlameClusterSpec(Model):
         description="Values to merge last into flame-cluster.yaml, for options without a field in this API, such as "
         "cluster.pprof.port.",
     )
+
+    @property
+    def session_manager_verifiable(self) -> bool:
+        """Whether the operator can verify the session manager, or need not. Flame 0.7 also asks for a client's certificate."""
+        return self.tls is None or (self.flame_version != "0.7" and self.tls.ca_bundle is not None)

@@ -7,7 +7,10 @@ from typing import Annotated
 from pydantic import Field
 
 from flamectl_operator.api.model import Model
-from flamectl_operator.api.rules import matching
+from flamectl_operator.api.rules import Rule, matching
+
+#: Characters of a bundle of certificate authorities: some ten certificates.
+MAX_BUNDLE = 32 * 1024
 
 SecretName = Annotated[
     str,
@@ -47,4 +50,20 @@ class ClusterTlsSpec(TlsSpec):
         None,
         description="SPIFFE trust domain of the certificates of nodes and users. Flame 0.7 requires it, earlier releases do "
         "not support it.",
+    )
+    ca_bundle: (
+        Annotated[
+            str,
+            Field(min_length=1, max_length=MAX_BUNDLE),
+            Rule(
+                "self.contains('-----BEGIN CERTIFICATE-----')",
+                lambda text: "-----BEGIN CERTIFICATE-----" in text,
+                "must hold certificates in PEM",
+            ),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="Certificate authorities, in PEM, by which the operator verifies the session manager, because it reads no "
+        "Secret. Without them it does not ask a session manager of Flame 0.6 that serves TLS. No Pod reads them.",
     )

@@ -11,7 +11,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from flamectl_operator.desired.tls import read_by_executors
+from flamectl_operator.desired.tls import read_by_executors, read_by_services
 
 if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import FlameClusterSpec
@@ -27,7 +27,7 @@ def session_manager_revision(name: str, spec: FlameClusterSpec) -> str:
     asked = {
         "scheduleInterval": spec.schedule_interval,
         "limits": spec.limits.authored(),
-        "tls": spec.tls.authored() if spec.tls is not None else None,
+        "tls": read_by_services(spec.tls) if spec.tls is not None else None,
     }
     options = {option: value for option, value in asked.items() if value}
     return fingerprint([_read_by_both(name, spec), spec.session_manager.authored(), *([options] if options else [])])
@@ -44,7 +44,7 @@ def object_cache_revision(name: str, spec: FlameClusterSpec) -> str:
     """Its own spec, and what all components read."""
     own = {key: value for key, value in spec.object_cache.authored().items() if key not in _NOT_IN_THE_POD}
     # Before Flame 0.7 the object cache has a certificate of its own, which is in its own spec.
-    shared = [{"tls": spec.tls.authored()}] if spec.tls is not None and spec.flame_version == "0.7" else []
+    shared = [{"tls": read_by_services(spec.tls)}] if spec.tls is not None and spec.flame_version == "0.7" else []
     return fingerprint([_read_by_both(name, spec), own, *shared])
 
 

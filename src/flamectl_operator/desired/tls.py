@@ -78,9 +78,14 @@ def add_authorities(defaults: dict[str, Any], spec: FlameClusterSpec) -> dict[st
     return defaults
 
 
+def read_by_services(tls: TlsSpec) -> dict[str, Any]:
+    """Return what a service reads of its certificate: the input of its revision. The operator alone reads `caBundle`."""
+    return {key: value for key, value in tls.authored().items() if key != "caBundle"}
+
+
 def read_by_executors(tls: TlsSpec) -> dict[str, Any]:
     """Return what an executor reads of a certificate: the input of its revision."""
-    return {key: value for key, value in tls.authored().items() if key not in {"certKey", "keyKey"}}
+    return {key: value for key, value in read_by_services(tls).items() if key not in {"certKey", "keyKey"}}
 
 
 def certificate_names(owner: Identity, service: str, domain: str) -> tuple[str, ...]:

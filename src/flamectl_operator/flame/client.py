@@ -7,6 +7,7 @@ remembers it.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,7 +20,6 @@ from flamectl_operator.flame.messages import BACKEND, FRONTEND, message_class
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Resources, Session, Snapshot
 
 if TYPE_CHECKING:
-    import ssl
     from types import TracebackType
 
 #: Seconds that a call may take, the connection included.
@@ -85,6 +85,20 @@ class Endpoint:
     host: str
     port: int
     tls: ssl.SSLContext | None = None
+
+
+def verified_by(authority: str) -> ssl.SSLContext | None:
+    """Return how a server is verified; None where it serves no TLS.
+
+    Args:
+        authority: Certificate authorities in PEM; empty where it serves no TLS.
+    """
+    if not authority:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=authority)
+    context.set_alpn_protocols(["h2"])
+    return context
 
 
 class GrpcSessionManager:
@@ -199,6 +213,8 @@ class _failures:  # noqa: N801 - reads as a statement
             raise FlameError("TimedOut", f"no answer within {self._deadline:g} s") from error
         if isinstance(error, (StreamTerminatedError, ProtocolError)):
             raise FlameError("Unreachable", "the connection was lost") from error
+        if isinstance(error, ssl.SSLError):
+            raise FlameError("NotTrusted", getattr(error, "verify_message", "") or str(error)) from error
         if isinstance(error, OSError):
             raise FlameError("Unreachable", error.strerror or str(error) or type(error).__name__) from error
         if isinstance(error, ValueError):  # protobuf's DecodeError is one

@@ -51,12 +51,14 @@ class Target:
         port: Port of its frontend; the backend has the next port.
         life: Its life: what an earlier life said is of no use.
         period: Seconds between two questions at rest.
+        authority: Certificate authorities in PEM by which it is verified; empty when it serves no TLS.
     """
 
     host: str
     port: int
     life: str
     period: float = field(default=IDLE_PERIOD, compare=False)
+    authority: str = ""
 
 
 class Flame(Protocol):

@@ -154,7 +154,7 @@ class EffectiveSpec:
 
 def flame_can_be_asked(spec: FlameClusterSpec, settings: FlameSettings) -> bool:
     """Return whether this Flame has calls for the operator, and spec and settings let the operator use them."""
-    return spec.flame_version != "0.5" and bool(settings.session_manager_endpoint) and spec.tls is None
+    return spec.flame_version != "0.5" and bool(settings.session_manager_endpoint) and spec.session_manager_verifiable
 
 
 def config_generation(content_hash: str, status: tuple[int, str], observed: tuple[int, str]) -> int:

@@ -16,6 +16,7 @@ _HARMLESS = (
     "spec.executorManager.autoscaling",
     "spec.executorManager.drain",
     "spec.idle",
+    "spec.tls.caBundle",
     "spec.executorManager.updateStrategy",
     "spec.paused",
     "spec.suspend",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from flamectl_operator import __version__
-from flamectl_operator.flame.client import Endpoint, GrpcSessionManager
+from flamectl_operator.flame.client import Endpoint, GrpcSessionManager, verified_by
 from flamectl_operator.kube.api_server_client import ApiServerClient
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.http.connection import connect
@@ -127,7 +127,7 @@ async def _serve(where: ConfigLocations, stop: asyncio.Event) -> None:
             entropy,
             Host(socket.gethostname(), restarted_pod_uid(os.environ, os.getpid())),
             monitor.metrics,
-            lambda target: GrpcSessionManager(Endpoint(target.host, target.port)),
+            lambda target: GrpcSessionManager(Endpoint(target.host, target.port, verified_by(target.authority))),
         )
         monitor.watch(replica)
         namespaces = list(settings.controller.namespaces)

@@ -52,7 +52,7 @@ def flame_conditions(
 ) -> tuple[Condition, ...]:
     """Compute the conditions about Flame. None of them changes before the session manager has answered, or failed to."""
     if not can_be_asked(effective):
-        return _behind_tls(writer) if has_calls(effective) else ()
+        return _behind_tls(writer, effective) if has_calls(effective) else ()
     stored = [said for kind in KINDS if (said := find(before, kind)) is not None]
     if observed.flame.snapshot is not None:
         reachable = writer.make(
@@ -91,10 +91,14 @@ def autoscaling_condition(writer: ConditionWriter, effective: EffectiveSpec) -> 
     return (writer.make(kind, status=scaling.active, reason=scaling.reason, message=scaling.message),)
 
 
-def _behind_tls(writer: ConditionWriter) -> tuple[Condition, ...]:
-    message = "The operator works without what Flame knows, because it does not ask a session manager that serves TLS"
+def _behind_tls(writer: ConditionWriter, effective: EffectiveSpec) -> tuple[Condition, ...]:
+    mutual = effective.desired.spec.flame_version == "0.7"
+    why = "Flame 0.7 asks for a client's certificate" if mutual else "spec.tls.caBundle is not set"
+    message = f"The operator works without what Flame knows, because the session manager serves TLS and {why}"
     kind = ConditionType.SESSION_MANAGER_REACHABLE
-    return (writer.make(kind, status=False, reason="TLSNotSupported", message=message),)
+    return (
+        writer.make(kind, status=False, reason="TLSNotSupported" if mutual else "AuthorityUnknown", message=message),
+    )
 
 
 def _not_asked_yet(observed: ObservedCluster) -> bool:

@@ -68,4 +68,6 @@ def _target(observed: ObservedCluster, effective: EffectiveSpec) -> Target | Non
         cluster_domain=settings.cluster_domain,
     )
     period = IDLE_PERIOD if effective.scaling is None else DEMAND_PERIOD
-    return Target(host, port, observed.session_manager_life, period)
+    tls = effective.desired.spec.tls
+    authority = "" if tls is None else tls.ca_bundle or ""
+    return Target(host, port, observed.session_manager_life, period, authority)

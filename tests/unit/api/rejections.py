@@ -226,6 +226,12 @@ REJECTIONS: tuple[Rejection, ...] = (
         "must not be set for Flame 0.5, which cannot be asked for its sessions",
     ),
     Rejection(
+        "a bundle without a certificate",
+        _spec(tls={"secretName": "x", "caBundle": "x"}),
+        "spec.tls.caBundle",
+        "must hold certificates in PEM",
+    ),
+    Rejection(
         "idle at once",
         _spec(idle={"timeoutSeconds": 0}),
         "spec.idle.timeoutSeconds",

@@ -9,6 +9,7 @@ import pytest
 from flamectl_operator.api import consistency
 from flamectl_operator.api.problems import InvalidSpecError
 from tests.unit.builders import merged, spec
+from tests.unit.kube.certificates import AUTHORITY
 
 #: An executor that can be filled without more memory than it has.
 SOUND: dict[str, Any] = {"executorManager": {"resources": {"limits": {"cpu": "2", "memory": "2Gi"}}}}
@@ -212,3 +213,14 @@ def test_a_storage_that_flame_opens_is_accepted(storage: str) -> None:
 @pytest.mark.parametrize("storage", ["cache", "./cache", "fs://cache", "s3:///cache"])
 def test_a_relative_cache_directory_is_refused(storage: str) -> None:
     assert "must be an absolute path" in _refused({"objectCache": {"storage": storage}})["spec.objectCache.storage"]
+
+
+def test_a_bundle_that_holds_no_readable_certificate_is_refused() -> None:
+    broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+    assert list(_refused({"tls": {"secretName": "x", "caBundle": broken}})) == ["spec.tls.caBundle"]
+
+
+def test_a_bundle_lets_the_operator_ask_a_session_manager_with_tls() -> None:
+    secure = {"tls": {"secretName": "x", "caBundle": AUTHORITY}, "idle": {"timeoutSeconds": 60}}
+    assert _refused(secure) == {}
+    assert "spec.idle" not in _warnings(secure)

@@ -8,6 +8,7 @@ import pytest
 
 from flamectl_operator.settings import FlameSettings
 from tests.unit.builders import desired, executor_template, merged, session_template
+from tests.unit.kube.certificates import AUTHORITY
 
 BASE = desired()
 
@@ -64,6 +65,9 @@ NEITHER = (False, False)
         pytest.param({"configOverrides": {"cluster": {"tls": {"ca_file": "x"}}}}, BOTH, id="configOverrides"),
         pytest.param({"executorManager": {"replicas": 7}}, NEITHER, id="replicas"),
         pytest.param({"executorManager": {"updateStrategy": {"type": "Recreate"}}}, NEITHER, id="updateStrategy"),
+        pytest.param({"executorManager": {"autoscaling": {"maxReplicas": 9}}}, NEITHER, id="autoscaling"),
+        pytest.param({"executorManager": {"drain": {"timeoutSeconds": 9}}}, NEITHER, id="drain"),
+        pytest.param({"idle": {"timeoutSeconds": 9}}, NEITHER, id="idle"),
         pytest.param({"suspend": True}, NEITHER, id="suspend"),
         pytest.param({"paused": True}, NEITHER, id="paused"),
         pytest.param({"lockOptions": {"disabled": True, "denyList": ["a"]}}, NEITHER, id="lockOptions"),
@@ -228,3 +232,11 @@ def test_an_upgrade_of_the_operator_restarts_no_pod(changes: dict[str, Any], pin
         "Another revision replaces the Pods of every FlameCluster like this one when the operator is upgraded, another hash"
         " rewrites its ConfigMap. Adapt these values only if that is meant, and docs/upgrades.md and the changelog with them."
     )
+
+
+def test_bundle_that_only_the_operator_reads_makes_nothing_stale() -> None:
+    plain = {"tls": {"secretName": "x"}}
+    before, after = desired(plain), desired({"tls": {"secretName": "x", "caBundle": AUTHORITY}})
+
+    assert before.session_manager.revision == after.session_manager.revision
+    assert before.executor.revision == after.executor.revision

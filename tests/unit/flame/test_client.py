@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from typing import TYPE_CHECKING
 
 import pytest
 from grpclib.const import Status
 
-from flamectl_operator.flame.client import Endpoint, FlameError, GrpcSessionManager
+from flamectl_operator.flame.client import Endpoint, FlameError, GrpcSessionManager, verified_by
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Resources, Session
 from tests.flame.model import FlameModel
 from tests.flame.server import LOOPBACK, FlameServer, two_free_ports
+from tests.unit.kube.certificates import AUTHORITY, KEY, LOCALHOST
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
 
 @pytest.fixture(params=["0.6", "0.7"])
@@ -133,3 +136,44 @@ async def test_client_connects_again_after_it_was_closed(server: FlameServer, cl
     await client.snapshot()
     client.close()
     assert (await client.snapshot()).nodes == {}
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> ssl.SSLContext:
+    (tmp_path / "tls.crt").write_text(LOCALHOST)
+    (tmp_path / "tls.key").write_text(KEY)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+    context.set_alpn_protocols(["h2"])
+    return context
+
+
+async def test_session_manager_with_tls_is_verified_by_the_authority(certificate: ssl.SSLContext) -> None:
+    server = FlameServer(FlameModel(asyncio.get_running_loop()))
+    server.model.start_executor_manager("a")
+    async with server.serve(tls=certificate) as port:
+        client = GrpcSessionManager(Endpoint("localhost", port, verified_by(AUTHORITY)))
+        assert (await client.snapshot()).nodes == {"a": NodeState.READY}
+        await client.release_node("a")
+        assert (await client.snapshot()).nodes == {}
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "authority"),
+    [
+        pytest.param("localhost", LOCALHOST, id="another authority"),
+        pytest.param(LOOPBACK, AUTHORITY, id="another name"),
+    ],
+)
+async def test_session_manager_that_cannot_be_verified_is_told_nothing(
+    certificate: ssl.SSLContext, host: str, authority: str
+) -> None:
+    server = FlameServer(FlameModel(asyncio.get_running_loop()))
+    async with server.serve(tls=certificate) as port:
+        client = GrpcSessionManager(Endpoint(host, port, verified_by(authority)))
+        with pytest.raises(FlameError) as caught:
+            await client.release_node("a")
+        client.close()
+    assert caught.value.reason == "NotTrusted"
+    assert server.calls == []

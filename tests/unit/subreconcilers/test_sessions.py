@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flamectl_operator.api.status import SessionsStatus
 from tests.unit.builders import replicas
+from tests.unit.kube.certificates import AUTHORITY
 from tests.unit.subreconcilers.flame_world import converged
 
 
@@ -23,3 +24,17 @@ async def test_status_counts_nothing_where_the_session_manager_cannot_be_asked()
     await world.live(200)
 
     assert world.status.sessions == SessionsStatus()
+
+
+async def test_session_manager_with_tls_is_asked_only_if_its_authority_is_known() -> None:
+    world = await converged(replicas(1) | {"tls": {"secretName": "my-flame-flame-tls"}})
+    assert world.condition("SessionManagerReachable")[:2] == ("False", "AuthorityUnknown")
+    assert world.asked.target is None
+
+    world.edit({"tls": {"secretName": "my-flame-flame-tls", "caBundle": AUTHORITY}})
+    await world.live(10)
+
+    assert world.condition("SessionManagerReachable")[:2] == ("True", "Answers")
+    assert world.asked.target is not None
+    assert world.asked.target.authority == AUTHORITY
+    assert world.deleted == []
