@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -425,7 +425,8 @@ def test_container_named_nearly_as_the_component_is_accepted_with_a_warning(
 ) -> None:
     doomed.plane.create_namespace(doomed.namespace)
     containers = [{"name": own, "tty": True}, {"name": name, "image": "example.com/x:1"}]
-    manifest = flame_cluster(**{component: {"podTemplate": {"spec": {"containers": containers}}}})
+    spec: dict[str, Any] = {component: {"podTemplate": {"spec": {"containers": containers}}}}
+    manifest = flame_cluster(**spec)
     assert f'named "{name}"; the component\'s own is named "{own}"' in warnings_about(doomed, manifest)
 
 

@@ -262,6 +262,7 @@ def _session(message: Any) -> Session:
         running=status.running,
         min_instances=spec.min_instances,
         max_instances=spec.max_instances if spec.HasField("max_instances") else None,
+        batch_size=spec.batch_size,
         resources=_resources(spec.resreq) if spec.HasField("resreq") else None,
         suspended=status.state in _SUSPENDED,
     )

@@ -96,6 +96,7 @@ class Session:
         running: Tasks that run.
         min_instances: Executors that it wants even without tasks.
         max_instances: Executors that it wants at most; None for any number.
+        batch_size: Executors that start together; 0 stands for 1.
         resources: What each of its executors takes; None for the slot of the cluster.
         suspended: Whether it takes no tasks for now, and will go on later (from Flame 0.7 on).
     """
@@ -107,14 +108,16 @@ class Session:
     running: int = 0
     min_instances: int = 0
     max_instances: int | None = None
+    batch_size: int = 0
     resources: Resources | None = None
     suspended: bool = False
 
     @property
     def instances(self) -> int:
-        """The executors that it can use now: one for each task, within its own limits."""
-        tasks = max(0, self.pending) + max(0, self.running)
-        most = tasks if self.max_instances is None else min(tasks, self.max_instances)
+        """The executors that it can use now: one for each task, in whole batches, within its own limits."""
+        tasks, batch = max(0, self.pending) + max(0, self.running), max(1, self.batch_size)
+        whole = -(-tasks // batch) * batch
+        most = whole if self.max_instances is None else min(whole, self.max_instances)
         return max(most, self.min_instances)
 
 

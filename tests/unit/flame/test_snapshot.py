@@ -18,6 +18,9 @@ LARGE = Resources(4, 8 << 30)
         (Session("s", pending=1, min_instances=3), 3),
         (Session("s", pending=9, min_instances=3, max_instances=3), 3),
         (Session("s", pending=-7, running=1), 1),
+        (Session("s", pending=5, batch_size=4), 8),
+        (Session("s", pending=5, batch_size=4, max_instances=4), 4),
+        (Session("s", batch_size=4), 0),
     ],
 )
 def test_session_can_use_an_executor_for_each_task_within_its_limits(session: Session, instances: int) -> None:
