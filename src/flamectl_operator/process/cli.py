@@ -31,6 +31,7 @@ from flamectl_operator.process.options import (
     WorkersOption,
     places,
 )
+from flamectl_operator.runtime.log_writer import STDERR, LogWriter, can_write
 from flamectl_operator.runtime.tasks import TaskDiedError
 from flamectl_operator.runtime.workflow_graph import as_mermaid, as_text
 from flamectl_operator.settings import SettingsError, show, show_json
@@ -71,7 +72,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     log_level: LogLevelOption = None,
 ) -> None:
     """Run the operator until it is told to stop (SIGTERM, SIGINT)."""
-    with _complaining():
+    with _complaining(), LogWriter(STDERR) as log:
         asyncio.run(
             process.run(
                 places(
@@ -87,7 +88,8 @@ def run(  # noqa: PLR0913 - one parameter per option
                     health_probe_bind_address=health_probe_bind_address,
                     log_format=log_format,
                     log_level=log_level,
-                )
+                ),
+                log,
             )
         )
 
@@ -174,5 +176,6 @@ def _complaining() -> Iterator[None]:
     try:
         yield
     except (CannotListenError, CannotStartError, ConfigurationError, SettingsError, TaskDiedError) as error:
-        print(f"flamectl-operator: {error}", file=sys.stderr)  # noqa: T201 - for the user, at any log level
+        if can_write(STDERR):  # a full pipe would keep the process from ending
+            print(f"flamectl-operator: {error}", file=sys.stderr)  # noqa: T201 - for the user, at any log level
         raise typer.Exit(1) from None

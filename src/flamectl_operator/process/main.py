@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from flamectl_operator.process.options import ConfigLocations
+    from flamectl_operator.runtime.log_writer import LogWriter
     from flamectl_operator.settings import Effective
 
 
@@ -45,11 +46,12 @@ class CannotStartError(Exception):
     """The operator cannot start; the text says what to do about it."""
 
 
-async def run(where: ConfigLocations) -> None:
+async def run(where: ConfigLocations, log: LogWriter) -> None:
     """Run the operator until the process is told to stop (SIGTERM, SIGINT).
 
     Args:
         where: The locations of the settings and of the API server.
+        log: The output of the log.
 
     Raises:
         ConfigurationError: There are no credentials, or they cannot be used.
@@ -60,7 +62,7 @@ async def run(where: ConfigLocations) -> None:
     stop = asyncio.Event()
     stop_on_signals(stop)
     raise_descriptor_limit()
-    await _serve(where, stop)
+    await _serve(where, stop, log)
 
 
 async def effective(where: ConfigLocations) -> Effective:
@@ -90,11 +92,11 @@ async def effective(where: ConfigLocations) -> Effective:
         return live.started
 
 
-async def _serve(where: ConfigLocations, stop: asyncio.Event) -> None:
+async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter) -> None:
     clock, entropy = SystemClock(), random.SystemRandom()
     startup = StartUp(clock, entropy)
     first = _first_settings(where)
-    configure_logging(first.logging.format, first.logging.level, preliminary=True)
+    configure_logging(first.logging.format, first.logging.level, output, preliminary=True)
     async with AsyncExitStack() as stack:
         monitor = await stack.enter_async_context(Monitor(first, clock, stop))
         monitor.watch_start(startup)
@@ -109,7 +111,7 @@ async def _serve(where: ConfigLocations, stop: asyncio.Event) -> None:
         if not await _unless_stopped(startup.take(live.load), stop):
             return
         settings = live.config
-        configure_logging(settings.logging.format, settings.logging.level)
+        configure_logging(settings.logging.format, settings.logging.level, output)
         await monitor.serve(settings)
         monitor.metrics.watch_config(lambda: live.last_error, lambda: live.restart_needed)
         log = structlog.get_logger(component="process")

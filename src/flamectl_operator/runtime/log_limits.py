@@ -1,4 +1,4 @@
-"""Keeps log lines that repeat from filling the disk, and a disk that is full from ending the process.
+"""Keeps log lines that repeat from filling the disk.
 
 A line is the same line when level, text and subject (component, FlameCluster, subreconciler, resource) are the same. Each line
 has a token bucket, and all lines together have another. When a line comes through again, `suppressed` on it says how many were
@@ -8,7 +8,7 @@ left out. Lines at the level debug are not limited, because a user who enables t
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -18,7 +18,6 @@ from flamectl_operator.runtime.limits import Bucket
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, MutableMapping
-    from typing import TextIO
 
     from structlog.typing import WrappedLogger
 
@@ -52,7 +51,7 @@ class _Line:
 
 
 class LogLimits:
-    """Decides which lines are written.
+    """Decides which lines are written, in any thread.
 
     Args:
         clock: The time.
@@ -62,6 +61,7 @@ class LogLimits:
         self._clock = clock
         self._total = Bucket(TOTAL_RATE, TOTAL_BURST, clock.boottime())
         self._lines: LeastRecentlyUsed[_Line] = LeastRecentlyUsed(MAX_LINES)
+        self._lock = Lock()
 
     def admit(self, key: Hashable, rate: float, burst: float) -> int | None:
         """Return how many lines were left out since the last one, or None when this one is to be left out.
@@ -71,6 +71,10 @@ class LogLimits:
             rate: Lines a second.
             burst: Lines at once.
         """
+        with self._lock:
+            return self._admit(key, rate, burst)
+
+    def _admit(self, key: Hashable, rate: float, burst: float) -> int | None:
         now = self._clock.boottime()
         line = self._lines.get(key, lambda: _Line(Bucket(rate, burst, now)))
         if not (line.bucket.try_take(now) and self._total.try_take(now)):
@@ -133,29 +137,3 @@ def add_suppressed(_logger: WrappedLogger, _method: str, event: MutableMapping[s
     if left_out := getattr(event.get("_record"), "suppressed", 0):
         event["suppressed"] = left_out
     return event
-
-
-class PatientStream:
-    """A text stream that loses lines rather than raise errors: a full disk or a closed pipe must not end the work.
-
-    Args:
-        stream: The stream.
-    """
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        """Write a text, or lose it."""
-        with suppress(OSError, ValueError):  # a ValueError says that the stream was closed
-            self._stream.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        """Write what is buffered, or leave it in the buffer."""
-        with suppress(OSError, ValueError):
-            self._stream.flush()
-
-    def isatty(self) -> bool:
-        """Return whether a person reads it."""
-        return self._stream.isatty()

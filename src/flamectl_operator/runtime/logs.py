@@ -16,13 +16,15 @@ from structlog.processors import ExceptionRenderer
 from structlog.tracebacks import ExceptionDictTransformer
 
 from flamectl_operator.runtime.clock import Clock, SystemClock
-from flamectl_operator.runtime.log_limits import LibraryLimit, LineLimit, LogLimits, PatientStream, add_suppressed
+from flamectl_operator.runtime.log_limits import LibraryLimit, LineLimit, LogLimits, add_suppressed
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
     from typing import Any
 
     from structlog.typing import Processor, WrappedLogger
+
+    from flamectl_operator.runtime.log_writer import LogWriter
 
 Format = Literal["auto", "json", "console"]
 
@@ -52,7 +54,7 @@ _threshold = _Threshold()
 def configure_logging(
     log_format: Format,
     level: str,
-    stream: TextIO | None = None,
+    stream: TextIO | LogWriter | None = None,
     clock: Clock | None = None,
     *,
     preliminary: bool = False,
@@ -74,17 +76,17 @@ def configure_logging(
     _threshold.level = _number(level)
     clock = clock or SystemClock()
     limits = LogLimits(clock)
-    # Only what these two methods of a stream do matters below.
-    patient = cast("TextIO", PatientStream(stream or sys.stderr))
+    # The loggers only write and flush.
+    output = cast("TextIO", stream or sys.stderr)
     enrich = _enrich(clock)
-    render = _render(log_format, patient)
+    render = _render(log_format, output)
     structlog.configure(
         processors=[_threshold, structlog.contextvars.merge_contextvars, LineLimit(limits), *enrich, *render],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
-        logger_factory=structlog.WriteLoggerFactory(patient),
+        logger_factory=structlog.WriteLoggerFactory(output),
         cache_logger_on_first_use=not preliminary,
     )
-    _route_stdlib(enrich, render, patient, limits)
+    _route_stdlib(enrich, render, output, limits)
 
 
 def set_level(level: str) -> None:

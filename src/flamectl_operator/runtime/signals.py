@@ -7,6 +7,8 @@ import os
 import signal
 from typing import TYPE_CHECKING, NoReturn
 
+from flamectl_operator.runtime.log_writer import STDERR, can_write
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -37,5 +39,6 @@ def stop_on_signals(stop: asyncio.Event) -> None:
 
 
 def _insist(number: int, _frame: FrameType | None) -> NoReturn:
-    os.write(2, b"flamectl-operator: asked to stop once more, ends at once\n")
+    if can_write(STDERR):
+        os.write(STDERR, b"flamectl-operator: asked to stop once more, ends at once\n")
     os._exit(_SIGNALLED + number)

@@ -12,6 +12,7 @@ from flamectl_operator.kube.resources import LEASES, PODS
 from flamectl_operator.process import main as process
 from flamectl_operator.process.live_settings import RELOAD_INTERVAL
 from flamectl_operator.process.options import LogLevel, places
+from flamectl_operator.runtime.log_writer import LogWriter
 from flamectl_operator.settings import OperatorConfig
 from tests.unit.runtime.virtual_time import VirtualClock, virtually
 
@@ -126,7 +127,7 @@ class Parts:
         """The process runs for as long as the replica does, which is the script."""
         self._script = script
         where = places({}, kubeconfig=None, context=None, config=self._settings, config_map=None)
-        virtually(process._serve(where, asyncio.Event()))
+        virtually(process._serve(where, asyncio.Event(), LogWriter(2)))
 
     # --- The replica
 

@@ -19,32 +19,27 @@ __all__ = ["pytest_asyncio_loop_factories"]
 
 
 class LogStream(io.StringIO):
-    """A log in memory, which cannot be written while it has an error, like a full disk or a closed pipe."""
-
-    error: Exception | None = None
+    """A log in memory."""
 
     @property
     def lines(self) -> list[dict[str, Any]]:
         """The lines of a log in JSON."""
         return [json.loads(line) for line in self.getvalue().splitlines()]
 
-    def write(self, text: str) -> int:
-        if self.error is not None:
-            raise self.error
-        return super().write(text)
-
-    def flush(self) -> None:
-        if self.error is not None:
-            raise self.error
-
 
 @pytest.fixture
-def stream() -> Iterator[LogStream]:
-    """A stream for a log; the configuration of logging is restored afterwards."""
+def _logging_is_restored() -> Iterator[None]:
+    """Restore the configuration of logging afterwards."""
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
-    yield LogStream()
+    yield
     root.handlers, root.level = handlers, level
     logging.captureWarnings(capture=False)
     structlog.contextvars.clear_contextvars()
     structlog.reset_defaults()
+
+
+@pytest.fixture
+def stream(_logging_is_restored: None) -> LogStream:
+    """A stream for a log; the configuration of logging is restored afterwards."""
+    return LogStream()

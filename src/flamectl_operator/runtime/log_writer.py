@@ -1,0 +1,123 @@
+"""Writes the log in a thread, because a write can block: a pipe is full while its reader stands still, or a disk hangs.
+
+The event loop must go on meanwhile, because it renews the Lease. So lines wait for the thread in a queue of limited size. Lines
+beyond that size are lost, and so are lines that cannot be written, as on a full disk. A line of the log tells their number when
+writing succeeds again.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from contextlib import suppress
+from threading import Condition, Thread
+from typing import TYPE_CHECKING, Self
+
+import structlog
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+#: The file descriptor of standard error.
+STDERR = 2
+#: Bytes of lines that wait to be written. Ten thousand FlameClusters that all change write about half of that at once.
+MAX_WAITING = 8 * 2**20
+#: Seconds that the end of the process waits for the last lines to be written.
+STOP_PATIENCE = 2.0
+
+
+def can_write(descriptor: int) -> bool:
+    """Return whether a short text can be written to a descriptor without waiting."""
+    with suppress(OSError):
+        return bool(select.select([], [descriptor], [], 0)[1])
+    return False
+
+
+class LogWriter:
+    """A text stream that never blocks and never fails. Writing begins and ends with the context.
+
+    Args:
+        descriptor: The file descriptor to write to.
+        limit: Bytes of lines that may wait to be written.
+        patience: Seconds that the end of the context waits for the last lines.
+    """
+
+    def __init__(self, descriptor: int, limit: int = MAX_WAITING, patience: float = STOP_PATIENCE) -> None:
+        self._descriptor = descriptor
+        self._limit = limit
+        self._patience = patience
+        self._changed = Condition()
+        self._waiting: list[bytes] = []
+        self._size = 0  # bytes that wait or are being written
+        self._lost = 0  # lines, since a line of the log last told their number
+        self._closing = False
+        # A daemon, because a thread that is blocked in a write must not keep the process from ending.
+        self._thread = Thread(target=self._run, name="log", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Start the thread."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait until all lines are written, but not for ever. Later lines are written at once if nothing blocks."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join(self._patience)
+
+    def write(self, text: str) -> int:
+        """Take one line to be written, or lose it when too much waits already."""
+        line = text.encode(errors="backslashreplace")
+        with self._changed:
+            if self._closing and not self._thread.is_alive():
+                self._write([line])
+            elif self._size + len(line) > self._limit:
+                self._lost += 1
+            else:
+                self._waiting.append(line)
+                self._size += len(line)
+                self._changed.notify()
+        return len(text)
+
+    def flush(self) -> None:
+        """Return at once, because the thread leaves nothing in a buffer."""
+
+    def isatty(self) -> bool:
+        """Return whether a person reads the stream."""
+        return os.isatty(self._descriptor)
+
+    def _run(self) -> None:
+        while lines := self._take():
+            written = self._write(lines)
+            with self._changed:
+                self._size -= sum(map(len, lines))
+                self._lost += 0 if written else len(lines)
+                # The line about them must have room, so it waits until nothing else does.
+                lost = self._lost if written and not self._waiting else 0
+                self._lost -= lost
+            if lost:
+                structlog.get_logger(component="log").warning("log lines lost", lines=lost)
+
+    def _take(self) -> list[bytes]:
+        """Wait for lines and return them; none at the end."""
+        with self._changed:
+            while not self._waiting and not self._closing:
+                self._changed.wait()
+            lines, self._waiting = self._waiting, []
+            return lines
+
+    def _write(self, lines: list[bytes]) -> bool:
+        """Write all of the lines, however long that takes. Return whether that succeeded."""
+        rest = memoryview(b"".join(lines))
+        with suppress(OSError):
+            while rest:
+                try:
+                    rest = rest[os.write(self._descriptor, rest) :]
+                except BlockingIOError:  # another process that shares the pipe made it non-blocking
+                    room = select.poll()
+                    room.register(self._descriptor, select.POLLOUT)
+                    room.poll()
+        return not rest
