@@ -1,6 +1,6 @@
 """Metrics that are read from the operator's parts at each scrape.
 
-Nothing is kept, so the series of a FlameCluster end with it.
+Nothing is kept but the last census, so the series of a FlameCluster end with it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from flamectl_operator.api.status import ConditionType
-from flamectl_operator.process.monitoring.census import EXCEPTIONS, STATES, sample
+from flamectl_operator.process.monitoring.census import EXCEPTIONS, STATES, Census
 from flamectl_operator.runtime.workqueue import Priority
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ class OperatorCollector(Collector):
         self._controller = controller
         self._workers = workers
         self._clock = clock
+        self._census = Census()
 
     def describe(self) -> Iterable[Family]:
         """Return all families without values."""
@@ -131,7 +132,8 @@ class OperatorCollector(Collector):
             self._read_watches(operator, families)
             families["flamectl_events_dropped"].add_metric((), operator.events.dropped)
             if operator.some_known:
-                _read_clusters(operator, families)
+                clusters = operator.stores.flame_clusters.all()
+                _read_clusters(self._census.take(each for each in clusters if not each.terminating), families)
         return families.values()
 
     def _read_queue(self, operator: Operator, families: dict[str, Family]) -> None:
@@ -159,8 +161,7 @@ class OperatorCollector(Collector):
                 families["flamectl_watch_last_contact_seconds"].add_metric((resource,), now - min(known))
 
 
-def _read_clusters(operator: Operator, families: dict[str, Family]) -> None:
-    entries = [sample(cluster) for cluster in operator.stores.flame_clusters.all() if not cluster.terminating]
+def _read_clusters(entries: Sequence[Entry], families: dict[str, Family]) -> None:
     count = Counter(entry.state for entry in entries)
     for state in STATES:
         families["flamectl_clusters"].add_metric((state,), count[state])

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from flamectl_operator.kube.views import ObjectMeta
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.process.monitoring.census import STATES, Entry, sample
+from flamectl_operator.process.monitoring import census
+from flamectl_operator.process.monitoring.census import STATES, Census, Entry, sample
+
+if TYPE_CHECKING:
+    from pytest_mock import MockerFixture
 
 
 def _cluster(spec: dict[str, Any], status: dict[str, Any]) -> FlameClusterView:
@@ -64,3 +68,27 @@ def test_invalid_status_values_count_as_missing(nonsense: dict[str, Any]) -> Non
 
     assert (entry.state, entry.desired, entry.ready) == ("Unknown", 0, 0)
     assert "Ready" not in entry.conditions
+
+
+def _version(name: str, version: str, state: str = "Running") -> FlameClusterView:
+    metadata = ObjectMeta(name=name, namespace="team", uid=name, resource_version=version)
+    return FlameClusterView.of(metadata, {}, {"state": state})
+
+
+def test_each_version_of_a_flame_cluster_is_read_once(mocker: MockerFixture) -> None:
+    read = mocker.spy(census, "sample")
+    counted, other = Census(), _version("b", "1")
+    counted.take([_version("a", "1"), other])
+    assert [entry.state for entry in counted.take([_version("a", "2", "Failed"), other])] == ["Failed", "Running"]
+    assert [(call.args[0].name, call.args[0].metadata.resource_version) for call in read.call_args_list] == [
+        ("a", "1"),
+        ("b", "1"),
+        ("a", "2"),
+    ]
+
+
+def test_a_flame_cluster_that_is_gone_is_forgotten() -> None:
+    counted, old = Census(), _version("a", "1")
+    counted.take([old])
+    assert counted.take([]) == []
+    assert counted._known == {}
