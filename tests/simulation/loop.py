@@ -8,7 +8,12 @@ from collections import deque
 from contextvars import Context, ContextVar, copy_context
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
 
 #: The wall clock of the API server when a world begins. Loop time begins at 0.
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -26,12 +31,15 @@ class LivelockError(Exception):
 MAX_TURNS = 60_000
 
 
+#: Seconds that a call in a thread takes, such as the planning of a large spec.
+THREAD_SECONDS = 0.3
+
 #: The process that a piece of code belongs to; not set for the world around it.
 PROCESS: ContextVar[object] = ContextVar("PROCESS")
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """A loop that never really waits and has no sockets, no threads and no signals.
+    """A loop that never really waits and has no sockets, no threads and no signals; calls for a thread run in the loop.
 
     Its order of events is a function of what the callbacks do, hence the same in each run. Code that runs in a context with
     `PROCESS` set can be stopped as by SIGSTOP: time passes, but nothing of it runs, its timers included.
@@ -91,6 +99,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
         handle = asyncio.Handle(callback, args, self, context)
         self._due.append(handle)
         return handle
+
+    def run_in_executor(  # type: ignore[override]
+        self, _executor: object, function: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """Call a function after a while, in which others run, as if a thread had taken so long."""
+        done = self.create_future()
+
+        def call() -> None:
+            if not done.cancelled():
+                done.set_result(function(*args))
+
+        self.call_later(THREAD_SECONDS, call)
+        return done
 
     def close(self) -> None:
         """See `asyncio.BaseEventLoop.close`."""

@@ -869,6 +869,11 @@ def a_lock_is_taken_without_resource_version() -> None:
 
 
 @_mutation
+def a_spec_may_cost_anything() -> None:
+    _set(validation, "cost_problems", _none_needed)
+
+
+@_mutation
 def chosen_executors_are_deleted_although_others_fail() -> None:
     original = ClusterIO.delete
 

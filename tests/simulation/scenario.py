@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.loop import child_random
-from tests.simulation.users import Users
+from tests.simulation.users import COSTLY, Users
 
 if TYPE_CHECKING:
     from random import Random
@@ -128,6 +128,7 @@ class Scenario:
             draw.rare_crashes(child_random(seed, "rare crashes"))
         draw.storage(child_random(seed, "storage"))
         draw.late_failures(child_random(seed, "late failures"))
+        draw.costly_specs(child_random(seed, "costly specs"))
         draw.batches(child_random(seed, "batches"))
         if elected:
             draw.standstills(child_random(seed, "standstills"), (8.0, 16.0, 20.0, 40.0))
@@ -302,6 +303,14 @@ class _Draw:
         for _ in range(random.choice((2, 3, 4))):
             self._add(at, "crash_newest_executor", name)
             at += random.choice((2.0, 4.0, 12.0))
+
+    def costly_specs(self, random: Random) -> None:
+        """A spec that costs more than the operator accepts, which no rule of the CRD sees, in a few worlds."""
+        if random.random() < 0.97:
+            return
+        at, name = 1.0 + random.random() * self._length, random.choice(self.names)
+        self._add(at, "edit", name, COSTLY)
+        self._add(at + random.choice((20.0, 90.0)), "mend", name)
 
     def nodes(self) -> None:
         """Nodes that go silent and come back, or never do."""

@@ -16,6 +16,8 @@ _INVALID: tuple[dict[str, Any], ...] = (
     {"objectCache": {"networkInterface": "eth["}},
     {"flameVersion": "0.8"},
 )
+#: What costs more than the operator accepts: it takes at most 4096 values in one field.
+COSTLY: dict[str, Any] = {"configOverrides": {"limits-of-tenants": [7] * 5000}}
 #: What no rule of the CRD sees: a field that Pods do not have, one that the operator's podPolicy forbids; and a good one.
 _TEMPLATES: tuple[dict[str, Any], ...] = (
     {"nodeSelectr": {"disk": "ssd"}},
