@@ -1,10 +1,12 @@
-"""A tenant who writes what costs most, and clients that hold connections open, keep nobody from the operator."""
+"""Nobody keeps the operator from the others: no tenant whose specs cost most, no idle clients, no reader of its log."""
 
 from __future__ import annotations
 
 import json
+import os
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,17 +25,24 @@ if TYPE_CHECKING:
 SIZE = 1_200_000
 #: Bytes of memory that the operator may use; its container has 512 MiB.
 MEMORY = 200 * 2**20
+#: Seconds that the kubelet gives a Pod to end.
+GRACE = 30
+
+
+def _elected_settings(world: World, folder: Path) -> Path:
+    """Write settings of an operator that leads by a Lease in the test's namespace."""
+    settings = folder / "settings.yaml"
+    # A machine that stands still for a while must not cost the leader its lead, as a hostile tenant must not.
+    timing = {"leaseDurationSeconds": 60, "renewDeadlineSeconds": 40}
+    election = {"leaderElect": True, "resourceNamespace": world.namespace, **timing}
+    settings.write_text(yaml.safe_dump({"leaderElection": election}), encoding="utf-8")
+    return settings
 
 
 @pytest.fixture
 def elected(world: World, tmp_path: Path) -> Iterator[OperatorProcess]:
     """An operator that leads by a Lease, and must stop cleanly in the end."""
-    settings = tmp_path / "settings.yaml"
-    # A machine that stands still for a while must not cost the leader its lead, as a hostile tenant must not.
-    timing = {"leaseDurationSeconds": 60, "renewDeadlineSeconds": 40}
-    election = {"leaderElect": True, "resourceNamespace": world.namespace, **timing}
-    settings.write_text(yaml.safe_dump({"leaderElection": election}), encoding="utf-8")
-    arguments = [*WITH_FREE_PORTS, "--namespace", world.namespace, "--config", str(settings)]
+    arguments = [*WITH_FREE_PORTS, "--namespace", world.namespace, "--config", str(_elected_settings(world, tmp_path))]
     with supervised(
         OperatorProcess(allow_in(world.plane, world.namespace), tmp_path / "operator.log", arguments)
     ) as one:
@@ -54,13 +63,23 @@ def _largest(number: int) -> dict[str, Any]:
 
 
 def _create(world: World, name: str, overrides: dict[str, Any]) -> None:
-    # Not applied: an annotation cannot hold it.
-    manifest = flame_cluster(name, replicas=0, configOverrides=overrides)
-    world.kubectl("create", "-f", "-", stdin=json.dumps(manifest))
+    world.create(flame_cluster(name, replicas=0, configOverrides=overrides))
+
+
+def _create_largest(world: World, number: int) -> None:
+    _create(world, f"large-{number}", _largest(number) | {"y": "z" * 30_000})
+
+
+def _lease(world: World) -> dict[str, Any]:
+    return dict(world.existing("lease", "flamectl-operator")["spec"])
+
+
+def _renewed_since(world: World, time: str) -> bool:
+    return bool(_lease(world)["renewTime"] != time)
 
 
 def _transitions(world: World) -> int:
-    return int(world.existing("lease", "flamectl-operator")["spec"].get("leaseTransitions", 0))
+    return int(_lease(world).get("leaseTransitions", 0))
 
 
 def _is_fine(world: World, operator: OperatorProcess, transitions: int = 0) -> None:
@@ -68,6 +87,12 @@ def _is_fine(world: World, operator: OperatorProcess, transitions: int = 0) -> N
     assert value(scrape(operator), "process_resident_memory_bytes") < MEMORY
     assert _transitions(world) == transitions, "leadership changed"
     assert "leadership lost" not in operator.log.read_text(encoding="utf-8")
+
+
+def _in_state(world: World, state: str) -> set[str]:
+    """Names of the FlameClusters in a state."""
+    rows = [line.split() for line in world.kubectl("get", "flameclusters", "--no-headers").splitlines()]
+    return {row[0] for row in rows if row[1:2] == [state]}
 
 
 def _scale(world: World, executors: int) -> None:
@@ -84,11 +109,9 @@ def test_victim_scales_while_a_tenant_writes_large_and_deep_specs(world: World, 
         _scale(world, executors)
         _is_fine(world, elected)
 
-    def refused() -> int:
-        clusters = [each for each in world.all("flamecluster") if each["metadata"]["name"].startswith("hostile")]
-        return sum(each.get("status", {}).get("state") == "Failed" for each in clusters)
-
-    world.wait("all of them to be refused", lambda: refused() == 18)
+    # A table, because the objects have 20 MB.
+    names = {f"hostile-{depth}-{executors}" for depth in (1, 3, 55) for executors in range(2, 8)}
+    world.wait("all of them to be refused", lambda: _in_state(world, "Failed") == names)
 
     elected.stop()
     elected.start()
@@ -102,12 +125,56 @@ def test_victim_scales_beside_fifty_specs_of_the_largest_accepted_size(world: Wo
     world.apply(flame_cluster("victim", replicas=1))
     world.wait_running("victim", executors=1)
     for number in range(50):
-        _create(world, f"large-{number}", _largest(number) | {"y": "z" * 30_000})
+        _create_largest(world, number)
         if number % 10 == 0:
             _scale(world, 2 + number // 10)
             _is_fine(world, elected)
     _scale(world, 1)
     _is_fine(world, elected)
+
+
+def test_operator_stops_in_time_while_it_works_on_large_specs(world: World, elected: OperatorProcess) -> None:
+    elected.stop()
+    for number in range(50):
+        _create_largest(world, number)
+    elected.start()
+    elected.process.terminate()
+    assert elected.process.wait(GRACE) == 0
+    # The next process does all of the work.
+    elected.start()
+    names = {f"large-{number}" for number in range(50)}
+    world.wait("all of them to run", lambda: _in_state(world, "Running") == names)
+
+
+def test_leader_goes_on_and_stops_in_time_while_the_reader_of_its_log_stands_still(
+    world: World, tmp_path: Path
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    with suppress(BlockingIOError):
+        while os.write(reader, b"." * 4096):
+            pass  # the pipe is not full yet
+    arguments = ["--namespace", world.namespace, "--config", str(_elected_settings(world, tmp_path))]
+    to_the_pipe = ("sh", "-c", 'exec "$@" 2>"$0"', str(pipe))
+    kubeconfig = allow_in(world.plane, world.namespace)
+    operator = OperatorProcess(kubeconfig, tmp_path / "operator.log", arguments, to_the_pipe)
+    operator.spawn()
+    try:
+        world.apply(flame_cluster("victim", replicas=1))
+        world.wait_running("victim", executors=1)
+        for _ in range(2):
+            world.wait("the Lease to be renewed", partial(_renewed_since, world, _lease(world)["renewTime"]))
+        _scale(world, 3)
+        assert _transitions(world) == 0
+        operator.process.terminate()
+        assert operator.process.wait(GRACE) == 0
+        assert _lease(world).get("holderIdentity", "") == ""
+    finally:
+        operator.stop()
+        written = os.read(reader, 2**20)
+        os.close(reader)
+    assert set(written) == {ord(".")}, "the operator could write its log"
 
 
 def test_probes_answer_while_1100_connections_are_idle(world: World, elected: OperatorProcess) -> None:

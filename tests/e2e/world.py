@@ -143,6 +143,14 @@ class World:
         """`kubectl apply`."""
         self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(manifests))
 
+    def create(self, manifest: Object) -> Object:
+        """Create a FlameCluster by a request of one's own: a megabyte costs kubectl many seconds of a busy processor.
+
+        Returns:
+            The object as it was stored.
+        """
+        return self.plane._post(_PATHS["flamecluster"].format(self.namespace), manifest)
+
     def patch(self, kind: str, name: str, changes: Object, *, subresource: str = "") -> None:
         """`kubectl patch` with a JSON merge patch."""
         where = [f"--subresource={subresource}"] if subresource else []
