@@ -358,7 +358,7 @@ def executors(*containers: dict[str, object], **spec: object) -> dict[str, objec
     return manifest
 
 
-def test_cluster_that_sets_it_is_accepted_without_a_warning(strict: World) -> None:
+def test_cluster_with_security_context_gets_no_warning(strict: World) -> None:
     assert warnings_about(strict, executors(**NOT_ROOT)) == ""
     assert warnings_about(strict, executors(*EACH_BY_ITSELF)) == ""
 
@@ -373,7 +373,9 @@ def test_cluster_that_sets_it_is_accepted_without_a_warning(strict: World) -> No
         pytest.param(executors(*EACH_BY_ITSELF, **ROOT), id="the Pod may"),
     ],
 )
-def test_cluster_that_sets_it_for_one_component_gets_a_warning(strict: World, manifest: dict[str, object]) -> None:
+def test_cluster_with_security_context_for_one_component_gets_a_warning(
+    strict: World, manifest: dict[str, object]
+) -> None:
     said = warnings_about(strict, manifest)
     assert SESSION_WARNING not in said
     assert EXECUTOR_WARNING in said

@@ -51,9 +51,7 @@ def _plain(path: str) -> str:
 
 
 @pytest.mark.parametrize("row", REJECTIONS, ids=str)
-def test_api_server_rejects_what_the_operator_would_reject_and_names_the_field(
-    installed: Plane, row: Rejection
-) -> None:
+def test_api_server_rejects_an_invalid_spec_and_names_the_field(installed: Plane, row: Rejection) -> None:
     answer = installed._request("POST", _DRY_RUN, row.manifest)
 
     assert answer.status in {HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.BAD_REQUEST}, answer.body

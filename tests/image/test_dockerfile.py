@@ -51,7 +51,7 @@ def locked(name: str) -> dict[str, str]:
     }
 
 
-def test_the_operator_starts_as_a_user_without_rights_on_a_read_only_root(image: Image) -> None:
+def test_operator_starts_as_an_unprivileged_user_on_a_read_only_root(image: Image) -> None:
     assert image.stage.entrypoint == ["flamectl-operator"]
     assert image.stage.command == ["run"]
     assert in_the_image(image, *image.stage.entrypoint, "version").strip() == PROJECT["version"]
@@ -63,12 +63,12 @@ def test_its_user_is_a_number_and_not_root(image: Image) -> None:
 
 
 @pytest.mark.parametrize("place", ["/", "/tmp", "/opt/flamectl-operator/lib"])
-def test_nothing_can_be_written_where_it_runs(image: Image, place: str) -> None:
+def test_file_system_of_the_image_is_read_only(image: Image, place: str) -> None:
     with pytest.raises(RuntimeError, match="Read-only file system"):
         in_the_image(image, "touch", f"{place}/new")
 
 
-def test_it_has_what_is_locked_for_run_time_and_the_operator_and_nothing_else(image: Image) -> None:
+def test_image_has_exactly_the_locked_packages_and_the_operator(image: Image) -> None:
     program = """
 import importlib.metadata, json
 found = {each.metadata["Name"]: each.version for each in importlib.metadata.distributions()}
@@ -87,7 +87,7 @@ def test_there_is_no_pip_to_install_more_with(image: Image) -> None:
         in_the_image(image, "/base/bin/python", "-m", "pip")
 
 
-def test_everybody_can_read_it_and_nobody_but_its_owner_can_change_it(image: Image) -> None:
+def test_files_are_readable_by_all_and_writable_by_their_owner(image: Image) -> None:
     for file in [image.root / INSTALLED, *(image.root / INSTALLED).rglob("*")]:
         mode = file.lstat().st_mode
         if stat.S_ISLNK(mode):
@@ -106,7 +106,7 @@ def test_every_module_is_compiled_without_a_time_in_it(image: Image) -> None:
         assert compiled.read_bytes()[4:8] == b"\x01\x00\x00\x00", compiled
 
 
-def test_all_modules_of_the_operator_can_be_imported_without_the_generated_classes_of_kubernetes(image: Image) -> None:
+def test_operator_imports_without_the_generated_classes_of_kubernetes(image: Image) -> None:
     program = """
 import importlib, pathlib, pkgutil, flamectl_operator, kubernetes
 for module in pkgutil.walk_packages(flamectl_operator.__path__, "flamectl_operator."):
@@ -117,19 +117,19 @@ print(*(file.name for part in ("api", "models") for file in (client / part).glob
     assert in_the_image(image, "python", "-c", program).split() == ["__init__.py", "__init__.py"]
 
 
-def test_what_the_image_adds_to_its_base_stays_small(image: Image) -> None:
+def test_size_added_to_the_base_image_is_limited(image: Image) -> None:
     """docs/install.md says how much it is."""
     files = [each for each in (image.root / INSTALLED).rglob("*") if each.is_file() and not each.is_symlink()]
     assert sum(each.stat().st_size for each in files) < 90_000_000
 
 
-def test_what_builds_it_stays_behind(image: Image) -> None:
+def test_build_tools_are_not_in_the_image(image: Image) -> None:
     assert sorted(each.name for each in (image.root / "opt").iterdir()) == ["flamectl-operator"]
     assert not (image.root / "build").exists()
     assert locked("build.txt").keys() & locked("run.txt").keys() == set()
 
 
-def test_each_package_is_checked_by_its_hash_or_made_here() -> None:
+def test_package_has_a_checked_hash_or_is_built_here() -> None:
     commands = [step.command for stage in STAGES for step, _, _ in stage.steps if isinstance(step, Run)]
     installs = [part for command in commands for part in command.split("&&") if " install " in part]
     assert len(installs) == 3
@@ -172,7 +172,7 @@ def test_there_is_a_wheel_of_each_locked_package_for_each_platform(lock: str, pl
     assert planned == locked(lock).keys()
 
 
-def test_the_labels_say_what_it_is() -> None:
+def test_image_has_its_labels() -> None:
     labels = {name.removeprefix("org.opencontainers.image."): value for name, value in STAGES[-1].labels.items()}
     assert labels["title"] == PROJECT["name"]
     assert labels["version"] == PROJECT["version"]
@@ -185,7 +185,7 @@ def test_the_labels_say_what_it_is() -> None:
     assert [name for name in labels if f"`{name}`" not in named] == []
 
 
-def test_the_build_sees_what_it_copies_and_nothing_else() -> None:
+def test_build_context_has_only_copied_files() -> None:
     copied = {
         source for stage in STAGES for step, _, _ in stage.steps if isinstance(step, Copy) for source in step.sources
     } - {f"/{INSTALLED}"}
@@ -223,6 +223,6 @@ LABEL size="${SIZE_OF_IT}"
 @pytest.mark.parametrize(
     "line", ["ADD a b", "RUN --mount=type=cache,target=/x true", 'RUN ["true"]', "COPY --chown=1 a b", "ONBUILD RUN x"]
 )
-def test_what_it_does_not_know_is_refused(line: str) -> None:
+def test_unknown_instruction_is_refused(line: str) -> None:
     with pytest.raises(DockerfileError):
         dockerfile.read(f"FROM scratch\n{line}\n", "/bin")

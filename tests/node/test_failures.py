@@ -62,7 +62,7 @@ def test_executor_that_exceeds_its_memory_limit_is_replaced(world: NodeWorld) ->
     world.wait_registered(executors=1)
 
 
-def test_image_that_cannot_be_pulled_is_told_once_until_it_is_corrected(world: NodeWorld) -> None:
+def test_unpullable_image_is_reported_once_until_it_is_corrected(world: NodeWorld) -> None:
     world.apply(flame_cluster(replicas=2, executorManager={"image": "registry.invalid/executor:1"}))
     status = world.wait("the status to name the cause", lambda: _degraded(world, "ImagePullFailed"))
     assert "registry.invalid/executor:1" in condition(status, "Degraded")["message"]
@@ -94,9 +94,7 @@ def test_executors_find_no_place_on_a_cordoned_node_until_it_is_uncordoned(world
     world.wait_registered(executors=1)
 
 
-def test_node_that_stops_reporting_is_named_and_nothing_is_replaced_when_it_is_back_in_time(
-    world: NodeWorld, frozen: Plane
-) -> None:
+def test_silent_node_is_named_and_its_return_replaces_nothing(world: NodeWorld, frozen: Plane) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_registered(executors=2)
     before = uids(world.all("pod"))

@@ -78,7 +78,7 @@ def _fault(action: Action) -> str:
 
 
 @pytest.mark.parametrize("seed", [3, 7, 12])
-def test_same_seed_gives_same_trace_whatever_the_hash_seed(seed: int) -> None:
+def test_same_seed_gives_the_same_trace_under_any_hash_seed(seed: int) -> None:
     listen_to_logs(logging.ERROR)
     here = World(Scenario.of(seed)).run()
     program = (

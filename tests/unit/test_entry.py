@@ -65,7 +65,7 @@ BEGIN = pytest.mark.parametrize(
 
 @BEGIN
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_a_signal_ends_it_while_it_imports(begin: str, number: signal.Signals) -> None:
+def test_signal_ends_the_process_during_imports(begin: str, number: signal.Signals) -> None:
     with python(PROGRAM.format(begin=begin, slow=True)) as running:
         assert line(running) == "importing"
         running.send_signal(number)
@@ -73,7 +73,7 @@ def test_a_signal_ends_it_while_it_imports(begin: str, number: signal.Signals) -
 
 
 @BEGIN
-def test_it_can_be_terminated_before_the_event_loop_hears_signals(begin: str) -> None:
+def test_signal_ends_the_process_before_the_event_loop_handles_signals(begin: str) -> None:
     with python(PROGRAM.format(begin=begin, slow=False)) as running:
         assert line(running) == "running"
         running.send_signal(signal.SIGTERM)
@@ -89,6 +89,6 @@ def test_a_command_that_is_interrupted_may_clean_up(begin: str) -> None:
         assert running.wait(120) == 0
 
 
-def test_it_runs_the_command_line() -> None:
+def test_entry_point_runs_the_command_line() -> None:
     command = [sys.executable, "-c", f"import sys; sys.argv = ['flamectl-operator', 'version']; {console_script()}"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

@@ -36,7 +36,7 @@ def test_a_role_has_no_wildcards_and_no_access_to_secrets_or_rights(role: dict[s
 
 
 @pytest.mark.parametrize("role", _roles(), ids=lambda role: str(role["metadata"]["name"]))
-def test_a_role_allows_of_subresources_what_can_be_done_with_them_and_nothing_twice(role: dict[str, Any]) -> None:
+def test_role_allows_only_existing_verbs_of_subresources_without_duplicates(role: dict[str, Any]) -> None:
     allowed = [
         (group, resource, verb, name)
         for rule in role["rules"]

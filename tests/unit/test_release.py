@@ -98,7 +98,7 @@ def test_the_image_is_built_for_both_platforms_with_provenance_and_the_time_of_t
     assert "SOURCE_DATE_EPOCH=1700000000" in tools.log
 
 
-def test_each_build_argument_is_one_of_the_dockerfile(tools: Tools) -> None:
+def test_build_arguments_exist_in_the_dockerfile(tools: Tools) -> None:
     assert run() == 0
     known = set(re.findall(r"^ARG (\w+)", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE))
     assert set(re.findall(r"--build-arg (\w+)=", tools.log[0])) <= known
@@ -127,7 +127,7 @@ def test_a_command_that_fails_ends_the_release_and_is_named(
     assert tools.log[-1].startswith(last)
 
 
-def test_a_rehearsal_prints_the_commands_and_runs_none(tools: Tools, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dry_run_prints_the_commands_and_runs_none(tools: Tools, capsys: pytest.CaptureFixture[str]) -> None:
     tools.has("tags")
     assert run("--dry-run") == 0
     assert tools.log == []

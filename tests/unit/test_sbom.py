@@ -22,7 +22,7 @@ def test_the_file_is_up_to_date() -> None:
     assert SBOM.read_text(encoding="utf-8") == render(TEXT, PROJECT), "run `make generate`"
 
 
-def test_each_package_that_is_locked_for_linux_is_in_it_with_its_hashes() -> None:
+def test_every_package_locked_for_linux_is_listed_with_its_hashes() -> None:
     locked = set(re.findall(r"^([\w.-]+==[^\s;]+)", TEXT, re.MULTILINE))
     assert {f"{each['name']}=={each['version']}" for each in BILL["components"]} == locked - {"colorama==0.4.6"}
     for each in BILL["components"]:
@@ -30,7 +30,7 @@ def test_each_package_that_is_locked_for_linux_is_in_it_with_its_hashes() -> Non
         assert files["hashes"], each["name"]
 
 
-def test_each_component_is_needed_by_the_operator_or_by_one_that_it_needs() -> None:
+def test_every_component_is_a_dependency_of_the_operator() -> None:
     reached: set[str] = set()
     left = [ROOT_REFERENCE]
     while left:
@@ -41,12 +41,12 @@ def test_each_component_is_needed_by_the_operator_or_by_one_that_it_needs() -> N
     assert reached == {ROOT_REFERENCE, *(each["bom-ref"] for each in BILL["components"])}
 
 
-def test_the_operator_needs_what_its_project_file_asks_for() -> None:
+def test_operator_has_the_dependencies_of_its_project_file() -> None:
     asked = {re.split(r"[<>=~\[]", each)[0].lower() for each in PROJECT["dependencies"]}
     assert {reference.removeprefix("pkg:pypi/").split("@")[0] for reference in NEEDS[ROOT_REFERENCE]} == asked
 
 
-def test_the_component_is_the_project() -> None:
+def test_component_is_the_project() -> None:
     component = BILL["metadata"]["component"]
     assert (component["name"], component["version"]) == (PROJECT["name"], PROJECT["version"])
     assert component["licenses"] == [{"license": {"id": PROJECT["license"]}}]
@@ -75,12 +75,12 @@ d==3 ; python_full_version < '3.12' \\
 """.format("0" * 64, "1" * 64)
 
 
-def test_packages_for_windows_are_left_out_and_those_for_some_pythons_stay() -> None:
+def test_packages_for_windows_are_left_out() -> None:
     first, second = packages(LOCKED)
     assert (first.reference, first.needed_by) == ("pkg:pypi/a-b@1.0", ("flamectl-operator",))
     assert (second.version, second.hashes, second.needed_by) == ("3", ("0" * 64, "1" * 64), ("a-b", "c"))
 
 
-def test_a_line_that_is_no_locked_package_is_refused() -> None:
+def test_unknown_line_of_the_lock_file_is_refused() -> None:
     with pytest.raises(ValueError, match="git"):
         packages(LOCKED + "e @ git+https://example.com/e\n")

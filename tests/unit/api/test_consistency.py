@@ -52,7 +52,7 @@ def test_a_sound_spec_has_no_warnings() -> None:
         (_slot("cpu=1,mem=1g,gpu=2", **{"nvidia.com/gpu": 1}), "gpu=2, but its limits have 1"),
     ],
 )
-def test_a_slot_that_no_executor_has_room_for_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_slot_larger_than_an_executor_is_refused(changes: dict[str, Any], message: str) -> None:
     assert message in _refused(changes)["spec.sessionManager.slot"]
 
 
@@ -69,7 +69,7 @@ def test_a_slot_that_fits_is_accepted(changes: dict[str, Any]) -> None:
     assert _refused(changes) == {}
 
 
-def test_a_tag_of_another_flame_than_the_spec_says_is_a_warning() -> None:
+def test_image_tag_of_another_flame_version_is_a_warning() -> None:
     warnings = _warnings({"flameVersion": "0.5"})
 
     assert warnings["spec.sessionManager.image"] == "has a tag of Flame 0.6, but flameVersion is 0.5"
@@ -135,7 +135,7 @@ def test_more_slots_than_the_memory_holds_are_a_warning_with_the_figures() -> No
         ({"configOverrides": {"telemetry": {"endpoint": "x"}}}, "spec.configOverrides.telemetry"),
     ],
 )
-def test_what_a_version_ignores_is_a_warning(changes: dict[str, Any], path: str) -> None:
+def test_field_without_effect_in_a_version_is_a_warning(changes: dict[str, Any], path: str) -> None:
     assert path in _warnings(changes)
 
 

@@ -58,11 +58,11 @@ def _defaulted(schema: dict[str, Any], value: Any) -> Any:
     return filled
 
 
-def test_the_file_is_what_the_models_generate() -> None:
+def test_crd_file_is_up_to_date() -> None:
     assert _FILE.read_text() == render(), "run: python -m flamectl_operator.api.crd > config/crd/" + _FILE.name
 
 
-def test_the_file_reads_back_as_the_definition() -> None:
+def test_crd_file_reads_back_as_the_definition() -> None:
     assert yaml.safe_load(render()) == custom_resource_definition()
 
 
@@ -111,7 +111,7 @@ def test_a_status_has_no_defaults() -> None:
     assert [where for where, schema in _nodes(_property("status"), "status") if "default" in schema] == []
 
 
-def test_names_are_those_of_the_contract() -> None:
+def test_names_are_stable() -> None:
     spec = custom_resource_definition()["spec"]
 
     assert spec["names"]["shortNames"] == ["flc"]

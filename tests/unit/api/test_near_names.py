@@ -11,7 +11,7 @@ from tests.unit.builders import executor_template, session_template, spec
 @pytest.mark.parametrize(
     "name", ["executor", "executors", "executormanager", "flame-executor-manager", "executor-manger", "flame-executor"]
 )
-def test_a_name_that_is_nearly_the_executors_is_told(name: str) -> None:
+def test_name_similar_to_the_executors_container_is_a_warning(name: str) -> None:
     containers = [{"name": "logs", "image": "example.com/logs:1"}, {"name": name, "image": "example.com/x:1"}]
 
     (warning,) = near_names(spec(executor_template({"containers": containers})))
@@ -21,7 +21,7 @@ def test_a_name_that_is_nearly_the_executors_is_told(name: str) -> None:
     assert warning.endswith('own is named "executor-manager"')
 
 
-def test_a_name_that_is_nearly_the_object_caches_is_told() -> None:
+def test_name_similar_to_the_object_caches_container_is_a_warning() -> None:
     template = {"spec": {"containers": [{"name": "cache-object", "image": "x"}, {"name": "objectcache", "image": "x"}]}}
     (warning,) = near_names(spec({"objectCache": {"image": "example.com/cache:1", "podTemplate": template}}))
     assert warning.endswith('named "objectcache"; the component\'s own is named "object-cache"')
@@ -32,5 +32,5 @@ def test_another_name_is_not_told(name: str) -> None:
     assert near_names(spec(session_template({"containers": [{"name": name, "image": "example.com/x:1"}]}))) == ()
 
 
-def test_the_operators_own_container_is_not_told() -> None:
+def test_exact_container_name_is_no_warning() -> None:
     assert near_names(spec(session_template({"containers": [{"name": "session-manager", "tty": True}]}))) == ()

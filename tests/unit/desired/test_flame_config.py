@@ -56,7 +56,7 @@ def _text(changes: dict[str, Any] | None = None) -> str:
     return desired(changes).config_text
 
 
-def test_the_file_has_what_the_documentation_shows_and_what_flame_0_6_reads_beside_it() -> None:
+def test_file_equals_the_documented_one_with_the_fields_of_flame_0_6() -> None:
     documented = yaml.safe_load(HLD)
     documented["cluster"] |= {
         "resreq": "cpu=1,mem=1g",
@@ -244,7 +244,7 @@ _hard_value = st.recursive(
 @example({"a": "\x85", "\x85": ["\x85x", " \x85 "]})
 @example({"a": {"<<": {"b": 1}, "=": "=", "": ""}, "b": [1e16, -0.0, 5e-324, 2**64]})
 @example({"---": "...", "k" * 200: "\u2028" * 200})
-def test_whatever_json_overrides_hold_reads_back_from_the_file(overrides: dict[str, Any]) -> None:
+def test_any_json_in_the_overrides_reads_back_from_the_file(overrides: dict[str, Any]) -> None:
     sent: dict[str, Any] = msgspec.json.decode(msgspec.json.encode({"x": overrides}))
     assert yaml.safe_load(_text({"configOverrides": sent})).get("x", {}) == rfc_7386({}, sent["x"])
 
@@ -343,12 +343,12 @@ def test_file_that_grows_by_indentation_is_rejected_early() -> None:
     assert peak < 60e6
 
 
-def test_the_hash_changes_with_the_content_alone() -> None:
+def test_hash_changes_only_with_the_content() -> None:
     assert content_hash(_text()) == content_hash(_text())
     assert content_hash(_text()) != content_hash(_text({"objectCache": {"storage": "/data"}}))
 
 
-def test_the_config_map_holds_the_file_and_remembers_which_it_is() -> None:
+def test_config_map_holds_the_file_and_its_generation() -> None:
     text = render(flame_config("my-flame", spec()))
     manifest = config_map(OWNER, text, 3)
 

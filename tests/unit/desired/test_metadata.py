@@ -59,7 +59,7 @@ def test_pods_carry_the_label_app() -> None:
     assert wanted.executor.pod("b")["metadata"]["labels"]["app"] == "flame-executor-manager"
 
 
-def test_pods_carry_both_hashes_and_what_is_theirs_alone() -> None:
+def test_pods_have_both_hashes_and_their_own_annotations() -> None:
     wanted = desired()
     pod = wanted.executor.pod("b", {"flame.xflops.io/session-manager": "life"})
 
@@ -70,7 +70,7 @@ def test_pods_carry_both_hashes_and_what_is_theirs_alone() -> None:
     }
 
 
-def test_making_one_pod_leaves_the_template_as_it_is() -> None:
+def test_pod_of_a_template_does_not_change_the_template() -> None:
     wanted = desired()
 
     wanted.executor.pod("b", {"once": "only"})

@@ -7,7 +7,7 @@ import pytest
 from flamectl_operator.desired import names
 
 
-def test_names_are_those_of_the_documentation() -> None:
+def test_names_equal_the_documented_ones() -> None:
     assert names.config_map("my-flame") == "my-flame-config"
     assert names.session_manager("my-flame") == "my-flame-session-manager"
     assert names.object_cache("my-flame") == "my-flame-object-cache"

@@ -47,7 +47,7 @@ def test_each_policy_selects_the_pods_of_its_component_alone() -> None:
         assert {other for other, template in templates.items() if _selects(policy["podSelector"], template)} == {name}
 
 
-def test_executors_reach_what_they_need() -> None:
+def test_executors_reach_the_session_manager_and_the_object_cache() -> None:
     assert _ports_for_executors(POLICIES["my-flame-session-manager"]) == {FRONTEND_PORT, BACKEND_PORT}
     assert _ports_for_executors(POLICIES["my-flame-object-cache"]) == {OBJECT_CACHE_PORT}
 

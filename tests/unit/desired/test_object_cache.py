@@ -42,7 +42,7 @@ def test_the_service_selects_the_object_cache_only_where_the_operator_runs_one()
     assert BASE.services[1]["spec"]["selector"].items() <= _pod()["metadata"]["labels"].items()
 
 
-def test_the_container_is_told_its_configuration_and_probed_on_its_port() -> None:
+def test_container_has_its_configuration_and_a_probe_on_its_port() -> None:
     container = _container()
 
     assert (container["name"], container["image"]) == ("object-cache", "xflops/flame-object-cache:v0.6.0")
@@ -70,7 +70,7 @@ def test_nothing_is_mounted_where_it_could_hide_files_of_the_image(storage: str)
     assert names == {"config", "flame-logs"}
 
 
-def test_what_the_author_adds_is_in_the_pod() -> None:
+def test_pod_template_is_merged_into_the_pod() -> None:
     changes = {
         "objectCache": {
             "imagePullPolicy": "Never",
@@ -88,7 +88,7 @@ def test_what_the_author_adds_is_in_the_pod() -> None:
     assert pod["spec"]["nodeSelector"] == {"disk": "fast"}
 
 
-def test_flame_is_told_about_eviction_only_what_the_author_says() -> None:
+def test_eviction_is_configured_only_when_the_spec_sets_it() -> None:
     assert "eviction" not in _cache_section(cached())
     said = {"policy": "none", "maxMemory": "2Gi", "maxObjects": 5}
     assert _cache_section(cached(eviction=said))["eviction"] == {
@@ -135,7 +135,7 @@ def test_a_change_of_the_object_cache_makes_only_the_object_cache_stale(changed:
         ({"configOverrides": {"cache": {"endpoint": "grpc://x:9090"}}}, True),
     ],
 )
-def test_the_object_cache_is_stale_only_when_what_it_reads_changed(changed: dict[str, Any], *, stale: bool) -> None:
+def test_object_cache_is_stale_only_after_a_change_of_its_fields(changed: dict[str, Any], *, stale: bool) -> None:
     after = desired(merged(cached(), changed))
 
     assert after.object_cache is not None

@@ -253,7 +253,7 @@ def test_a_host_path_must_be_below_a_directory_that_is_allowed(path: str, roots:
         pytest.param({"secret": {"name": "s"}}, "secret.name", {"secrets": ["s"]}, id="secret"),
     ],
 )
-def test_what_a_projected_volume_holds_needs_a_setting_of_its_own(
+def test_source_of_a_projected_volume_needs_its_own_setting(
     source: dict[str, Any], where: str, policy: dict[str, Any]
 ) -> None:
     changes = _projected(source)
@@ -262,7 +262,7 @@ def test_what_a_projected_volume_holds_needs_a_setting_of_its_own(
     assert _refused(changes, projected_volumes=True, **policy) == {}
 
 
-def test_a_secret_that_is_given_to_a_driver_needs_a_setting_of_its_own() -> None:
+def test_secret_for_a_driver_needs_its_own_setting() -> None:
     changes = _volume({"csi": {"driver": "d", "nodePublishSecretRef": {"name": "s"}}})
     driver, secret = f"{EM}.volumes[1].csi.driver", f"{EM}.volumes[1].csi.nodePublishSecretRef.name"
 
@@ -402,5 +402,5 @@ def test_malformed_spec_raises_no_unexpected_error(changes: dict[str, Any]) -> N
     ],
     ids=["text", "name", "empty", "list", "driver", "list of drivers"],
 )
-def test_a_malformed_source_is_not_a_way_around(source: dict[str, Any]) -> None:
+def test_malformed_source_does_not_bypass_the_policy(source: dict[str, Any]) -> None:
     assert _refused(_volume(source))

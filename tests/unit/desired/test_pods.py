@@ -69,7 +69,7 @@ def test_images_are_those_of_the_spec() -> None:
     assert _executor(changes)["containers"][0]["imagePullPolicy"] == "Always"
 
 
-def test_resources_are_passed_on_as_they_were_written() -> None:
+def test_resources_are_kept_as_written() -> None:
     resources = {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"nvidia.com/gpu": "1"}, "claims": [{"name": "c"}]}
     changes = {"sessionManager": {"resources": resources}, "executorManager": {"resources": resources}}
 
@@ -207,7 +207,7 @@ def test_nothing_is_mounted_over_the_working_directory_of_0_5() -> None:
         pytest.param("fs:///var/lib/x", None, id="an address"),
     ],
 )
-def test_object_cache_directory_is_mounted_only_where_it_hides_nothing(storage: str, mounted: str | None) -> None:
+def test_object_cache_directory_is_mounted_only_over_an_empty_path(storage: str, mounted: str | None) -> None:
     pod = _executor({"objectCache": {"storage": storage}})
     names = [name for name in _mounts(pod["containers"][0]).values() if name == "flame-object-cache"]
     paths = [path for path, name in _mounts(pod["containers"][0]).items() if name == "flame-object-cache"]
@@ -309,7 +309,7 @@ def test_a_persistent_session_directory_above_ours_stays_persistent() -> None:
     "path",
     ["/var/lib//flame", "/var/lib/flame/.", "var/lib/flame", "//var/lib/flame/", "/var/../var/lib/flame/session/"],
 )
-def test_a_path_is_known_however_it_is_written(path: str) -> None:
+def test_equivalent_paths_are_recognised(path: str) -> None:
     own = {"name": "session-manager", "volumeMounts": [{"name": "disk", "mountPath": path}]}
     [container] = _session_manager(session_template({"containers": [own]}))["containers"]
 
@@ -319,7 +319,7 @@ def test_a_path_is_known_however_it_is_written(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "//", "/.", "."])
-def test_a_mount_of_everything_is_left_to_the_runtime_to_refuse(path: str) -> None:
+def test_mount_of_the_root_is_passed_to_the_runtime(path: str) -> None:
     own = {"name": "session-manager", "volumeMounts": [{"name": "disk", "mountPath": path}]}
     [container] = _session_manager(session_template({"containers": [own]}))["containers"]
 
@@ -383,7 +383,7 @@ def test_more_containers_come_after_ours() -> None:
     assert pod["containers"][1] == extra
 
 
-def test_the_waiting_containers_resources_may_be_changed_but_not_what_it_does() -> None:
+def test_pod_template_may_change_the_resources_but_not_the_command_of_the_wait_container() -> None:
     own = {"name": "wait-for-session-manager", "resources": {"limits": {"cpu": "1"}}}
     [wait] = _executor(executor_template({"initContainers": [own]}))["initContainers"]
 
@@ -432,7 +432,7 @@ SIDECAR: dict[str, Any] = {"name": "x", "image": "x"}
         ),
     ],
 )
-def test_the_waiting_container_does_not_keep_a_pod_from_being_guaranteed_what_it_asks_for(
+def test_wait_container_keeps_a_guaranteed_pod_guaranteed(
     resources: dict[str, Any], template: dict[str, Any], requests: dict[str, str]
 ) -> None:
     changes = {"executorManager": {"resources": resources, "podTemplate": {"spec": template}}}

@@ -73,7 +73,7 @@ NEITHER = (False, False)
         pytest.param({"lockOptions": {"disabled": True, "denyList": ["a"]}}, NEITHER, id="lockOptions"),
     ],
 )
-def test_a_change_makes_stale_only_what_reads_it(changes: dict[str, Any], moved: tuple[bool, bool]) -> None:
+def test_change_makes_only_its_readers_stale(changes: dict[str, Any], moved: tuple[bool, bool]) -> None:
     assert _moved(changes) == moved
 
 
@@ -158,7 +158,7 @@ def test_equivalent_spec_makes_nothing_stale(base: dict[str, Any], changes: dict
         pytest.param({"termination_grace_period_seconds": 5}, id="grace period"),
     ],
 )
-def test_the_operators_settings_change_what_is_rendered_but_not_the_revision(changed: dict[str, Any]) -> None:
+def test_settings_of_the_operator_change_the_rendered_hash_and_not_the_revision(changed: dict[str, Any]) -> None:
     after = desired(settings=FlameSettings(**changed))
 
     assert after.executor.revision == BASE.executor.revision

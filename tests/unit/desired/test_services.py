@@ -31,7 +31,7 @@ def test_the_object_cache_lives_beside_the_executors() -> None:
     }
 
 
-def test_services_select_the_pods_they_are_for() -> None:
+def test_services_select_their_pods() -> None:
     wanted = desired()
     pods = [wanted.session_manager.pod("a"), wanted.executor.pod("b")]
 

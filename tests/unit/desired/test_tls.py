@@ -171,7 +171,7 @@ def test_clients_of_0_7_learn_the_shared_authority() -> None:
         ({"objectCache": {"tls": {"keyKey": "d.pem"}}}, set()),
     ],
 )
-def test_a_changed_secret_makes_stale_only_what_reads_it(change: dict[str, Any], stale: set[str]) -> None:
+def test_changed_secret_makes_only_its_readers_stale(change: dict[str, Any], stale: set[str]) -> None:
     before, after = desired(BOTH), desired(merged(BOTH, change))
 
     moved = {

@@ -85,7 +85,7 @@ def test_wait_ends_when_the_port_accepts_connections(
 
 
 @pytest.mark.parametrize("programs", [("bash", "timeout"), ("python3",)], ids=["bash", "Python"])
-def test_wait_goes_on_and_says_so_as_long_as_nobody_listens(tmp_path: Path, programs: tuple[str, ...]) -> None:
+def test_wait_continues_and_logs_until_the_port_is_open(tmp_path: Path, programs: tuple[str, ...]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with _start(_image(tmp_path, *programs), port) as process:
@@ -100,7 +100,7 @@ def test_wait_goes_on_and_says_so_as_long_as_nobody_listens(tmp_path: Path, prog
 @pytest.mark.parametrize(
     "scripts", [pytest.param({}, id="nothing"), pytest.param({"nc": _NC_WITHOUT_Z}, id="an nc without -z")]
 )
-def test_image_that_cannot_check_a_port_says_so_and_does_not_wait(tmp_path: Path, scripts: dict[str, str]) -> None:
+def test_image_without_a_port_check_logs_it_and_does_not_wait(tmp_path: Path, scripts: dict[str, str]) -> None:
     with _start(_image(tmp_path, **scripts), 1) as process:
         output, _ = process.communicate(timeout=60)
 

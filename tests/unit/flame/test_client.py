@@ -46,7 +46,7 @@ async def test_snapshot_has_nodes_executors_and_sessions(server: FlameServer, cl
 
 
 @pytest.mark.parametrize("resources", [None, Resources(2, 4 << 30, 1)])
-async def test_snapshot_has_what_a_session_asks_for(
+async def test_snapshot_has_the_resources_of_a_session(
     server: FlameServer, client: GrpcSessionManager, resources: Resources | None
 ) -> None:
     server.model.open_session("s", tasks=9, min_instances=2, max_instances=5, resources=resources)

@@ -114,7 +114,7 @@ async def test_delete_with_all_options(client: ApiServerClient, transport: Recor
     }
 
 
-async def test_a_delete_that_is_answered_with_a_status_gives_no_object(
+async def test_delete_answered_with_a_status_returns_no_object(
     client: ApiServerClient, transport: RecordingTransport
 ) -> None:
     transport.answer = {"kind": "Status", "status": "Success", "metadata": {}, "details": {"uid": "u"}}
@@ -127,7 +127,9 @@ async def test_a_delete_without_a_uid_is_refused(client: ApiServerClient, transp
     assert transport.calls == []
 
 
-async def test_the_first_page_of_a_list(client: ApiServerClient, transport: RecordingTransport) -> None:
+async def test_first_page_of_a_list_has_items_version_and_token(
+    client: ApiServerClient, transport: RecordingTransport
+) -> None:
     items = [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}, "status": {"phase": "Running"}}]
     transport.answer = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": items}
     page = await client.list_page(PODS, None, label_selector="app=x", limit=2)
@@ -138,9 +140,7 @@ async def test_the_first_page_of_a_list(client: ApiServerClient, transport: Reco
     assert transport.call["query"] == {"limit": "2", "labelSelector": "app=x"}
 
 
-async def test_the_next_page_of_a_list_is_found_by_its_token(
-    client: ApiServerClient, transport: RecordingTransport
-) -> None:
+async def test_next_page_is_requested_by_its_token(client: ApiServerClient, transport: RecordingTransport) -> None:
     transport.answer = {"metadata": {"resourceVersion": "9"}, "items": None}
     page = await client.list_page(PODS, "ns", continue_token="more")
     assert page.items == ()
@@ -148,7 +148,7 @@ async def test_the_next_page_of_a_list_is_found_by_its_token(
     assert transport.call["query"] == {"limit": "500", "continue": "more"}
 
 
-async def test_a_page_that_is_too_large_is_asked_for_with_fewer_objects(
+async def test_too_large_page_is_requested_again_with_fewer_objects(
     client: ApiServerClient, transport: RecordingTransport, mocker: MockerFixture
 ) -> None:
     answer = msgspec.json.encode({"metadata": {"resourceVersion": "9"}, "items": []})
@@ -161,7 +161,7 @@ async def test_a_page_that_is_too_large_is_asked_for_with_fewer_objects(
     assert request.call_args.args[0].query == {"limit": "7", "continue": "more"}
 
 
-async def test_one_object_that_is_too_large_is_an_error(
+async def test_single_object_over_the_size_limit_is_an_error(
     client: ApiServerClient, transport: RecordingTransport, mocker: MockerFixture
 ) -> None:
     mocker.patch.object(transport, "send", side_effect=AnswerTooLargeError("too large"))
@@ -170,7 +170,7 @@ async def test_one_object_that_is_too_large_is_an_error(
 
 
 @pytest.mark.parametrize("answer", [b"", b'{"kind":"Pod","meta', b"[]", b'{"metadata":{"name":5}}', b"\xff"])
-async def test_an_answer_that_is_cut_off_or_nonsense_cannot_be_decoded(
+async def test_truncated_or_invalid_response_is_undecodable(
     client: ApiServerClient, transport: RecordingTransport, answer: bytes
 ) -> None:
     transport.answer = answer
@@ -292,7 +292,7 @@ async def test_invalid_watch_line_is_undecodable(
         await watch(client)
 
 
-async def test_each_write_is_guarded_and_no_read(transport: RecordingTransport) -> None:
+async def test_only_writes_are_guarded(transport: RecordingTransport) -> None:
     def guard() -> None: ...
 
     client = ApiServerClient(transport, guard=guard)
@@ -307,7 +307,7 @@ async def test_each_write_is_guarded_and_no_read(transport: RecordingTransport) 
     assert transport.call.get("guard") is None
 
 
-async def test_a_deletion_may_have_a_guard_of_its_own(transport: RecordingTransport) -> None:
+async def test_deletion_may_have_its_own_guard(transport: RecordingTransport) -> None:
     asked: list[str] = []
     own = functools.partial(asked.append, "own")
     await ApiServerClient(transport).delete(PODS, "ns", "a", uid="u", guard=own)

@@ -160,7 +160,7 @@ async def test_different_event_is_a_new_object(
     assert len(client.stored) == 2
 
 
-async def test_after_ten_minutes_it_is_a_new_event(client: EventClient, recorder: EventRecorder) -> None:
+async def test_repetition_after_ten_minutes_is_a_new_event(client: EventClient, recorder: EventRecorder) -> None:
     async with running(recorder):
         recorder.event(ABOUT, "Normal", "A", "a")
         await asyncio.sleep(601)
@@ -168,9 +168,7 @@ async def test_after_ten_minutes_it_is_a_new_event(client: EventClient, recorder
     assert [body["count"] for body in client.stored.values()] == [1, 1]
 
 
-async def test_a_repetition_of_an_event_that_somebody_removed_is_a_new_one(
-    client: EventClient, recorder: EventRecorder
-) -> None:
+async def test_repetition_of_a_removed_event_is_a_new_event(client: EventClient, recorder: EventRecorder) -> None:
     async with running(recorder):
         recorder.event(ABOUT, "Normal", "A", "a")
         await asyncio.sleep(1)
@@ -200,7 +198,7 @@ async def test_the_budget_is_refilled_slowly(client: EventClient, recorder: Even
     assert len(client.stored) == events.BURST + 2
 
 
-async def test_the_budget_of_one_object_is_not_that_of_another(client: EventClient, recorder: EventRecorder) -> None:
+async def test_each_object_has_its_own_budget(client: EventClient, recorder: EventRecorder) -> None:
     async with running(recorder):
         for index in range(100):
             recorder.event(ABOUT, "Warning", f"A{index}", "")

@@ -202,7 +202,7 @@ async def test_a_process_of_another_pod_waits_for_the_lease(scene: Scene, name: 
     assert await scene.until_leading(standby) >= 11
 
 
-async def test_a_standby_whose_container_restarts_does_not_take_the_lease_of_the_leader(scene: Scene) -> None:
+async def test_restarted_standby_does_not_take_the_lease_of_the_leader(scene: Scene) -> None:
     leader = scene.start("leader_uid_1", "leader_uid_")
     await scene.until_leading(leader)
     await scene.start("standby_uid2_1", "standby_uid2_").killed()
@@ -234,7 +234,7 @@ async def test_waiting_candidate_stops_when_asked(scene: Scene) -> None:
     assert scene.lease["holderIdentity"] == "other"
 
 
-async def test_a_leader_whose_requests_hang_gives_up_before_another_may_take_over(scene: Scene) -> None:
+async def test_leader_with_hanging_requests_stops_before_another_may_lead(scene: Scene) -> None:
     first = scene.start("first")
     await scene.until_leading(first)
     second = scene.start("second")
@@ -295,7 +295,7 @@ async def test_a_renewal_whose_answer_was_lost_costs_nothing(scene: Scene) -> No
     assert scene.lease["leaseTransitions"] == 0
 
 
-async def test_when_the_api_server_is_away_the_term_ends_and_another_begins_when_it_is_back(scene: Scene) -> None:
+async def test_term_ends_without_the_api_server_and_another_begins_after_its_return(scene: Scene) -> None:
     first = scene.start("first")
     await scene.until_leading(first)
     await asyncio.sleep(1)
@@ -336,7 +336,7 @@ async def test_deleted_lease_is_not_taken_before_its_holder_must_have_noticed(sc
     assert ended < second.terms[0][0]
 
 
-async def test_a_lease_that_another_wrote_its_name_into_ends_the_term_at_once(scene: Scene) -> None:
+async def test_foreign_name_in_the_lease_ends_the_term_at_once(scene: Scene) -> None:
     first = scene.start("first")
     await scene.until_leading(first)
     scene.held_by("usurper")
@@ -372,7 +372,7 @@ async def test_lease_with_a_cleared_holder_is_awaited(scene: Scene, *, wiped: bo
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"holderIdentity": ""}, {"holderIdentity": "", "leaseDurationSeconds": 15}])
-async def test_a_lease_that_nobody_ever_held_is_free(scene: Scene, spec: dict[str, Any] | None) -> None:
+async def test_lease_without_any_holder_is_free(scene: Scene, spec: dict[str, Any] | None) -> None:
     metadata = {"name": "operator", "namespace": "system"}
     scene.api.put("leases", LEASE | {"metadata": metadata} | ({} if spec is None else {"spec": spec}))
     assert await scene.until_leading(scene.start("process")) < 1
@@ -386,7 +386,7 @@ async def test_conflict_in_a_renewal_causes_a_read_at_once(scene: Scene) -> None
     assert not first.fence.open
 
 
-async def test_a_term_that_fails_gives_the_lease_back_and_is_not_repeated(scene: Scene) -> None:
+async def test_failed_term_releases_the_lease_and_is_not_repeated(scene: Scene) -> None:
     first = scene.start("first")
     await scene.until_leading(first)
     first.failure = RuntimeError("broken")

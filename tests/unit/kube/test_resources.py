@@ -24,6 +24,6 @@ def test_names_cannot_leave_their_place_in_the_path() -> None:
 
 
 @pytest.mark.parametrize("parts", [(None, "a", None), ("ns", None, "status"), ("ns", "", None), ("", None, None)])
-def test_a_path_that_would_address_something_else_is_refused(parts: tuple[str | None, str | None, str | None]) -> None:
+def test_path_to_another_object_is_refused(parts: tuple[str | None, str | None, str | None]) -> None:
     with pytest.raises(ValueError, match="name"):
         PODS.path(*parts)

@@ -115,7 +115,7 @@ def test_the_session_manager_comes_first_among_the_components() -> None:
     assert [each.name for each in found.components] == ["my-flame-session-manager", "my-flame-executor-manager-0"]
 
 
-def test_a_terminating_session_manager_is_among_what_terminates() -> None:
+def test_terminating_session_manager_is_listed_as_terminating() -> None:
     found = observed(terminating(session_manager()), terminating(executor_pod(0)))
 
     assert [each.name for each in found.terminating] == ["my-flame-session-manager", "my-flame-executor-manager-0"]
@@ -125,7 +125,7 @@ def test_a_terminating_session_manager_is_among_what_terminates() -> None:
 @pytest.mark.parametrize(
     "owner", [None, FOREIGN, EARLIER], ids=["nobody's", "another controller's", "an earlier one's"]
 )
-def test_a_foreign_session_manager_is_seen_but_not_ours(owner: object) -> None:
+def test_foreign_session_manager_is_observed_as_foreign(owner: object) -> None:
     found = observed(session_manager(owner=owner))
 
     assert found.session_manager is None
@@ -146,7 +146,7 @@ def test_a_foreign_session_manager_is_seen_but_not_ours(owner: object) -> None:
         pytest.param(terminating(session_manager("ready")), "", id="terminating"),
     ],
 )
-def test_the_life_of_a_session_manager(view: PodView | None, life: str) -> None:
+def test_life_of_a_session_manager_changes_with_its_container(view: PodView | None, life: str) -> None:
     assert observed(*([view] if view else [])).session_manager_life == life
 
 
@@ -269,7 +269,7 @@ def test_first_seen_unschedulable_is_kept_until_the_session_manager_is_scheduled
     assert since == [None, BOOTTIME + 1, BOOTTIME + 1, BOOTTIME + 3, None, BOOTTIME + 5]
 
 
-def test_an_executor_under_the_name_of_an_earlier_one_is_another() -> None:
+def test_executor_with_a_reused_name_is_a_different_executor() -> None:
     first = observed(executor_pod(0))
     foreign = executor_pod(0, owner=FOREIGN)
     second = ObservedCluster.of(OWNER, replace(first.views, labelled_pods=(foreign,)), BOOTTIME, first)

@@ -105,7 +105,7 @@ def test_the_next_attempt_is_a_time_that_the_status_can_hold() -> None:
     assert after.next_attempt == later(11)
 
 
-def test_one_failure_is_counted_once_however_often_a_pass_is_repeated() -> None:
+def test_failure_is_counted_once_over_repeated_passes() -> None:
     once = _session_manager(ReplacementBackoff(SM_REVISION, failures=1), session_manager("failed"))
 
     assert _session_manager(once, session_manager("failed"), now=later(60)) == once

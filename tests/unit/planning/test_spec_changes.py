@@ -49,5 +49,5 @@ def test_a_change_that_replaces_nothing_leaves_the_earlier_ones() -> None:
         (("a", "b", "c", "d"), "no longer as specified (a, b, c, ... changed)"),
     ],
 )
-def test_the_fields_are_named_as_far_as_they_are_known(paths: tuple[str, ...], words: str) -> None:
+def test_known_changed_fields_are_named(paths: tuple[str, ...], words: str) -> None:
     assert because("no longer as specified", paths) == words

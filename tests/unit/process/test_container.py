@@ -27,14 +27,14 @@ def _replica(pod_uid: str, seed: int) -> Replica:
     return Replica(lambda _: api, api, OperatorConfig(), ManualClock(NOW), Random(seed), Host("pod", pod_uid))
 
 
-def test_a_replica_succeeds_the_former_container_of_its_pod_and_nobody_else() -> None:
+def test_replica_succeeds_only_the_former_container_of_its_pod() -> None:
     first, second, other = _replica("uid", 1), _replica("uid", 2), _replica("uid2", 3)
     assert second.candidate.succeeds(first.candidate.identity)
     assert not second.candidate.succeeds(other.candidate.identity)
     assert not other.candidate.succeeds(first.candidate.identity)
 
 
-def test_a_replica_without_uid_succeeds_nobody() -> None:
+def test_replica_without_uid_succeeds_no_container() -> None:
     first, second = _replica("", 1), _replica("", 2)
     assert not second.candidate.succeeds(first.candidate.identity)
     assert not second.candidate.succeeds(_replica("uid", 3).candidate.identity)

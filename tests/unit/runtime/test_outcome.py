@@ -9,7 +9,7 @@ from flamectl_operator.runtime.outcome import DONE, Kind, Result, blocked, combi
 NOW = datetime(2025, 6, 1, tzinfo=UTC)
 
 
-def test_a_step_that_only_finished_things_is_done() -> None:
+def test_step_without_waits_is_done() -> None:
     assert combine([DONE, DONE]) is DONE
 
 

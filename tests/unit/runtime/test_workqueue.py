@@ -32,7 +32,7 @@ async def test_keys_come_in_the_order_of_their_first_add(queue: WorkQueue[str]) 
     assert await take_all(queue) == ["a", "b"]
 
 
-async def test_groups_take_turns_whatever_number_of_keys_they_have() -> None:
+async def test_groups_take_turns_with_any_number_of_keys() -> None:
     backoff = ExponentialBackoff(base=1, factor=2, limit=60, jitter=0, random=Random(1))
     queue: WorkQueue[str] = WorkQueue(backoff, group=lambda key: key[0])
     for key in ("a1", "a2", "a3", "b1", "a4", "b2"):

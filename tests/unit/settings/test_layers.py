@@ -75,7 +75,7 @@ def test_no_two_settings_have_the_same_variable() -> None:
     ("text", "namespaces"),
     [("a", ("a",)), ("a,b", ("a", "b")), (" a , b ", ("a", "b")), ("", ()), (" ", ())],
 )
-def test_a_list_in_the_environment(text: str, namespaces: tuple[str, ...]) -> None:
+def test_list_in_the_environment_is_split_at_commas(text: str, namespaces: tuple[str, ...]) -> None:
     config = merge([environment_layer({"FLAMECTL_CONFIG_CONTROLLER_NAMESPACES": text})]).config
 
     assert config.controller.namespaces == namespaces

@@ -14,7 +14,7 @@ def _load(text: str) -> OperatorConfig:
     return merge([parse(text, "here")]).config
 
 
-def test_the_defaults_are_those_of_the_documentation() -> None:
+def test_defaults_equal_the_documented_ones() -> None:
     config = OperatorConfig()
 
     assert config.controller.namespaces == ()
@@ -48,7 +48,7 @@ def test_empty_file_means_the_defaults(text: str) -> None:
     assert _load(text) == OperatorConfig()
 
 
-def test_a_file_is_read() -> None:
+def test_settings_are_read_from_a_file() -> None:
     config = _load(
         f"{HEAD}"
         "controller: {namespaces: [a, b], workers: 3, maxCreatesPerPass: 10}\n"

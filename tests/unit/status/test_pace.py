@@ -62,7 +62,7 @@ def test_pause_is_short_again_after_a_quiet_time() -> None:
         },
     ],
 )
-def test_status_that_says_something_new_never_waits(news: dict[str, Any]) -> None:
+def test_status_with_news_never_waits(news: dict[str, Any]) -> None:
     pace = Pace(wrote_at=5.0, pause=LAST_PAUSE)
 
     assert pace.delay(_status(1), _status(2, **news), now=5.1) == 0

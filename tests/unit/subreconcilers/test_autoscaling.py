@@ -167,7 +167,7 @@ async def _suspended_itself() -> FlameWorld:
     return world
 
 
-async def test_cluster_without_open_sessions_suspends_itself_and_says_so() -> None:
+async def test_cluster_without_open_sessions_suspends_itself_with_a_reason() -> None:
     world = await _suspended_itself()
 
     assert world.status.reason == "IdleSuspended"

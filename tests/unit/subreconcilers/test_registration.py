@@ -82,7 +82,7 @@ async def test_executor_whose_node_stays_not_ready_is_replaced() -> None:
     assert executor_name(1) not in world.model.nodes
 
 
-async def test_executor_whose_node_somebody_released_keeps_its_work() -> None:
+async def test_executor_with_a_released_node_keeps_its_work() -> None:
     world = await converged(replicas(1), _QUICK)
     world.model.open_session("s", tasks=1, seconds=300)
     await world.live(3)
@@ -108,7 +108,7 @@ async def test_session_manager_that_is_not_ready_makes_the_conditions_unknown() 
     assert world.condition("ExecutorsRegistered")[0] == "Unknown"
 
 
-async def test_executors_that_do_not_come_back_to_a_restarted_session_manager_are_replaced_one_by_one() -> None:
+async def test_executors_lost_to_a_restarted_session_manager_are_replaced_one_by_one() -> None:
     persistent = {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}}
     world = await converged(rolling(6, 3, 0) | {"sessionManager": persistent}, storage="fs:///var/lib/flame/session")
     world.model.stop()

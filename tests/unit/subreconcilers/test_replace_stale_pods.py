@@ -71,7 +71,7 @@ async def test_stale_executors_are_replaced_within_the_budget() -> None:
     assert world.status.message == "All components healthy"
 
 
-async def test_the_session_manager_is_left_alone_when_only_executors_are_stale() -> None:
+async def test_current_session_manager_stays_when_executors_are_stale() -> None:
     world = await converged(rolling(2, 1, 0))
     before = _uid(world)
     world.edit(NEW_EXECUTORS)

@@ -680,7 +680,7 @@ def test_event_lists_the_first_executors(count: int, words: str) -> None:
 
 
 @pytest.mark.parametrize("mark", [names.MAX_ID + 1, 2**63 - 1])
-async def test_without_ids_no_executor_is_made_and_the_status_says_why(mark: int) -> None:
+async def test_no_executor_is_created_without_ids_and_the_status_gives_the_reason(mark: int) -> None:
     world = await converged(replicas(1))
     world.change("flameclusters", OWNER.name, {"status": {"executorManager": {"nextId": mark}}})
     world.edit(replicas(3))

@@ -333,7 +333,7 @@ async def test_name_taken_meanwhile_is_read() -> None:
     assert world.cache_ordinals == [0]
 
 
-async def test_a_stale_one_stays_when_another_one_fails_before_the_request_is_sent() -> None:
+async def test_stale_object_cache_stays_when_another_fails_before_the_deletion() -> None:
     world = await converged(cached(2))
     world.edit(NEW_IMAGE)
 

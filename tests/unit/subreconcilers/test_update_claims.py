@@ -180,9 +180,7 @@ async def test_a_claim_that_is_not_bound_does_not_grow_yet() -> None:
         ({"accessModes": ["ReadWriteMany"]}, "ClaimDiffers"),
     ],
 )
-async def test_a_claim_that_cannot_become_as_asked_is_reported_and_left_alone(
-    change: dict[str, Any], reason: str
-) -> None:
+async def test_claim_that_cannot_change_is_reported_and_kept(change: dict[str, Any], reason: str) -> None:
     world = await converged(_cache())
     _bind(world)
     before = _claim(world, cache_name(0))["spec"]
@@ -196,7 +194,7 @@ async def test_a_claim_that_cannot_become_as_asked_is_reported_and_left_alone(
 
 
 @pytest.mark.parametrize("applied", [True, False])
-async def test_a_lost_answer_to_a_create_makes_no_difference(*, applied: bool) -> None:
+async def test_lost_answer_to_a_create_of_a_claim_causes_no_second_create(*, applied: bool) -> None:
     world = World(_cache(deletionPolicy="Retain"))
     world.api.fail("create", CLAIMS, lost(), applied=applied)
 

@@ -310,7 +310,7 @@ async def test_status_is_written_only_when_it_changed() -> None:
     assert _status_writes(world) == 1
 
 
-async def test_a_status_that_changed_meanwhile_is_written_soon() -> None:
+async def test_status_changed_during_the_pass_is_written_soon() -> None:
     world = await converged(replicas(2))
     world.set_executor(0, "starting")
     world.api.fail("status", "flameclusters", conflict())
@@ -451,7 +451,7 @@ async def test_postponed_replacement_causes_no_busy_passes() -> None:
     assert result.delay == 10
 
 
-async def test_a_replacement_that_a_quota_refuses_is_retried_with_backoff_and_not_at_once() -> None:
+async def test_replacement_refused_by_a_quota_is_retried_with_backoff() -> None:
     world = await converged(replicas(2))
     world.api.fail("create", "pods", quota(), times=1000)
     await _one_of_two_is_missing(world, 2)

@@ -116,7 +116,7 @@ async def test_reflector_is_not_synced_before_the_last_page(scene: Scene) -> Non
         assert len(scene.store) == 0
 
 
-async def test_a_continue_token_that_expired_begins_the_list_again(scene: Scene) -> None:
+async def test_expired_continue_token_restarts_the_list(scene: Scene) -> None:
     scene.client.lists = [Page((pod("a", 1),), "100", "more"), GONE, Page((pod("b", 2),), "200")]
     async with scene.running():
         assert scene.names() == ["b"]
@@ -335,7 +335,7 @@ async def test_pauses_are_short_again_after_a_long_quiet_watch(scene: Scene) -> 
     assert scene.client.watch_times[-1] - scene.client.watch_times[-2] <= STEADY + 1.2
 
 
-async def test_pauses_grow_as_well_while_it_takes_long_to_find_that_there_is_no_connection(scene: Scene) -> None:
+async def test_pauses_grow_while_connections_fail_slowly(scene: Scene) -> None:
     scene.client.watches = [[10, FAILED] for _ in range(100)]
     async with scene.running():
         await asyncio.sleep(600)
@@ -423,7 +423,7 @@ async def test_event_between_silences_resets_their_count(scene: Scene, log: list
     assert [line for line in log if line["log_level"] == "warning"] == []
 
 
-async def test_a_silent_watch_to_a_server_that_does_not_answer_is_a_failure(
+async def test_silent_watch_of_an_unresponsive_server_is_a_failure(
     scene: Scene, log: list[MutableMapping[str, Any]]
 ) -> None:
     scene.client.lists = [Page((), "100"), FAILED]

@@ -309,9 +309,7 @@ def test_list_reports_missed_changes(store: Store[PodView], changes: list[Change
     assert names(store.all()) == ["changed", "new", "same"]
 
 
-def test_a_list_ends_an_object_whose_name_another_one_took(
-    store: Store[PodView], changes: list[Change[PodView]]
-) -> None:
+def test_list_ends_an_object_whose_name_was_taken(store: Store[PodView], changes: list[Change[PodView]]) -> None:
     store.apply(added(pod("a", 101, uid="old")))
     changes.clear()
     store.replace([pod("a", 150, uid="new")], "200")
@@ -495,7 +493,7 @@ def test_object_deleted_at_once_is_not_restored(
     assert not store._past.tombstones
 
 
-def test_a_new_object_may_have_the_name_of_one_that_is_gone(store: Store[PodView]) -> None:
+def test_new_object_may_have_the_name_of_a_deleted_one(store: Store[PodView]) -> None:
     store.apply(added(pod("a", 101, uid="old")))
     store.observe_deletion(pod("a", 101, uid="old"), None)
     store.observe(pod("a", 111, uid="new"))
@@ -557,7 +555,7 @@ def test_leaving_the_selector_before_our_deletion_keeps_the_tombstone(store: Sto
 # A resource that the server does not know
 
 
-def test_a_resource_that_the_server_does_not_know_has_no_objects_and_subscribers_are_told(
+def test_unknown_resource_has_no_objects_and_notifies_subscribers(
     store: Store[PodView], changes: list[Change[PodView]]
 ) -> None:
     store.apply(added(pod("a", 101, labels={"cluster": "x"})))
@@ -575,7 +573,7 @@ def test_unknown_resource_in_one_namespace_keeps_the_others(store: Store[PodView
     assert [obj.namespace for obj in store.all()] == ["two"]
 
 
-def test_when_the_server_knows_the_resource_again_a_list_brings_it_back(store: Store[PodView]) -> None:
+def test_list_restores_the_objects_of_a_known_resource(store: Store[PodView]) -> None:
     store.apply(added(pod("a", 101)))
     store.clear()
     store.replace([pod("a", 150, uid="another")], "200")

@@ -101,7 +101,7 @@ async def test_queue_metrics_show_the_present_queue() -> None:
     assert scene.value("controller_runtime_max_concurrent_reconciles", controller="flamecluster") == 3
 
 
-async def test_an_idle_queue_has_nothing_in_it() -> None:
+async def test_idle_queue_is_empty() -> None:
     scene = Scene()
     assert scene.value("workqueue_unfinished_work_seconds", **QUEUE) == 0
     assert scene.value("workqueue_longest_running_processor_seconds", **QUEUE) == 0
@@ -129,7 +129,7 @@ async def test_watch_metrics_take_the_most_silent_watch_of_a_resource() -> None:
     }
 
 
-async def test_a_watch_that_never_heard_anything_has_been_silent_since_it_began() -> None:
+async def test_watch_without_events_is_silent_since_its_start() -> None:
     """As one of a namespace that does not let the operator in."""
     scene = Scene("a", "b")
     pods = [reflector for reflector in scene.operator.reflectors if reflector.plural == "pods"]
@@ -198,7 +198,7 @@ async def test_ready_is_exported_always_and_exceptional_conditions_while_true() 
         assert len(scene.series("flamectl_cluster_condition")) == 2
 
 
-async def test_the_series_of_a_cluster_end_with_it() -> None:
+async def test_series_of_a_deleted_cluster_end() -> None:
     scene = Scene()
     scene.sync()
     for name in ("a", "b", "c"):
@@ -237,7 +237,7 @@ async def test_depth_counts_keys_added_again_during_work() -> None:
     assert "keys that were added again while a worker holds them" in depth.documentation
 
 
-async def test_it_describes_what_it_collects() -> None:
+async def test_collector_describes_every_metric() -> None:
     scene = Scene()
     scene.sync()
     scene.put("a")

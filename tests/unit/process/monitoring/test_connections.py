@@ -109,7 +109,7 @@ async def test_the_longest_idle_connection_goes_when_all_have_sent_requests(
 
 
 @pytest.mark.parametrize("begin", [b"", b"GET /ok HT"], ids=["nothing", "half a head"])
-async def test_a_connection_whose_request_does_not_come_is_closed(
+async def test_connection_without_a_request_is_closed(
     begin: bytes, connect: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "HEAD_TIMEOUT", 0.1)
@@ -118,7 +118,7 @@ async def test_a_connection_whose_request_does_not_come_is_closed(
     assert await client.closed()
 
 
-async def test_a_second_request_that_does_not_come_whole_is_closed_too(
+async def test_connection_with_an_incomplete_second_request_is_closed(
     connect: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "HEAD_TIMEOUT", 0.3)

@@ -119,7 +119,7 @@ def _selected(selector: promql.VectorSelector) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("query", list(_queries()))
-def test_each_query_asks_for_series_that_there_can_be(query: str) -> None:
+def test_query_uses_existing_series(query: str) -> None:
     selectors = list(_selectors(query))
     assert selectors
     for selector in selectors:
@@ -127,7 +127,7 @@ def test_each_query_asks_for_series_that_there_can_be(query: str) -> None:
 
 
 @pytest.mark.parametrize("query", list(_queries()))
-def test_each_query_groups_and_joins_by_labels_that_there_are(query: str) -> None:
+def test_query_groups_and_joins_by_existing_labels(query: str) -> None:
     for node in _nodes(promql.parse(query)):
         if isinstance(node, promql.AggregateExpr) and node.modifier is not None:
             assert set(node.modifier.labels) <= _labels(node.expr.prettify()), query
@@ -137,7 +137,7 @@ def test_each_query_groups_and_joins_by_labels_that_there_are(query: str) -> Non
 
 
 @pytest.mark.parametrize("query", list(_queries()))
-def test_rates_are_taken_of_what_is_counted_and_quantiles_of_histograms(query: str) -> None:
+def test_rates_use_counters_and_quantiles_use_histograms(query: str) -> None:
     counted = {
         sample.name for metric in everything() if metric.type in {"counter", "histogram"} for sample in metric.samples
     }
@@ -150,7 +150,7 @@ def test_rates_are_taken_of_what_is_counted_and_quantiles_of_histograms(query: s
 
 
 @pytest.mark.parametrize("panel", _panels(), ids=lambda panel: str(panel["title"]))
-def test_each_legend_names_labels_that_its_series_have(panel: dict[str, Any]) -> None:
+def test_legend_uses_existing_labels(panel: dict[str, Any]) -> None:
     for target in panel["targets"]:
         expression = promql.parse(_filled(target["expr"]))
         kept = _labels(expression.prettify())
@@ -160,7 +160,7 @@ def test_each_legend_names_labels_that_its_series_have(panel: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("rule", _rules(), ids=lambda rule: str(rule["alert"]))
-def test_each_alert_says_how_bad_it_is_and_names_labels_that_it_has(rule: dict[str, Any]) -> None:
+def test_alert_has_a_severity_and_uses_existing_labels(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in {"info", "warning", "critical"}
     assert rule["annotations"].keys() == {"summary", "description"}
     left = promql.parse(rule["expr"])
@@ -170,19 +170,19 @@ def test_each_alert_says_how_bad_it_is_and_names_labels_that_it_has(rule: dict[s
     assert set(re.findall(r"\$labels\.(\w+)", " ".join(rule["annotations"].values()))) <= kept
 
 
-def test_alerts_have_names_of_their_own() -> None:
+def test_alerts_have_unique_names() -> None:
     names = [rule["alert"] for rule in _rules()]
     assert len(names) == len(set(names))
 
 
-def test_the_operator_of_another_namespace_does_not_hide_that_this_one_is_down() -> None:
+def test_operator_in_another_namespace_does_not_hide_an_outage() -> None:
     [rule] = [each for each in _rules() if each["alert"] == "FlamectlOperatorDown"]
     [selector] = _selectors(rule["expr"])
     asked = {matcher.name: matcher.value for matcher in selector.matchers.matchers}
     assert asked["namespace"] == rule["labels"]["namespace"] == _yaml("rules.yaml")["metadata"]["namespace"]
 
 
-def test_an_operator_that_has_not_come_to_its_election_has_no_leader() -> None:
+def test_operator_before_its_election_has_no_leader() -> None:
     [rule] = [each for each in _rules() if each["alert"] == "FlamectlNoLeader"]
     first, *excuses = _selectors(rule["expr"])
     assert first.name == "up"
@@ -192,7 +192,7 @@ def test_an_operator_that_has_not_come_to_its_election_has_no_leader() -> None:
     }
 
 
-def test_no_flame_cluster_stands_in_for_one_of_its_name_in_another_namespace_whatever_prometheus_calls_that() -> None:
+def test_flame_clusters_of_equal_name_in_two_namespaces_are_kept_apart() -> None:
     whole = {"namespace", "exported_namespace", "cluster"}
     [group] = [each for each in _yaml("rules.yaml")["spec"]["groups"] if each["name"] == "flameclusters"]
     for node in (node for rule in group["rules"] for node in _nodes(promql.parse(rule["expr"]))):
@@ -203,7 +203,7 @@ def test_no_flame_cluster_stands_in_for_one_of_its_name_in_another_namespace_wha
             assert set(node.modifier.matching.labels) == whole
 
 
-def test_panels_have_places_of_their_own() -> None:
+def test_panels_do_not_overlap() -> None:
     panels = _dashboard()["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     taken: set[tuple[int, int]] = set()
@@ -214,7 +214,7 @@ def test_panels_have_places_of_their_own() -> None:
         taken |= cells
 
 
-def test_the_variables_of_the_dashboard_are_made_from_labels_that_there_are() -> None:
+def test_dashboard_variables_use_existing_labels() -> None:
     asked = [each for each in _dashboard()["templating"]["list"] if each["type"] == "query"]
     assert {each["name"] for each in asked} == {"job", "namespace", "cluster"}
     for variable in asked:
@@ -224,7 +224,7 @@ def test_the_variables_of_the_dashboard_are_made_from_labels_that_there_are() ->
         assert all(_selected(selector) for selector in _selectors(_filled(found[1])))
 
 
-def test_each_variable_that_is_used_is_there() -> None:
+def test_used_variable_is_defined() -> None:
     text = json.dumps(_dashboard())
     known = {each["name"] for each in _dashboard()["templating"]["list"]} | {"__rate_interval", "__all"}
     assert set(re.findall(r"\$\{?(\w+)", text)) <= known
@@ -237,7 +237,7 @@ def test_all_files_are_installed() -> None:
     assert listed == {str(file.relative_to(FOLDER)) for file in FOLDER.rglob("*") if file.is_file()}
 
 
-def test_the_pods_that_are_scraped_are_the_operators_under_the_name_that_queries_ask_for() -> None:
+def test_pod_monitor_selects_the_operator_under_the_job_of_the_queries() -> None:
     monitor = _yaml("podmonitor.yaml")
     objects = list(yaml.safe_load_all((CONFIG / "manager" / "manager.yaml").read_text(encoding="utf-8")))
     [deployment] = [each for each in objects if each["kind"] == "Deployment"]

@@ -136,7 +136,7 @@ def test_settings_metrics_are_read_at_each_scrape(metrics: Metrics) -> None:
     assert value(metrics, "flamectl_config_restart_needed") == 0
 
 
-def test_buckets_are_those_that_dashboards_expect(metrics: Metrics) -> None:
+def test_buckets_equal_the_expected_ones(metrics: Metrics) -> None:
     queue = [
         "1e-08",
         "1e-07",
