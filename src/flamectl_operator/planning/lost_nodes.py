@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.desired import names
+from flamectl_operator.observed import pods
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +81,10 @@ def busy(observed: ObservedCluster, effective: EffectiveSpec, next_id: int) -> b
 
 def _lost(observed: ObservedCluster, snapshot: Snapshot, next_id: int) -> list[str]:
     """Return the nodes of executors that are gone or over."""
-    standing = {pod.name for pod in observed.views.labelled_pods}
+    ours = {executor.name for executor in observed.executors}
+    others = (pod for pod in observed.views.labelled_pods if pod.name not in ours)
+    # A Pod that somebody took out of the cluster is left alone as long as it runs.
+    standing = ours | {pod.name for pod in others if not pods.is_terminal(pod, EXECUTOR_MANAGER)}
     standing -= {executor.name for executor in observed.terminal_executors}
     known = sorted(snapshot.nodes.keys() | snapshot.by_node.keys())
     return [name for name in known if name not in standing and _own(observed, name, next_id)]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.kube.resources import PODS
+from flamectl_operator.observed import pods
 from flamectl_operator.planning.lost_nodes import plan_lost_nodes
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.runtime.outcome import Outcome, combine
@@ -12,6 +14,7 @@ from flamectl_operator.runtime.outcome import Outcome, combine
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from flamectl_operator.kube.views import PodView
     from flamectl_operator.reconcile.run import Pass
 
 
@@ -42,4 +45,8 @@ class ReleaseLostNodes(Subreconciler):
         """Return the nodes without a running Pod, as read past the cache, which may be late."""
         seen = {pod.name for pod in run.observe().views.labelled_pods}
         # A Pod in the cache has ended or terminates. A Pod outside the cache may lack its label, or be quite new.
-        return [node for node in nodes if node in seen or await run.io.look(PODS, node) is None]
+        return [node for node in nodes if node in seen or not _runs(await run.io.look(PODS, node))]
+
+
+def _runs(pod: PodView | None) -> bool:
+    return pod is not None and not pods.is_terminal(pod, EXECUTOR_MANAGER)

@@ -90,6 +90,26 @@ async def test_executor_without_its_label_keeps_its_node() -> None:
     assert executor_name(1) in world.model.nodes
 
 
+async def test_executor_that_has_ended_and_lost_its_label_leaves_the_table() -> None:
+    world = await converged(replicas(2))
+    world.set_executor(0, "failed")
+    world.unlabel("pods", executor_name(0))
+    await world.live(60)
+
+    assert executor_name(0) not in world.model.nodes
+
+
+async def test_executor_that_has_ended_and_lost_its_owner_leaves_the_table() -> None:
+    world = await converged(replicas(2))
+    world.set_executor(0, "failed")
+    pod = world.api.find("pods", executor_name(0))
+    assert pod is not None
+    world.api.put("pods", pod | {"metadata": pod["metadata"] | {"ownerReferences": []}})
+    await world.live(60)
+
+    assert executor_name(0) not in world.model.nodes
+
+
 async def test_node_whose_pod_terminates_gets_no_more_work() -> None:
     world = await converged(replicas(1))
     pod = world.api.find("pods", executor_name(0))
