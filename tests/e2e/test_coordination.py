@@ -284,7 +284,7 @@ def test_restarted_operator_continues_with_its_own_lock_at_once(
 
 
 def test_operators_with_different_settings_become_quiet(world: World, tmp_path: Path) -> None:
-    """To each the executors of the other are outdated, and its status says so: they do not write it over without end."""
+    """Each operator counts the executors of the other one as outdated, so their statuses differ."""
     with _two(world, tmp_path, same_settings=False) as pair:
         world.apply(flame_cluster(replicas=4))
         world.wait_running(executors=4)

@@ -69,7 +69,6 @@ def followers(world: World) -> list[str]:
 
 @pytest.mark.long
 def test_pods_of_lost_nodes_are_recreated_at_once(world: World, tmp_path: Path) -> None:
-    """First the Node of an executor, then that of the session manager, whom all executors have to follow."""
     with operator_with(world, tmp_path), world.record("flamecluster") as clusters:
         world.apply(flame_cluster(replicas=3))
         world.wait_running(executors=3)

@@ -118,7 +118,7 @@ print(*(file.name for part in ("api", "models") for file in (client / part).glob
 
 
 def test_size_added_to_the_base_image_is_limited(image: Image) -> None:
-    """docs/install.md says how much it is."""
+    """docs/install.md names the size."""
     files = [each for each in (image.root / INSTALLED).rglob("*") if each.is_file() and not each.is_symlink()]
     assert sum(each.stat().st_size for each in files) < 90_000_000
 

@@ -89,7 +89,6 @@ async def test_a_bug_in_a_step_is_logged_as_an_error(monkeypatch: pytest.MonkeyP
 
 
 async def test_bug_in_a_step_is_reported_in_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever looks at the FlameCluster must not be told that all is well, or nothing, while a step fails for ever."""
     world = await converged()
     _use(monkeypatch, Step("Odd", ValueError("a bug")), closing=UpdateStatus())
 
@@ -431,7 +430,7 @@ ODD_SPECS = [
 
 @pytest.mark.parametrize("changes", ODD_SPECS)
 async def test_unexpected_spec_does_not_abort_a_pass(changes: dict[str, Any]) -> None:
-    """An exception that leaves the controller ends the worker, and with it the operator, for all FlameClusters."""
+    """An exception out of the controller would end the operator for all FlameClusters."""
     world = World(changes)
 
     await world.run_pass()
@@ -465,7 +464,7 @@ async def test_bug_in_planning_is_reported_in_the_status_and_stops_nothing_else(
 @pytest.mark.parametrize("where", ["configOverrides", "podTemplate"])
 @pytest.mark.parametrize("depth", [300, 900, 9000])
 async def test_too_deeply_nested_spec_does_not_abort_a_pass(where: str, depth: int) -> None:
-    """The API server takes ten thousand levels."""
+    """The API server accepts ten thousand levels."""
     nested: dict[str, Any] = {}
     for _ in range(depth):
         nested = {"a": nested}

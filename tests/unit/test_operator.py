@@ -619,7 +619,7 @@ async def test_webhook_that_removes_labels_causes_no_endless_creates(label: str)
 
 
 async def test_failed_task_ends_the_process() -> None:
-    """A process without its watch or its workers looks healthy and does nothing."""
+    """A process without its watches or workers would look healthy and do nothing."""
 
     operator, _ = _operator()
 

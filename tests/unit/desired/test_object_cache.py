@@ -150,7 +150,7 @@ def test_setting_an_image_restarts_no_other_component() -> None:
 
 
 def test_an_upgrade_of_the_operator_restarts_no_object_cache() -> None:
-    """See `test_revision.py`: adapt the value only if every object cache is meant to be replaced."""
+    """Change the value only if every object cache is meant to be replaced; see `test_revision.py`."""
     assert BASE.object_cache is not None
     assert BASE.object_cache.revision == "993ff79b487e39f2"
 

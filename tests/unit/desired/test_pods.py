@@ -327,7 +327,7 @@ def test_mount_of_the_root_is_passed_to_the_runtime(path: str) -> None:
 
 
 def test_grace_period_is_never_zero() -> None:
-    """With a grace period of 0 its name would be free while it still runs, and there would be two session managers."""
+    """With a grace period of 0 the name would be free while the process still runs, so two session managers would run."""
     assert (
         _session_manager(session_template({"terminationGracePeriodSeconds": 0}))["terminationGracePeriodSeconds"] == 1
     )

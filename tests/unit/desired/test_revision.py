@@ -225,7 +225,7 @@ PINNED = [
 
 @pytest.mark.parametrize(("changes", "pinned"), PINNED)
 def test_an_upgrade_of_the_operator_restarts_no_pod(changes: dict[str, Any], pinned: tuple[str, str, str]) -> None:
-    """No part of a spec may be hashed in another way than it was by the version before, see docs/upgrades.md."""
+    """Each part of a spec keeps its hash from version to version; see docs/upgrades.md."""
     found = desired(changes)
 
     assert (found.session_manager.revision, found.executor.revision, found.config_hash) == pinned, (

@@ -121,7 +121,7 @@ def test_change_of_the_lease_restarts_the_wait() -> None:
 
 
 def test_deleted_lease_counts_until_its_duration_ends() -> None:
-    """Its holder need not have noticed."""
+    """The holder may not have noticed the deletion."""
     before = ObservedLease("6", "them", THEN + 10)
     assert _judge(None, before=before, after=9) == Held("them", THEN + 10)
     assert _judge(None, before=before, after=10) == Free()
@@ -170,7 +170,7 @@ def test_release_keeps_the_other_fields() -> None:
 
 @pytest.mark.parametrize(("duration", "written"), [(0.2, 1), (1.0, 1), (1.1, 2), (59.5, 60)])
 def test_duration_is_rounded_up_to_whole_seconds(duration: float, written: int) -> None:
-    """The API knows whole seconds from 1 upwards only; the others shall rather wait too long."""
+    """The API has whole seconds from 1 upwards, and other operators should rather wait too long."""
     assert desired.lease(OWNER, "us", duration, NOW)["spec"]["leaseDurationSeconds"] == written
 
 

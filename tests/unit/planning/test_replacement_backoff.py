@@ -228,7 +228,7 @@ def test_unscheduled_executors_can_still_fail_after_a_reset() -> None:
 
 @pytest.mark.parametrize(("surge", "failures"), [(0, 0), (1, 3), (9, 3)])
 def test_ready_stale_executors_do_not_reset_failures_of_the_surge(surge: int, failures: int) -> None:
-    """They are as many as wanted, and ready for hours; it is the surge that fails."""
+    """As many executors as desired have been ready for hours; only those of the surge fail."""
     before = ReplacementBackoff(EX_REVISION, failures=3, next_attempt=later(20), attempt_id=3)
     stale = [executor_pod(number, revision="old", since=ago(7200)) for number in range(3)]
 
@@ -258,7 +258,7 @@ def test_new_executor_revision_resets_the_failures() -> None:
     ("lived", "counts"), [(599, True), (600, False), (7200, False)], ids=["not yet stable", "just stable", "for hours"]
 )
 def test_end_of_an_executor_that_worked_for_a_while_is_not_a_failure(lived: int, *, counts: bool) -> None:
-    """Executors of a large cluster end now and then; that says nothing about those that take their place."""
+    """In a large cluster executors end now and then, which says nothing about their replacements."""
     gone = executor_pod(0, "failed", since=ago(3600 - lived))
     after = _executors(ReplacementBackoff(EX_REVISION), observed(gone, executor_pod(1), executor_pod(2)))
 
@@ -282,7 +282,7 @@ def test_pod_with_a_deleted_node_has_not_failed(reason: str, *, counts: bool) ->
 
 
 def test_lost_spot_nodes_cause_no_backoff() -> None:
-    """Of twenty executors one is taken every five minutes, after more than an hour and a half of service."""
+    """One of twenty executors is lost every five minutes, after more than 90 minutes of work."""
     backoff, lifetime, interval, count = ReplacementBackoff(EX_REVISION), 6000, 300, 20
     for step in range(1, 120):
         now = later(step * interval)
@@ -306,7 +306,7 @@ def test_failures_from_before_a_reset_are_not_counted() -> None:
 
 @pytest.mark.parametrize("far", [301, 86_400], ids=["a second", "a day"])
 def test_recorded_wait_is_capped_at_the_limit(far: int) -> None:
-    """A clock was ahead, or somebody wrote into the status."""
+    """A clock was ahead, or a user edited the status."""
     manager = _session_manager(ReplacementBackoff(SM_REVISION, failures=3, next_attempt=later(far)))
     executors = _executors(ReplacementBackoff(EX_REVISION, failures=3, next_attempt=later(far)), observed())
 
@@ -402,7 +402,7 @@ def test_reset_time_of_executor_failures(failures: int, pods: list[PodView], tim
 
 
 def test_autoscaler_that_adds_executors_does_not_prevent_the_reset() -> None:
-    """Two failed early on; from then on one is added every five minutes, and one never finds a node."""
+    """Two executors failed early. Then one executor is added every five minutes, and one never finds a node."""
     backoff = ReplacementBackoff(EX_REVISION, failures=2, next_attempt=later(10), attempt_id=2)
     for step in range(1, 5):
         now = later(step * 300)
@@ -417,7 +417,7 @@ def test_autoscaler_that_adds_executors_does_not_prevent_the_reset() -> None:
     ("ran", "counts"), [(1, True), (599, True), (600, False)], ids=["ended at once", "not yet stable", "just stable"]
 )
 def test_waiting_time_of_an_executor_is_not_working_time(ran: int, *, counts: bool) -> None:
-    """Its node had to be provisioned, its image is large, or the session manager was away."""
+    """A node was provisioned, an image was large, or the session manager was unavailable."""
     main = ended("executor-manager", finished_at=NOW, started_at=NOW - timedelta(seconds=ran))
     gone = executor_pod(0, "failed", created=ago(7200), containers=[main])
 

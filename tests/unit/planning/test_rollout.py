@@ -160,7 +160,7 @@ def test_stale_executors_are_deleted_within_the_strategy(
 
 
 def test_rollback_deletes_the_broken_executors() -> None:
-    """The author returned to the old template: what is stale now is the broken new one."""
+    """The author returned to the old template, so the broken new executors are stale."""
     pods = _fleet((None, "ready"), (None, "ready"), (None, "ready"), ("broken", "crashing"))
 
     assert _deleted(_rollout(effective(rolling(4, 1, 0)), *pods)) == [3]
@@ -360,7 +360,7 @@ def test_waiting_stale_executor_kept_by_the_strategy_is_rebound() -> None:
 
 
 def test_executors_lost_with_the_session_manager_use_no_rollout_budget() -> None:
-    """Three have to go anyway; the fourth is stale, and no other one is left that serves."""
+    """Three executors must go anyway. The fourth one is stale and the last that serves."""
     pods = [*(executor_pod(n, life="earlier") for n in range(3)), executor_pod(3, revision=OLD)]
 
     assert _deleted(_rollout(effective(rolling(4, 1, 0)), *pods)) == [0, 1, 2]

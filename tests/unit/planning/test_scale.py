@@ -437,7 +437,7 @@ def test_other_strategies_do_not_wait_for_old_executors() -> None:
     ids=["session manager ready", "session manager starting"],
 )
 def test_recreate_creates_no_executor_beside_an_old_one(manager: PodView) -> None:
-    """One edit changes the image and scales up, or an old executor dies while the others still wait for their turn."""
+    """An edit changes the image and scales up, or an old executor dies during the rollout."""
     wanted = effective(RECREATE)
     plan = plan_scale(observed(manager, *_pods(1, revision="old"), wanted=wanted), wanted, MOMENT, LIMIT)
 

@@ -167,7 +167,7 @@ def test_pod_of_an_earlier_flame_cluster_is_left_to_garbage_collection(pod: PodV
 def test_session_manager_that_stays_terminating_is_force_deleted(
     first_seen_ago: float, action: Action, delay: float | None, deleted: datetime, *, suspended: bool
 ) -> None:
-    """Whatever the API server's clock says."""
+    """The API server's clock has no influence."""
     pod = terminating(session_manager(), deleted)
     plan = _plan(pod, wanted=effective(suspended=suspended), first_seen_ago=first_seen_ago)
 
@@ -213,14 +213,14 @@ def test_terminal_session_manager_is_not_repaired() -> None:
 
 
 def test_stale_session_manager_to_be_replaced_is_not_repaired() -> None:
-    """New labels in the podTemplate make it stale: it is about to be deleted, and two writes are one too many."""
+    """New labels in the podTemplate make the Pod stale, so it is deleted and needs no repair."""
     wanted = effective(session_template({}, labels={"team": "ml"}))
 
     assert _plan(session_manager(), wanted=wanted).action is Action.NOTHING
 
 
 def test_stale_session_manager_gets_only_its_selector_labels_back() -> None:
-    """Its successor may be refused for long, and until then it serves."""
+    """The successor may be refused for long, and the Pod serves until then."""
     wanted = effective(session_template({}, labels={"team": "ml"}))
     labels = dict(session_manager().labels)
     del labels["app"]

@@ -221,7 +221,7 @@ async def test_access_to_at_least_one_namespace_is_required(refusals: int, words
 
 
 async def test_access_to_the_first_allowed_namespace_is_enough() -> None:
-    """Each question takes a while, and all of them together have the time of one attempt."""
+    """All questions together have the time of one attempt."""
     api = FakeApi(ManualClock(NOW))
     asked: list[str | None] = []
     original = api.list_page

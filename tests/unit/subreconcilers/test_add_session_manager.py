@@ -244,7 +244,7 @@ async def test_repeatedly_removed_label_is_restored_with_a_pause(mocker: MockerF
 async def test_removed_label_is_restored_though_creates_are_refused(
     error: Callable[[], KubernetesError], _reason: str
 ) -> None:
-    """Admission speaks first: with a quota that is used up nobody says that the name is taken."""
+    """Admission answers before the API server checks the name, so an exhausted quota hides the conflict."""
     world = await converged()
     before = _uid(world)
     world.unlabel("pods", SM_NAME)
@@ -257,7 +257,7 @@ async def test_removed_label_is_restored_though_creates_are_refused(
 
 
 async def test_unlabelled_session_manager_is_not_the_result_of_a_lost_create() -> None:
-    """The watch says nothing of it: whoever believes that it was made now waits for ever for it to be shown."""
+    """The watch never shows the unlabelled Pod, so waiting for its event would never end."""
     world = await converged()
     before = _uid(world)
     world.unlabel("pods", SM_NAME)
@@ -337,7 +337,7 @@ async def test_session_manager_created_with_a_lost_answer_is_found() -> None:
 
 @pytest.mark.parametrize("error", [lost, quota, already_exists], ids=["lost", "refused", "taken"])
 async def test_pod_deleted_during_a_create_does_not_count(error: Callable[[], KubernetesError]) -> None:
-    """Another operator gave it its label back, which the watch told, and deleted it, which the watch did not tell yet."""
+    """Another operator restored the label and deleted the Pod; the watch has shown only the label."""
     world = await converged(replicas(0))
     found = world.session_manager
     assert found is not None
@@ -481,7 +481,7 @@ async def test_failing_replacements_back_off() -> None:
 
 @pytest.mark.parametrize("suspend", [False, True], ids=["wanted", "suspended"])
 async def test_session_manager_found_by_a_read_counts_without_a_watch_event(*, suspend: bool) -> None:
-    """Otherwise the next pass would say that none is left, or try to make another, until the watch catches up."""
+    """Otherwise the next pass would miss the Pod, or create another one, until the watch catches up."""
     world = World(replicas(0) | ({"suspend": True} if suspend else {}))
     run = await world.recorded()
     await UpdateConfigMap().run(run)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def test_404_for_the_resource_does_not_count_as_deleted() -> None:
-    """As when the CRD's version is not served for a moment, or a proxy has its own idea."""
+    """The version of the CRD is not served for a moment, or a proxy answers."""
     world = await converged(replicas(2))
     world.edit(replicas(1))
     unserved = NotFoundError(404, message="404 page not found")
@@ -33,7 +33,7 @@ async def test_404_for_the_resource_does_not_count_as_deleted() -> None:
 
 
 async def test_unknown_create_is_read_again_after_a_forbidden_read() -> None:
-    """An API server that has just started knows no permissions for a moment."""
+    """An API server that has just started refuses everything for a moment."""
     world = World(replicas(1))
     world.api.fail("create", "pods", lost(), name=executor_name(0), applied=True)
     world.api.fail("get", "pods", forbidden(), name=executor_name(0))

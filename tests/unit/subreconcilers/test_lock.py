@@ -183,7 +183,6 @@ async def test_lock_is_acquired_again_without_a_read_when_unchanged() -> None:
 
 
 async def test_every_kind_of_deletion_acquires_the_lock() -> None:
-    """Whatever deletes a Pod comes through one door."""
     world = await converged(replicas(2))
     run = await world.recorded()
     pod = world.stores.pods.get(OWNER.namespace, executor_name(0))
@@ -336,7 +335,7 @@ async def test_own_lock_from_before_a_restart_is_continued_at_once() -> None:
 
 
 async def test_new_holder_reads_the_pods_before_it_deletes() -> None:
-    """The watches of the second are late: they have not told it that the first one deleted an executor, and which."""
+    """The watches of the second operator are late and do not show the executor that the first one deleted."""
     world = await converged(rolling(4, 1, 0))
     rival = world.rival("them")
     world.edit(NEW_EXECUTORS)
@@ -376,7 +375,7 @@ async def test_new_holder_reads_the_spec_before_it_deletes() -> None:
 
 
 async def test_returning_holder_reads_the_pods_before_it_deletes() -> None:
-    """Another has called the suspension finished since, and made a session manager, for which it needs no lock."""
+    """Meanwhile another operator finished the suspension and created a session manager without the lock."""
     world = await converged(replicas(0))
     world.edit({"suspend": True})
     await world.run_pass()
@@ -398,7 +397,7 @@ async def test_returning_holder_reads_the_pods_before_it_deletes() -> None:
 
 
 async def test_holder_stops_a_suspension_that_another_operator_finished() -> None:
-    """One Pod was left, so the lock was kept; that went, and the watch of FlameClusters says nothing of what came then."""
+    """The last Pod went, another operator finished the suspension, and the watch of FlameClusters is late."""
     world = await converged(replicas(1))
     world.edit({"suspend": True})
     world.api.fail("delete", "pods", broken(), name=executor_name(0))
@@ -424,7 +423,7 @@ async def test_holder_stops_a_suspension_that_another_operator_finished() -> Non
 
 
 async def test_change_found_while_acquiring_triggers_a_pass() -> None:
-    """A session manager that had lost its label, so that no watch tells that it is gone."""
+    """The session manager had lost its label, so no watch shows its deletion."""
     world = await converged(replicas(0))
     world.edit({"suspend": True})
     await world.run_pass()
@@ -467,7 +466,7 @@ async def test_pod_of_a_lost_deletion_is_not_counted_by_the_next_step(*, disable
 
 
 async def test_process_stopped_for_the_lock_duration_reads_before_it_deletes() -> None:
-    """Nobody else had it meanwhile. But the watches have not caught up yet, and an executor is gone."""
+    """No other operator had the lock, but the watches are late, and an executor is gone."""
     world = await converged(rolling(5, 1, 0))
     await _half_way(world)
     assert world.holder == "us"
@@ -482,7 +481,7 @@ async def test_process_stopped_for_the_lock_duration_reads_before_it_deletes() -
 
 
 async def test_stopped_process_deletes_nothing_after_its_lock_expired() -> None:
-    """It has taken the lock and planned what to delete; then it is frozen, and woken up when another is at work."""
+    """The process is frozen after it planned a deletion under the lock, and continues when another operator works."""
     world = await converged(rolling(4, 1, 0))
     rival = world.rival("them")
     world.edit(NEW_EXECUTORS)
@@ -725,7 +724,7 @@ MISHAPS: list[tuple[str, Callable[[], KubernetesError], bool]] = [
 async def test_lease_write_with_a_lost_answer_is_read_before_use(
     error: Callable[[], KubernetesError],
 ) -> None:
-    """Somebody else was faster, and the write failed: that there was no answer says nothing."""
+    """Another operator was faster and the write failed, but its answer was lost."""
     world = await converged(replicas(3))
     world.edit(replicas(1))
     world.api.fail("create", "leases", error())
@@ -799,7 +798,7 @@ async def test_unlisted_pods_are_read_before_pods_are_counted() -> None:
 
 
 async def test_executor_that_left_the_cluster_does_not_count_as_deleted() -> None:
-    """Its label says something else by now: it is read, and is what it says."""
+    """A read shows the changed label."""
     world = await converged(replicas(3))
     world.edit(replicas(1))
     world.sync()

@@ -160,7 +160,7 @@ async def test_slow_replacement_continues_in_the_next_pass() -> None:
 
 
 async def test_executor_that_started_meanwhile_is_not_rebound() -> None:
-    """The store is late: it shows the executor in its init container, but its main container met the old session manager."""
+    """The store shows the executor in its init container, but its main container started under the old session manager."""
     world = await converged(replicas(1))
     world.edit(replicas(2))
     await world.run_pass()
@@ -222,7 +222,7 @@ async def test_failed_deletion_does_not_prevent_the_others() -> None:
 
 
 async def test_deletion_that_came_too_late_is_not_repeated_at_once() -> None:
-    """Somebody made another Pod of that name, and the watch has not said so yet: to ask again at once would be a busy loop."""
+    """Another Pod has the name, and the watch is late; repeating the request at once would be a busy loop."""
     world = await converged(replicas(1, type="Recreate"))
     world.edit(NEW_EXECUTORS)
     world.sync()
@@ -295,7 +295,7 @@ async def test_lost_executors_are_replaced_though_the_session_manager_must_stay(
 
 
 async def test_session_manager_stays_when_replacements_of_executors_would_be_refused(mocker: MockerFixture) -> None:
-    """They would go with it, and one edit may change both."""
+    """Executors are replaced with the session manager, and one edit may change both."""
     world = await converged(replicas(1))
     world.edit(merged(NEW_SESSION_MANAGER, executor_template({"nodeSelectors": {"gpu": "yes"}})))
     rehearse = world.api.dry_run_create
@@ -332,7 +332,7 @@ async def test_executors_stay_when_their_replacements_would_be_refused(
 
 
 async def test_exhausted_quota_does_not_stop_a_rollout() -> None:
-    """The Pod that goes makes room for the one that comes."""
+    """The deleted Pod makes room for its replacement."""
     world = await converged(replicas(2, type="Recreate"))
     world.edit(NEW_EXECUTORS)
     world.api.fail("rehearse", "pods", quota(), times=10)
@@ -446,7 +446,7 @@ async def test_pods_that_lose_identifying_metadata_are_not_created_without_end(w
 
 
 async def test_unschedulable_session_manager_gets_the_room_of_idle_executors() -> None:
-    """Its node was lost; the others are full of executors that belong to the earlier one, and would stay so for good."""
+    """Its node was lost, and executors of the earlier session manager fill the other nodes."""
     world = await converged(replicas(3))
     world.api.remove("pods", SM_NAME)
     await world.run_pass()

@@ -203,7 +203,7 @@ async def test_quota_refusals_for_hours_use_no_ids_and_are_reported_once() -> No
 
 
 async def test_session_manager_comes_first_when_quota_is_short() -> None:
-    """As with a quota of cores, where there is room for an executor but not for a session manager."""
+    """The quota has room for an executor but not for a session manager."""
     world = await converged(replicas(2))
     world.edit(replicas(3))
     world.api.remove("pods", SM_NAME)
@@ -358,7 +358,7 @@ async def test_executor_is_replaced_after_every_kind_of_end(state: PodState) -> 
 
 
 async def test_failed_deletion_does_not_prevent_creates() -> None:
-    """An admission policy protects the Pod that failed; the cluster must get its replacement nevertheless."""
+    """An admission policy protects the failed Pod."""
     world = await converged(replicas(2))
     world.set_executor(0, "failed", since=world.clock.now())
     world.clock.elapsed += 60
@@ -397,7 +397,7 @@ async def test_event_names_deleted_executors_although_another_deletion_failed() 
 
 
 async def test_read_after_a_lost_answer_updates_the_store() -> None:
-    """The watch is late: that the executor is no longer ready is known from looking what became of its deletion."""
+    """The watch is late; the read after the lost answer shows that the executor is no longer ready."""
     world = await converged(replicas(2))
     world.edit(replicas(1))
     world.sync()
@@ -459,7 +459,7 @@ async def test_chosen_executor_that_became_ready_is_kept() -> None:
 
 
 async def test_chosen_executor_that_left_the_cluster_is_not_deleted() -> None:
-    """Its label was taken off, so that it keeps running for whoever wants to look at it."""
+    """A user removed the label to inspect the executor."""
     world = await converged(replicas(3))
     world.edit(replicas(1))
 
@@ -596,7 +596,7 @@ async def test_slow_start_begins_again_after_a_change_or_a_refusal(mocker: Mocke
 async def test_backoff_applies_though_other_executors_work(
     at_first: PodState,
 ) -> None:
-    """Between its making and its failure, a pass sees it as the scheduler has not, or could not."""
+    """Before its failure, a pass saw the executor without a node."""
     world = await converged(replicas(3))
     world.clock.elapsed += 3600
     failures = []
@@ -618,7 +618,7 @@ async def test_backoff_applies_though_other_executors_work(
 
 
 async def test_failures_of_replacements_with_returned_ids_are_counted() -> None:
-    """A quota sent ids back; then the executors made under them fail, and each failure must count."""
+    """A quota refused creates, so their ids are used later, and executors with these ids fail."""
     world = await converged(replicas(1))
     world.edit(replicas(6))
     world.api.fail("create", "pods", quota(), times=1)

@@ -198,7 +198,7 @@ async def test_unknown_resource_clears_the_store() -> None:
 
 
 async def test_404_for_a_core_resource_keeps_the_store(scene: Scene) -> None:
-    """It is something before the server that answers in its place."""
+    """A proxy in front of the API server answers."""
     scene.client.lists = [Page((pod("a", 1),), "100"), NotFoundError(404), Page((pod("a", 1), pod("b", 150)), "200")]
     scene.client.watches = [[NotFoundError(404)], [1000]]
     async with scene.running():

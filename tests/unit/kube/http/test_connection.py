@@ -503,7 +503,7 @@ async def test_plugin_can_read_from_the_terminal_when_output_is_redirected(
     *,
     at_terminal: bool,
 ) -> None:
-    """Who is not of the group of processes in the foreground is stopped when it reads from there."""
+    """The kernel stops a background process that reads from its terminal."""
     monkeypatch.setattr(sys.stdin, "isatty", lambda: at_terminal, raising=False)
     token_of = '"in the foreground" if os.getpgid(0) == os.getpgid(os.getppid()) else "in the background"'
     config["users"][0]["user"] = plugin(tmp_path, f"import os\n{ANSWER}" % f'{{"token": {token_of}}}')

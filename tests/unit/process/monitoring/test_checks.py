@@ -72,7 +72,7 @@ async def test_pass_without_progress_is_reported_as_stuck() -> None:
 
 
 async def test_slow_pass_with_progress_is_not_stuck() -> None:
-    """So it is with one of whose hundreds of requests each runs into its timeout: the process is not what is ill."""
+    """Each of hundreds of requests times out, and a restart would not help."""
     async with _passes(slow=35) as passes:
         await asyncio.sleep(DAY)
         assert stuck_passes(passes, LIMIT, VirtualClock()) == ""
@@ -163,7 +163,7 @@ async def test_a_watch_that_tries_and_fails_for_a_day_does_not_hang(error: Kuber
 
 
 async def test_server_without_answers_for_a_day_is_not_a_hang() -> None:
-    """Each attempt of each request runs into its timeout, and after the last one the reflector waits a bit."""
+    """Each attempt of each request times out, and then the reflector waits."""
 
     class SilentServer(ScriptedClient):
         async def list_page(self, *_: object, **__: object) -> Page[PodView]:
@@ -209,7 +209,7 @@ async def test_unsynced_caches_are_named_with_their_errors() -> None:
 
 
 async def test_listed_cache_stays_ready_after_errors() -> None:
-    """A standby or a leader that cannot reach the API server for a while is as ready as it can be."""
+    """A restart would not help a replica that cannot reach the API server."""
     client = ScriptedClient()
     client.lists = [Page((), "100"), *[REFUSED] * 100]
     client.watches = [[REFUSED]] * 100

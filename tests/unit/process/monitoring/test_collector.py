@@ -130,7 +130,7 @@ async def test_watch_metrics_take_the_most_silent_watch_of_a_resource() -> None:
 
 
 async def test_watch_without_events_is_silent_since_its_start() -> None:
-    """As one of a namespace that does not let the operator in."""
+    """The operator has no permission in its namespace."""
     scene = Scene("a", "b")
     pods = [reflector for reflector in scene.operator.reflectors if reflector.plural == "pods"]
     now = asyncio.get_running_loop().time()
