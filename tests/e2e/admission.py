@@ -50,5 +50,4 @@ def refusal(world: World, *arguments: str) -> str:
 
 
 def complaints(plane: Plane, *arguments: str) -> str:
-    """Likewise, for what is in no namespace."""
     return plane.kubectl(*arguments, "--dry-run=server", check=False).stderr

@@ -57,7 +57,6 @@ def by_name(objects: Any) -> dict[str, Object]:
 
 
 def bare(objects: Mapping[str, Object]) -> dict[str, Object]:
-    """Without the labels and annotations that are Helm's business."""
     for each in objects.values():
         metadata = each["metadata"]
         for key, ours in (("labels", LABELS), ("annotations", ANNOTATIONS)):

@@ -61,7 +61,6 @@ class Rounds:
     seed: int = 0
 
     def shuffled(self) -> list[str]:
-        """What happens, in its order."""
         events = ["restart"] * self.restarts
         for number in range(1, self.faults + 1):
             events.append("freeze for long" if number % LONG_FREEZE_EVERY == 0 else KINDS[number % len(KINDS)])
@@ -108,7 +107,6 @@ class Account:
         return max(samples[-third:]) - max(samples[:third])
 
     def complaints(self) -> list[str]:
-        """What must not be."""
         found = {
             f"deleted without need: {sorted(self.deleted - self.due)}": self.deleted - self.due,
             f"not deleted: {sorted(self.due - self.deleted)}": self.due - self.deleted,
@@ -118,7 +116,6 @@ class Account:
         return [complaint for complaint, justified in found.items() if justified]
 
     def __str__(self) -> str:
-        """For people."""
         events = ", ".join(f"{kind} {count}" for kind, count in sorted(self.events.items()))
         memory = " ".join(f"{each:.0f}" for each in self.memory)
         return (
@@ -149,7 +146,6 @@ class Ordeal:
         self.account = Account()
 
     def run(self) -> Account:
-        """Do it all, and come to rest."""
         since = time.monotonic()
         strategy = {"rollingUpdate": {"maxUnavailable": 1}}
         self._world.apply(flame_cluster(replicas=EXECUTORS, executorManager={"updateStrategy": strategy}))

@@ -48,8 +48,6 @@ class Flame:
         self._thread.join(30)
 
     def ask(self, question: Callable[[FlameModel], R]) -> R:
-        """Do something with the model, in its thread."""
-
         async def answer() -> R:
             return question(self.model)
 
@@ -71,11 +69,9 @@ class Flame:
         )
 
     def done(self, session: str) -> bool:
-        """Whether all tasks of a session have succeeded."""
         return self.ask(lambda model: model.sessions[session].done)
 
     def runs(self, session: str) -> list[int]:
-        """How often each task of a session was begun."""
         return self.ask(lambda model: [task.runs for task in model.sessions[session].tasks])
 
     def _run(self) -> None:

@@ -55,7 +55,6 @@ class PodProcess:
         (self._container,) = pod["spec"]["containers"]
 
     def __enter__(self) -> Self:
-        """Start it."""
         mounts = [self._mount(each) for each in self._container["volumeMounts"]]
         root = self._folder / "root"
         lay_out(root)
@@ -83,13 +82,11 @@ class PodProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it."""
         self.running.__exit__(kind, error, trace)
         self._forwarder.close()
         print(*self.text().splitlines()[-100:], sep="\n")  # noqa: T201 - pytest shows it when the test fails
 
     def text(self) -> str:
-        """Its log."""
         return self.log.read_text(encoding="utf-8")
 
     def get(self, port: str, path: str) -> tuple[int, str]:
@@ -213,7 +210,6 @@ class _Forwarder:
         self._threads[0].start()
 
     def close(self) -> None:
-        """End all connections."""
         for each in self._open:
             with suppress(OSError):  # it is closed already
                 each.shutdown(socket.SHUT_RDWR)

@@ -81,7 +81,6 @@ class LoopThread:
         self._thread = Thread(target=self._loop.run_forever, name=type(self).__name__, daemon=True)
 
     def __enter__(self) -> Self:
-        """Begin to serve."""
         self._thread.start()
         self._do(self._open())
         return self
@@ -89,7 +88,6 @@ class LoopThread:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End with all connections."""
         self._do(self._close())
         self._do(self._loop.shutdown_asyncgens())
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -132,7 +130,6 @@ class Proxy(LoopThread):
 
     @property
     def live(self) -> int:
-        """How many connections there are."""
         return self._do(self._count())
 
     def refuse(self) -> None:
@@ -140,7 +137,6 @@ class Proxy(LoopThread):
         self._do(self._close_port())
 
     def accept(self) -> None:
-        """Undo `refuse`."""
         self._do(self._open_port())
 
     def cut(self, count: int | None = None, *, reset: bool = True, random: Random | None = None) -> int:
@@ -223,7 +219,6 @@ class Proxy(LoopThread):
             self._links.remove(link)
 
     async def pause(self) -> None:
-        """As long as a piece of data is delayed."""
         if self._delay:
             await asyncio.sleep(self._delay)
 
@@ -300,7 +295,6 @@ class _Link:
             self.ended.set()
 
     def cut(self, *, reset: bool) -> None:
-        """End it at once."""
         for writer in self._writers:
             if reset:
                 writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORTIVE)

@@ -101,7 +101,6 @@ class HttpProxy(LoopThread):
         return pki / f"{name}.crt"
 
     def cut(self) -> None:
-        """End all connections."""
         self._do(self._cut())
 
     def _add(self, rule: _Rule) -> _Rule:

@@ -329,7 +329,6 @@ def strict(doomed: World) -> World:
 
 
 def warnings_about(world: World, manifest: dict[str, object]) -> str:
-    """What kubectl complains of when it applies a manifest, successfully."""
     command = ("--namespace", world.namespace, "apply", "-f", "-")
     return world.plane.kubectl(*command, input=yaml.safe_dump(manifest)).stderr
 

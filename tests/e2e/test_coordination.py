@@ -51,7 +51,6 @@ class Deployment:
     world: World
 
     def requests(self, resource: str, *verbs: str) -> list[Request]:
-        """Its requests about a resource that the API server carried out."""
         return [
             request
             for request in self.world.operator_requests(self.account)
@@ -88,7 +87,6 @@ def _two(
 
 @pytest.fixture
 def expires_in() -> int:
-    """How long the lock holds unless it is extended, in seconds."""
     return SOON
 
 
@@ -116,7 +114,6 @@ def _all_look(world: World, deployments: tuple[Deployment, Deployment]) -> None:
 
 
 def _holders(leases: Recording) -> dict[int, str]:
-    """Who held the lock from which resourceVersion on."""
     return {
         revision_of(change.object): change.object["spec"]["holderIdentity"]
         for change in leases.changes()

@@ -37,7 +37,6 @@ def processes_of(folder: Path) -> list[str]:
 
 
 def pids_of(folder: Path) -> list[tuple[int, str]]:
-    """The same with the process ids."""
     found = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -138,7 +137,6 @@ def test_ctrl_c_on_a_kept_demo_ends_make_with_success_and_one_line(short_path: P
 
 
 def _readmes_log_row(output: str) -> bool:
-    """Whether the row of the README about the log shows the log, in another terminal."""
     row = re.search(r"`kubectl (-n flamectl-system logs [^`]*)`", (ROOT / "README.md").read_text(encoding="utf-8"))
     kubeconfig = re.search(r"KUBECONFIG=(\S+)", output)
     assert row is not None

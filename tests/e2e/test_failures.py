@@ -69,7 +69,6 @@ def remade(world: World, uid: str) -> Object | None:
 
 
 def has_counted(failures: int, cluster: Object) -> bool:
-    """Whether the status of a FlameCluster counts so many failures."""
     return bool(cluster["status"]["executorManager"].get("failures", 0) == failures)
 
 

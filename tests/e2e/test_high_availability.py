@@ -53,7 +53,6 @@ class Replica:
 
     @property
     def works(self) -> bool:
-        """Whether it takes itself for the leader, by its log."""
         said = [
             line for line in self.operator.log.read_text(encoding="utf-8").splitlines() if _OF_THE_LEAD.search(line)
         ]
@@ -157,7 +156,6 @@ def _scale(world: World, chance: random.Random) -> int:
 
 
 def _observed(world: World) -> bool:
-    """Whether the present generation has been looked at."""
     found = world.get("flamecluster", "my-flame")
     return found is not None and found["status"]["observedGeneration"] == found["metadata"]["generation"]
 

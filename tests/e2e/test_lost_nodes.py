@@ -26,7 +26,6 @@ LONG = 2 * PATIENCE
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[Plane]:
-    """One whose Nodes no other test needs."""
     with ControlPlane(nodes=8) as plane:
         install(plane)
         yield plane
@@ -59,7 +58,7 @@ def failures(clusters: Recording) -> list[Object]:
 
 
 def followers(world: World) -> list[str]:
-    """Which life of which session manager the executors belong to, and are ready."""
+    """Return the lives of the session manager that ready executors belong to."""
     return [
         pod["metadata"]["annotations"]["flame.xflops.io/session-manager"]
         for pod in world.live_executors()

@@ -20,7 +20,6 @@ FINALIZER = "flamectl.test/hold"
 
 
 def _foreign(kind: str, name: str, **metadata: object) -> Object:
-    """Somebody's object under a name that the cluster needs."""
     manifest: Object = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, **metadata}}
     if kind == "ConfigMap":
         return manifest | {"data": {"precious": "yes"}}

@@ -146,7 +146,6 @@ def _is_granted(world: World, permission: Permission) -> bool:
 
 
 def _granted(world: World) -> set[Permission]:
-    """What the operator may do in the namespace, as the API server tells."""
     user = f"--as=system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
     table = world.kubectl("auth", "can-i", "--list", user).splitlines()
     granted: set[Permission] = set()

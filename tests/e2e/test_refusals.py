@@ -113,7 +113,7 @@ def test_missing_permission_is_reported_and_resolved_when_granted(world: World, 
 
 @contextmanager
 def webhook_that_does_not_answer(world: World) -> Iterator[None]:
-    """One that has to be asked before a Pod is made in this namespace."""
+    """Register a webhook for Pods of this namespace that never answers."""
     kind = "ValidatingWebhookConfiguration"
     webhook = {
         "name": "absent.example.com",

@@ -35,7 +35,6 @@ def home(installed: Plane) -> Iterator[World]:
 
 @pytest.fixture
 def kubeconfig(world: World, home: World) -> Path:
-    """Of the operator, which in its own namespace has nothing but what its Roles allow."""
     return allow_in(world.plane, world.namespace, home=home.namespace)
 
 

@@ -96,7 +96,6 @@ def test_operator_waits_for_missing_permissions(world: World, tmp_path: Path) ->
 
 @pytest.fixture
 def elected() -> bool:
-    """Whether the operator works only while it leads."""
     return False
 
 
@@ -114,7 +113,6 @@ def end(operator: OperatorProcess) -> int:
 
 
 def end_in_time(operator: OperatorProcess) -> None:
-    """It ends cleanly, and by its own log before the kubelet would kill it."""
     told = datetime.now(UTC)
     assert end(operator) == 0
     last = json.loads(logged(operator).splitlines()[-1])

@@ -371,11 +371,9 @@ class World:
         return Recording(self, kind)
 
     def has_executors(self, count: int, name: str = "my-flame") -> bool:
-        """Whether there are exactly so many Pods of executors, those on their way out included."""
         return len(self.executors(name)) == count
 
     def refusals(self, resource: str, verb: str) -> list[str]:
-        """When the API server refused requests in this namespace with 403, after its audit log."""
         times = []
         for entry in self._audited():
             what = entry.get("objectRef", {})
@@ -427,7 +425,6 @@ class World:
         self.wait("the quota to be enforced", lambda: re.fullmatch(rf"{pods} \d+", self.kubectl(*counted)))
 
     def describe(self) -> str:
-        """What somebody would look at first."""
         return "\n".join(
             (
                 yaml.safe_dump([cluster.get("status") for cluster in self.all("flamecluster")]),
@@ -473,7 +470,6 @@ def container_status(name: str, **fields: Any) -> Object:
 
 
 def count_ready(pods: Iterable[Object]) -> int:
-    """How many executors among these Pods serve."""
     return sum(is_ready(pod) and "-executor-manager-" in pod["metadata"]["name"] for pod in pods)
 
 
@@ -518,7 +514,6 @@ class AuditLog:
         return list(self._entries)
 
     def has(self, words: str) -> bool:
-        """Whether a request had these words in its path."""
         return any(words in entry["requestURI"] for entry in reversed(self.read()))
 
 
@@ -623,7 +618,6 @@ class Recording:
         return answer
 
     def _open(self, version: str) -> HTTPResponse:
-        """Begin a watch."""
         connection = HTTPSConnection(
             LOOPBACK,
             self._world.plane.ports.apiserver,
@@ -728,7 +722,6 @@ def supervised(process: OperatorProcess, *, wait: bool = True) -> Iterator[Opera
 
 
 def passes(operator: OperatorProcess) -> int:
-    """How many passes an operator has made, after its log (at level debug)."""
     return operator.log.read_text(encoding="utf-8").count('"subreconciler": "ReplaceStalePods"')
 
 
@@ -762,5 +755,4 @@ def _status_steps(operator: OperatorProcess) -> Counter[str]:
 
 
 def _passed(operator: OperatorProcess, before: Counter[str]) -> bool:
-    """Whether a pass has come to its end that had not begun before."""
     return any(steps >= _STATUS_STEPS for each, steps in _status_steps(operator).items() if each not in before)

@@ -101,11 +101,9 @@ class Python:
 
     @property
     def executable(self) -> Path:
-        """Its executable."""
         return self.prefix / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
 
     def target_in(self, root: Path) -> Path:
-        """Where it is below a root file system."""
         return root / str(self.prefix).lstrip("/")
 
 
@@ -179,13 +177,11 @@ class Running:
             )
 
     def __enter__(self) -> Self:
-        """It runs already."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it, without a chance to do anything more."""
         self._orders.close()
         self.process.kill()
         self.process.wait()

@@ -294,7 +294,7 @@ class Actors:
                     self._server.delete(resource, key_of(obj), USER, grace=None if name else 0)
 
     def delete_claim(self, name: str, pick: int) -> None:
-        """Without any of its data what used it begins anew."""
+        """Delete a claim with its data."""
         if (claim := self._pick(self._claims(name), pick)) is not None:
             self._server.delete(CLAIMS, key_of(claim), USER)
 
@@ -305,7 +305,7 @@ class Actors:
             self._server.patch(CLAIMS, key_of(claim), {"metadata": {"labels": {CLUSTER_LABEL: None}}}, USER)
 
     def give_claims_up(self) -> None:
-        """Who has deleted a claim deletes the Pods as well that keep it."""
+        """Delete the Pods that keep deleted claims."""
         for claim in self._server.all(CLAIMS):
             for pod in self._world.volumes.users(claim) if terminating(claim) else ():
                 self._server.delete(PODS, key_of(pod), USER)
@@ -325,7 +325,7 @@ class Actors:
             self._world.machines.crash(run)
 
     def crash_newest_executor(self, name: str, patience: int = 20) -> None:
-        """As soon as it runs, which is waited for, for so many seconds."""
+        """Crash the newest executor as soon as it runs."""
         newest = max(self._executors(name), key=lambda pod: executor_number(name, name_of(pod)) or 0, default=None)
         run = self._world.machines.runs.get(uid_of(newest)) if newest is not None else None
         if run is not None and run.alive and not run.stopping:

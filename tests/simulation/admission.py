@@ -63,7 +63,6 @@ class Admission:
     denials: list[Denial] = field(default_factory=list)
 
     def refuses(self, verb: str, resource: str) -> bool:
-        """Whether a webhook refuses such requests now."""
         return any(denial.resource == resource and denial.verb in {"", verb} for denial in self.denials)
 
     def ask_webhooks(self, verb: str, resource: str, *, rehearsal: bool) -> None:

@@ -328,7 +328,6 @@ class ApiServer:
                 raise errors.ConflictError(409, "Conflict", message)
 
     def _defaulted(self, resource: str, body: Obj) -> Obj:
-        """What the API server fills in."""
         if resource == PODS:
             return {**body, "status": {"phase": "Pending", "qosClass": "Burstable"}}
         if resource == CLAIMS:
@@ -397,7 +396,6 @@ def malformed(resource: str, metadata: Obj) -> str:
 
 
 def same(old: Obj, new: Obj) -> bool:
-    """Whether a write changes nothing."""
     if any(old.get(name) != new.get(name) for name in (old.keys() | new.keys()) - {"metadata"}):
         return False
     before, after = old["metadata"], new["metadata"]
@@ -407,7 +405,6 @@ def same(old: Obj, new: Obj) -> bool:
 
 
 def matcher(namespace: str | None, selector: str) -> Callable[[Obj], bool]:
-    """Whether a list or watch shows an object."""
     wanted: dict[str, str] = {}
     present: list[str] = []
     for part in selector.split(",") if selector else ():

@@ -130,7 +130,7 @@ class Flight:
             self._later(back, self._succeed, answer)
 
     def _later(self, seconds: float, action: Callable[..., None], *args: Any) -> None:
-        """What is under way goes on when the process that sent it stands still."""
+        """Let requests under way continue while their process stands still."""
         loop = self._client.loop
         loop.call_later(seconds, action, *args, context=loop.outside)
 
@@ -212,7 +212,7 @@ class ModelClient:
         return self
 
     def possible_init_images(self) -> set[str]:
-        """Those that the pass which is under way may go by."""
+        """Return the init images that the running pass may use."""
         begun = pass_begun()
         earlier = [image for since, image in self.init_images if since < begun]
         return {*earlier[-1:], *(image for since, image in self.init_images if since >= begun)}

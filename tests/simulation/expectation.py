@@ -148,7 +148,6 @@ def _caches(world: World, cluster: Obj) -> list[Obj]:
 
 
 def _held(world: World, claim: Obj) -> bool:
-    """Whether a Pod that never goes keeps a claim."""
     return terminating(claim) and any(_unheard(world, pod) for pod in world.volumes.users(claim))
 
 
@@ -186,7 +185,7 @@ def _claims(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
 
 
 def _unheard(world: World, pod: Obj) -> bool:
-    """Whether a Pod is terminating on a node that will never say that it is gone."""
+    """Return whether a Pod terminates on a node that never reports its end."""
     run = world.machines.runs.get(uid_of(pod))
     return run is not None and run.node.silent and terminating(pod)
 

@@ -49,7 +49,6 @@ class ReplacementBackoff:
     own: bool
 
     def same(self, status: Obj) -> bool:
-        """Whether another status says the same of them."""
         return all(
             self.status.get(component, {}).get(field) == status.get(component, {}).get(field)
             for component in ("sessionManager", "executorManager")
@@ -197,7 +196,6 @@ class Knowledge:
         return self._objects.get(resource, {}).get(uid)
 
     def specs(self, cluster: Obj, since: float) -> list[Wanted]:
-        """What a FlameCluster has asked for since then, as far as is known, the present last."""
         past = [wanted(obj) for until, obj in self._past.get(uid_of(cluster), ()) if until >= since]
         return [*past, wanted(cluster)]
 
@@ -214,7 +212,7 @@ class Knowledge:
         return {uid for at, whose, uid in self._left if at >= since and whose == owner} - self.deleted
 
     def served(self, key: tuple[str, str], since: float) -> bool:
-        """Whether a Pod of that name was ready at any time since then."""
+        """Return whether a Pod of that name was ready at any time since a moment."""
         found = self.named(PODS, key)
         return (found is not None and ready(found)) or self._served_until.get(key, -1.0) >= since
 

@@ -62,7 +62,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._stopped: dict[object, list[asyncio.Handle]] = {}
 
     def forgive(self) -> None:
-        """Begin to count turns anew, so that all can be taken down."""
         self.turns = 0
 
     def time(self) -> float:
@@ -74,7 +73,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._stopped.setdefault(process, [])
 
     def continue_process(self, process: object) -> None:
-        """It goes on with all that has come due, in the order in which it did."""
+        """Continue a process; overdue timers run in their order."""
         self._due.extend(self._stopped.pop(process, ()))
 
     def call_at(  # type: ignore[override]  # its type variables add nothing here

@@ -360,7 +360,6 @@ class Machines:
         self._on_node(run.node, 0.05, 0.2, report)
 
     def initializing(self) -> list[Run]:
-        """Those whose init container runs."""
         return [self.runs[uid] for uid in self._waiting if uid in self.runs]
 
     def _report_crash(self, run: Run) -> None:

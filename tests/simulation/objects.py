@@ -125,7 +125,6 @@ def controller_uid(obj: Obj) -> str | None:
 
 
 def selects(selector: dict[str, str], labels: dict[str, str]) -> bool:
-    """Whether equality requirements are met."""
     return all(labels.get(name) == value for name, value in selector.items())
 
 
@@ -156,7 +155,6 @@ def terminal(pod: Obj) -> bool:
 
 
 def orphaned(pod: Obj) -> bool:
-    """Whether a Pod was ended since its Node is gone."""
     disruption = condition(pod, "DisruptionTarget")
     return disruption.get("status") == "True" and disruption.get("reason") == "DeletionByPodGC"
 
@@ -166,7 +164,6 @@ def live(pod: Obj) -> bool:
 
 
 def failing(pod: Obj) -> bool:
-    """Whether a Pod counts as failed in the status of its FlameCluster."""
     status = pod.get("status", {})
     if phase(pod) in {"Failed", "Succeeded"}:
         return True
@@ -181,7 +178,6 @@ def failing(pod: Obj) -> bool:
 
 
 def ready(pod: Obj) -> bool:
-    """Whether a Pod serves as far as the API tells."""
     return live(pod) and condition(pod, "Ready").get("status") == "True" and not failing(pod)
 
 

@@ -34,5 +34,4 @@ def passes_noted() -> AbstractContextManager[object]:
 
 
 def pass_begun() -> float:
-    """When the pass that is under way began."""
     return _BEGUN.get()

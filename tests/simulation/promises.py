@@ -99,7 +99,6 @@ class Promises:
     def _counts(
         self, client: ModelClient, cluster: Obj, body: Obj, component: str, pods: list[Obj], now: float
     ) -> None:
-        """What a status says of a component's failures."""
         before, after = cluster.get("status", {}).get(component, {}), body["status"].get(component, {})
         same = after.get("revision") == before.get("revision")
         failures, earlier = after.get("failures", 0), before.get("failures", 0) if same else 0
@@ -254,7 +253,7 @@ class Promises:
 
 
 def suspending(cluster: Obj) -> bool:
-    """Whether the status says that a suspension has begun and is not over."""
+    """Return whether the status says that a suspension has begun and has not ended."""
     return condition(cluster, "Suspended").get("reason") == "Suspending"
 
 
@@ -263,7 +262,6 @@ def _ready_since(pod: Obj) -> float:
 
 
 def _failures(cluster: Obj, component: str) -> int:
-    """How many failures of a component a status tells of."""
     return int(cluster.get("status", {}).get(component, {}).get("failures", 0))
 
 

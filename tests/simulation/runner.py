@@ -36,7 +36,6 @@ def run_seed(seed: int) -> tuple[int, list[str], float]:
 
 
 def prepare() -> None:
-    """What each process does once."""
     listen_to_logs(logging.ERROR)
     gc.freeze()
 

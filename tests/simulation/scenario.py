@@ -51,7 +51,6 @@ class Action:
     args: tuple[Any, ...] = ()
 
     def __str__(self) -> str:
-        """One line of the story."""
         return f"{self.at:9.3f}s {self.kind}({', '.join(map(repr, self.args))})"
 
 
@@ -97,12 +96,10 @@ class Scenario:
 
     @property
     def stores(self) -> bool:
-        """Whether object caches or claims are asked for."""
         edits = (action.args[1] for action in self.actions if action.kind == "edit")
         return any("objectCache" in each or "persistence" in each.get("sessionManager", {}) for each in edits)
 
     def without(self, dropped: set[int]) -> Scenario:
-        """The same with some actions left out, by index."""
         return replace(self, actions=tuple(each for i, each in enumerate(self.actions) if i not in dropped))
 
     @classmethod
@@ -344,7 +341,6 @@ class _Draw:
                 self._add(self._time(), kind, downtime)
 
     def rare_crashes(self, random: Random) -> None:
-        """The same at requests of which there are few, or many that change nothing."""
         for _ in range(random.choice((0, 1, 2))):
             verb = random.choice(RARELY_CRASHED_AT)
             at, when = 1.0 + random.random() * self._length, random.choice(("before", "after"))

@@ -37,7 +37,6 @@ def shrink(scenario: Scenario) -> Scenario:
 
 
 def summary(seed: int) -> str:
-    """What it takes for a world to fail as it does, for people, and how to read all of it."""
     scenario = Scenario.of(seed)
     if not failure(scenario):
         return f"seed {seed} does not fail again"
@@ -49,7 +48,6 @@ def summary(seed: int) -> str:
 
 
 def _needed(scenario: Scenario, index: int) -> bool:
-    """Whether an action is the last edit of a FlameCluster that is there."""
     action = scenario.actions[index]
     if action.kind != "settle":
         return False

@@ -55,7 +55,6 @@ class Wanted:
 
     @property
     def caches(self) -> int:
-        """How many object caches are wanted, 0 while suspended."""
         return 0 if self.spec is None or self.suspend else self.desired.cache_replicas
 
     @property
@@ -64,14 +63,12 @@ class Wanted:
         return None if self.desired.object_cache is None else self.desired.object_cache.revision
 
     def persistent(self, part: str) -> bool:
-        """Whether a component, as the spec calls it, has a claim."""
         assert self.spec is not None
         component = self.spec.session_manager if part == "sessionManager" else self.spec.object_cache
         return component.persistence is not None
 
     @property
     def retains_caches(self) -> bool:
-        """Whether claims of object caches that are no longer wanted are kept."""
         claim = self.spec.object_cache.persistence if self.spec is not None else None
         return claim is not None and claim.deletion_policy == "Retain"
 
@@ -82,17 +79,14 @@ class Wanted:
 
     @property
     def session_manager_refused(self) -> bool:
-        """Whether the API server would not take such a session manager."""
         return bool(unknown_fields(PODS, self.desired.session_manager.manifest))
 
     @property
     def executors_refused(self) -> bool:
-        """Whether the API server would not take such executors."""
         return bool(unknown_fields(PODS, self.desired.executor.manifest))
 
 
 def wanted(cluster: Obj) -> Wanted:
-    """What a FlameCluster asks for."""
     metadata = cluster["metadata"]
     owner = Identity(metadata["name"], metadata["namespace"], metadata["uid"])
     return _KNOWN.of(owner, cluster.get("spec"))
@@ -145,7 +139,6 @@ def _wanted(owner: Identity, raw: Any) -> Wanted:
 
 
 def _is_costly(raw: Any) -> bool:
-    """Whether a spec has the one thing that the users of a world write to cost too much."""
     overrides = raw.get("configOverrides") if isinstance(raw, dict) else None
     return isinstance(overrides, dict) and COSTLY["configOverrides"].items() <= overrides.items()
 

@@ -66,7 +66,6 @@ def test_each_kind_of_fault_occurs() -> None:
 
 
 def _fault(action: Action) -> str:
-    """What goes wrong if an action takes effect, as it is counted."""
     match action.kind:
         case "crash":
             return f"crash {action.args[0]} {action.args[1] or 'any write'}"

@@ -59,7 +59,6 @@ class _Speaker:
     spoke_at: float = 0.0
 
     def speaks(self, words: str, now: float, *, contradicts: bool) -> None:
-        """It writes a status."""
         self.repeats = self.repeats + 1 if contradicts and words in self.said else 0
         self.said.add(words)
         self.spoke_at = now
@@ -169,7 +168,6 @@ class Truth:
             self._blame(f"for {self._loop.now - since:.0f} s the status of {key[1]} has been wrong: {found[1]}")
 
     def _lies(self, cluster: Obj) -> Iterator[str]:
-        """What a status says that is not so."""
         status = cluster.get("status", {})
         manager, executors = self._pods(cluster)
         caches = self._caches(cluster)
@@ -213,7 +211,6 @@ class Truth:
 
 
 def _hidden(manager: Obj | None) -> bool:
-    """Whether a session manager is out of the operator's sight."""
     return manager is not None and CLUSTER_LABEL not in labels_of(manager)
 
 
@@ -237,7 +234,6 @@ def _state(cluster: Obj, manager: Obj | None, executors: list[Obj], caches: list
 
 
 def _ailments(cluster: Obj, manager: Obj | None, executors: list[Obj]) -> Iterator[str]:
-    """What keeps a FlameCluster from being healthy."""
     want = wanted(cluster)
     if want.spec is None:
         yield "healthy, although the spec is invalid"

@@ -59,7 +59,6 @@ class Users:
         return spec
 
     def edit(self, name: str, at: float) -> None:
-        """One edit of a FlameCluster, or a few that belong together."""
         kinds: tuple[tuple[Callable[[str, float], None], int], ...] = (
             (self._scale, 8),
             (self._executor_image, 6),
@@ -87,7 +86,6 @@ class Users:
         return {"type": kind, "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}}
 
     def _tag(self) -> str:
-        """One that can be pulled and works, or not."""
         number = self._random.randint(2, 5)
         return self._random.choice((f"{number}", f"{number}", f"{number}", f"bad-{number}", f"crash-{number}"))
 

@@ -76,7 +76,6 @@ class Stream:
             self._wake()
 
     def cut(self, error: BaseException) -> None:
-        """End it with an error, or cleanly with StopAsyncIteration."""
         self._end = error
         self._wake()
 

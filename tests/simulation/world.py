@@ -161,7 +161,7 @@ class Process:
             self._world.disturb(UNHEARD + self._world.listing())  # it begins to notice only now
 
     def reconfigure(self, settings: OperatorConfig) -> None:
-        """Its settings are others from now on."""
+        """Change the settings of a process."""
         self._replica.reconfigure(self._own(settings))
 
     def _own(self, settings: OperatorConfig) -> OperatorConfig:
@@ -172,12 +172,10 @@ class Process:
 
     @property
     def winding_down(self) -> bool:
-        """Whether it was asked to stop, and has not ended yet."""
         return self.stopping and not self.dead
 
     @property
     def leads(self) -> bool:
-        """Whether it works, or takes itself for the one that does."""
         return self._replica.operator is not None
 
     def ask_to_stop(self) -> None:
@@ -200,7 +198,6 @@ class Process:
                 self._world.later(downtime, lambda: self._world.start(self.pod))
 
     async def end(self) -> None:
-        """End it now, and wait until nothing of it is left."""
         self.dead = True
         self.client.die("end of the world", -1.0)
         self._task.cancel()
@@ -273,11 +270,9 @@ class World:
                 process.reconfigure(self.settings())
 
     def later(self, seconds: float, action: Callable[[], object]) -> None:
-        """Do something after a while."""
         self.loop.call_later(seconds, action)
 
     def start(self, pod: str = "") -> Process:
-        """Start another operator process, in a new Pod or as the next container of one."""
         # One that stands by beside others is missed by nobody.
         alone = not (self.scenario.elected and self.running())
         process = Process(self, len(self.processes), pod)
@@ -296,7 +291,6 @@ class World:
         return PATIENCE + 20 * self.scenario.latency + 3 * self.scenario.lag + 2 * self.listing()
 
     def _alone_since(self, since: float) -> bool:
-        """Whether one deployment of the operator has been at work since a time."""
         return len({each.client.lock_identity for each in self.processes if each.ended_at > since}) <= 1
 
     def disturb(self, seconds: float) -> None:

@@ -256,7 +256,6 @@ PULLING = "Back-off pulling image"
 
 
 def pull_failed(container: str = EXECUTOR_MANAGER) -> str:
-    """What is said of a Pod that is `crashing`."""
     return f'ImagePullFailed: image of container "{container}"'
 
 
@@ -450,6 +449,5 @@ def observed(
 
 
 def foreign_pod(name: str, **changes: Any) -> PodView:
-    """Somebody else's Pod with a name and the label of ours."""
     arguments = {"labels": {CLUSTER_LABEL: OWNER.name}, **changes}
     return pod(name, **arguments)

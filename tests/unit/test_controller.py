@@ -230,7 +230,6 @@ async def test_a_changed_uid_between_two_passes_is_another_cluster() -> None:
 
 
 def _init_images(world: World) -> list[str]:
-    """Those of the executors, by id."""
     pods = [pod for pod in world.api.all("pods") if "executor-manager" in pod["metadata"]["name"]]
     return [pod["spec"]["initContainers"][0]["image"] for pod in pods]
 

@@ -61,7 +61,6 @@ def _name(path: Path) -> str:
 
 
 def _missing(names: set[str], page: str) -> list[str]:
-    """What a page does not name, as code."""
     text = _text(page)
     return sorted(name for name in names if f"`{name}`" not in text)
 
@@ -458,7 +457,6 @@ class _Reasons:
                 pytest.fail(self._unknown(node))
 
     def _beginnings(self, node: ast.expr) -> Iterator[str]:
-        """What a reason begins with that is put together."""
         if ast.unparse(node).startswith("f'{self.event}"):
             yield from _NAMED_PODS
             return
@@ -487,7 +485,6 @@ class _Reasons:
         pytest.fail(self._unknown(node))
 
     def _returned(self, name: str) -> Iterator[str]:
-        """What a function of the module returns."""
         (called,) = (each for each in ast.walk(self._tree) if isinstance(each, ast.FunctionDef) and each.name == name)
         for statement in ast.walk(called):
             if isinstance(statement, ast.Return) and statement.value is not None:

@@ -47,7 +47,6 @@ sys.meta_path.insert(0, CommandLine())
 
 
 def console_script() -> str:
-    """What the script that is installed does."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     module, _, name = project["scripts"]["flamectl-operator"].partition(":")
     return f"from {module} import {name}; {name}()"

@@ -27,7 +27,6 @@ def log(message: str) -> None:
 
 
 def panic(message: str) -> NoReturn:
-    """End as a Flame binary that panics."""
     log(f"panicked: {message}")
     sys.exit(_PANIC)
 

@@ -49,7 +49,6 @@ def orders(supervisor: Supervisor) -> Orders:
 
 
 def start(orders: Orders, files: StateFiles, name: str) -> int:
-    """Start a component and wait until its trap is set."""
     orders.start(name)
     wait_until(lambda: "started" in files.log(name).read_text(encoding="utf-8"), f"{name} to start")
     pid = orders.pid(name)

@@ -14,7 +14,6 @@ BASE = desired()
 
 
 def _moved(changes: dict[str, Any], base: dict[str, Any] | None = None) -> tuple[bool, bool]:
-    """Whether the session manager's revision changes, and whether the executors' does."""
     before, after = desired(base), desired(changes)
     return (
         before.session_manager.revision != after.session_manager.revision,

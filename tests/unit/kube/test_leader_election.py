@@ -121,7 +121,7 @@ class Scene:
         self.api.put("leases", LEASE | {"metadata": {"name": "operator", "namespace": "system"}, "spec": spec})
 
     def blank(self, **rest: Any) -> None:
-        """Somebody takes the holder's name out, to force a failover."""
+        """Clear the name of the holder, as a user does to force a failover."""
         lease = self.api.objects["leases", "system", "operator"]
         self.api.put("leases", lease | {"spec": lease["spec"] | {"holderIdentity": ""} | rest})
 

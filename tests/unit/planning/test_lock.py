@@ -59,7 +59,7 @@ def _lease(holder: str | None = "them", version: str = "7", **changes: Any) -> L
 def _judge(
     lease: LeaseView | None, *, after: float = 0.0, before: ObservedLease | None = None, deny: tuple[str, ...] = ()
 ) -> LeaseState:
-    """What is decided about a Lease that was seen first so many seconds ago."""
+    """Return the decision about a Lease that was first seen some seconds ago."""
     observed_lease = observe_lease(lease, before, THEN, DURATION)
     return check_lease(lease, observed_lease, OWNER.uid, LockOptions(deny_list=deny), "us", THEN + after)
 

@@ -421,7 +421,7 @@ class Fleet:
             self.pods[executor_id] = terminating(self.pods[executor_id])
 
     def let_pods_become_ready(self) -> None:
-        """What terminates goes, what is of the current revision becomes ready."""
+        """Remove terminating Pods, and make Pods of the current revision ready."""
         self.pods = {number: each for number, each in self.pods.items() if not each.terminating}
         for number in self.pods:
             self.move(number, "ready")

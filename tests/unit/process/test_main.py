@@ -119,7 +119,6 @@ class Parts:
         return self
 
     def write(self, **settings: Any) -> None:
-        """Somebody edits the settings."""
         nowhere = {"health": {"bindAddress": "0"}, "metrics": {"bindAddress": "0"}}
         self._settings.write_text(yaml.safe_dump(nowhere | settings), encoding="utf-8")
 

@@ -140,7 +140,7 @@ def test_random_callers_never_exceed_the_limit_and_all_are_admitted(
 
 
 async def _passages(bucket: TokenBucket, count: int) -> list[float]:
-    """When each of so many who come at once passes, in seconds from now."""
+    """Return when each of several concurrent callers passes, in seconds from now."""
     start, times = _time(), []
 
     async def visit() -> None:

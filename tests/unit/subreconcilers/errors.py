@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 def refusal_of(error: KubernetesError, template: ComponentTemplate | None = None) -> str:
-    """What users read about a refusal."""
     assert isinstance(error, ApiError)
     return str(RefusedError.of(error, template.explain if template is not None else str))
 

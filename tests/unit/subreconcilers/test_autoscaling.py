@@ -31,7 +31,7 @@ def _pods(world: FlameWorld) -> set[str]:
 
 
 def _restart(world: FlameWorld) -> None:
-    """Another process takes over, which has not asked the session manager yet."""
+    """Let another process take over that has not asked the session manager yet."""
     world.restart()
     world.asked.follow(KEY, None, busy=False)
 

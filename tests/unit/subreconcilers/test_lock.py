@@ -40,7 +40,7 @@ def _lease_writes(world: World) -> list[tuple[str, str, str]]:
 
 
 def _hold(world: World, holder: str, **changes: Any) -> None:
-    """Somebody takes the lock, or gives a sign."""
+    """Let another operator take or extend the lock."""
     lease = world.api.find("leases", LOCK_NAME)
     if lease is None:
         spec = {"holderIdentity": holder, "leaseDurationSeconds": 60}

@@ -122,18 +122,17 @@ class World:
         self.apply(merged(self.api.objects["flameclusters", *KEY]["spec"], changes))
 
     def change(self, plural: str, name: str, changes: Mapping[str, Any]) -> None:
-        """Somebody edits an object."""
         found = self.api.find(plural, name)
         assert found is not None, f"no {plural} {name}"
         self.api.put(plural, merged(found, changes))
 
     def squat(self, plural: str, name: str, **metadata: Any) -> None:
-        """Somebody else takes a name."""
+        """Create a foreign object with a name that the cluster needs."""
         spec = {"terminationGracePeriodSeconds": 30, "nodeName": "node-1"} if plural == "pods" else {}
         self.api.put(plural, {"metadata": {"name": name, "namespace": OWNER.namespace, **metadata}, "spec": spec})
 
     def unlabel(self, plural: str, name: str) -> None:
-        """Somebody takes our label off, so that no watch shows the object."""
+        """Remove the operator's label, so that no watch shows the object."""
         found = self.api.find(plural, name)
         assert found is not None
         labels = {key: value for key, value in found["metadata"]["labels"].items() if key != CLUSTER_LABEL}
@@ -157,7 +156,7 @@ class World:
         self.set_pod(executor_name(executor_id), state, **changes)
 
     def let_pods_become_ready(self) -> None:
-        """What terminates goes, everything else becomes ready."""
+        """Remove terminating Pods, and make all others ready."""
         for pod in self.api.all("pods"):
             name = pod["metadata"]["name"]
             if "deletionTimestamp" in pod["metadata"]:
@@ -191,7 +190,7 @@ class World:
     # --- What the operator does
 
     async def run_pass(self, *, stale: bool = False) -> Result:
-        """One pass, with views that are current unless said otherwise."""
+        """Run one pass, with current views by default."""
         if not stale:
             self.sync()
         self.news.clear()
@@ -213,7 +212,6 @@ class World:
         raise AssertionError("this never ends")
 
     def configure(self, config: Mapping[str, Any]) -> None:
-        """Somebody edits the operator's settings while it runs."""
         self.config = OperatorConfig.model_validate(config)
         self.controller.reconfigure(self.config)
 
@@ -248,12 +246,10 @@ class World:
 
     @property
     def executor_ids(self) -> list[int]:
-        """Of the executors that are not on their way out."""
         return sorted(self._ids(leaving=False))
 
     @property
     def cache_ordinals(self) -> list[int]:
-        """Of the object caches that are not terminating."""
         found = (
             names.object_cache_ordinal(OWNER.name, pod["metadata"]["name"])
             for pod in self.api.all("pods")
@@ -275,7 +271,6 @@ class World:
 
     @property
     def serving(self) -> int:
-        """How many executors are ready and not on their way out."""
         pods = [self.api.find("pods", executor_name(executor_id)) for executor_id in self.executor_ids]
         conditions = [condition for pod in pods if pod is not None for condition in pod["status"].get("conditions", [])]
         return sum(each["type"] == "Ready" and each["status"] == "True" for each in conditions)

@@ -30,7 +30,6 @@ def changes(store: Store[PodView]) -> list[Change[PodView]]:
 
 @pytest.fixture
 def all_changes(store: Store[PodView]) -> list[Change[PodView]]:
-    """Those included that answers bring."""
     seen: list[Change[PodView]] = []
     store.subscribe(seen.append, answers=True)
     return seen

@@ -467,7 +467,6 @@ def running(pid: str) -> bool:
 
 
 async def becomes(condition: Callable[[], bool]) -> bool:
-    """Whether something becomes true within a minute."""
     for _ in range(600):
         if condition():
             return True

@@ -34,7 +34,6 @@ class Client:
         return head.split(b"\r\n")[0]
 
     async def closed(self) -> bool:
-        """Whether the server closes the connection, waiting until it does."""
         try:
             return await self.reader.read(1) == b""
         except ConnectionError:
