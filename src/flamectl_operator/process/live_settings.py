@@ -56,7 +56,6 @@ class LiveConfig:
         self._started = merge(())
         self._config = self._started.config
         self._text = ""
-        self._refused: tuple[str, str] | None = None
         self._subscribers: list[Callable[[OperatorConfig], None]] = []
         self._teller: Teller | None = None
         self._log = structlog.get_logger(component="settings")
@@ -119,7 +118,7 @@ class LiveConfig:
             text = await self._source.read()
             if text == self._text and not self.last_error:
                 return
-            wanted = self._judged(text).config
+            wanted = self._effective(text).config
         except SettingsError as error:
             self._complain(str(error))
         except _PASSING as error:
@@ -132,16 +131,6 @@ class LiveConfig:
                 self.last_error = ""
                 self._log.info("settings are good again")
             self._take_over(wanted)
-
-    def _judged(self, text: str) -> Effective:
-        """Return the settings of a text; a rejected text is not parsed again."""
-        if self._refused is not None and self._refused[0] == text:
-            raise SettingsError(self._refused[1])
-        try:
-            return self._effective(text)
-        except SettingsError as error:
-            self._refused = text, str(error)
-            raise
 
     def _effective(self, text: str) -> Effective:
         document = [parse(text, self._source.name)] if self._source is not None else []
