@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from flamectl_operator.api.lenient import drop_invalid
 from flamectl_operator.api.model import Atomic, Int32, Int64, MapKey, Model
 from flamectl_operator.runtime.text import one_line
 
@@ -296,9 +297,7 @@ class FlameClusterStatus(Model):
             try:
                 return cls.model_validate(rest, by_alias=True, by_name=False)
             except ValidationError as error:
-                for location in {_removable(problem["type"], problem["loc"]) for problem in error.errors()}:
-                    _clear(rest, location)
-                _drop_cleared(rest)
+                drop_invalid(rest, error)
         return cls()
 
     @classmethod
@@ -308,38 +307,6 @@ class FlameClusterStatus(Model):
             return cls.model_validate(raw, by_alias=True, by_name=False)
         except ValidationError:
             return None
-
-
-_CLEARED = object()
-
-
-def _removable(error: str, location: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """Return the part to drop for an error: the part itself, or the object that lacks a required part."""
-    return location[:-1] if error == "missing" else location
-
-
-def _clear(raw: dict[str, Any], location: tuple[int | str, ...]) -> None:
-    part: Any = raw
-    for step in location[:-1]:
-        part = part[step]
-        if part is _CLEARED:
-            return
-    if location:
-        part[location[-1]] = _CLEARED
-    else:
-        raw.clear()
-
-
-def _drop_cleared(part: Any) -> None:
-    if isinstance(part, dict):
-        for key in [key for key, value in part.items() if value is _CLEARED]:
-            del part[key]
-        for value in part.values():
-            _drop_cleared(value)
-    elif isinstance(part, list):
-        part[:] = [value for value in part if value is not _CLEARED]
-        for value in part:
-            _drop_cleared(value)
 
 
 def find(status: FlameClusterStatus, kind: str) -> Condition | None:

@@ -197,20 +197,13 @@ def resolve_effective_spec(
         now: The time.
         overdue: Executors whose time to register with the session manager is over.
     """
-    # A suspension that has begun is finished before anything starts again. A paused cluster begins none.
-    unfinished, begun = _unfinished(observed), suspension_begun(before)
     idleness = plan_idle(desired.spec, observed, before.idle, generation, now)
     asked = desired.spec.suspend or idleness.suspended
-    suspended = (unfinished and begun) or (asked and not (desired.spec.paused and unfinished))
-    scaling = plan_scaling(
-        desired.spec,
-        observed,
-        before.executor_manager.autoscaling,
-        now.wall,
-        suspended=suspended,
-        askable=flame_can_be_asked(desired.spec, settings),
-    )
-    manager_attempts, executor_backoff = replacement_backoff.remembered(before)
+    suspended = _suspended(observed, before, asked=asked, paused=desired.spec.paused)
+    askable = flame_can_be_asked(desired.spec, settings)
+    known = before.executor_manager.autoscaling
+    scaling = plan_scaling(desired.spec, observed, known, now.wall, suspended=suspended, askable=askable)
+    manager_backoff, executor_backoff = replacement_backoff.remembered(before)
     wanted = desired.spec.executor_manager.replicas if scaling is None else scaling.desired
     replicas = 0 if suspended else wanted
     executor_backoff = replacement_backoff.count_executors(
@@ -231,12 +224,21 @@ def resolve_effective_spec(
         suspended=suspended,
         config_generation=config_generation(desired.config_hash, _remembered_config(before), _annotated(observed)),
         session_manager_backoff=replacement_backoff.count_session_manager(
-            manager_attempts, observed, desired.session_manager.revision, now.wall, settings
+            manager_backoff, observed, desired.session_manager.revision, now.wall, settings
         ),
         executor_backoff=executor_backoff,
         scaling=scaling,
         idleness=idleness,
     )
+
+
+def _suspended(observed: ObservedCluster, before: FlameClusterStatus, *, asked: bool, paused: bool) -> bool:
+    """Return whether the cluster is suspended.
+
+    A suspension that has begun is finished before anything starts again. A paused cluster begins none.
+    """
+    unfinished = _unfinished(observed)
+    return (unfinished and suspension_begun(before)) or (asked and not (paused and unfinished))
 
 
 def _unfinished(observed: ObservedCluster) -> bool:
