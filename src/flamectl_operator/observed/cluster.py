@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from operator import is_
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import (
@@ -48,12 +49,12 @@ class Executor(Component):
 
     executor_id: int = -1
 
-    @property
+    @cached_property
     def session_manager_life(self) -> str:
         """The life of the session manager that it belongs to."""
         return self.pod.annotations.get(SESSION_MANAGER_ANNOTATION, "")
 
-    @property
+    @cached_property
     def rebound(self) -> bool:
         """Whether it was bound to that life after its creation."""
         return REBOUND_ANNOTATION in self.pod.annotations
@@ -131,6 +132,7 @@ class ObservedCluster:
         services: The objects with the Services' names, with any owner.
         session_manager_pod: The Pod with the session manager's name, with any owner.
         executors: The executors of this FlameCluster, by id.
+        other_pods: The Pods whose names are not those of executors, with any owner.
         highest_executor_id: The highest id in the name of any Pod, with any owner; -1 when there is none.
         first_seen_terminating: The `boottime` when this process first saw each Pod terminate, by uid.
         unschedulable: The `boottime` when this process first saw the session manager unschedulable; None if it is not.
@@ -142,6 +144,7 @@ class ObservedCluster:
     services: dict[str, ServiceView]
     session_manager_pod: PodView | None
     executors: tuple[Executor, ...]
+    other_pods: tuple[PodView, ...]
     highest_executor_id: int
     first_seen_terminating: Mapping[str, float]
     unschedulable: float | None
@@ -162,33 +165,45 @@ class ObservedCluster:
         """
         if earlier is not None and earlier.views.same(views):
             return earlier
-        known = {executor.name: executor for executor in earlier.executors} if earlier is not None else {}
+        # By identity, because the stores never change an object in place, and the earlier snapshot keeps its objects alive.
+        known = {id(executor.pod): executor for executor in earlier.executors} if earlier is not None else {}
         manager: PodView | None = None
         executors: list[Executor] = []
+        others: list[PodView] = []
         highest = -1
         manager_name, selector = names.session_manager(owner.name), owner.selector(EXECUTOR_MANAGER).items()
         for pod in views.labelled_pods:
-            if pod.name == manager_name:
-                manager = pod
-            executor = known.get(pod.name)
-            if executor is not None and executor.pod is pod:
-                highest = max(highest, executor.executor_id)
+            if (executor := known.get(id(pod))) is not None:
                 executors.append(executor)
                 continue
             executor_id = names.executor_id(owner.name, pod.name)
             if executor_id is None:
+                others.append(pod)
+                if pod.name == manager_name:
+                    manager = pod
                 continue
             highest = max(highest, executor_id)
             # As with ReplicaSets, an executor whose labels were removed no longer belongs to the cluster.
             if pod.controlled_by(owner.uid) and selector <= pod.labels.items():
                 executors.append(Executor(pod, EXECUTOR_MANAGER, executor_id))
-        executors.sort(key=lambda executor: executor.executor_id)
+        executors.sort(key=attrgetter("executor_id"))
+        highest = max(highest, executors[-1].executor_id) if executors else highest
         services = {each.name: each for each in views.services}
         first_seen_terminating = _first_seen_terminating(
             views.labelled_pods, boottime, {} if earlier is None else earlier.first_seen_terminating
         )
         unschedulable = _unschedulable_since(manager, boottime, earlier)
-        return cls(owner, views, services, manager, tuple(executors), highest, first_seen_terminating, unschedulable)
+        return cls(
+            owner,
+            views,
+            services,
+            manager,
+            tuple(executors),
+            tuple(others),
+            highest,
+            first_seen_terminating,
+            unschedulable,
+        )
 
     @property
     def config_map(self) -> ConfigMapView | None:
@@ -211,13 +226,7 @@ class ObservedCluster:
 
         A session manager whose sessions persist goes on where the one before it ended, so its life is that of its storage.
         """
-        manager = self.session_manager
-        if manager is None or not manager.live:
-            return ""
-        if store := manager.pod.annotations.get(SESSION_STORE_ANNOTATION):
-            return store
-        status = pods.container(manager.pod, SESSION_MANAGER)
-        return f"{manager.pod.uid}.{status.restart_count if status is not None else 0}"
+        return life_of(self.session_manager)
 
     def follows(self, executor: Executor) -> bool:
         """Return whether an executor belongs to the present life of the session manager.
@@ -244,7 +253,7 @@ class ObservedCluster:
     @cached_property
     def object_caches(self) -> ObjectCaches:
         """The Pods that have names of object caches."""
-        return ObjectCaches.of(self.owner, self.views.labelled_pods)
+        return ObjectCaches.of(self.owner, self.other_pods)
 
     @cached_property
     def session_manager_ready(self) -> bool:
@@ -266,6 +275,32 @@ class ObservedCluster:
     def live_executors(self) -> tuple[Executor, ...]:
         """The executors that are neither terminating nor terminal."""
         return tuple(executor for executor in self.executors if executor.live)
+
+    @cached_property
+    def live_by_revision(self) -> Mapping[str, tuple[Executor, ...]]:
+        """The live executors of each revision, by id."""
+        found: dict[str, list[Executor]] = {}
+        for executor in self.live_executors:
+            found.setdefault(executor.revision, []).append(executor)
+        return {revision: tuple(executors) for revision, executors in found.items()}
+
+    @cached_property
+    def live_renderings(self) -> Mapping[tuple[str, str], int]:
+        """The number of live executors by revision and by the hash of their manifest."""
+        return Counter((executor.revision, executor.rendered) for executor in self.live_executors)
+
+    @cached_property
+    def unbound_executors(self) -> tuple[Executor, ...]:
+        """The live executors that do not belong to the present life of the session manager; see `follows`."""
+        return tuple(executor for executor in self.live_executors if not self.follows(executor))
+
+    @cached_property
+    def unready_components(self) -> tuple[Component, ...]:
+        """The Pods of this FlameCluster that wait to become ready, with nothing else wrong, by name."""
+        waiting = (
+            each for each in self.components if not each.ready and each.ailment is None and each.waiting is not None
+        )
+        return tuple(sorted(waiting, key=lambda each: each.name))
 
     @cached_property
     def ready_executors(self) -> tuple[Executor, ...]:
@@ -293,6 +328,16 @@ class ObservedCluster:
         """The Pods that have failed or cannot be scheduled, sorted by name, each with its trouble."""
         found = [(component, component.ailment) for component in self.components if component.ailment is not None]
         return tuple(sorted(found, key=lambda entry: entry[0].name))
+
+
+def life_of(manager: Component | None) -> str:
+    """Return the life of a session manager; see `ObservedCluster.session_manager_life`."""
+    if manager is None or not manager.live:
+        return ""
+    if store := manager.pod.annotations.get(SESSION_STORE_ANNOTATION):
+        return store
+    status = pods.container(manager.pod, SESSION_MANAGER)
+    return f"{manager.pod.uid}.{status.restart_count if status is not None else 0}"
 
 
 def _first_seen_terminating(

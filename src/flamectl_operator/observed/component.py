@@ -28,17 +28,17 @@ class Component:
     pod: PodView
     main: str = ""
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Name of the Pod."""
         return self.pod.name
 
-    @property
+    @cached_property
     def revision(self) -> str:
         """The revision hash of the spec that it was created from."""
         return self.pod.annotations.get(REVISION_ANNOTATION, "")
 
-    @property
+    @cached_property
     def rendered(self) -> str:
         """The hash of the manifest that it was created from."""
         return self.pod.annotations.get(RENDERED_ANNOTATION, "")

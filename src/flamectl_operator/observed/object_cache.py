@@ -39,12 +39,12 @@ class ObjectCaches:
     foreign: dict[int, PodView]
 
     @classmethod
-    def of(cls, owner: Identity, labelled_pods: Iterable[PodView]) -> ObjectCaches:
-        """Return the object caches among the Pods with the FlameCluster's label."""
+    def of(cls, owner: Identity, pods: Iterable[PodView]) -> ObjectCaches:
+        """Return the object caches among Pods with the FlameCluster's label."""
         prefix = f"{names.object_cache(owner.name)}-"
         ours: dict[int, ObjectCache] = {}
         foreign: dict[int, PodView] = {}
-        for pod in labelled_pods:
+        for pod in pods:
             if not pod.name.startswith(prefix) or (ordinal := names.object_cache_ordinal(owner.name, pod.name)) is None:
                 continue
             if pod.controlled_by(owner.uid):

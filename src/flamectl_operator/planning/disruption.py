@@ -72,12 +72,14 @@ def disruption_ahead(observed: ObservedCluster, effective: EffectiveSpec) -> boo
         return any(not component.terminating for component in observed.components)
     if effective.session_manager_to_replace(observed):
         return True
-    executors = observed.live_executors
     caches = observed.object_caches.ours.values()
-    if len(executors) > effective.replicas or any(each.ordinal >= effective.cache_replicas for each in caches):
+    if len(observed.live_executors) > effective.replicas or any(
+        each.ordinal >= effective.cache_replicas for each in caches
+    ):
         return True
     stale = stale_object_caches(observed, effective)
     if observed.draining_executors or stale or plan_claims(observed, effective).delete:
         return True
-    lost = any(executor.started and not observed.follows(executor) for executor in executors)
-    return lost or (effective.update_strategy.type != "OnDelete" and any(map(effective.stale, executors)))
+    if any(executor.started for executor in observed.unbound_executors):
+        return True
+    return effective.update_strategy.type != "OnDelete" and bool(effective.stale_executors(observed))

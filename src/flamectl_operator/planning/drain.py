@@ -82,6 +82,17 @@ def drainable(executor: Executor, observed: ObservedCluster, effective: Effectiv
     return (executor.ready or snapshot.known(executor.name)) and observed.follows(executor)
 
 
+def split_drainable(
+    executors: Iterable[Executor], observed: ObservedCluster, effective: EffectiveSpec
+) -> tuple[tuple[Executor, ...], tuple[Executor, ...]]:
+    """Return the executors that are drained before they are deleted, and the others, each in their order."""
+    drain: list[Executor] = []
+    others: list[Executor] = []
+    for executor in executors:
+        (drain if drainable(executor, observed, effective) else others).append(executor)
+    return tuple(drain), tuple(others)
+
+
 def undecided(observed: ObservedCluster, effective: EffectiveSpec, now: Moment) -> bool:
     """Return whether executors are not chosen yet, because an answer of the session manager is due within seconds.
 

@@ -116,6 +116,18 @@ class EffectiveSpec:
         """Return whether an executor differs from the wanted revision."""
         return executor.revision != self.desired.executor.revision
 
+    def stale_executors(self, observed: ObservedCluster) -> tuple[Executor, ...]:
+        """Return the live executors that differ from the wanted revision, by id."""
+        wanted, groups = self.desired.executor.revision, observed.live_by_revision
+        stale = [group for revision, group in groups.items() if revision != wanted]
+        if len(stale) < 2:  # noqa: PLR2004 - one group is in order
+            return stale[0] if stale else ()
+        return tuple(executor for executor in observed.live_executors if executor.revision != wanted)
+
+    def fresh_executors(self, observed: ObservedCluster) -> tuple[Executor, ...]:
+        """Return the live executors of the wanted revision, by id."""
+        return observed.live_by_revision.get(self.desired.executor.revision, ())
+
     def cache_stale(self, cache: Component) -> bool:
         """Return whether an object cache is no longer what its author asks for."""
         template = self.desired.object_cache

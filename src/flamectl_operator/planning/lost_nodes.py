@@ -69,7 +69,7 @@ def busy(observed: ObservedCluster, effective: EffectiveSpec, next_id: int) -> b
     """Return whether answers of the session manager are needed soon: something starts, has to go, terminates or is lost."""
     if len(observed.ready_executors) < len(observed.executors):
         return True
-    replacing = effective.update_strategy.type != "OnDelete" and any(map(effective.stale, observed.live_executors))
+    replacing = effective.update_strategy.type != "OnDelete" and bool(effective.stale_executors(observed))
     if len(observed.executors) > effective.replicas or replacing:
         return True
     snapshot = observed.flame.snapshot

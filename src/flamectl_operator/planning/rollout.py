@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from flamectl_operator.observed import pods
 from flamectl_operator.planning.budget import Budget
 from flamectl_operator.planning.deletion import deletion_order
-from flamectl_operator.planning.drain import LOOK_AGAIN, drainable, undecided
+from flamectl_operator.planning.drain import LOOK_AGAIN, split_drainable, undecided
 from flamectl_operator.planning.object_cache import rollout_under_way
 from flamectl_operator.runtime.outcome import wait, wait_until
 
@@ -79,18 +79,18 @@ def plan_rollout(
     """
     if not observed.session_manager_ready:
         return _without_session_manager(observed, effective, now)
-    others = [executor for executor in observed.live_executors if not observed.follows(executor)]
+    others = observed.unbound_executors
     current = effective.session_manager_current(observed)
     lost = [executor for executor in others if executor.started]
     gone = {executor.name for executor in lost}
-    stale = [each for each in observed.live_executors if effective.stale(each) and each.name not in gone]
-    serving = [each for each in observed.ready_executors if each.name not in gone]
+    stale = [each for each in effective.stale_executors(observed) if each.name not in gone]
+    serving = [each for each in observed.ready_executors if each.name not in gone] if stale else []
     caches_first = rollout_under_way(observed, effective)
     asking = bool(stale) and undecided(observed, effective, now)
     may_replace = current and not caches_first and not keep_stale and not asking
     chosen = _stale_to_delete(observed, effective, stale, serving) if may_replace else []
     leaving = gone | {executor.name for executor in chosen}
-    drain = [executor for executor in chosen if drainable(executor, observed, effective)]
+    drain, delete = split_drainable(chosen, observed, effective)
     left = len(stale) - len(chosen)
     if not current:
         put_off = _WAITING
@@ -101,9 +101,9 @@ def plan_rollout(
     return RolloutPlan(
         delete=(
             *((executor, LOST) for executor in lost),
-            *((executor, STALE) for executor in chosen if executor not in drain),
+            *((executor, STALE) for executor in delete),
         ),
-        drain=tuple(drain),
+        drain=drain,
         rebind=tuple(executor for executor in others if not executor.started and executor.name not in leaving),
         waits=(put_off, *([wait("AskingSessionManager", "", LOOK_AGAIN)] if asking else [])) if left else (),
     )
@@ -117,8 +117,8 @@ def _without_session_manager(observed: ObservedCluster, effective: EffectiveSpec
     If that has not helped after a while, waiting executors are deleted as well.
     """
     live = observed.live_executors
-    others = [executor for executor in live if not observed.follows(executor)]
-    waits = (_WAITING,) if others or any(map(effective.stale, live)) else ()
+    others = observed.unbound_executors
+    waits = (_WAITING,) if others or effective.stale_executors(observed) else ()
     if observed.session_manager_quota_refused:
         # Waiting executors are deleted one by one, because a quota may be slow to count deleted Pods.
         kept = effective.session_store(observed)
@@ -181,7 +181,7 @@ def _stale_to_delete(
 def _rollout_wait(observed: ObservedCluster, effective: EffectiveSpec, left: int) -> Outcome:
     if effective.update_strategy.type == "OnDelete":
         return wait("OnDelete", f"{left} executors are stale and are replaced when somebody deletes them")
-    fresh = sum(not effective.stale(executor) for executor in observed.live_executors)
+    fresh = len(effective.fresh_executors(observed))
     message = f"rolling update: {fresh} of {effective.replicas} executors are on the current revision"
     if effective.executor_backoff.repeated:
         seconds = effective.settings.stable_after_seconds

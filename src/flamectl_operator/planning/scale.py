@@ -14,7 +14,7 @@ from flamectl_operator.observed import pods
 from flamectl_operator.observed.cluster import terminal_since
 from flamectl_operator.planning.budget import surge
 from flamectl_operator.planning.deletion import deletion_order, given_up_at
-from flamectl_operator.planning.drain import LOOK_AGAIN, drainable, occupied, undecided
+from flamectl_operator.planning.drain import LOOK_AGAIN, occupied, split_drainable, undecided
 from flamectl_operator.planning.object_cache import rollout_under_way
 from flamectl_operator.planning.registration import unregistered_to_delete
 from flamectl_operator.planning.replacement_backoff import executor_uncounted
@@ -76,8 +76,8 @@ def plan_scale(observed: ObservedCluster, effective: EffectiveSpec, now: Moment,
         if undecided(observed, effective, now):
             return replace(plan, waits=(*waits, wait("AskingSessionManager", "", LOOK_AGAIN)))
         surplus = deletion_order(live, effective, observed.flame.snapshot)[: len(live) - target]
-        drain = tuple(executor for executor in surplus if drainable(executor, observed, effective))
-        return replace(plan, drain=drain, delete=tuple(executor for executor in surplus if executor not in drain))
+        drain, delete = split_drainable(surplus, observed, effective)
+        return replace(plan, drain=drain, delete=delete)
     plan = replace(plan, delete_unregistered=unregistered_to_delete(observed, effective, now))
     missing = target - occupied(observed)
     if missing <= 0:
@@ -92,10 +92,10 @@ def wanted_now(observed: ObservedCluster, effective: EffectiveSpec) -> int:
 
     While nothing may be replaced, because the session manager or an object cache comes first, the surge stays constant.
     """
-    replicas, live = effective.replicas, observed.live_executors
+    replicas, live, stale = effective.replicas, observed.live_executors, effective.stale_executors(observed)
     if replicas == 0:
         return replicas
-    most = replicas + min(surge(effective.update_strategy, replicas), sum(map(effective.stale, live)))
+    most = replicas + (min(surge(effective.update_strategy, replicas), len(stale)) if stale else 0)
     manager_first = not (observed.session_manager_ready and effective.session_manager_current(observed))
     if not manager_first and not rollout_under_way(observed, effective):
         return most

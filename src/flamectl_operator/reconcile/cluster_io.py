@@ -197,7 +197,8 @@ class ClusterIO(ClusterReads):
 
     def forget_deleted(self, observed: ObservedCluster) -> None:
         """Forget deletions of Pods that are gone."""
-        self.deleted &= {component.pod.uid for component in observed.components}
+        if self.deleted:
+            self.deleted &= {component.pod.uid for component in observed.components}
 
     @property
     def reference(self) -> ObjectReference:

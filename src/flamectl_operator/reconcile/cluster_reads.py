@@ -10,7 +10,8 @@ from flamectl_operator.desired import names
 from flamectl_operator.kube.errors import NotFoundError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.kube.views import KubernetesObject
-from flamectl_operator.observed.cluster import ObservedCluster, Views
+from flamectl_operator.observed.cluster import ObservedCluster, Views, life_of
+from flamectl_operator.observed.component import Component
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.slow_start import in_parallel
@@ -50,6 +51,8 @@ class ClusterReads:
         self._unknown_writes: set[str] = set()
         self._observed: ObservedCluster | None = None
         self._quota_refused = False
+        self._service_names = (names.session_manager(owner.name), names.object_cache(owner.name))
+        self._config_map_names = (names.config_map(owner.name), names.client_config(owner.name))
 
     def begin(self, generation: int, writes_in_flight: int) -> None:
         """Begin a pass.
@@ -64,13 +67,13 @@ class ClusterReads:
     def observe(self) -> ObservedCluster:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
         owner, stores = self.owner, self.stores
-        service_names = (names.session_manager(owner.name), names.object_cache(owner.name))
-        found = (stores.services.get(owner.namespace, name) for name in service_names)
+        services = (stores.services.get(owner.namespace, name) for name in self._service_names)
+        config_map, client_config = (stores.config_maps.get(owner.namespace, name) for name in self._config_map_names)
         views = Views(
-            config_map=stores.config_maps.get(owner.namespace, names.config_map(owner.name)),
-            services=tuple(service for service in found if service is not None),
+            config_map=config_map,
+            services=tuple(service for service in services if service is not None),
             labelled_pods=stores.pods.by_index(owner.key),
-            client_config=stores.config_maps.get(owner.namespace, names.client_config(owner.name)),
+            client_config=client_config,
             claims=stores.claims.by_index(owner.key),
             flame=stores.flame.knowledge(owner.key),
         )
@@ -78,6 +81,12 @@ class ClusterReads:
         if self._quota_refused and self._observed.session_manager_pod is None:
             return replace(self._observed, session_manager_quota_refused=True)
         return self._observed
+
+    @property
+    def session_manager_life(self) -> str:
+        """The present life of the session manager, without a snapshot, which costs more with each executor."""
+        pod = self.stores.pods.get(self.owner.namespace, names.session_manager(self.owner.name))
+        return life_of(Component(pod)) if pod is not None and pod.controlled_by(self.owner.uid) else ""
 
     @property
     def superseded(self) -> bool:
@@ -175,6 +184,8 @@ class ClusterReads:
             await self.refresh(PODS, name)
             self._unknown_writes.discard(name)
 
+        if not self._unknown_writes:
+            return
         result = await in_parallel(sorted(self._unknown_writes), self.writes_in_flight, resolve)
         if result.errors:
             raise result.errors[0]

@@ -47,6 +47,8 @@ class ExecutorIds:
             first: The first id for executors of the next attempt, because failures were counted below it.
             observed: The objects that exist; another operator may have used an id after an edit of the status.
         """
+        if not self._reserved:
+            return
         used = {executor.executor_id for executor in observed.executors}
         self._reserved = [each for each in self._reserved if each >= first and each not in used]
 

@@ -256,14 +256,14 @@ def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:
     }
     if effective is not None:
         backoff, template = effective.executor_backoff, effective.desired.executor
-        updated = [executor for executor in observed.live_executors if not effective.stale(executor)]
+        updated = len(effective.fresh_executors(observed))
         found |= {
             "replicas": effective.wanted_replicas,
             "autoscaling": _autoscaling(effective),
             "registered": registered(observed, effective, given.before),
             "draining": len(observed.draining_executors) or None,
-            "updated": len(updated),
-            "outdated": sum(executor.rendered != template.rendered for executor in updated),
+            "updated": updated,
+            "outdated": updated - observed.live_renderings.get((template.revision, template.rendered), 0),
             "revision": backoff.revision,
             "failures": backoff.failures,
             "next_attempt": backoff.next_attempt,

@@ -55,8 +55,11 @@ def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Co
         observed: The objects now.
         deleted: uids of Pods that this operator deleted.
     """
-    now = {component.pod.uid: component for component in observed.components}
-    lost = [(each, now.get(each.pod.uid)) for each in earlier.components if each.live and each.pod.uid not in deleted]
+    # A snapshot keeps the components whose Pods have not changed.
+    before, after = set(map(id, earlier.components)), set(map(id, observed.components))
+    now = {each.pod.uid: each for each in observed.components if id(each) not in before}
+    left = [each for each in earlier.components if id(each) not in after and each.live]
+    lost = [(each, now.get(each.pod.uid)) for each in left if each.pod.uid not in deleted]
     lost = [(each, current) for each, current in lost if current is None or current.terminating]
     for kind, reason in _REASONS.items():
         some = [(each, current) for each, current in lost if type(each) is kind]

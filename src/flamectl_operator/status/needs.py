@@ -77,9 +77,9 @@ def needs(observed: ObservedCluster, effective: EffectiveSpec) -> Needs:
         and (
             effective.session_manager_to_replace(observed)
             or bool(stale_object_caches(observed, effective))
-            or any(effective.stale(executor) for executor in observed.live_executors)
+            or bool(effective.stale_executors(observed))
             or DrainReason.STALE in draining
-            or (observed.session_manager_ready and not all(map(observed.follows, observed.live_executors)))
+            or (observed.session_manager_ready and bool(observed.unbound_executors))
         ),
         unhealthy_pods=bool(observed.unhealthy),
         pending_removal=bool(observed.terminating),

@@ -122,7 +122,7 @@ def progress(
     stale = (
         effective.session_manager_to_replace(observed)
         or bool(stale_object_caches(observed, effective))
-        or any(map(effective.stale, observed.live_executors))
+        or bool(effective.stale_executors(observed))
     )
     # Where the number of executors follows the demand, it changes without a change of the spec.
     asked = reconciled != generation or effective.scaling is not None

@@ -123,9 +123,8 @@ def _waiting(observed: ObservedCluster, now: datetime) -> Iterable[tuple[Compone
 
 def _unready(observed: ObservedCluster) -> Iterable[tuple[Component, Trouble, datetime]]:
     own = f'init container "{WAIT_CONTAINER}"'
-    for component in sorted(observed.components, key=lambda each: each.name):
-        if component.ready or component.ailment is not None or component.waiting is None:
-            continue
+    for component in observed.unready_components:
+        assert component.waiting is not None
         trouble, since = component.waiting
         if trouble.subject != own:
             yield component, trouble, since

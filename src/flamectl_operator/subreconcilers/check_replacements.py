@@ -32,7 +32,7 @@ class CheckReplacements(Subreconciler):
         session_manager = effective.session_manager_to_replace(observed)
         # The executors are replaced with the session manager, unless its sessions persist.
         follow = session_manager and not effective.keeps_executors(observed)
-        executors = effective.replicas > 0 if follow else any(map(effective.stale, observed.live_executors))
+        executors = effective.replicas > 0 if follow else bool(effective.stale_executors(observed))
         if session_manager:
             await subject.dry_runs.session_manager(effective)
         if executors and subject.ids.exhausted:

@@ -12,7 +12,7 @@ from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.runtime.outcome import Outcome, combine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from flamectl_operator.kube.views import PodView
     from flamectl_operator.reconcile.run import Pass
@@ -41,8 +41,10 @@ class ReleaseLostNodes(Subreconciler):
         ]
         return combine([end for end in ends if end is not None])
 
-    async def _gone(self, run: Pass, nodes: Iterable[str]) -> list[str]:
+    async def _gone(self, run: Pass, nodes: Collection[str]) -> list[str]:
         """Return the nodes without a running Pod, as read past the cache, which may be late."""
+        if not nodes:
+            return []
         seen = {pod.name for pod in run.observe().views.labelled_pods}
         # A Pod in the cache has ended or terminates. A Pod outside the cache may lack its label, or be quite new.
         return [node for node in nodes if node in seen or not _runs(await run.io.look(PODS, node))]

@@ -130,7 +130,7 @@ class _Creation:
         if run.io.superseded:
             return
         template, name = run.effective.desired.executor, names.executor(run.io.owner.name, executor_id)
-        manifest = template.pod(name, executor_annotations(run.observe().session_manager_life))
+        manifest = template.pod(name, executor_annotations(run.io.session_manager_life))
         try:
             pod = await run.io.create(PODS, manifest, template.explain)
         except AlreadyExistsError:
