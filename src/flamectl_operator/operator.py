@@ -13,7 +13,7 @@ from flamectl_operator.controller import Controller
 from flamectl_operator.flame.watcher import Watcher
 from flamectl_operator.kube.cache.reflector import Reflector
 from flamectl_operator.kube.events import EventRecorder
-from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, PODS, SERVICES
+from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, PODS, SERVICES
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.observer import UNOBSERVED
@@ -260,6 +260,7 @@ class Operator:
             (SERVICES, stores.services, CLUSTER_LABEL),
             (CONFIG_MAPS, stores.config_maps, CLUSTER_LABEL),
             (CLAIMS, stores.claims, CLUSTER_LABEL),
+            (NETWORK_POLICIES, stores.network_policies, CLUSTER_LABEL),
         )
         for resource, store, selector in watched:
             yield Reflector(
@@ -282,6 +283,7 @@ class Operator:
         self.stores.services.subscribe(self._handler("Service", _keys_of_child), answers=True)
         self.stores.config_maps.subscribe(self._handler("ConfigMap", _keys_of_child), answers=True)
         self.stores.claims.subscribe(self._handler("PersistentVolumeClaim", _keys_of_child), answers=True)
+        self.stores.network_policies.subscribe(self._handler("NetworkPolicy", _keys_of_child), answers=True)
 
     def _handler(self, kind: str, keys: Callable[[KubernetesObject], Iterator[Key]]) -> Callable[[Change[Any]], None]:
         def handle(change: Change[Any]) -> None:

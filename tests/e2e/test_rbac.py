@@ -53,14 +53,15 @@ def test_role_grants_exactly_the_used_permissions(world: World, operator: Operat
     world.apply({"apiVersion": "v1", "kind": "Service"} | theirs)
     persistence = {"size": "1Gi", "storageClassName": add_volumes(world, 2)}
     cache = {"image": "xflops/flame-object-cache:v0.6.0", "replicas": 2, "persistence": persistence}
-    world.apply(flame_cluster(replicas=2, objectCache=cache))
+    world.apply(flame_cluster(replicas=2, objectCache=cache, networkPolicy={}))
     world.wait("the foreign Service to be reported", lambda: world.events("ServiceConflict"))
     world.kubectl("delete", "service", "my-flame-object-cache")
     world.wait_running(executors=2)
 
     # Without the label the watch does not show them: they are asked for by name, and repaired.
     claim = ("persistentvolumeclaim", "my-flame-object-cache-0")
-    for kind, name in (("configmap", CONFIG), ("service", MANAGER), ("pod", MANAGER), claim):
+    policy = ("networkpolicy", "my-flame-network-policy")
+    for kind, name in (("configmap", CONFIG), ("service", MANAGER), ("pod", MANAGER), claim, policy):
         world.patch(kind, name, {"metadata": {"labels": {CLUSTER_LABEL: None}}})
         world.wait(f"the label of {kind} {name}", partial(is_labelled, kind, name))
 
@@ -72,8 +73,9 @@ def test_role_grants_exactly_the_used_permissions(world: World, operator: Operat
     world.patch("configmap", CONFIG, {"immutable": True, "data": {"flame-cluster.yaml": "{}"}})
     world.wait("a new ConfigMap", lambda: not (world.get("configmap", CONFIG) or {"immutable": True}).get("immutable"))
     world.kubectl("scale", "flamecluster/my-flame", "--replicas=1")
-    world.patch("flamecluster", "my-flame", {"spec": {"objectCache": {"replicas": 1}}})
+    world.patch("flamecluster", "my-flame", {"spec": {"objectCache": {"replicas": 1}, "networkPolicy": None}})
     world.wait_running(executors=1)
+    world.wait("the NetworkPolicy to go", lambda: world.get(*policy) is None)
     world.wait("the second claim to go", lambda: len(world.all("persistentvolumeclaim")) == 1)
     world.wait_at_rest()
 

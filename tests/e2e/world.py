@@ -41,6 +41,7 @@ _PATHS = {
     "service": "/api/v1/namespaces/{}/services",
     "configmap": "/api/v1/namespaces/{}/configmaps",
     "persistentvolumeclaim": "/api/v1/namespaces/{}/persistentvolumeclaims",
+    "networkpolicy": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
     "lease": "/apis/coordination.k8s.io/v1/namespaces/{}/leases",
     "event": "/api/v1/namespaces/{}/events",
     "endpointslice": "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices",

@@ -20,6 +20,7 @@ from tests.simulation.objects import (
     FLAME_CLUSTERS,
     LEASES,
     NAMESPACE,
+    NETWORK_POLICIES,
     PODS,
     SERVICES,
     Obj,
@@ -225,6 +226,11 @@ class Actors:
         self._server.patch(SERVICES, key, {"metadata": {"labels": {CLUSTER_LABEL: None}}}, USER)
 
     def edit_config_map(self, name: str, pick: int) -> None:
+        policy = (NAMESPACE, f"{name}-network-policy")
+        if pick % 3 == 1 and self._server.find(NETWORK_POLICIES, policy) is not None:
+            changes: Obj = {"ingress": [{}]} if pick % 2 else {"podSelector": {"matchLabels": {"app": "other"}}}
+            self._server.patch(NETWORK_POLICIES, policy, {"spec": changes}, USER)
+            return
         data = {"flame-cluster.yaml": "cluster: {}"} if pick % 2 else {"more": "data"}
         self._server.patch(CONFIG_MAPS, self._config_map(name, pick), {"data": data}, USER)
 

@@ -12,6 +12,7 @@ from tests.simulation.objects import (
     FLAME_CLUSTERS,
     LEASES,
     LIFE_ANNOTATION,
+    NETWORK_POLICIES,
     PODS,
     REVISION_ANNOTATION,
     SERVICES,
@@ -49,7 +50,7 @@ def shortcomings(world: World) -> list[str]:
     found: list[str] = []
     for cluster in world.server.all(FLAME_CLUSTERS):
         found += [f"{name_of(cluster)}: {what}" for what in _of(world, cluster)]
-    for resource in (PODS, SERVICES, CONFIG_MAPS, LEASES, CLAIMS):
+    for resource in (PODS, SERVICES, CONFIG_MAPS, NETWORK_POLICIES, LEASES, CLAIMS):
         for obj in world.server.all(resource):
             owner = controller_uid(obj)
             if (resource == PODS and _unheard(world, obj)) or (resource == CLAIMS and _held(world, obj)):
@@ -88,6 +89,7 @@ def _of(world: World, cluster: Obj) -> Iterator[str]:
         return
     yield from _config_map(world, cluster, want)
     yield from _client_config(world, cluster, want)
+    yield from _network_policy(world, cluster, want)
     yield from _services(world, cluster, want)
     if want.suspend:
         yield from _suspended(world, cluster)
@@ -118,6 +120,20 @@ def _client_config(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
         yield "ConfigMap for clients is missing"
     elif found.get("data") != want.desired.client_config["data"]:
         yield "ConfigMap for clients does not say what the spec says"
+
+
+def _network_policy(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
+    found = world.server.find(
+        NETWORK_POLICIES, (cluster["metadata"]["namespace"], f"{name_of(cluster)}-network-policy")
+    )
+    owned = found is not None and controller_uid(found) == uid_of(cluster)
+    if want.desired.network_policy is None:
+        if owned:
+            yield "NetworkPolicy is there, though the spec asks for none"
+    elif found is None or not owned:
+        yield "NetworkPolicy is missing"
+    elif found.get("spec") != want.desired.network_policy["spec"]:
+        yield "NetworkPolicy does not say what the spec says"
 
 
 def _services(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.objects import (
     CONFIG_MAPS,
     FLAME_CLUSTERS,
+    NETWORK_POLICIES,
     PODS,
     REVISION_ANNOTATION,
     SERVICES,
@@ -104,6 +105,8 @@ def _portrait(server: ApiServer, cluster: Obj, *, same_settings: bool) -> dict[s
     portrait: dict[str, Any] = {}
     for config_map in _owned(server, CONFIG_MAPS, cluster):
         portrait[f"ConfigMap {name_of(config_map)}"] = (config_map["data"], labels_of(config_map))
+    for policy in _owned(server, NETWORK_POLICIES, cluster):
+        portrait[f"NetworkPolicy {name_of(policy)}"] = (policy["spec"], labels_of(policy))
     for service in _owned(server, SERVICES, cluster):
         # False and not there are the same.
         spec = {name: value for name, value in service["spec"].items() if name != "clusterIP" and value is not False}

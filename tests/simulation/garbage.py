@@ -12,6 +12,7 @@ from tests.simulation.objects import (
     CONFIG_MAPS,
     FLAME_CLUSTERS,
     LEASES,
+    NETWORK_POLICIES,
     PODS,
     SERVICES,
     Key,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from tests.simulation.api_server import ApiServer, Change
     from tests.simulation.loop import VirtualLoop
 
-_DEPENDENTS = (CLAIMS, CONFIG_MAPS, LEASES, PODS, SERVICES)
+_DEPENDENTS = (CLAIMS, CONFIG_MAPS, LEASES, NETWORK_POLICIES, PODS, SERVICES)
 _ACTOR = "garbage-collector"
 
 

@@ -64,6 +64,7 @@ from flamectl_operator.subreconcilers import (
     update_claims,
     update_client_config,
     update_config_map,
+    update_network_policy,
     update_status,
 )
 from tests.simulation.judge import Judge
@@ -594,6 +595,19 @@ def the_clients_config_map_stays_when_the_spec_asks_for_none() -> None:
         return DONE
 
     _set(update_client_config, "ensure_absent", left_alone)
+
+
+@_mutation
+def edits_of_the_network_policy_are_not_repaired() -> None:
+    _set(update_network_policy, "network_policy_patch", _nothing)
+
+
+@_mutation
+def the_network_policy_stays_when_the_spec_asks_for_none() -> None:
+    async def left_alone(*_args: Any) -> Outcome:
+        return DONE
+
+    _set(update_network_policy, "ensure_absent", left_alone)
 
 
 @_mutation

@@ -13,7 +13,7 @@ Obj = dict[str, Any]
 Key = tuple[str, str]
 
 FLAME_CLUSTERS, PODS, SERVICES, CONFIG_MAPS = "flameclusters", "pods", "services", "configmaps"
-LEASES, CLAIMS = "leases", "persistentvolumeclaims"
+LEASES, CLAIMS, NETWORK_POLICIES = "leases", "persistentvolumeclaims", "networkpolicies"
 KINDS = {
     FLAME_CLUSTERS: "FlameCluster",
     PODS: "Pod",
@@ -21,6 +21,7 @@ KINDS = {
     CONFIG_MAPS: "ConfigMap",
     LEASES: "Lease",
     CLAIMS: "PersistentVolumeClaim",
+    NETWORK_POLICIES: "NetworkPolicy",
 }
 #: Name of the Lease for which the replicas of an operator contend; all others are those of FlameClusters.
 ELECTION = "flamectl-operator"

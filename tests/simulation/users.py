@@ -110,11 +110,16 @@ class Users:
 
     def _optional_children(self, name: str, at: float) -> None:
         """Objects that exist only while a spec asks for them."""
-        excludes = [f"*.{self._random.randint(2, 5)}"]
-        self._add(at, "edit", name, {"clientConfig": {"package": {"excludes": excludes}}})
-        self._add(at + 10.0, "edit", name, {"clientConfig": {"package": {"excludes": [*excludes, "*.log"]}}})
+        number = self._random.randint(2, 5)
+        excludes, clients = [f"*.{number}"], [{"ipBlock": {"cidr": f"10.{number}.0.0/16"}}]
+        self._add(at, "edit", name, {"clientConfig": {"package": {"excludes": excludes}}, "networkPolicy": {}})
+        package = {"excludes": [*excludes, "*.log"]}
+        self._add(
+            at + 10.0, "edit", name, {"clientConfig": {"package": package}, "networkPolicy": {"clients": clients}}
+        )
         if self._random.random() < 0.6:
-            self._add(at + self._random.choice((0.05, 1.0, 11.0, 30.0)), "edit", name, {"clientConfig": None})
+            gone = {"clientConfig": None, "networkPolicy": None}
+            self._add(at + self._random.choice((0.05, 1.0, 11.0, 30.0)), "edit", name, gone)
 
     def _suspend(self, name: str, at: float) -> None:
         self._add(at, "edit", name, {"suspend": True})

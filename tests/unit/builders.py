@@ -131,11 +131,14 @@ def _plain() -> DesiredCluster:
 
 
 def desired(
-    changes: Mapping[str, Any] | None = None, owner: Identity = OWNER, settings: FlameSettings = SETTINGS
+    changes: Mapping[str, Any] | None = None,
+    owner: Identity = OWNER,
+    settings: FlameSettings = SETTINGS,
+    operator_namespace: str = "",
 ) -> DesiredCluster:
-    if changes is None and owner is OWNER and settings is SETTINGS:
+    if changes is None and owner is OWNER and settings is SETTINGS and not operator_namespace:
         return _plain()
-    return DesiredCluster.of(owner, spec(changes), settings)
+    return DesiredCluster.of(owner, spec(changes), settings, operator_namespace)
 
 
 def effective(

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from flamectl_operator.api.crd import custom_resource_definition
 from flamectl_operator.api.validation import parse_spec
-from flamectl_operator.kube.resources import CONFIG_MAPS, SERVICES
+from flamectl_operator.kube.resources import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
 from flamectl_operator.observed.trouble import FAILING_REASONS, IMAGE_REASONS
 from flamectl_operator.process import cli
 from flamectl_operator.process.monitoring import Monitor
@@ -461,7 +461,7 @@ class _Reasons:
             yield from _NAMED_PODS
             return
         assert ast.unparse(node).startswith("f'{resource.kind}"), self._unknown(node)
-        yield from (resource.kind for resource in (CONFIG_MAPS, SERVICES))
+        yield from (resource.kind for resource in (CONFIG_MAPS, NETWORK_POLICIES, SERVICES))
 
     def _named(self, name: str, node: ast.expr, function: ast.AST) -> Iterator[str]:
         """A constant of the module, or what was assigned in the function."""

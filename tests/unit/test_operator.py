@@ -13,7 +13,7 @@ import structlog
 from flamectl_operator.kube.client import EventType, Page, WatchEvent
 from flamectl_operator.kube.errors import ForbiddenError
 from flamectl_operator.kube.http import wire
-from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, PODS, SERVICES
+from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, PODS, SERVICES
 from flamectl_operator.kube.views import (
     ConfigMapView,
     KubernetesObject,
@@ -796,5 +796,6 @@ def test_only_configured_namespaces_are_watched_and_children_by_label(
             (SERVICES, LABEL),
             (CONFIG_MAPS, LABEL),
             (CLAIMS, LABEL),
+            (NETWORK_POLICIES, LABEL),
         )
     ]

@@ -8,6 +8,7 @@ import ssl
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.images import tagged_version
+from flamectl_operator.api.network_policy import address_problems
 from flamectl_operator.api.override_schema import override_problems, override_warnings
 from flamectl_operator.api.problems import Problem
 from flamectl_operator.api.quantity import parse_quantity
@@ -35,6 +36,7 @@ def problems(spec: FlameClusterSpec) -> Iterator[Problem]:
     yield from _slot_beyond_limits(spec)
     yield from _unreadable_bundle(spec)
     yield from override_problems(spec.config_overrides, spec.flame_version)
+    yield from address_problems(spec.network_policy)
 
 
 def warnings(spec: FlameClusterSpec) -> Iterator[Problem]:

@@ -29,6 +29,8 @@ RESTARTED_AT_ANNOTATION: Final = f"{OWN_PREFIX}restarted-at"
 #: Part of the Services' selectors, as in the HLD.
 APP_LABEL: Final = "app"
 NAME_LABEL: Final = "app.kubernetes.io/name"
+#: Label that Kubernetes gives each namespace, with its name.
+NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
 INSTANCE_LABEL: Final = "app.kubernetes.io/instance"
 COMPONENT_LABEL: Final = "app.kubernetes.io/component"
 MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"

@@ -12,6 +12,7 @@ from flamectl_operator.api.client_config import ClientConfigSpec
 from flamectl_operator.api.container import Environment, Image, ImagePullPolicy, ResourceRequirements
 from flamectl_operator.api.flame_options import Limits, Recovery, RuntimeStorage
 from flamectl_operator.api.model import Atomic, Flag, Int32, IntOrString, Model, Text
+from flamectl_operator.api.network_policy import NetworkPolicySpec
 from flamectl_operator.api.object_cache import ObjectCacheSpec
 from flamectl_operator.api.persistence import PERSISTENT_STORAGE, Persistence
 from flamectl_operator.api.pod_template import CheckedAgainst, ExecutorManagerPodTemplate, SessionManagerPodTemplate
@@ -311,6 +312,11 @@ class FlameClusterSpec(Model):
         None,
         description="Creates a ConfigMap with the file flame.yaml, which clients mount at ~/.flame; {} is enough. No ConfigMap "
         "when left out.",
+    )
+    network_policy: NetworkPolicySpec | None = Field(
+        None,
+        description="Creates a NetworkPolicy, so that only the cluster's executors, the operator and the listed clients can "
+        "connect; {} lists no clients. No NetworkPolicy when left out.",
     )
     idle: Idle | None = Field(
         None, description="What becomes of the cluster when no session is open for some time; nothing when left out."

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: Bytes of a whole spec as JSON.
 MAX_SPEC_SIZE = 256 * 1024
-#: Bytes of `configOverrides`, and of each `podTemplate`, as JSON.
+#: Bytes of `configOverrides`, of `networkPolicy`, and of each `podTemplate`, as JSON.
 MAX_FIELD_SIZE = 64 * 1024
 #: Values (objects, lists, strings, numbers) in one of these fields.
 MAX_NODES = 4096
@@ -24,6 +24,8 @@ MAX_NODES = 4096
 MAX_DEPTH = 64
 #: Fields that consist of fields, for the path of a value that is too large.
 _COMPONENTS = ("sessionManager", "executorManager", "objectCache")
+#: Fields whose size has a limit of its own.
+_LARGE_FIELDS = frozenset({"configOverrides", "networkPolicy", "podTemplate"})
 
 
 def size_problems(size: int) -> Iterator[Problem]:
@@ -49,7 +51,7 @@ def cost_problems(raw: Any) -> Iterator[Problem]:
             yield Problem(path, f"must not be nested more than {MAX_DEPTH} levels deep")
         elif nodes > MAX_NODES:
             yield Problem(path, f"must have at most {MAX_NODES} values, has {nodes}")
-        elif size > MAX_FIELD_SIZE and location[-1] in {"configOverrides", "podTemplate"}:
+        elif size > MAX_FIELD_SIZE and location[-1] in _LARGE_FIELDS:
             yield Problem(path, f"must have at most {_kib(MAX_FIELD_SIZE)}, has {_kib(size)}")
 
 

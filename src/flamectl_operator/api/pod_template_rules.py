@@ -28,6 +28,8 @@ LABEL_VALUE = matching(
     rf"^({_NAME_PART})?$", "must be a label's value: letters, digits, - _ and . between letters or digits"
 )
 _KEY_RULE = matching(_KEY, "keys must be like app, or example.com/app with a domain before the slash")
+#: The key of one label.
+QUALIFIED_KEY = matching(_KEY, "must be like app, or example.com/app with a domain before the slash")
 
 
 def _all_keys(condition: str) -> str:

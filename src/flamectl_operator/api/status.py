@@ -214,6 +214,7 @@ class Generations(Model):
     reconciled: Int64 = Field(0, description="Last generation that was reconciled completely.")
     needs_config_map_update: Int64 = Field(0, description="Generation whose ConfigMap is not written yet.")
     needs_service_update: Int64 = Field(0, description="Generation whose Services are not written yet.")
+    needs_network_policy_update: Int64 = Field(0, description="Generation whose NetworkPolicy is not written yet.")
     needs_session_manager: Int64 = Field(0, description="Generation that waits for its session manager.")
     needs_claim_update: Int64 = Field(0, description="Generation whose PersistentVolumeClaims are not as it asks.")
     needs_object_cache: Int64 = Field(0, description="Generation that lacks object caches, or has too many.")

@@ -11,6 +11,7 @@ from flamectl_operator.api.near_names import near_names
 from flamectl_operator.desired import flame_config, names
 from flamectl_operator.desired.claims import DesiredClaim, object_cache_claim, session_manager_claim
 from flamectl_operator.desired.client_config import client_config_map
+from flamectl_operator.desired.network_policy import network_policy
 from flamectl_operator.desired.object_cache import object_cache_pod
 from flamectl_operator.desired.pods import executor_pod, session_manager_pod
 from flamectl_operator.desired.revision import fingerprint
@@ -34,6 +35,7 @@ class DesiredCluster:
         config_hash: The hash of that content.
         services: The Services' manifests.
         client_config: The manifest of the ConfigMap that clients mount; None when the spec asks for none.
+        network_policy: The NetworkPolicy's manifest; None when the spec asks for none.
         warnings: Fields of the spec that are probably mistakes or have no effect, each with its path.
         session_manager: The template of the session manager's Pod.
         executor: The template of the executors' Pods.
@@ -46,6 +48,7 @@ class DesiredCluster:
     config_hash: str
     services: tuple[dict[str, Any], ...]
     client_config: dict[str, Any] | None
+    network_policy: dict[str, Any] | None
     warnings: tuple[str, ...]
     session_manager: ComponentTemplate
     executor: ComponentTemplate
@@ -80,16 +83,20 @@ class DesiredCluster:
         return 0 if self.object_cache is None else self.spec.object_cache.replicas
 
     @classmethod
-    def of(cls, owner: Identity, spec: FlameClusterSpec, settings: FlameSettings) -> DesiredCluster:
+    def of(
+        cls, owner: Identity, spec: FlameClusterSpec, settings: FlameSettings, operator_namespace: str = ""
+    ) -> DesiredCluster:
         """Compute the desired objects.
 
         Args:
             owner: The FlameCluster.
             spec: Its validated spec.
             settings: The operator's settings for Flame.
+            operator_namespace: The namespace of the operator's Pod; empty outside a cluster.
         """
         config = flame_config.flame_config(owner.name, spec)
         text = flame_config.render(config)
+        policy = spec.network_policy
         return cls(
             owner=owner,
             spec=spec,
@@ -97,6 +104,7 @@ class DesiredCluster:
             config_hash=flame_config.content_hash(text),
             services=services(owner, spec),
             client_config=client_config_map(owner, wanted, config) if (wanted := spec.client_config) else None,
+            network_policy=network_policy(owner, policy, operator_namespace) if policy is not None else None,
             warnings=(*map(str, consistency.warnings(spec)), *near_names(spec)),
             session_manager=session_manager_pod(owner, spec, settings),
             executor=executor_pod(owner, spec, settings),

@@ -21,6 +21,11 @@ def client_config(cluster: str) -> str:
     return f"{cluster}-client"
 
 
+def network_policy(cluster: str) -> str:
+    """Return the name of the NetworkPolicy."""
+    return f"{cluster}-network-policy"
+
+
 def lock(cluster: str) -> str:
     """Return the name of the Lease of the deletion lock."""
     return f"{cluster}-lock"

@@ -10,6 +10,7 @@ from flamectl_operator.kube.views import (
     ConfigMapView,
     KubernetesObject,
     LeaseView,
+    NetworkPolicyView,
     PersistentVolumeClaimView,
     PodView,
     ServiceView,
@@ -60,6 +61,7 @@ PODS = Resource("v1", "Pod", "pods", PodView)
 SERVICES = Resource("v1", "Service", "services", ServiceView)
 CONFIG_MAPS = Resource("v1", "ConfigMap", "configmaps", ConfigMapView)
 CLAIMS = Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims", PersistentVolumeClaimView)
+NETWORK_POLICIES = Resource("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", NetworkPolicyView)
 LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases", LeaseView)
 #: Events are written and never read back, so only their metadata is decoded.
 EVENTS = Resource("v1", "Event", "events", KubernetesObject)

@@ -12,6 +12,7 @@ Times that clients write stay text until they are read. The API server accepts t
 from __future__ import annotations
 
 from datetime import MAXYEAR, MINYEAR, datetime
+from typing import Any
 
 import msgspec
 
@@ -155,6 +156,21 @@ class ServiceView(KubernetesObject, frozen=True):
     """A Service."""
 
     spec: ServiceSpec = ServiceSpec()
+
+
+class NetworkPolicyView(KubernetesObject, frozen=True):
+    """A NetworkPolicy, whose spec stays encoded until a pass compares it."""
+
+    raw_spec: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"{}"), name="spec")
+
+    def __post_init__(self) -> None:
+        """Copy the encoded spec, because a slice would keep the whole response of the API server in memory."""
+        msgspec.structs.force_setattr(self, "raw_spec", self.raw_spec.copy())
+
+    @property
+    def spec(self) -> Any:
+        """The spec as JSON data, decoded at each call."""
+        return msgspec.json.decode(self.raw_spec)
 
 
 class PersistentVolumeClaimResources(View, frozen=True):

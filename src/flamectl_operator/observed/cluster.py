@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.views import (
         ConfigMapView,
         KubernetesObject,
+        NetworkPolicyView,
         PersistentVolumeClaimView,
         PodView,
         ServiceView,
@@ -98,6 +99,7 @@ class Views:
         services: The objects with the Services' names.
         labelled_pods: All Pods with the FlameCluster's label, in its namespace.
         client_config: The object with the name of the ConfigMap for clients.
+        network_policy: The object with the name of the NetworkPolicy.
         claims: All PersistentVolumeClaims with the FlameCluster's label, in its namespace.
         flame: The knowledge about the session manager.
     """
@@ -106,6 +108,7 @@ class Views:
     services: tuple[ServiceView, ...]
     labelled_pods: tuple[PodView, ...]
     client_config: ConfigMapView | None = None
+    network_policy: NetworkPolicyView | None = None
     claims: tuple[PersistentVolumeClaimView, ...] = ()
     flame: Knowledge = knowledge.OFF
 
@@ -116,6 +119,7 @@ class Views:
             and self.claims is other.claims
             and self.config_map is other.config_map
             and self.client_config is other.client_config
+            and self.network_policy is other.network_policy
             and self.flame is other.flame
             and len(self.services) == len(other.services)
             and all(map(is_, self.services, other.services))

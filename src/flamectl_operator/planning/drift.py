@@ -11,10 +11,12 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from flamectl_operator.desired import network_policy
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, ServiceView
+    from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, NetworkPolicyView, ServiceView
 
 #: An annotation with the meaning of `spec.loadBalancerSourceRanges`, allowed only for the same type.
 SOURCE_RANGES_ANNOTATION = "service.beta.kubernetes.io/load-balancer-source-ranges"
@@ -54,6 +56,34 @@ def service_patch(observed: ServiceView, desired: dict[str, Any]) -> dict[str, A
     if ports != wanted["ports"]:
         changes["ports"] = wanted["ports"]
     return _patch(observed, desired, {"spec": changes} if changes else {}, annotations)
+
+
+def network_policy_patch(observed: NetworkPolicyView, desired: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the patch for a NetworkPolicy: whom it selects and lets in. It keeps the rule of other operators."""
+    wanted, found = desired["spec"], observed.spec
+    found = found if isinstance(found, dict) else {}
+    ingress = _with_operators(wanted["ingress"], network_policy.operators(found))
+    changes: dict[str, Any] = {}
+    if found.get("ingress") != ingress:
+        changes["ingress"] = ingress
+    if found.get("policyTypes") != wanted["policyTypes"]:
+        changes["policyTypes"] = wanted["policyTypes"]
+    if found.get("egress"):
+        changes["egress"] = None
+    selector = found.get("podSelector") or {}
+    if selector != wanted["podSelector"]:
+        labels = _exactly(selector.get("matchLabels") or {}, wanted["podSelector"]["matchLabels"])
+        expressions = wanted["podSelector"]["matchExpressions"]
+        changes["podSelector"] = {"matchLabels": labels, "matchExpressions": expressions}
+    return _patch(observed, desired, {"spec": changes} if changes else {})
+
+
+def _with_operators(ingress: list[dict[str, Any]], others: list[str]) -> list[dict[str, Any]]:
+    """Return the rules with the operators that are let in already, as far as there is room for them."""
+    own = network_policy.operators({"ingress": ingress})
+    namespaces = [*own, *(each for each in others if each not in own)][: network_policy.MAX_OPERATORS]
+    rest = ingress[:-1] if own else ingress
+    return [*rest, network_policy.operators_rule(namespaces)] if namespaces else ingress
 
 
 def metadata_patch(observed: KubernetesObject, desired: dict[str, Any]) -> dict[str, Any] | None:

@@ -112,6 +112,18 @@ class EffectiveSpec:
             and drift.config_map_patch(existing, wanted) is None
         )
 
+    def network_policy_current(self, observed: ObservedCluster) -> bool:
+        """Return whether the NetworkPolicy is ours and current, or absent when none is wanted."""
+        existing, wanted = observed.views.network_policy, self.desired.network_policy
+        if wanted is None:
+            return not observed.owns(existing)
+        return (
+            existing is not None
+            and observed.owns(existing)
+            and not existing.terminating
+            and drift.network_policy_patch(existing, wanted) is None
+        )
+
     def stale(self, executor: Executor) -> bool:
         """Return whether an executor differs from the wanted revision."""
         return executor.revision != self.desired.executor.revision

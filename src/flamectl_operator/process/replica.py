@@ -73,7 +73,7 @@ class Replica:
         #: This process in the election.
         self.candidate = Candidate(f"{predecessors or f'{host.name}_'}{random.getrandbits(64):016x}", predecessors)
         self._elector = self._election(lease_client) if config.leader_election.leader_elect else None
-        self._planner = SpecPlanner()
+        self._planner = SpecPlanner(own_namespace() or "")
         self._operator: Operator | None = None  # the operator of this term
 
     async def run(self, stop: asyncio.Event) -> None:

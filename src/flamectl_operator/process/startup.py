@@ -23,7 +23,7 @@ from flamectl_operator.kube.errors import (
     UnauthorizedError,
     UntrustedServerError,
 )
-from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, PODS, SERVICES
+from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, PODS, SERVICES
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 
@@ -46,7 +46,7 @@ RETRY_BASE = 1.0
 RETRY_LIMIT = 15.0
 
 
-_WATCHED: tuple[Resource[Any], ...] = (FLAME_CLUSTERS, PODS, SERVICES, CONFIG_MAPS, CLAIMS)
+_WATCHED: tuple[Resource[Any], ...] = (FLAME_CLUSTERS, PODS, SERVICES, CONFIG_MAPS, CLAIMS, NETWORK_POLICIES)
 
 
 class StartUp:

@@ -53,6 +53,7 @@ class ClusterReads:
         self._quota_refused = False
         self._service_names = (names.session_manager(owner.name), names.object_cache(owner.name))
         self._config_map_names = (names.config_map(owner.name), names.client_config(owner.name))
+        self._network_policy_name = names.network_policy(owner.name)
 
     def begin(self, generation: int, writes_in_flight: int) -> None:
         """Begin a pass.
@@ -74,6 +75,7 @@ class ClusterReads:
             services=tuple(service for service in services if service is not None),
             labelled_pods=stores.pods.by_index(owner.key),
             client_config=client_config,
+            network_policy=stores.network_policies.get(owner.namespace, self._network_policy_name),
             claims=stores.claims.by_index(owner.key),
             flame=stores.flame.knowledge(owner.key),
         )

@@ -1,4 +1,4 @@
-"""Make a ConfigMap or a Service match its manifest."""
+"""Make a ConfigMap, a Service or a NetworkPolicy match its manifest."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from flamectl_operator.kube.errors import AlreadyExistsError
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.reconcile.outcomes import RECHECK_TAKEN_NAME, changed, name_taken, undone
-from flamectl_operator.reconcile.reduction import is_too_large
+from flamectl_operator.reconcile.reduction import is_too_large, is_too_large_policy
 from flamectl_operator.runtime.outcome import DONE, Outcome, wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.views import ConfigMapView
+    from flamectl_operator.kube.views import ConfigMapView, NetworkPolicyView
     from flamectl_operator.reconcile.cluster_io import ClusterIO
 
 T = TypeVar("T", bound=KubernetesObject)
@@ -88,6 +88,11 @@ def unpatchable_config_map(existing: ConfigMapView, changes: Mapping[str, Any]) 
         return "put too much into it"  # the store does not keep the keys that a patch would have to name
     immutable = bool(existing.immutable) and not changes.keys().isdisjoint({"data", "binaryData"})
     return "made it immutable" if immutable else ""
+
+
+def unpatchable_network_policy(existing: NetworkPolicyView, _changes: Mapping[str, Any]) -> str:
+    """Return the reason why a NetworkPolicy must be recreated; empty when a patch is enough."""
+    return "put too much into it" if is_too_large_policy(existing) else ""
 
 
 async def _maintain(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from flamectl_operator.api.constants import (
@@ -21,7 +22,14 @@ from flamectl_operator.api.constants import (
     OWN_PREFIX,
 )
 from flamectl_operator.desired import names
-from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, PodView, ServiceSpec, ServiceView
+from flamectl_operator.kube.views import (
+    ConfigMapView,
+    KubernetesObject,
+    NetworkPolicyView,
+    PodView,
+    ServiceSpec,
+    ServiceView,
+)
 from flamectl_operator.planning.deletion import DELETION_COST_ANNOTATION
 from flamectl_operator.planning.drift import SOURCE_RANGES_ANNOTATION
 
@@ -42,10 +50,12 @@ _ANNOTATIONS = frozenset({DELETION_COST_ANNOTATION, SOURCE_RANGES_ANNOTATION})
 _LONGEST_VALUE = 1024
 #: The most entries of lists in `metadata`, of own annotations, and of a Service's ports.
 MAX_ENTRIES = 64
-#: The most characters of the content of a ConfigMap. flame-cluster.yaml has at most 64 KiB.
+#: The most characters of the content of a ConfigMap, and of the spec of a NetworkPolicy. flame-cluster.yaml has at most 64 KiB.
 MAX_DATA_SIZE = 128 * 1024
 #: Stands for larger content. No ConfigMap can have an empty key, so this never equals the desired content.
 TOO_LARGE: Final = {"": ""}
+#: Stands for the spec of a NetworkPolicy that is foreign or too large. No NetworkPolicy can have it.
+NO_POLICY: Final = msgspec.Raw(b"null")
 #: The most characters of a message in a Pod's status. The status of a FlameCluster shows fewer.
 MAX_MESSAGE_SIZE = 4096
 
@@ -95,6 +105,16 @@ def keep_service(obj: ServiceView) -> ServiceView:
     return obj
 
 
+def keep_network_policy(obj: NetworkPolicyView) -> NetworkPolicyView:
+    """Return a NetworkPolicy with its spec if it may belong to a FlameCluster, and if the spec is not too large."""
+    obj = keep_metadata(obj)
+    owner = obj.controller
+    ours = owner is not None and owner.kind == KIND and obj.name == names.network_policy(owner.name)
+    if ours and len(memoryview(obj.raw_spec)) <= MAX_DATA_SIZE:
+        return obj
+    return replace(obj, raw_spec=NO_POLICY)
+
+
 def keep_pod(obj: PodView) -> PodView:
     """Return a Pod with messages of limited length."""
     obj = keep_metadata(obj)
@@ -119,6 +139,11 @@ _NO_SPEC = ServiceSpec()
 def is_too_large(config_map: ConfigMapView) -> bool:
     """Return whether the store dropped the content of a ConfigMap because of its size."""
     return config_map.data == TOO_LARGE
+
+
+def is_too_large_policy(policy: NetworkPolicyView) -> bool:
+    """Return whether the store dropped the spec of a NetworkPolicy because of its size."""
+    return policy.raw_spec == NO_POLICY
 
 
 def _own_annotations(meta: ObjectMeta) -> Iterable[tuple[str, str]]:

@@ -52,9 +52,14 @@ class PlannedSpec:
 
 
 class SpecPlanner:
-    """Plans specs and keeps the plans across terms of leadership, because planning all specs again would delay each term."""
+    """Plans specs and keeps the plans across terms of leadership, because planning all specs again would delay each term.
 
-    def __init__(self) -> None:
+    Args:
+        operator_namespace: The namespace of the operator's Pod; empty outside a cluster.
+    """
+
+    def __init__(self, operator_namespace: str = "") -> None:
+        self._operator_namespace = operator_namespace
         self._plans: dict[str, PlannedSpec] = {}  # by uid
         self._earlier: dict[str, PlannedSpec] = {}  # plans of the previous term that this term has not needed yet
 
@@ -83,28 +88,29 @@ class SpecPlanner:
             if cluster.spec_size > MAX_SIZE_IN_LOOP:
                 # Meanwhile the event loop serves the other FlameClusters and renews the Lease.
                 loop = asyncio.get_running_loop()
-                known = await loop.run_in_executor(_PLANNER, _plan, owner, cluster, settings, observer)
+                known = await loop.run_in_executor(_PLANNER, self._plan, owner, cluster, settings, observer)
             else:
-                known = _plan(owner, cluster, settings, observer)
+                known = self._plan(owner, cluster, settings, observer)
         self._plans[owner.uid] = known
         return known
 
-
-def _plan(owner: Identity, cluster: FlameClusterView, settings: FlameSettings, observer: Observer) -> PlannedSpec:
-    """Compute the desired objects, or the reason why the spec is invalid."""
-    generation = cluster.metadata.generation
-    try:
-        if problems := tuple(size_problems(cluster.spec_size)):
-            return PlannedSpec(generation, settings, None, str(InvalidSpecError(problems)))
-        spec = parse_spec(cluster.spec, cluster.name)
-        check_pod_policy(spec, settings.pod_policy, cluster.name)
-        return PlannedSpec(generation, settings, DesiredCluster.of(owner, spec, settings))
-    except InvalidSpecError as error:
-        return PlannedSpec(generation, settings, None, str(error))
-    except Exception as error:  # noqa: BLE001 - no step has run yet, so nothing else would tell users of it
-        _LOG.exception("planning failed")
-        observer.pass_crashed()
-        problem = (
-            f"a bug of the operator keeps it from reading this spec: {error!r}; the operator's log has the details"
-        )
-        return PlannedSpec(generation, settings, None, problem)
+    def _plan(
+        self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings, observer: Observer
+    ) -> PlannedSpec:
+        """Compute the desired objects, or the reason why the spec is invalid."""
+        generation = cluster.metadata.generation
+        try:
+            if problems := tuple(size_problems(cluster.spec_size)):
+                return PlannedSpec(generation, settings, None, str(InvalidSpecError(problems)))
+            spec = parse_spec(cluster.spec, cluster.name)
+            check_pod_policy(spec, settings.pod_policy, cluster.name)
+            return PlannedSpec(generation, settings, DesiredCluster.of(owner, spec, settings, self._operator_namespace))
+        except InvalidSpecError as error:
+            return PlannedSpec(generation, settings, None, str(error))
+        except Exception as error:  # noqa: BLE001 - no step has run yet, so nothing else would tell users of it
+            _LOG.exception("planning failed")
+            observer.pass_crashed()
+            problem = (
+                f"a bug of the operator keeps it from reading this spec: {error!r}; the operator's log has the details"
+            )
+            return PlannedSpec(generation, settings, None, problem)

@@ -8,15 +8,27 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from flamectl_operator.api.constants import API_VERSION, CLUSTER_LABEL, KIND, PLURAL
 from flamectl_operator.flame.watcher import NotAsked
 from flamectl_operator.kube.cache.store import Store
-from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, PODS, SERVICES, Resource
+from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, PODS, SERVICES, Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.reconcile.reduction import keep_config_map, keep_metadata, keep_pod, keep_service
+from flamectl_operator.reconcile.reduction import (
+    keep_config_map,
+    keep_metadata,
+    keep_network_policy,
+    keep_pod,
+    keep_service,
+)
 
 if TYPE_CHECKING:
     from flamectl_operator.flame.watcher import Flame
     from flamectl_operator.kube.cache.index import Key
-    from flamectl_operator.kube.views import ConfigMapView, PersistentVolumeClaimView, PodView, ServiceView
+    from flamectl_operator.kube.views import (
+        ConfigMapView,
+        NetworkPolicyView,
+        PersistentVolumeClaimView,
+        PodView,
+        ServiceView,
+    )
 
 T = TypeVar("T", bound=KubernetesObject)
 
@@ -32,6 +44,7 @@ class Stores:
     services: Store[ServiceView]
     config_maps: Store[ConfigMapView]
     claims: Store[PersistentVolumeClaimView]
+    network_policies: Store[NetworkPolicyView]
     flame: Flame
 
     @classmethod
@@ -47,6 +60,7 @@ class Stores:
             services=Store(selects=_is_labelled, reduce=keep_service),
             config_maps=Store(selects=_is_labelled, reduce=keep_config_map),
             claims=Store(_cluster_of, selects=_is_labelled),
+            network_policies=Store(selects=_is_labelled, reduce=keep_network_policy),
             flame=flame or NotAsked(),
         )
 
@@ -62,6 +76,7 @@ class Stores:
             SERVICES.kind: self.services,
             CONFIG_MAPS.kind: self.config_maps,
             CLAIMS.kind: self.claims,
+            NETWORK_POLICIES.kind: self.network_policies,
         }
         return stores[resource.kind]
 

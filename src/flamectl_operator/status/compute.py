@@ -292,6 +292,7 @@ def _flags(outstanding: Needs) -> dict[str, bool]:
     return {
         "needs_config_map_update": outstanding.config_map_update,
         "needs_service_update": outstanding.service_update,
+        "needs_network_policy_update": outstanding.network_policy_update,
         "needs_session_manager": outstanding.session_manager,
         "needs_claim_update": outstanding.claims,
         "needs_object_cache": outstanding.object_cache,

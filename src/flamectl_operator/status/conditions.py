@@ -34,6 +34,7 @@ AS_EXPECTED = "AsExpected"
 _WORK = {
     "config_map_update": "UpdatingConfigMap",
     "service_update": "UpdatingServices",
+    "network_policy_update": "UpdatingNetworkPolicy",
     "session_manager": "ReplacingSessionManager",
     "claims": "UpdatingClaims",
     "object_cache": "ScalingObjectCache",
@@ -45,6 +46,7 @@ _WORK = {
 _WORK_MESSAGES = {
     "UpdatingConfigMap": "The operator updates the ConfigMap",
     "UpdatingServices": "The operator updates the Services",
+    "UpdatingNetworkPolicy": "The operator updates the NetworkPolicy",
     "CreatingSessionManager": "The operator creates the session manager",
     "ReplacingSessionManager": "The operator replaces the session manager",
     "UpdatingClaims": "The operator updates the PersistentVolumeClaims",

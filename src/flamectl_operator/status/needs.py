@@ -23,6 +23,7 @@ class Needs:
     Args:
         config_map_update: A ConfigMap is not as wanted.
         service_update: A Service is not as wanted.
+        network_policy_update: The NetworkPolicy is not as wanted.
         session_manager: The session manager is to be made, or removed.
         claims: PersistentVolumeClaims have to be created, changed or deleted.
         object_cache: Object caches are to be made, or removed.
@@ -35,6 +36,7 @@ class Needs:
 
     config_map_update: bool = False
     service_update: bool = False
+    network_policy_update: bool = False
     session_manager: bool = False
     claims: bool = False
     object_cache: bool = False
@@ -50,6 +52,7 @@ class Needs:
         return (
             self.config_map_update
             or self.service_update
+            or self.network_policy_update
             or self.session_manager
             or self.claims
             or self.object_cache
@@ -68,6 +71,7 @@ def needs(observed: ObservedCluster, effective: EffectiveSpec) -> Needs:
     return Needs(
         config_map_update=not (effective.config_map_current(observed) and effective.client_config_current(observed)),
         service_update=not _services_current(observed, effective),
+        network_policy_update=not effective.network_policy_current(observed),
         session_manager=has_manager == effective.suspended,
         claims=plan_claims(observed, effective).work,
         object_cache=not _object_caches_there(observed, effective),

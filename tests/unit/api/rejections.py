@@ -265,6 +265,76 @@ REJECTIONS: tuple[Rejection, ...] = (
         "must not be empty",
         "at least 1 chars long",
     ),
+    Rejection(
+        "peer without selector",
+        _spec(networkPolicy={"clients": [{}]}),
+        "spec.networkPolicy.clients[0]",
+        "must have a podSelector, a namespaceSelector or an ipBlock",
+    ),
+    Rejection(
+        "peer with addresses and Pods",
+        _spec(networkPolicy={"clients": [{"podSelector": {}, "ipBlock": {"cidr": "10.0.0.0/8"}}]}),
+        "spec.networkPolicy.clients[0].ipBlock",
+        "must not be set together with podSelector",
+    ),
+    Rejection(
+        "misspelt peer",
+        _spec(networkPolicy={"clients": [{"podSelectors": {}}]}),
+        "spec.networkPolicy.clients[0].podSelectors",
+        _UNKNOWN,
+        'unknown field "spec.networkPolicy.clients[0].podSelectors"',
+    ),
+    Rejection(
+        "address without prefix",
+        _spec(networkPolicy={"clients": [{"ipBlock": {"cidr": "10.0.0.1"}}]}),
+        "spec.networkPolicy.clients[0].ipBlock.cidr",
+        "must be a block of addresses, such as 10.0.0.0/8",
+    ),
+    Rejection(
+        "label with a space",
+        _spec(networkPolicy={"clients": [{"podSelector": {"matchLabels": {"app": "a b"}}}]}),
+        "spec.networkPolicy.clients[0].podSelector.matchLabels.app",
+        "must be a label's value",
+    ),
+    Rejection(
+        "key of a label with a space",
+        _spec(networkPolicy={"clients": [{"namespaceSelector": {"matchLabels": {"a b": ""}}}]}),
+        "spec.networkPolicy.clients[0].namespaceSelector.matchLabels",
+        "keys must be like app",
+    ),
+    Rejection(
+        "key of a condition with a space",
+        _spec(
+            networkPolicy={"clients": [{"podSelector": {"matchExpressions": [{"key": "a b", "operator": "Exists"}]}}]}
+        ),
+        "spec.networkPolicy.clients[0].podSelector.matchExpressions[0].key",
+        "must be like app",
+    ),
+    Rejection(
+        "In without values",
+        _spec(networkPolicy={"clients": [{"podSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}]}),
+        "spec.networkPolicy.clients[0].podSelector.matchExpressions[0].values",
+        "must be set for In and NotIn",
+    ),
+    Rejection(
+        "Exists with values",
+        _spec(
+            networkPolicy={
+                "clients": [
+                    {"podSelector": {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}}
+                ]
+            }
+        ),
+        "spec.networkPolicy.clients[0].podSelector.matchExpressions[0].values",
+        "must not be set for Exists",
+    ),
+    Rejection(
+        "too many clients",
+        _spec(networkPolicy={"clients": [{"podSelector": {}}] * 33}),
+        "spec.networkPolicy.clients",
+        "must have at most 32",
+        "at most 32 items",
+    ),
     Rejection("TLS for 0.5", _spec(flameVersion="0.5", tls={"secretName": "x"}), "spec.tls", "which knows no TLS"),
     Rejection(
         "TLS of the cache for 0.5",
@@ -1038,6 +1108,36 @@ REJECTIONS: tuple[Rejection, ...] = (
 #: What the operator alone refuses, for CEL cannot see it: a rejection without a word of the API server.
 OPERATOR_REJECTIONS: tuple[Rejection, ...] = (
     Rejection(
+        "impossible address",
+        _spec(networkPolicy={"clients": [{"ipBlock": {"cidr": "10.0.0.256/8"}}]}),
+        "spec.networkPolicy.clients[0].ipBlock.cidr",
+        "is not a block of addresses: 10.0.0.256/8",
+    ),
+    Rejection(
+        "impossible exception",
+        _spec(networkPolicy={"clients": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/99"]}}]}),
+        "spec.networkPolicy.clients[0].ipBlock.except[0]",
+        "is not a block of addresses: 10.1.0.0/99",
+    ),
+    Rejection(
+        "exception beside the block",
+        _spec(networkPolicy={"clients": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["11.0.0.0/16"]}}]}),
+        "spec.networkPolicy.clients[0].ipBlock.except[0]",
+        "must be a part of 10.0.0.0/8, is 11.0.0.0/16",
+    ),
+    Rejection(
+        "exception of the whole block",
+        _spec(networkPolicy={"clients": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.0.0.0/8"]}}]}),
+        "spec.networkPolicy.clients[0].ipBlock.except[0]",
+        "must be a part of 10.0.0.0/8, is 10.0.0.0/8",
+    ),
+    Rejection(
+        "exception of another family",
+        _spec(networkPolicy={"clients": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["2001:db8::/64"]}}]}),
+        "spec.networkPolicy.clients[0].ipBlock.except[0]",
+        "must be a part of 10.0.0.0/8, is 2001:db8::/64",
+    ),
+    Rejection(
         "merge directive",
         _own(securityContext={"$patch": "delete"}),
         f"{_POD}.containers[0].securityContext.$patch",
@@ -1134,6 +1234,28 @@ ACCEPTANCES: tuple[Acceptance, ...] = (
     ),
     Acceptance("0.7", _spec(flameVersion="0.7")),
     Acceptance("TLS for 0.7", _spec(flameVersion="0.7", tls={"secretName": "x", "trustDomain": "flame.example"})),
+    Acceptance("network policy", _spec(networkPolicy={})),
+    Acceptance(
+        "network policy with clients",
+        _spec(
+            networkPolicy={
+                "clients": [
+                    {"podSelector": {}},
+                    {"podSelector": {"matchLabels": {"flame-client": "true"}}, "namespaceSelector": {}},
+                    {
+                        "namespaceSelector": {
+                            "matchExpressions": [
+                                {"key": "example.com/team", "operator": "In", "values": ["a", "b"]},
+                                {"key": "closed", "operator": "DoesNotExist"},
+                            ]
+                        }
+                    },
+                    {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}},
+                    {"ipBlock": {"cidr": "2001:db8::/64"}},
+                ]
+            }
+        ),
+    ),
     Acceptance("client configuration", _spec(clientConfig={})),
     Acceptance("client's package", _spec(clientConfig={"package": {"excludes": ["*.log"]}})),
     Acceptance(

@@ -7,13 +7,17 @@ from random import Random
 
 import pytest
 
+from flamectl_operator.desired.network_policy import operators
 from flamectl_operator.kube.events import ObjectReference
+from flamectl_operator.kube.views import ObjectMeta
+from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.process import replica as replica_module
 from flamectl_operator.process.container import Host
 from flamectl_operator.process.replica import Replica, lock_identity
 from flamectl_operator.reconcile.spec_planner import SpecPlanner
-from flamectl_operator.settings import OperatorConfig
-from tests.unit.builders import NOW
+from flamectl_operator.runtime.observer import UNOBSERVED
+from flamectl_operator.settings import FlameSettings, OperatorConfig
+from tests.unit.builders import NOW, OWNER, raw_spec
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
 from tests.unit.subreconcilers.world import Recorded
 
@@ -82,6 +86,23 @@ async def test_each_term_reuses_the_plans_of_the_previous_term(terms: list[Term]
     await replica.run(stop)
     assert isinstance(terms[0].planner, SpecPlanner)
     assert terms[0].planner is terms[1].planner
+
+
+async def test_plans_know_the_namespace_of_the_operator(terms: list[Term], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_module, "own_namespace", lambda: "flamectl-system")
+    replica, stop = _replica(_config(1)), asyncio.Event()
+    stop.set()
+    await replica.run(stop)
+
+    planner = terms[0].planner
+    assert isinstance(planner, SpecPlanner)
+    metadata = ObjectMeta(OWNER.name, OWNER.namespace, OWNER.uid, "1", 1)
+    cluster = FlameClusterView.of(metadata, raw_spec({"networkPolicy": {}}))
+    planned = await planner.plan(OWNER, cluster, FlameSettings(), UNOBSERVED)
+
+    assert planned.desired is not None
+    assert planned.desired.network_policy is not None
+    assert operators(planned.desired.network_policy["spec"]) == ["flamectl-system"]
 
 
 async def test_events_are_written_by_the_leading_replica(terms: list[Term]) -> None:

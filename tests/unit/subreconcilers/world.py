@@ -12,8 +12,9 @@ from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.controller import Controller
 from flamectl_operator.desired import names
 from flamectl_operator.kube.events import EventRecorder
-from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, PODS, SERVICES
+from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, PODS, SERVICES
 from flamectl_operator.reconcile.batch import BATCH_TIME_LIMIT
+from flamectl_operator.reconcile.spec_planner import SpecPlanner
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, Stores
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
 from flamectl_operator.settings import OperatorConfig
@@ -70,6 +71,7 @@ class World:
         changes: What the spec says beyond the minimum.
         config: The operator's settings, as in its file.
         flame: The session managers; None when nobody asks them.
+        operator_namespace: The namespace of the operator's Pod; empty outside a cluster.
     """
 
     #: Who the operator is in Leases.
@@ -80,7 +82,9 @@ class World:
         changes: Mapping[str, Any] | None = None,
         config: Mapping[str, Any] | None = None,
         flame: Flame | None = None,
+        operator_namespace: str = "",
     ) -> None:
+        self.operator_namespace = operator_namespace
         self.clock = ManualClock(NOW)
         self.api = FakeApi(self.clock)
         self.events = Recorded(self.api, self.clock)
@@ -91,10 +95,11 @@ class World:
         self.controller = self._controller()
         self.apply(raw_spec(changes), uid=OWNER.uid)
 
-    def rival(self, lock_identity: str, config: Mapping[str, Any] | None = None) -> World:
+    def rival(self, lock_identity: str, config: Mapping[str, Any] | None = None, operator_namespace: str = "") -> World:
         """The same world as another operator sees it, which has stores, a memory and settings of its own."""
         other = copy(self)
         other.lock_identity = lock_identity
+        other.operator_namespace = operator_namespace
         other.config = OperatorConfig.model_validate(config or {})
         other.events = Recorded(self.api, self.clock)
         other.news = []
@@ -103,7 +108,16 @@ class World:
         return other
 
     def _controller(self) -> Controller:
-        return Controller(self.stores, self.api, self.events, self.clock, self.config, self.lock_identity, self.notes)
+        return Controller(
+            self.stores,
+            self.api,
+            self.events,
+            self.clock,
+            self.config,
+            self.lock_identity,
+            self.notes,
+            SpecPlanner(self.operator_namespace),
+        )
 
     # --- What people do
 
@@ -175,6 +189,7 @@ class World:
             (SERVICES, self.stores.services, CLUSTER_LABEL),
             (CONFIG_MAPS, self.stores.config_maps, CLUSTER_LABEL),
             (CLAIMS, self.stores.claims, CLUSTER_LABEL),
+            (NETWORK_POLICIES, self.stores.network_policies, CLUSTER_LABEL),
         )
         for resource, store, label in stores:
             if not resources or resource in resources:
@@ -301,6 +316,7 @@ def _stores(news: list[Change[Any]], flame: Flame | None = None) -> Stores:
     stores.services.subscribe(news.append, answers=True)
     stores.config_maps.subscribe(news.append, answers=True)
     stores.claims.subscribe(news.append, answers=True)
+    stores.network_policies.subscribe(news.append, answers=True)
     return stores
 
 
