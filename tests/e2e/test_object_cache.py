@@ -77,19 +77,6 @@ def test_deleted_object_cache_is_recreated_under_its_name(world: World, operator
     world.wait_running(executors=0)
 
 
-def test_restricted_namespace_admits_object_caches_with_a_user_id(world: World, operator: OperatorProcess) -> None:
-    world.enforce("restricted")
-    user = {"spec": {"securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000}}}
-    spec = flame_cluster(replicas=1, objectCache={"image": IMAGE, "podTemplate": user})
-    for component in ("sessionManager", "executorManager"):
-        spec["spec"][component]["podTemplate"] = user
-
-    world.apply(spec)
-
-    world.wait_running(executors=1)
-    assert _has(world, 1)
-
-
 def test_suspended_cluster_has_no_object_caches(world: World, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=1, objectCache={"image": IMAGE, "replicas": 2}))
     world.wait_running(executors=1)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from tests.e2e.volumes import add_volumes
 from tests.e2e.world import World, condition, flame_cluster, uids
 
@@ -27,41 +25,6 @@ def _persistent(world: World, volumes: int, policy: str, *, caches: int = 1) -> 
         sessionManager={"storage": "fs:///var/lib/flame/session", "persistence": persistence},
         objectCache={"image": IMAGE, "replicas": caches, "persistence": persistence},
     )
-
-
-def test_deleted_session_manager_keeps_its_claim_and_its_executors(world: World, operator: OperatorProcess) -> None:
-    world.apply(_persistent(world, 2, "Delete"))
-    world.wait_running(executors=2)
-    claims, executors, manager = _claims(world), uids(world.executors()), world.session_manager()["metadata"]["uid"]
-    assert claims.keys() == {MANAGER, "my-flame-object-cache-0"}
-
-    world.kubectl("delete", "pod", MANAGER)
-
-    def replaced() -> bool:
-        found = world.get("pod", MANAGER)
-        return found is not None and found["metadata"]["uid"] != manager
-
-    world.wait("another session manager", replaced)
-    world.wait_running(executors=2)
-    assert uids(world.executors()) == executors
-    assert _claims(world) == claims
-
-
-@pytest.mark.parametrize("policy", ["Delete", "Retain"])
-def test_claims_follow_the_policy(world: World, operator: OperatorProcess, policy: str) -> None:
-    world.apply(_persistent(world, 4, policy, caches=3))
-    world.wait_running(executors=2)
-    assert len(_claims(world)) == 4
-
-    world.patch("flamecluster", "my-flame", {"spec": {"objectCache": {"replicas": 1}}})
-    kept = 2 if policy == "Delete" else 4
-    world.wait("the surplus claims", lambda: len(_claims(world)) == kept)
-    world.wait_running(executors=2)
-    assert len(_claims(world)) == kept
-
-    world.kubectl("delete", "flamecluster/my-flame")
-    left = set() if policy == "Delete" else {MANAGER, *(f"my-flame-object-cache-{each}" for each in range(3))}
-    world.wait("the garbage collector", lambda: not world.all("pod") and _claims(world).keys() == left)
 
 
 def test_claim_grows_and_cannot_shrink(world: World, operator: OperatorProcess) -> None:
