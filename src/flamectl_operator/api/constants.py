@@ -63,6 +63,8 @@ RENDERED_ANNOTATION: Final = f"{OWN_PREFIX}rendered"
 SESSION_MANAGER_ANNOTATION: Final = f"{OWN_PREFIX}session-manager"
 #: On a session manager with a claim: which storage it keeps its sessions in, so that its successor is known to go on with them.
 SESSION_STORE_ANNOTATION: Final = f"{OWN_PREFIX}session-store"
+#: On Pods that mount a claim which a user made: the uid of that claim.
+CLAIM_ANNOTATION: Final = f"{OWN_PREFIX}claim"
 #: On executors that were bound to a later life of the session manager, because they seemed still to wait for it.
 REBOUND_ANNOTATION: Final = f"{OWN_PREFIX}rebound"
 #: On executors that are being drained: why (`DrainReason`), and since when.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import FlameClusterSpec, UpdateStrategy
     from flamectl_operator.api.status import FlameClusterStatus
     from flamectl_operator.desired.cluster import DesiredCluster
+    from flamectl_operator.kube.views import PersistentVolumeClaimView
     from flamectl_operator.observed.cluster import Executor, ObservedCluster
     from flamectl_operator.observed.component import Component
     from flamectl_operator.planning.autoscaling import Scaling
@@ -149,21 +150,28 @@ class EffectiveSpec:
         """Return whether the session manager differs from the wanted revision."""
         return manager.revision != self.desired.session_manager.revision
 
-    def session_store(self, observed: ObservedCluster) -> str:
+    def session_store(self, claim: PersistentVolumeClaimView | None) -> str:
         """Return which storage a new session manager finds its sessions in; empty when they do not persist.
 
-        A claim that was created anew under its name is another storage.
+        Args:
+            claim: The claim that the session manager mounts. A claim that was made anew under its name is another storage.
         """
-        store, claim = self.desired.session_store, self.desired.session_manager_claim
-        if not store or claim is None:
-            return store
-        found = observed.claims.get(claim.name)
-        return f"{store}.{found.uid}" if found is not None else ""
+        return f"{self.desired.session_store}.{claim.uid}" if self.desired.session_store and claim is not None else ""
+
+    def finds_sessions(self, observed: ObservedCluster, life: str) -> bool:
+        """Return whether a new session manager finds the sessions of a life of the session manager.
+
+        Only the Pod tells the uid of a claim that a user made. Such a claim is taken for the same one as long as its name is; a
+        session manager that starts on another one has another life, and then its executors are replaced.
+        """
+        claim = self.desired.session_manager_claim
+        if claim is None:
+            return bool(self.desired.session_store) and life.rpartition(".")[0] == self.desired.session_store
+        return bool(life) and life == self.session_store(observed.claims.get(claim.name))
 
     def keeps_executors(self, observed: ObservedCluster) -> bool:
         """Return whether executors stay when the session manager is replaced, because its successor finds its sessions."""
-        store = self.session_store(observed)
-        return bool(store) and observed.session_manager_life == store
+        return self.finds_sessions(observed, observed.session_manager_life)
 
     def session_manager_to_replace(self, observed: ObservedCluster) -> bool:
         """Return whether the session manager exists, is live, and differs from the wanted revision."""

@@ -121,8 +121,9 @@ def _without_session_manager(observed: ObservedCluster, effective: EffectiveSpec
     waits = (_WAITING,) if others or effective.stale_executors(observed) else ()
     if observed.session_manager_quota_refused:
         # Waiting executors are deleted one by one, because a quota may be slow to count deleted Pods.
-        kept = effective.session_store(observed)
-        started = [each for each in live if each.started and not (kept and each.session_manager_life == kept)]
+        started = [
+            each for each in live if each.started and not effective.finds_sessions(observed, each.session_manager_life)
+        ]
         return _make_room(started or deletion_order(live, effective)[:1], waits)
     starting = _starting(observed)
     since = _unschedulable_since(observed, starting, now) if starting is not None else None

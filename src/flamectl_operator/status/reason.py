@@ -45,6 +45,8 @@ PRECEDENCE: tuple[str, ...] = (
     "QuotaExceeded",
     "ServiceConflict",
     "NameConflict",
+    "ClaimNotFound",
+    "ClaimInUse",
     "ClaimCannotShrink",
     "ClaimDiffers",
     "ChangesUndone",
@@ -126,7 +128,8 @@ def progress(
     )
     # Where the number of executors follows the demand, it changes without a change of the spec.
     asked = reconciled != generation or effective.scaling is not None
-    if asked or stale or outstanding.config_map_update or outstanding.service_update:
+    outdated = outstanding.config_map_update or outstanding.service_update or outstanding.network_policy_update
+    if asked or stale or outdated:
         return UPDATING
     return RECOVERING
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flamectl_operator.api.constants import SESSION_STORE_ANNOTATION
+from flamectl_operator.api.constants import CLAIM_ANNOTATION, SESSION_STORE_ANNOTATION
 from flamectl_operator.desired import names
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.planning.session_manager import (
@@ -15,6 +15,7 @@ from flamectl_operator.planning.session_manager import (
 )
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.existing_claim import existing_claim
 from flamectl_operator.reconcile.named_pod import NamedPod
 from flamectl_operator.runtime.outcome import DONE, Outcome, wait
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.views import PodView
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.reconcile.run import Pass
+
+_EXISTING_CLAIM = "spec.sessionManager.persistence.existingClaim"
 
 
 class AddSessionManager(Subreconciler):
@@ -35,7 +38,7 @@ class AddSessionManager(Subreconciler):
     summary = (
         "Creates the session manager's Pod when it is missing, repairs its labels, and deletes it when it has failed."
     )
-    reads = ("ConfigMap", "Pods")
+    reads = ("ConfigMap", "Pods", "PersistentVolumeClaim")
     writes = ("session manager Pod",)
 
     async def run(self, subject: Pass) -> Outcome:
@@ -51,15 +54,27 @@ class AddSessionManager(Subreconciler):
             case Action.WAIT:
                 return plan.wait or outcomes.name_taken(subject.io.owner, PODS, _pod(observed))
             case Action.CREATE:
-                store = subject.effective.session_store(observed)
-                annotations = {SESSION_STORE_ANNOTATION: store} if store else None
-                return await _named(subject).create(subject.effective.desired.session_manager, annotations)
+                return await self._create(subject, observed)
             case Action.LOOK:
                 return await _named(subject).look(plan.wait or DONE)
             case Action.REPAIR:
                 return await _named(subject).restore_labels(_pod(observed))
             case Action.DELETE | Action.FORCE_DELETE:
                 return await self._delete(subject, _pod(observed), plan)
+
+    async def _create(self, run: Pass, observed: ObservedCluster) -> Outcome:
+        desired = run.effective.desired
+        persistence, own = desired.spec.session_manager.persistence, desired.session_manager_claim
+        claim = observed.claims.get(own.name) if own is not None else None
+        annotations: dict[str, str] = {}
+        if persistence is not None and persistence.existing_claim is not None:
+            found = await existing_claim(run.io, persistence.existing_claim, _EXISTING_CLAIM)
+            if isinstance(found, Outcome):
+                return found
+            claim, annotations = found, {CLAIM_ANNOTATION: found.uid}
+        if store := run.effective.session_store(claim):
+            annotations[SESSION_STORE_ANNOTATION] = store
+        return await _named(run).create(desired.session_manager, annotations or None)
 
     async def _delete(self, run: Pass, pod: PodView, plan: SessionManagerPlan) -> Outcome:
         forced = plan.action is Action.FORCE_DELETE

@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from flamectl_operator.api.constants import CLAIM_ANNOTATION
 from flamectl_operator.desired import names
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.planning.object_cache import ObjectCachePlan, object_cache_repair, plan_object_caches
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.batch import time_limit
+from flamectl_operator.reconcile.existing_claim import existing_claim
 from flamectl_operator.reconcile.named_pod import NamedPod
 from flamectl_operator.reconcile.refusals import collect, primary_error
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.views import PodView
     from flamectl_operator.planning.object_cache import Removal
     from flamectl_operator.reconcile.run import Pass
+
+_EXISTING_CLAIM = "spec.objectCache.persistence.existingClaim"
 
 
 class ScaleObjectCache(Subreconciler):
@@ -30,7 +34,7 @@ class ScaleObjectCache(Subreconciler):
 
     name = "ScaleObjectCache"
     summary = "Creates missing object caches, repairs their labels, and deletes surplus and terminal ones."
-    reads = ("ConfigMap", "Pods")
+    reads = ("ConfigMap", "Pods", "PersistentVolumeClaim")
     writes = ("object cache Pods",)
 
     async def run(self, subject: Pass) -> Outcome:
@@ -78,11 +82,19 @@ class ScaleObjectCache(Subreconciler):
     async def _create(self, run: Pass, plan: ObjectCachePlan) -> Outcome:
         """Create the missing Pods one after the other, and stop at the first refusal, because the others would fail as well."""
         template, in_time = run.effective.desired.object_cache, time_limit(run.clock)
+        persistence = run.effective.desired.spec.object_cache.persistence
+        annotations: dict[str, str] | None = None
+        if plan.create and persistence is not None and persistence.existing_claim is not None:
+            found = await existing_claim(run.io, persistence.existing_claim, _EXISTING_CLAIM)
+            if isinstance(found, Outcome):
+                return found
+            annotations = {CLAIM_ANNOTATION: found.uid}
         ends: list[Outcome] = []
         for ordinal in plan.create:
             if template is None or not in_time():
                 return combine([*ends, outcomes.next_batch()])
-            ends.append(await _named(run, names.object_cache_replica(run.io.owner.name, ordinal)).create(template))
+            name = names.object_cache_replica(run.io.owner.name, ordinal)
+            ends.append(await _named(run, name).create(template, annotations))
         return combine(ends)
 
 

@@ -204,17 +204,150 @@ async def test_lost_answer_to_a_create_of_a_claim_causes_no_second_create(*, app
     assert world.condition("Ready")[0] == "True"
 
 
-async def test_an_existing_claim_is_mounted_and_not_touched() -> None:
-    changes = {
-        "sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": {"existingClaim": "mine"}},
-    }
-    world = await converged(changes)
+def _make_claim(world: World, **metadata: Any) -> None:
+    """A user makes a claim, or makes it anew."""
+    world.api.put(CLAIMS, {"metadata": {"name": "mine", "namespace": "default", "uid": "first", **metadata}})
 
-    assert _claims(world) == []
+
+EXISTING_SESSION: dict[str, Any] = {
+    "sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": {"existingClaim": "mine"}},
+}
+EXISTING_CACHE = cached(persistence={"existingClaim": "mine"})
+
+
+async def _converged_on_existing(changes: dict[str, Any]) -> World:
+    world = World(changes)
+    _make_claim(world)
+    await world.converge()
+    world.writes.clear()
+    return world
+
+
+async def test_an_existing_claim_is_mounted_and_not_touched() -> None:
+    world = await _converged_on_existing(EXISTING_SESSION)
+    await world.run_pass()
+
+    assert world.writes == []
+    assert _claims(world) == ["mine"]
     assert world.session_manager is not None
     assert {"name": "flame-claim", "persistentVolumeClaim": {"claimName": "mine"}} in (
         world.session_manager["spec"]["volumes"]
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "pod", "field"),
+    [
+        pytest.param(EXISTING_SESSION, SM_NAME, "spec.sessionManager.persistence.existingClaim", id="session manager"),
+        pytest.param(EXISTING_CACHE, cache_name(0), "spec.objectCache.persistence.existingClaim", id="object cache"),
+    ],
+)
+async def test_pod_waits_for_an_existing_claim_that_does_not_exist(
+    changes: dict[str, Any], pod: str, field: str
+) -> None:
+    world = World(changes)
+
+    result = await world.run_pass()
+
+    assert world.api.find("pods", pod) is None
+    status, reason, message = world.condition("Degraded")
+    assert (status, reason) == ("True", "ClaimNotFound")
+    assert f'PersistentVolumeClaim "mine" of {field} does not exist' in message
+    assert result.delay is not None
+    _make_claim(world)
+    await world.converge()
+    assert world.api.find("pods", pod) is not None
+    assert world.condition("Ready")[0] == "True"
+
+
+async def test_session_manager_waits_for_an_existing_claim_that_terminates() -> None:
+    world = World(EXISTING_SESSION)
+    _make_claim(world, deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["kubernetes.io/pvc-protection"])
+
+    await world.run_pass()
+
+    assert world.session_manager is None
+    assert world.condition("Degraded")[1] == "ClaimNotFound"
+    assert "is being deleted" in world.condition("Degraded")[2]
+
+
+@pytest.mark.parametrize(
+    ("phase", "waits"), [("Running", True), ("Pending", True), ("Succeeded", False), ("Failed", False)]
+)
+@pytest.mark.parametrize("changes", [EXISTING_SESSION, EXISTING_CACHE], ids=["session manager", "object cache"])
+async def test_pod_waits_for_an_existing_claim_that_another_cluster_uses(
+    changes: dict[str, Any], phase: str, *, waits: bool
+) -> None:
+    world = World(changes)
+    _make_claim(world)
+    labels, annotations = {"flame.xflops.io/cluster": "other"}, {"flame.xflops.io/claim": "first"}
+    world.squat("pods", "other-session-manager", labels=labels, annotations=annotations, uid="other-pod")
+    world.change("pods", "other-session-manager", {"status": {"phase": phase}})
+
+    await world.run_pass()
+
+    status, reason, message = world.condition("Degraded")
+    assert (status == "True") == waits
+    if waits:
+        assert reason == "ClaimInUse"
+        assert 'used by Pod "other-session-manager" of FlameCluster "other"' in message
+        world.api.remove("pods", "other-session-manager")
+        await world.converge()
+        assert world.condition("Ready")[0] == "True"
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        pytest.param({"flame.xflops.io/claim": "second"}, id="on another claim"),
+        pytest.param({}, id="on no claim"),
+    ],
+)
+async def test_pod_of_another_cluster_on_another_claim_is_in_nobodys_way(annotations: dict[str, str]) -> None:
+    world = World(EXISTING_SESSION)
+    _make_claim(world)
+    labels = {"flame.xflops.io/cluster": "other"}
+    world.squat("pods", "other-session-manager", labels=labels, annotations=annotations, uid="other-pod")
+
+    await world.run_pass()
+
+    assert world.session_manager is not None
+
+
+async def test_executors_stay_when_a_session_manager_with_an_existing_claim_is_deleted() -> None:
+    world = await _converged_on_existing(merged(EXISTING_SESSION, replicas(2)))
+    before, manager = _executor_uids(world), _uid(world, SM_NAME)
+    world.api.remove("pods", SM_NAME)
+
+    await world.converge()
+
+    assert _uid(world, SM_NAME) != manager
+    assert _executor_uids(world) == before
+
+
+async def test_executors_are_replaced_when_an_existing_claim_was_made_anew() -> None:
+    world = await _converged_on_existing(merged(EXISTING_SESSION, replicas(2)))
+    before = set(_executor_uids(world).values())
+    world.api.remove("pods", SM_NAME)
+    world.api.remove(CLAIMS, "mine")
+    await world.run_pass()
+    assert world.session_manager is None
+    _make_claim(world, uid="second")
+
+    await world.converge()
+
+    assert before.isdisjoint(_executor_uids(world).values())
+
+
+async def test_executors_stay_when_a_session_manager_with_an_existing_claim_is_rolled() -> None:
+    world = await _converged_on_existing(merged(EXISTING_SESSION, replicas(2)))
+    before, manager = _executor_uids(world), _uid(world, SM_NAME)
+    world.edit({"sessionManager": {"resources": {"limits": {"cpu": "2"}}}})
+
+    await world.converge()
+
+    assert _uid(world, SM_NAME) != manager
+    assert _executor_uids(world) == before
 
 
 async def test_a_suspended_cluster_keeps_its_claims() -> None:

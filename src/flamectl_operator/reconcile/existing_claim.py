@@ -1,0 +1,54 @@
+"""Looks at a PersistentVolumeClaim that a user made, before the Pod that mounts it is created.
+
+The watch shows labelled claims only, so this claim is read. Without this look, a Pod would wait for its claim with a reason that
+only the scheduler's message has, and nothing would tell a claim with sessions from a claim that was made anew under its name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.constants import CLAIM_ANNOTATION, CLUSTER_LABEL
+from flamectl_operator.kube.resources import CLAIMS
+from flamectl_operator.reconcile.outcomes import RECHECK_TAKEN_NAME
+from flamectl_operator.runtime.outcome import Outcome, blocked
+
+if TYPE_CHECKING:
+    from flamectl_operator.kube.views import PersistentVolumeClaimView, PodView
+    from flamectl_operator.reconcile.cluster_io import ClusterIO
+
+
+async def existing_claim(io: ClusterIO, name: str, field: str) -> PersistentVolumeClaimView | Outcome:
+    """Return the claim, or why no Pod can mount it.
+
+    Args:
+        io: The FlameCluster's objects.
+        name: The claim's name.
+        field: The path of the field that names it.
+
+    Raises:
+        KubernetesError: The claim cannot be read.
+        RefusedError: RBAC forbids the read.
+    """
+    claim, label = await io.look(CLAIMS, name), f'PersistentVolumeClaim "{name}"'
+    if claim is None:
+        return blocked("ClaimNotFound", f"{label} of {field} does not exist", RECHECK_TAKEN_NAME)
+    if claim.terminating:
+        return blocked("ClaimNotFound", f"{label} of {field} is being deleted", RECHECK_TAKEN_NAME)
+    if (user := _other_user(io, claim)) is not None:
+        message = (
+            f'{label} of {field} is used by Pod "{user.name}" of FlameCluster "{user.labels[CLUSTER_LABEL]}"; give each'
+            " FlameCluster a claim of its own"
+        )
+        return blocked("ClaimInUse", message, RECHECK_TAKEN_NAME)
+    return claim
+
+
+def _other_user(io: ClusterIO, claim: PersistentVolumeClaimView) -> PodView | None:
+    """Return a Pod of another FlameCluster that mounts the claim. A Pod that is over has given it back."""
+    for pod in io.stores.pods.all():
+        if pod.annotations.get(CLAIM_ANNOTATION) != claim.uid or pod.namespace != io.owner.namespace:
+            continue
+        if not pod.controlled_by(io.owner.uid) and pod.status.phase not in {"Succeeded", "Failed"}:
+            return pod
+    return None
