@@ -99,7 +99,7 @@ def _drop_to(user: int, group: int) -> None:
 def _bind(source: Path, target: Path) -> None:
     if source.is_dir():
         target.mkdir(parents=True, exist_ok=True)
-    else:
+    elif not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         target.touch()
     done = _libc.mount(os.fsencode(source), os.fsencode(target), None, MS_BIND | MS_REC, None)

@@ -58,7 +58,9 @@ class Container:
         user: User and group id; None to be the one who may do everything in there.
         read_only: Whether the root file system can't be written to.
         mounts: More to see.
-        addresses: IP addresses of a network of its own; none to use this machine's.
+        addresses: IP addresses of a network of its own; none to use this machine's, or that of `network`.
+        network: The process whose network it uses.
+        hidden: Folders of this machine that it does not see, so that others can be mounted in their places or below.
         hostname: Its name for itself.
     """
 
@@ -70,6 +72,8 @@ class Container:
     read_only: bool = False
     mounts: Sequence[Mount] = field(default=())
     addresses: Sequence[str] = field(default=())
+    network: int | None = None
+    hidden: Sequence[str] = field(default=())
     hostname: str = "container"
 
 
@@ -160,7 +164,7 @@ class Running:
                 "read_only": container.read_only,
                 "mounts": [
                     {"source": str(each.source), "target": each.target, "read_only": each.read_only}
-                    for each in (*_machine(), *container.mounts)
+                    for each in (*_machine(container.hidden), *container.mounts)
                 ],
                 "addresses": list(container.addresses),
                 "hostname": container.hostname,
@@ -169,7 +173,9 @@ class Running:
             inside = [str(python().executable), "-I", str(_INSIDE), json.dumps(description)]
             self._orders = ours
             self.process = subprocess.Popen(
-                bound_to_this_process([*_namespaces(own_network=bool(container.addresses)), *inside]),
+                bound_to_this_process(
+                    [*_namespaces(own_network=bool(container.addresses), network=container.network), *inside]
+                ),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -217,8 +223,15 @@ class Running:
         return socket.socket(fileno=number)
 
 
-def _machine() -> list[Mount]:
+def _machine(hidden: Sequence[str]) -> list[Mount]:
     shown = [Path(name) for name in _MACHINE if Path(name).is_dir() and not Path(name).is_symlink()]
+    for folder in map(Path, hidden):
+        # In place of each folder above it show the folders in there, which leaves room for the hidden one.
+        for above in reversed(folder.parents[:-1]):
+            shown.remove(above)
+            shown += [each for each in above.iterdir() if each.is_dir()]
+        if folder in shown:
+            shown.remove(folder)
     prefix = python().prefix
     if not any(prefix.is_relative_to(each) for each in shown):
         shown.append(prefix)
@@ -229,8 +242,9 @@ def _machine() -> list[Mount]:
     return [Mount(each, str(each)) for each in shown]
 
 
-def _namespaces(*, own_network: bool) -> list[str]:
-    command = ["unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--propagation=private"]
+def _namespaces(*, own_network: bool, network: int | None = None) -> list[str]:
+    joined = [] if network is None else ["nsenter", f"--net=/proc/{network}/ns/net", "--"]
+    command = [*joined, "unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--propagation=private"]
     if own_network:
         command.append("--net")
     if os.geteuid() != 0:

@@ -18,7 +18,7 @@ def _roles() -> list[dict[str, Any]]:
     documents = (
         document for file in CONFIG.rglob("*.yaml") for document in yaml.safe_load_all(file.read_text(encoding="utf-8"))
     )
-    return [each for each in documents if each and each["kind"] in {"Role", "ClusterRole"}]
+    return [each for each in documents if each and each.get("kind") in {"Role", "ClusterRole"}]
 
 
 def test_there_are_roles() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import ssl
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -65,6 +66,33 @@ def address(endpoint: str) -> tuple[str, int]:
     """Return host and port of an endpoint as http://host:port."""
     host, _, port = endpoint.partition("://")[2].partition(":")
     return host, int(port.rstrip("/"))
+
+
+def server_tls(section: dict[str, Any]) -> ssl.SSLContext | None:
+    """Return what a server with `tls` serves with; end with 0, as Flame after fatal errors, where a file cannot be used."""
+    tls = section.get("tls")
+    if tls is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(tls["cert_file"], tls["key_file"])
+    except (KeyError, OSError) as error:  # of which SSLError is one
+        log(f"fatal: failed to use the certificate: {error}")
+        sys.exit(0)
+    context.set_alpn_protocols(["h2"])
+    return context
+
+
+def client_tls(section: dict[str, Any]) -> ssl.SSLContext | None:
+    """Return what a client of an endpoint with TLS trusts."""
+    if section["endpoint"].partition("://")[0] not in {"https", "grpcs"}:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=section["tls"]["ca_file"])
+    except (KeyError, TypeError, OSError) as error:
+        panic(f"failed to use the authority: {error}")
+    context.set_alpn_protocols(["h2"])
+    return context
 
 
 def require_writable(*directories: str) -> None:
