@@ -72,7 +72,7 @@ class Autoscaling(Model):
 
 
 class Idle(Model):
-    """What becomes of a cluster without open sessions."""
+    """The suspension of a cluster without open sessions."""
 
     timeout_seconds: Annotated[Int32, Field(ge=1, le=MAX_IDLE)] = Field(
         description="How long no session must have been open."

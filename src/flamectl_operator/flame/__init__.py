@@ -1,1 +1,1 @@
-"""What the operator says to Flame's session manager, and hears from it. This room knows no Kubernetes."""
+"""The client of Flame's session manager and its answers. This room knows no Kubernetes."""

@@ -49,7 +49,7 @@ class FlameError(Exception):
 
 
 class SessionManager(Protocol):
-    """What the operator asks of a session manager, and tells it. Each method raises FlameError."""
+    """The calls of the operator to a session manager. Each method raises FlameError."""
 
     async def snapshot(self) -> Snapshot:
         """Ask for the nodes, the executors and the sessions."""
@@ -74,7 +74,7 @@ class SessionManager(Protocol):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a session manager listens.
+    """The address of a session manager.
 
     Args:
         host: Host name or address.
@@ -134,7 +134,7 @@ class GrpcSessionManager:
             try:
                 await self._backend("ReleaseNode", _RELEASE(node_name=name))
             except GRPCError as error:
-                # Somebody else released it.
+                # Another client released it.
                 if error.status is not Status.NOT_FOUND:
                     raise
 
@@ -191,7 +191,7 @@ class GrpcSessionManager:
 
 
 class _failures:  # noqa: N801 - reads as a statement
-    """Bounds a block of calls in time, and turns whatever goes wrong in it into a FlameError."""
+    """Limits the time of a block of calls, and turns each error in it into a FlameError."""
 
     def __init__(self, deadline: float) -> None:
         self._deadline = deadline

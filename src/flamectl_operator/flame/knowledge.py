@@ -1,4 +1,4 @@
-"""What is known of one session manager, and how good that is. Decisions treat what is old or missing as unknown."""
+"""The knowledge about one session manager and its age. Decisions treat old or missing answers as unknown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.flame.snapshot import Snapshot
 
-#: Seconds for which a snapshot is believed: longer than two of the slow polls.
+#: Seconds for which a snapshot is valid: longer than two of the slow polls.
 BELIEVED = 75.0
 #: Age in seconds of a snapshot that still tells which executors have work, and whether a session is open.
 RECENT = 5.0
@@ -20,7 +20,7 @@ RECENT = 5.0
 class Phase(Enum):
     """How much is known.
 
-    OFF: Nobody asks, because this Flame cannot be asked, or its session manager is not ready.
+    OFF: No poller asks, because this Flame cannot be asked, or its session manager is not ready.
     ASKING: The first question has no answer yet. This lasts a few seconds at the most.
     KNOWN: There is a snapshot that is recent enough.
     UNKNOWN: The session manager does not answer.
@@ -34,7 +34,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What is known of a session manager. All times are of the clock's `boottime`.
+    """The knowledge about a session manager. All times are of the clock's `boottime`.
 
     Args:
         phase: How much is known.
@@ -73,5 +73,5 @@ class Knowledge:
         return max(self.since, self.said_at)
 
 
-#: Nobody asks.
+#: No poller asks.
 OFF = Knowledge()

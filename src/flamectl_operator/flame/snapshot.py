@@ -1,4 +1,4 @@
-"""What a session manager said: its nodes, its executors and its sessions at one moment. Decisions read nothing else of Flame."""
+"""An answer of a session manager: its nodes, executors and sessions at one moment. Decisions read nothing else of Flame."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class NodeState(IntEnum):
 
 
 class ExecutorState(IntEnum):
-    """What a process on a node is doing. Flame calls such a process an executor."""
+    """The state of a process on a node. Flame calls such a process an executor."""
 
     UNKNOWN = 0
     VOID = 1
@@ -57,7 +57,7 @@ class FlameExecutor:
 
 
 class Resources(NamedTuple):
-    """What an executor of a session takes.
+    """The resources of one executor of a session.
 
     Args:
         cpu: Cores.
@@ -123,7 +123,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a session manager said at one moment.
+    """The answer of a session manager at one moment.
 
     The nodes were listed before the executors. So a node that is not listed here, and has no executor here, gets none either,
     unless it registers again.

@@ -62,14 +62,14 @@ class Target:
 
 
 class Flame(Protocol):
-    """What a controller needs of the session managers."""
+    """The session managers, as a controller uses them."""
 
     def knowledge(self, key: Key) -> Knowledge:
         """Return what is known of a FlameCluster's session manager. The same object as before, if nothing has changed."""
         ...
 
     def follow(self, key: Key, target: Target | None, *, busy: bool) -> None:
-        """Ask this session manager from now on, or nobody.
+        """Ask this session manager from now on, or stop asking.
 
         Args:
             key: The FlameCluster.
@@ -92,24 +92,24 @@ class Flame(Protocol):
 
 
 class NotAsked:
-    """Session managers that nobody asks."""
+    """Session managers without pollers."""
 
     def knowledge(self, key: Key) -> Knowledge:  # noqa: ARG002 - the contract of Flame
-        """Nothing is known."""
+        """Return that nothing is known."""
         return OFF
 
     def follow(self, key: Key, target: Target | None, *, busy: bool) -> None:
-        """Ask nobody."""
+        """Do nothing."""
 
     def ask_now(self, key: Key) -> None:
-        """Ask nobody."""
+        """Do nothing."""
 
     def session_manager(self, key: Key) -> SessionManager | None:  # noqa: ARG002
-        """Nobody can be told anything."""
+        """Return None, because no session manager is followed."""
         return None
 
     def forget(self, key: Key) -> None:
-        """Nothing is remembered."""
+        """Do nothing."""
 
 
 @dataclass
@@ -253,7 +253,7 @@ class Watcher:
 
     def _failed(self, known: Knowledge, error: FlameError) -> Knowledge:
         if known.phase is Phase.KNOWN and self._clock.boottime() - known.said_at <= BELIEVED:
-            # One lost answer says little; what was said is believed for a while. The first failure names the problem.
+            # The last answer stays valid for a while after a lost one. The first failure names the problem.
             cause, problem = (known.cause, known.problem) if known.failing else (error.reason, str(error))
             return _replaced(known, Phase.KNOWN, cause, problem)
         if known.failing:
@@ -301,7 +301,7 @@ def _replaced(known: Knowledge, phase: Phase, cause: str, problem: str) -> Knowl
 
 
 def _differ(before: Knowledge, now: Knowledge) -> bool:
-    """Return whether a decision may be another one."""
+    """Return whether a decision may change."""
     if (before.phase, before.failing, before.cause) != (now.phase, now.failing, now.cause):
         return True
     if before.snapshot is None or now.snapshot is None:

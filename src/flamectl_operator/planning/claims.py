@@ -28,7 +28,7 @@ _BOUND = "Bound"
 
 @dataclass(frozen=True)
 class ClaimPlan:
-    """What brings the claims to what they should be.
+    """The changes that bring the claims to their desired state.
 
     Args:
         create: Claims to create.
@@ -116,7 +116,7 @@ def claim_patch(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> dict
 
 
 def differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> list[Outcome]:
-    """Return what the spec asks of a claim that no claim can do, and what has to wait.
+    """Return the outcomes for changes that a claim cannot take, or cannot take yet.
 
     Args:
         claim: The claim.

@@ -35,7 +35,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class Offer:
-    """What one executor offers.
+    """The capacity of one executor.
 
     Args:
         capacity: Its resources: its limits, and the cluster's slot where there is no limit.

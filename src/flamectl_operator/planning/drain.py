@@ -42,7 +42,7 @@ class DrainReason(StrEnum):
 
     #: There are too many executors.
     SURPLUS = "Surplus"
-    #: It is no longer as specified; its place is kept until it is gone.
+    #: The executor is stale; its place is kept until it is gone.
     STALE = "Stale"
 
 

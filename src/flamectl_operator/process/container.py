@@ -1,4 +1,4 @@
-"""What a process knows of the container in which it runs."""
+"""The container of this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIRST = 1
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Where a process runs.
+    """The host of a process.
 
     Args:
         name: The name of the host; in a cluster that of the Pod.

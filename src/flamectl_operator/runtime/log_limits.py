@@ -64,7 +64,7 @@ class LogLimits:
         self._lock = Lock()
 
     def admit(self, key: Hashable, rate: float, burst: float) -> int | None:
-        """Return how many lines were left out since the last one, or None when this one is to be left out.
+        """Return how many lines were left out since the last one, or None to leave this one out.
 
         Args:
             key: The key that distinguishes the line from others.

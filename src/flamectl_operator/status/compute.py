@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StatusInput:
-    """All that a status is computed from.
+    """The input of the computation of a status.
 
     Args:
         before: The stored status.
@@ -125,7 +125,7 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
 
 
 def _unhealthy_pods(troubles: Sequence[TroubleGroup]) -> tuple[UnhealthyPod, ...]:
-    """Return the first Pods by name that are not well; Pods that only take long come after the others."""
+    """Return the first unhealthy Pods by name; Pods that only take long come after the others."""
     listed = [(group.reason in WAITING, each.name, group) for group in troubles for each in group.components]
     listed.sort(key=lambda entry: entry[:2])
     return tuple(
@@ -188,7 +188,7 @@ def _autoscaling(effective: EffectiveSpec) -> AutoscalingStatus:
 
 
 def _outcomes(given: StatusInput) -> tuple[Sequence[Outcome], bool]:
-    """Return the outcomes that the status tells of, and whether the pass has yet to find out more.
+    """Return the outcomes that the status reports, and whether the pass will add more.
 
     Before the acting steps have run, or when a failed request kept them from finding out, an earlier refusal of the same
     generation still stands.
@@ -220,7 +220,7 @@ def _session_manager(given: StatusInput) -> SessionManagerStatus:
 
 
 def _endpoint(given: StatusInput) -> str:
-    """Return where clients reach the session manager. An invalid spec tells nothing new about that."""
+    """Return the address of the session manager for clients. An invalid spec keeps the stored one."""
     name, known = given.observed.owner.name, given.before.session_manager.endpoint
     if given.effective is None:
         return known or session_manager_endpoint(name)

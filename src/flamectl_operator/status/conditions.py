@@ -30,7 +30,7 @@ COMPUTED = frozenset({INVALID_SPEC, NODE_NOT_REPORTING, UNSCHEDULABLE}) | FAILIN
 #: Reason of `Degraded` when nothing is wrong.
 AS_EXPECTED = "AsExpected"
 
-#: What `Progressing` says is being done: the first need that applies.
+#: The reason of `Progressing`: the first need that applies.
 _WORK = {
     "config_map_update": "UpdatingConfigMap",
     "service_update": "UpdatingServices",
@@ -110,7 +110,7 @@ class ConditionWriter:
 
 
 def suspending(observed: ObservedCluster, effective: EffectiveSpec) -> bool:
-    """Whether a suspension has begun and is not finished, for the status to say so."""
+    """Return whether a suspension has begun and has not ended."""
     return effective.suspended and bool(observed.components)
 
 
@@ -125,7 +125,7 @@ def compute_conditions(
     outcomes: Sequence[Outcome],
     midway: bool = False,
 ) -> tuple[Condition, ...]:
-    """Compute the conditions of which something is known.
+    """Compute the conditions that are known.
 
     Args:
         writer: Makes the conditions.
@@ -145,7 +145,7 @@ def compute_conditions(
         )
     paused = effective.desired.spec.paused
     degraded = _degraded(writer, observed, effective, health, outcomes, before)
-    # A refusal of an earlier generation is neither over nor true of this generation before the pass has tried it.
+    # Until the pass has tried this generation, a refusal of an earlier one is neither resolved nor repeated.
     unknown = midway and degraded.status == "False" and _refused(before) is not None
     return (
         _ready(writer, observed, effective, outstanding, health, degraded, before),
@@ -158,7 +158,7 @@ def compute_conditions(
 
 
 def carried_over(status: FlameClusterStatus, generation: int) -> tuple[Outcome, ...]:
-    """Return what an earlier pass of the same generation was refused, which only the end of a pass can take back."""
+    """Return the refusal of an earlier pass over the same generation, which stands until the end of a pass."""
     condition = _refused(status)
     if condition is None or condition.observed_generation != generation:
         return ()
@@ -166,7 +166,7 @@ def carried_over(status: FlameClusterStatus, generation: int) -> tuple[Outcome, 
 
 
 def _refused(status: FlameClusterStatus) -> Condition | None:
-    """`Degraded`, if a pass reported it: Pods do not tell whether that is over."""
+    """Return `Degraded` if a pass reported it, because the Pods do not show its end."""
     said = find(status, ConditionType.DEGRADED)
     if said is None or said.status != "True" or said.reason in COMPUTED:
         return None
@@ -186,7 +186,7 @@ def _ready(
     degraded: Condition,
     before: FlameClusterStatus,
 ) -> Condition:
-    """Return `Ready`, whose reason is that of the whole status, except that a paused cluster still says how it is."""
+    """Return `Ready` with the reason of the whole status; a paused cluster has the reason of its health."""
     found = [reasons.progress(before, writer.generation, observed, effective, outstanding, healthy=health.healthy)]
     found += [degraded.reason] * (degraded.status == "True")
     if not health.healthy and not effective.suspended:
@@ -251,7 +251,7 @@ class _Kept:
 
 
 def _kept_failing(observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus) -> _Kept | None:
-    """Return what `Degraded` goes on saying between two attempts of a component that keeps failing; None if nothing applies.
+    """Return the message of `Degraded` between two attempts of a component that keeps failing, or None.
 
     At that moment nothing is seen to fail, because the container was just started once more, or the failed Pod is gone; but the
     condition must not flap. The earlier message alone still knows the cause.
@@ -275,13 +275,13 @@ def _kept_failing(observed: ObservedCluster, effective: EffectiveSpec, before: F
 
 
 def _still_degraded(said: Condition, attempts: ReplacementBackoff) -> bool:
-    """Whether replacements failed, too, and it has been true ever since: failures are remembered for longer than they last."""
+    """Return whether replacements failed as well and `Degraded` has been true since, because failures outlast their cause."""
     failed = attempts.next_attempt if attempts.repeated else None
     return failed is not None and said.last_transition_time <= failed
 
 
 def _config_valid(writer: ConditionWriter, warnings: Sequence[str]) -> Condition:
-    """Return the condition of a valid spec; its message has what is probably a mistake or has no effect."""
+    """Return the condition of a valid spec; its message lists probable mistakes and fields without effect."""
     if not warnings:
         return writer.make(ConditionType.CONFIG_VALID, status=True, reason="Valid", message="The spec is valid")
     message = f"The spec is valid, with warnings: {'; '.join(warnings)}"

@@ -21,7 +21,7 @@ REMEMBERED = 8
 
 @dataclass(frozen=True)
 class Contention:
-    """What a process wrote lately into the status of one FlameCluster. All times are of one clock that only goes forward.
+    """The latest status writes of a process for one FlameCluster. All times are of one clock that only goes forward.
 
     Args:
         stored: The status as the process wrote it last, or last agreed with it; None before its first write.

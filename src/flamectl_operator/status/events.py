@@ -1,4 +1,4 @@
-"""Which changes of the status are told as events. What did not change is told once, however often a pass is repeated."""
+"""The changes of the status that are events. An unchanged condition is one event, in any number of passes."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 
 EventKind = Literal["Normal", "Warning"]
 
-#: Conditions that are bad news when they become true or false, and those that are good news when they become true.
+#: Conditions that are bad news when they become true or false, and conditions that are good news when they become true.
 _WARN_WHEN_TRUE = (ConditionType.DEGRADED,)
 _WARN_WHEN_FALSE = (ConditionType.CONFIG_VALID,)
 _TELL_WHEN_TRUE = (ConditionType.READY, ConditionType.SUSPENDED, ConditionType.PAUSED)
 
 
 def condition_events(before: FlameClusterStatus, after: FlameClusterStatus) -> Iterator[tuple[EventKind, str, str]]:
-    """Yield type, reason and message of each event that a new status is worth.
+    """Yield type, reason and message of each event for a new status.
 
     Args:
         before: The status that was stored.
-        after: The status that takes its place.
+        after: The new status.
     """
     if (
         after.idle.suspended_generation is not None
         and after.idle.suspended_generation != before.idle.suspended_generation
     ):
         yield "Normal", IDLE_SUSPENDED, f"The cluster suspends itself: {suspended_itself(after.idle)}"
-    # An invalid spec is told by two conditions, and is one event.
+    # An invalid spec changes two conditions and is one event.
     yield from dict.fromkeys(_all_events(before, after))
 
 
@@ -48,13 +48,13 @@ def _all_events(before: FlameClusterStatus, after: FlameClusterStatus) -> Iterat
         ):
             yield "Warning", condition.reason, text
         elif condition.type in _TELL_WHEN_TRUE and condition.status == "True" and not _true(known):
-            # Good news is told once, and bad news again when it changes.
+            # Good news is one event; bad news is another event when it changes.
             yield "Normal", condition.type, text
 
 
 def first_ready(before: FlameClusterStatus, after: FlameClusterStatus) -> bool:
-    """Whether a new status is the first in the FlameCluster's life that says it is ready."""
-    # One that was ready before, or that began its life suspended, has been reconciled by then.
+    """Return whether a new status is the first one of the FlameCluster that is ready."""
+    # A cluster that was ready before, or was created suspended, has been reconciled before.
     return _ready(after) and not _ready(before) and before.generations.reconciled == 0
 
 

@@ -1,4 +1,4 @@
-"""Requests that fail in pass after pass, though any of them might have succeeded: after a while, people have to be told.
+"""Requests that fail in pass after pass. The status reports them after a while, because they may not end by themselves.
 
 A refusal is told at once. But an API server that cannot do what it is asked, for instance because a webhook that it has to ask
 does not answer, says the same as one that is over the next moment.
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 #: The reason for `Degraded`.
 REQUESTS_FAILING = "RequestsFailing"
 
-#: For how long requests fail before that is told, in seconds.
+#: Seconds for which requests fail before the status reports it.
 PATIENCE = 10.0
 
-#: What is nobody's fault: the request was not sent, or not decided on what is there.
+#: Errors that say nothing about the API server: the request was not sent, or its view was old.
 _EXPECTED = (ConflictError, LockLostError, NamespaceTerminatingError, NotLeadingError)
 
 
 @dataclass(frozen=True)
 class Failing:
-    """Passes in a row in which requests failed.
+    """A series of passes with failed requests.
 
     Args:
-        words: What was said. Words that differ in numbers only, such as of ports, are the same: they would be written each time.
-        since: When the first of the passes ended, by the clock's `monotonic`.
+        words: The error. Errors that differ only in numbers, such as ports, count as equal, because each would be a status write.
+        since: The end of the first of the passes, by the clock's `monotonic`.
     """
 
     words: str
     since: float
 
     def outcome(self, now: float) -> Outcome | None:
-        """Return what the status must say, or None while the failures are younger than the patience.
+        """Return the outcome for the status, or None while the failures are younger than the patience.
 
         Args:
             now: The time, by the clock's `monotonic`.
@@ -57,8 +57,8 @@ def failing(before: Failing | None, errors: Iterable[Exception], now: float) -> 
     """Count the errors of another pass.
 
     Args:
-        before: What was known after the pass before it.
-        errors: Those of the pass.
+        before: The series before this pass, if any.
+        errors: The errors of the pass.
         now: The time, by the clock's `monotonic`.
 
     Returns:
@@ -67,7 +67,7 @@ def failing(before: Failing | None, errors: Iterable[Exception], now: float) -> 
     requests = [each for each in errors if isinstance(each, KubernetesError)]
     error = next((each for each in requests if not isinstance(each, _EXPECTED)), None)
     if error is None:
-        # What was expected may have come before something that was not.
+        # An expected error may come before an unexpected one.
         return before if requests else None
     words = str(error)
     if before is None:

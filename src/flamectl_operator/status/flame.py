@@ -1,4 +1,4 @@
-"""What the status says of Flame: whether the session manager answers, and which executors are registered with it."""
+"""The status about Flame: whether the session manager answers, and which executors are registered."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _behind_tls(writer: ConditionWriter, effective: EffectiveSpec) -> tuple[Cond
 
 
 def _not_asked_yet(observed: ObservedCluster) -> bool:
-    """Return whether the answer is still to come, as after a restart of the operator."""
+    """Return whether the first answer is missing, as after a restart of the operator."""
     return observed.session_manager_ready and observed.flame.phase in {Phase.OFF, Phase.ASKING}
 
 

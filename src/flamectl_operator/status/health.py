@@ -1,4 +1,4 @@
-"""`state` and `message`: how a FlameCluster is, in one word and in one line.
+"""`state` and `message`: the health of a FlameCluster in one word and in one line.
 
 Precedence: invalid spec, suspended, the rest; that it is paused is added to the message. (For one that is being deleted nothing
 is written at all.)
@@ -35,13 +35,13 @@ MAX_MESSAGE = 1024
 
 @dataclass(frozen=True)
 class Health:
-    """How a FlameCluster is.
+    """The health of a FlameCluster.
 
     Args:
-        state: In one word.
-        message: In one line.
-        healthy: Whether all that is wanted is there, current and ready.
-        troubles: Pods that are not well, in groups.
+        state: The state in one word.
+        message: The message in one line.
+        healthy: Whether all desired objects exist, current and ready.
+        troubles: Unhealthy Pods, in groups.
     """
 
     state: State
@@ -60,15 +60,15 @@ def compute_health(
     paused: bool = False,
     outcomes: Sequence[Outcome] = (),
 ) -> Health:
-    """Say how a FlameCluster is.
+    """Compute the health of a FlameCluster.
 
     Args:
-        observed: What is there.
-        effective: What is wanted; None when the spec is invalid.
-        outstanding: What is still to be done.
-        troubles: Pods that are not well, in groups.
-        problem: What is wrong with the spec.
-        paused: Whether the operator keeps its hands off.
+        observed: The objects that exist.
+        effective: The effective spec; None when the spec is invalid.
+        outstanding: The work that is left.
+        troubles: Unhealthy Pods, in groups.
+        problem: The reason why the spec is invalid.
+        paused: Whether the spec pauses the operator.
         outcomes: Outcomes of the steps of this pass.
     """
     if effective is None:
@@ -100,7 +100,7 @@ def _unsuspended(
 ) -> Health:
     executors_ready = len(observed.ready_executors) >= effective.replicas
     complete = observed.session_manager_ready and executors_ready and not object_cache_line(observed, effective)
-    # One that is over and only kept for its logs is no longer wanted.
+    # A terminal executor that is only kept for its logs does not count.
     ailing = any(component.live for component, _ in observed.unhealthy)
     blocked = any(outcome.attention or outcome.reason == NOT_REGISTERED for outcome in outcomes)
     state = _state(observed, effective)
@@ -123,7 +123,7 @@ def _state(observed: ObservedCluster, effective: EffectiveSpec) -> State:
 
 
 def _failed(component: Component) -> bool:
-    """Return whether a Pod has failed, or nothing is known of it and Services no longer lead to it."""
+    """Return whether a Pod has failed, or its node does not report and Services no longer lead to it."""
     return component.trouble is not None or component.silent is not None
 
 
@@ -133,7 +133,7 @@ def _message(
     troubles: tuple[TroubleGroup, ...],
     outcomes: Sequence[Outcome],
 ) -> str:
-    """Return the headline, then what stands in the way, the most important thing first."""
+    """Return the headline, then the problems, the most important first."""
     manager = observed.session_manager
     own = next((group for group in troubles if group.components[0] is manager), None)
     lines = (

@@ -22,7 +22,7 @@ _REASONS: dict[type[Component], str] = {
     Executor: "ExecutorsLost",
 }
 
-#: What Kubernetes says about a Pod that it ends, in the condition DisruptionTarget.
+#: The cause in words, by the reason of the condition DisruptionTarget.
 _DISRUPTIONS = {
     "EvictionByEvictionAPI": "evicted through the API",
     "DeletionByTaintManager": "its node has a taint that it does not tolerate",
@@ -30,7 +30,7 @@ _DISRUPTIONS = {
     "PreemptionByScheduler": "a Pod of higher priority took its place",
     "TerminationByKubelet": "ended by the kubelet of its node",
 }
-#: Names that an event has room for.
+#: The most names in an event.
 _MAX_NAMES = 3
 
 
@@ -48,7 +48,7 @@ class Loss:
 
 
 def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Collection[str]) -> Iterator[Loss]:
-    """Yield an event for each component of which Pods vanished.
+    """Yield an event for each component whose Pods vanished.
 
     Args:
         earlier: The objects at the pass before.

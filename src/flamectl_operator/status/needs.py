@@ -1,4 +1,4 @@
-"""What is still to be done for a FlameCluster, one flag a need: the source of `status.generations`."""
+"""The work that is left for a FlameCluster, one flag for each need: the source of `status.generations`."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Needs:
-    """What is still to be done.
+    """The work that is left.
 
     Args:
-        config_map_update: A ConfigMap is not as wanted.
-        service_update: A Service is not as wanted.
+        config_map_update: A ConfigMap differs from the desired one.
+        service_update: A Service differs from the desired one.
         network_policy_update: The NetworkPolicy is not as wanted.
-        session_manager: The session manager is to be made, or removed.
+        session_manager: The session manager must be created or deleted.
         claims: PersistentVolumeClaims have to be created, changed or deleted.
-        object_cache: Object caches are to be made, or removed.
+        object_cache: Object caches must be created or deleted.
         grow: There are too few executors.
         shrink: There are too many.
         pod_replacement: Some Pods are stale, or belong to an earlier session manager.
         unhealthy_pods: Some Pods have failed or find no node.
-        pending_removal: Some Pods are on their way out. Keeps nothing else from being done.
+        pending_removal: Some Pods are terminating, which delays no other work.
     """
 
     config_map_update: bool = False

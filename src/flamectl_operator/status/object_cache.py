@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_spec import EffectiveSpec
 
-#: What the status says where the operator runs no object cache.
+#: The message where the operator runs no object cache.
 NOT_RUN = "The operator runs no object cache: objectCache.image is not set"
 
 
@@ -47,7 +47,7 @@ def object_cache_status(
 
 
 def object_cache_line(observed: ObservedCluster, effective: EffectiveSpec) -> str:
-    """Return what the message of the FlameCluster says about the object cache; empty when all of it is ready."""
+    """Return the part of the FlameCluster's message about the object cache; empty when all of it is ready."""
     replicas = effective.cache_replicas
     ready = ready_object_caches(observed, effective)
     return "" if ready == replicas else f"{ready} of {replicas} object caches ready"

@@ -32,11 +32,11 @@ HEALTHY = "Healthy"
 
 #: Every value of `status.reason`, the most important first. A new reason of a condition gets its place here.
 PRECEDENCE: tuple[str, ...] = (
-    # The operator does nothing at all before somebody acts.
+    # The operator does nothing until a person acts.
     INVALID_SPEC,
     PAUSED,
     "OutdatedCRD",
-    # The operator cannot do a part of its work before somebody acts.
+    # The operator cannot do a part of its work until a person acts.
     "InternalError",
     "PermissionDenied",
     "PodSecurity",
@@ -58,17 +58,17 @@ PRECEDENCE: tuple[str, ...] = (
     SUSPENDING,
     SUSPENDED,
     IDLE_SUSPENDED,
-    # The operator has done its part, and Pods do not do theirs.
+    # The operator has done its work, and Pods fail.
     "ImagePullFailed",
     "OOMKilled",
     PODS_FAILING,
     "NodeNotReporting",
     UNSCHEDULABLE,
-    # Pods take long, and may do their part without anybody's help.
+    # Pods take long, and may become ready by themselves.
     "InitContainerWaiting",
     "ContainerCreating",
     "PodNotReady",
-    # Nobody has to act.
+    # No person has to act.
     STARTING,
     UPDATING,
     RECOVERING,
@@ -76,7 +76,7 @@ PRECEDENCE: tuple[str, ...] = (
 )
 _RANK = {word: place for place, word in enumerate(PRECEDENCE)}
 
-#: A cluster that last was in one of these, or that has no reason yet, starts until it is healthy for the first time since.
+#: After one of these reasons, or without a reason, a cluster is `Starting` until it is healthy.
 _BEFORE_START = frozenset({None, STARTING, SUSPENDING, SUSPENDED, IDLE_SUSPENDED})
 
 
@@ -103,7 +103,7 @@ def progress(
     *,
     healthy: bool,
 ) -> str:
-    """Return what a cluster does that needs nobody's attention.
+    """Return the reason of a cluster that needs no attention.
 
     Args:
         before: The stored status.
@@ -111,7 +111,7 @@ def progress(
         observed: The objects that exist.
         effective: The effective spec.
         outstanding: The work that is left.
-        healthy: Whether all that is wanted is there, current and ready.
+        healthy: Whether all desired objects exist, current and ready.
     """
     if effective.suspended:
         done = IDLE_SUSPENDED if effective.idleness.suspended else SUSPENDED

@@ -1,4 +1,4 @@
-"""Pods that are not well, grouped by what is wrong with them.
+"""Unhealthy Pods, grouped by their cause.
 
 Five executors that cannot pull one image are one message. While only the wording changes, the stored wording stays, because each
 new wording would be another write of the status and another event.
@@ -38,16 +38,16 @@ _OWN_REASON = frozenset(
 )
 #: Reasons of a FlameCluster whose Pods have failed.
 FAILING = frozenset({PODS_FAILING, IMAGE_PULL_FAILED, OOM_KILLED})
-#: Reasons of Pods that may become well by themselves, so that they do not degrade the FlameCluster.
+#: Reasons of Pods that may recover by themselves, so that they do not degrade the FlameCluster.
 WAITING = frozenset({pods.INIT_CONTAINER_WAITING, pods.CONTAINER_CREATING, pods.POD_NOT_READY})
-#: How many Pods a message names, and how many groups it tells of.
+#: The most Pods in a message, and the most groups.
 MAX_NAMES = 3
 MAX_GROUPS = 3
 
 
 @dataclass(frozen=True)
 class TroubleGroup:
-    """Pods of one component with which the same is wrong.
+    """Pods of one component with the same cause.
 
     Args:
         components: The Pods, by name.
@@ -93,7 +93,7 @@ def names_pods(message: str, observed: ObservedCluster) -> tuple[list[Component]
 def group_troubles(
     observed: ObservedCluster, before: Sequence[UnhealthyPod], now: datetime
 ) -> tuple[TroubleGroup, ...]:
-    """Group the Pods that are not well, the most important first, then by name.
+    """Group the unhealthy Pods, the most important first, then by name.
 
     Args:
         observed: The objects that exist.
@@ -109,7 +109,7 @@ def group_troubles(
 
 
 def patience_ends(observed: ObservedCluster, now: datetime) -> datetime | None:
-    """Return when the next Pod will have waited for so long that the status names it; no event tells."""
+    """Return when the status must name the next waiting Pod, because no event reports that time."""
     ends = (since + timedelta(seconds=pods.READY_PATIENCE) for _, _, since in _unready(observed))
     return min((end for end in ends if end > now), default=None)
 
