@@ -1,0 +1,117 @@
+"""Ten thousand FlameClusters in one namespace: the memory that each takes, and the passes that another namespace waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import tracemalloc
+from contextlib import contextmanager
+from random import Random
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from flamectl_operator.desired.metadata import Identity
+from flamectl_operator.kube.client import EventType, WatchEvent
+from flamectl_operator.observed.flame_cluster import FlameClusterView
+from flamectl_operator.operator import Operator
+from flamectl_operator.process.monitoring.census import Census
+from flamectl_operator.reconcile.spec_planner import SpecPlanner
+from flamectl_operator.reconcile.stores import Stores
+from flamectl_operator.runtime.observer import UNOBSERVED
+from flamectl_operator.runtime.outcome import Result
+from flamectl_operator.settings import OperatorConfig
+from tests.unit.builders import SETTINGS, raw_spec
+from tests.unit.runtime.virtual_time import VirtualClock
+from tests.unit.subreconcilers.fake_api import FakeApi
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from flamectl_operator.controller import Key
+
+#: Run these tests in virtual time.
+VIRTUAL_TIME = True
+
+MANY = 10_000
+#: Bytes of the operator's memory that an ordinary FlameCluster may take in the store and for metrics, and planned.
+STORED, PLANNED = 6 * 1024, 40 * 1024
+
+_STATUS = {
+    "state": "Running",
+    "message": "All components healthy",
+    "observedGeneration": 1,
+    "executorManager": {"replicas": 3, "ready": 3, "current": 3, "updated": 3, "nextId": 3},
+    "conditions": [
+        {"type": kind, "status": "True", "reason": "Healthy", "message": "All components healthy"}
+        for kind in ("Ready", "Progressing", "Degraded", "ConfigValid", "SessionManagerReachable")
+    ],
+}
+
+
+def _cluster(name: str, namespace: str, version: int) -> FlameClusterView:
+    """Return a FlameCluster as a response of the API server brings it."""
+    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "generation": 1}
+    whole = {"metadata": metadata | {"resourceVersion": str(version)}, "spec": raw_spec(), "status": _STATUS}
+    return msgspec.json.decode(msgspec.json.encode(whole), type=FlameClusterView)
+
+
+@contextmanager
+def _bytes_for_each(count: int, limit: int) -> Iterator[None]:
+    """Fail when what is kept of `count` objects takes more than `limit` bytes for each."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        yield
+        gc.collect()
+        kept, _peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept / count < limit
+
+
+def test_stored_and_counted_flame_clusters_take_a_few_kilobytes_each() -> None:
+    stores, census = Stores.empty(), Census()
+    with _bytes_for_each(MANY, STORED):
+        stores.flame_clusters.replace(
+            [_cluster(f"c{number}", "crowd", number + 1) for number in range(MANY)], f"{MANY}"
+        )
+        assert len(census.take(stores.flame_clusters.all())) == MANY
+
+
+async def test_planned_flame_clusters_take_some_tens_of_kilobytes_each() -> None:
+    planner, count = SpecPlanner(), 50
+    clusters = [_cluster(f"c{number}", "crowd", number + 1) for number in range(count)]
+    first = _cluster("first", "crowd", 1)
+    await planner.plan(Identity(first.name, "crowd", first.uid), first, SETTINGS, UNOBSERVED)
+    with _bytes_for_each(count, PLANNED):
+        for each in clusters:
+            planned = await planner.plan(Identity(each.name, "crowd", each.uid), each, SETTINGS, UNOBSERVED)
+            assert planned.desired is not None
+
+
+async def test_a_change_in_another_namespace_waits_for_one_pass_of_each_worker_and_one_turn() -> None:
+    clock, config = VirtualClock(), OperatorConfig.model_validate({"controller": {"workers": 4}})
+    operator = Operator(FakeApi(clock), config, clock, Random(0), "test", "us")
+    begun: list[Key] = []
+
+    async def reconcile(key: Key) -> Result:
+        begun.append(key)
+        await asyncio.sleep(1)
+        return Result()
+
+    operator._controller.reconcile = reconcile  # type: ignore[method-assign]
+    stop = asyncio.Event()
+    running = asyncio.create_task(operator.run(stop))
+    await asyncio.sleep(1)
+    for number in range(MANY):
+        event = WatchEvent(EventType.ADDED, _cluster(f"c{number}", "crowd", 100 + number))
+        operator.stores.flame_clusters.apply(event)
+    await asyncio.sleep(10)
+    before = len(begun)
+    operator.stores.flame_clusters.apply(WatchEvent(EventType.ADDED, _cluster("victim", "team", 100 + MANY)))
+    await asyncio.sleep(5)
+    stop.set()
+    await running
+    assert len(operator.queue) == 0
+    assert begun.index(("team", "victim")) <= before + config.controller.workers
