@@ -176,6 +176,15 @@ def test_edit_of_a_protected_cluster_to_zero_replicas_is_refused(world: World) -
     world.kubectl(*change(executorManager={"replicas": None}))
 
 
+def test_protected_cluster_cannot_be_left_to_stop_itself(world: World) -> None:
+    world.apply(protected(replicas=1))
+    with pytest.raises(KubectlError, match="is protected and cannot suspend itself when idle: " + ADVICE):
+        world.kubectl(*change(idle={"timeoutSeconds": 1}))
+    with pytest.raises(KubectlError, match=NOT_EMPTIED):
+        world.kubectl(*change(executorManager={"autoscaling": {"minReplicas": 0, "maxReplicas": 3}}))
+    world.kubectl(*change(executorManager={"autoscaling": {"maxReplicas": 3}}))
+
+
 def test_scale_of_a_protected_cluster_to_zero_is_refused(world: World) -> None:
     world.apply(protected(replicas=3), flame_cluster("another"))
     wait_until_scaling_is_refused(world)
@@ -414,6 +423,13 @@ def test_probable_mistake_is_accepted_with_a_warning(
 ) -> None:
     doomed.plane.create_namespace(doomed.namespace)
     assert warning in warnings_about(doomed, flame_cluster(executorManager=executor_manager))
+    assert doomed.get("flamecluster", "my-flame") is not None
+
+
+def test_storage_with_which_tasks_are_lost_is_accepted_with_a_warning(doomed: World) -> None:
+    doomed.plane.create_namespace(doomed.namespace)
+    manifest = flame_cluster(sessionManager={"storage": "none"})
+    assert "spec.sessionManager.storage is none" in warnings_about(doomed, manifest)
     assert doomed.get("flamecluster", "my-flame") is not None
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.api.status import AutoscalingStatus
+from tests.unit.builders import NOW
 from tests.unit.subreconcilers.flame_world import FlameWorld, converged
-from tests.unit.subreconcilers.world import KEY, SM_NAME, executor_name
+from tests.unit.subreconcilers.world import KEY, SM_NAME, _stores, executor_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -144,6 +145,25 @@ async def test_suspended_cluster_starts_again_with_the_minimum() -> None:
     assert _desired(world) == 2
 
 
+async def test_two_operators_of_which_one_has_an_old_view_make_no_executor_too_many_and_lose_no_task() -> None:
+    world = await converged(_autoscaled(), delay_release=5)
+    rival = world.rival("them")
+    rival.stores = _stores(rival.news, world.asked)
+    rival.restart()
+    session = world.model.open_session("s", tasks=12, seconds=20)
+    most = 0
+    for second in range(400):
+        await world.tick()
+        await rival.run_pass(stale=second % 3 != 0)
+        most = max(most, len(world.executor_ids))
+        if session.done and len(world.executor_ids) == 1:
+            break
+
+    assert most == 6
+    assert len(world.executor_ids) == 1
+    assert {task.runs for task in session.tasks} == {1}
+
+
 async def test_executors_without_a_node_hold_growth_back() -> None:
     world = _Full(_autoscaled(1, 20, maxPending=2))
     await world.live(10)
@@ -217,3 +237,20 @@ async def test_cluster_whose_session_manager_does_not_answer_stays_up() -> None:
 
     assert world.status.reason == "Healthy"
     assert world.status.idle.since is None
+
+
+async def test_suspension_that_was_recorded_before_the_operator_died_is_carried_out_by_the_next_one() -> None:
+    world = await converged(_IDLE)
+    await world.live(200, until=lambda: (world.clock.now() - (world.status.idle.since or NOW)).total_seconds() >= 58)
+    world.clock.elapsed += 5
+    world.asked.poll()
+    await world.recorded()
+    assert world.status.idle.suspended_generation is not None
+    assert len(_pods(world)) == 2
+
+    _restart(world)
+    world.model.open_session("s", tasks=1)
+    await world.live(20)
+
+    assert _pods(world) == set()
+    assert world.status.reason == "IdleSuspended"

@@ -34,6 +34,26 @@ def test_a_suspended_cluster_should_have_no_executors() -> None:
     assert sample(_cluster({"suspend": True, "executorManager": {"replicas": 3}}, {})).desired == 0
 
 
+def test_number_that_follows_the_demand_is_the_one_of_the_status() -> None:
+    spec = {"executorManager": {"replicas": 1, "autoscaling": {"maxReplicas": 9}}}
+    status = {"executorManager": {"autoscaling": {"desired": 6}}}
+
+    assert sample(_cluster(spec, status)).desired == 6
+    assert sample(_cluster(spec, {})).desired == 0
+
+
+@pytest.mark.parametrize(("generation", "desired"), [(7, 0), (6, 3)])
+def test_cluster_that_suspended_itself_for_its_generation_should_have_no_executors(
+    generation: int, desired: int
+) -> None:
+    cluster = FlameClusterView.of(
+        metadata=ObjectMeta(name="a", namespace="team", generation=7),
+        spec={"executorManager": {"replicas": 3}, "idle": {"timeoutSeconds": 60}},
+        status={"idle": {"suspendedGeneration": generation}},
+    )
+    assert sample(cluster).desired == desired
+
+
 def test_object_caches_count_only_where_the_operator_runs_them() -> None:
     status = {"objectCache": {"ready": 1}}
     with_image = {"objectCache": {"image": "x", "replicas": 3}}
