@@ -63,7 +63,8 @@ class Autoscaling(Model):
     max_replicas: Annotated[Int32, Field(ge=1)] = Field(description="The most executors, whatever the demand.")
     max_pending: Annotated[Int32, Field(ge=1)] = Field(
         10,
-        description="The most executors without a node: while there are so many, no more are created for the demand.",
+        description="The most executors that have no node or fail: while there are so many, no more are created for the "
+        "demand.",
     )
     idle_timeout_seconds: Annotated[Int32, Field(ge=0, le=MAX_IDLE)] = Field(
         60, description="How long executors that the demand does not need stay warm."

@@ -84,7 +84,7 @@ def plan_scaling(
     demand = compute_demand(snapshot, spec, autoscaling.max_replicas + 1)
     live = observed.live_executors
     bound = sum(snapshot.load(executor.name)[0] is Load.BUSY for executor in live)
-    placed = sum(executor.pod.spec.node_name != "" for executor in live)
+    placed = sum(executor.pod.spec.node_name != "" and executor.trouble is None for executor in live)
     scaling = rescale(autoscaling, before, max(demand.executors, bound), placed, now)
     if demand.too_large:
         message = f"session {demand.too_large} asks for more than one executor offers, so no number of them serves it"
@@ -99,7 +99,7 @@ def rescale(autoscaling: Autoscaling, before: AutoscalingStatus, needed: int, pl
         autoscaling: The limits of the number, and how fast it changes.
         before: What the status remembers.
         needed: The executors that sessions can use, or that are bound to one.
-        placed: The executors that have a node.
+        placed: The executors that have a node and do not fail.
         now: The time.
     """
     current = _current(autoscaling, before)
@@ -126,7 +126,9 @@ def _up(
     desired = max(current, min(least, placed + autoscaling.max_pending))
     if desired < least:
         capped = AutoscalingStatus(desired=desired, scale_up_since=since, scale_up_to=least)
-        message = f"{least} executors are needed, and at most {autoscaling.max_pending} may be without a node at a time"
+        message = (
+            f"{least} executors are needed, and at most {autoscaling.max_pending} may have no node or fail at a time"
+        )
         return Scaling(capped, active=True, reason="TooManyPending", message=message)
     return _following(desired)
 

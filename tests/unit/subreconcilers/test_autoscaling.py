@@ -14,6 +14,8 @@ from tests.unit.subreconcilers.world import KEY, SM_NAME, _stores, executor_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tests.unit.builders import PodState
+
 _LIMITS = {"cpu": "1", "memory": "1Gi"}
 
 
@@ -38,11 +40,13 @@ def _restart(world: FlameWorld) -> None:
 
 
 class _Full(FlameWorld):
-    """A world in which no node has room for executors beyond the first one."""
+    """A world in which executors beyond the first one do not start."""
+
+    others: PodState = "unschedulable"
 
     def let_pods_become_ready(self) -> None:
         for executor_id in self.executor_ids[1:]:
-            self.set_executor(executor_id, "unschedulable")
+            self.set_executor(executor_id, self.others)
         ready = {SM_NAME, *map(executor_name, self.executor_ids[:1])}
         for name in sorted(_pods(self) & ready):
             self.set_pod(name, "ready")
@@ -164,8 +168,10 @@ async def test_two_operators_of_which_one_has_an_old_view_make_no_executor_too_m
     assert {task.runs for task in session.tasks} == {1}
 
 
-async def test_executors_without_a_node_hold_growth_back() -> None:
+@pytest.mark.parametrize("state", ["unschedulable", "crashing"])
+async def test_executors_that_do_not_start_hold_growth_back(state: PodState) -> None:
     world = _Full(_autoscaled(1, 20, maxPending=2))
+    world.others = state
     await world.live(10)
     world.model.open_session("s", tasks=20, seconds=500)
     await world.live(30)
