@@ -173,7 +173,7 @@ class Watcher:
         """See `Flame`."""
         followed = self._followed.get(key)
         if followed is not None and followed.target == target:
-            if busy and not followed.busy:
+            if (busy and not followed.busy) or target.period < followed.target.period:
                 followed.wake.set()
             followed.busy, followed.target = busy, target
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -271,3 +272,18 @@ def test_nothing_is_known_when_polling_is_off() -> None:
     nobody.forget(KEY)
     assert nobody.knowledge(KEY) is OFF
     assert nobody.session_manager(KEY) is None
+
+
+async def test_shorter_period_applies_at_once_and_keeps_what_is_known() -> None:
+    setting = Setting()
+    setting.watcher.follow(KEY, TARGET, busy=False)
+    await asyncio.sleep(10)
+    setting.watcher.follow(KEY, replace(TARGET, period=5.0), busy=False)
+    assert setting.watcher.knowledge(KEY).phase is Phase.KNOWN
+    await asyncio.sleep(1)
+    assert len(setting.manager.asked) == 2
+    await asyncio.sleep(60)
+    setting.watcher.forget(KEY)
+
+    assert setting.targets == [TARGET]
+    assert max(_periods(setting.manager)[1:]) <= 6
