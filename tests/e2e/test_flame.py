@@ -55,8 +55,8 @@ def test_rollout_under_load_loses_and_repeats_no_task(world: World, flame: Flame
 def test_scale_down_keeps_the_busy_executor(world: World, flame: Flame, tmp_path: Path) -> None:
     with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):
         _start(world, flame, 5)
-        flame.ask(lambda model: model.open_session("s", tasks=1, seconds=20))
-        world.wait("the task to run", lambda: flame.busy("s"))
+        flame.ask(lambda model: model.open_session("s", tasks=1, seconds=60))
+        world.wait("the operator to see the task", lambda: world.status()["sessions"]["runningTasks"] == 1, PATIENCE)
         busy = flame.busy("s")
 
         world.change(executorManager={"replicas": 2})

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 #: Seconds for which a snapshot is valid: longer than two of the slow polls.
 BELIEVED = 75.0
-#: Age in seconds of a snapshot that still tells which executors have work, and whether a session is open.
-RECENT = 5.0
+#: Age in seconds of a snapshot that still tells which executors have work, and whether a session is open. It is shorter than the
+#: period of a busy poller, so that a decision rests on an answer that came after the reason for it, as a rule.
+RECENT = 1.0
 
 
 class Phase(Enum):

@@ -101,7 +101,7 @@ def undecided(observed: ObservedCluster, effective: EffectiveSpec, now: Moment) 
     if effective.suspended or (effective.drain_timeout == 0 and effective.scaling is None):
         return False
     flame = observed.flame
-    return flame.phase is Phase.ASKING or (flame.fresh is not None and now.boottime - flame.asked_at > RECENT)
+    return flame.phase is Phase.ASKING or (flame.fresh is not None and now.boottime - flame.said_at > RECENT)
 
 
 def drain_annotations(why: DrainReason, now: datetime) -> dict[str, str]:

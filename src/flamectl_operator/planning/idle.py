@@ -89,7 +89,7 @@ def plan_idle(
     due = since + timedelta(seconds=spec.idle.timeout_seconds)
     if due > now.wall:
         return Idleness(IdleStatus(since=since), due=due)
-    if now.boottime - observed.flame.asked_at > RECENT:
+    if now.boottime - observed.flame.said_at > RECENT:
         return Idleness(IdleStatus(since=since), undecided=True)
     return Idleness(IdleStatus(since=since, suspended_generation=generation), suspended=True)
 

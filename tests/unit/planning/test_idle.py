@@ -52,7 +52,7 @@ def test_session_that_is_open_or_will_go_on_ends_the_time(session: Session) -> N
 
 
 def test_old_answer_has_to_be_confirmed_first() -> None:
-    found = _idle(_seen(EMPTY, age=RECENT + 1), IdleStatus(since=ago(600)))
+    found = _idle(_seen(EMPTY, age=2 * RECENT), IdleStatus(since=ago(600)))
     assert (found.suspended, found.undecided) == (False, True)
 
 
