@@ -1,4 +1,4 @@
-"""What tests of several layers share: the order they run in, and the image that the Dockerfile describes."""
+"""Shared by tests of several layers: the order of tests, and the image of the Dockerfile."""
 
 from __future__ import annotations
 

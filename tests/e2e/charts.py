@@ -1,4 +1,4 @@
-"""What Helm makes of the chart, and what Helm itself adds to it."""
+"""Rendering of the Helm chart, with and without Helm's own labels and annotations."""
 
 from __future__ import annotations
 

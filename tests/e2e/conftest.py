@@ -1,4 +1,4 @@
-"""What all end-to-end tests share: the control plane, a namespace each, and an operator that may work in that namespace alone."""
+"""Fixtures of all end-to-end tests: the control plane, a namespace for each test, and an operator for that namespace alone."""
 
 from __future__ import annotations
 

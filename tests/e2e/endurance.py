@@ -1,4 +1,4 @@
-"""A long bad time: rollouts one after the other while the API server restarts and connections are cut or freeze.
+"""An endurance run: rollouts follow one another while the API server restarts and connections break or freeze.
 
     python -m tests.e2e.endurance --restarts 50 --faults 200
 
@@ -48,12 +48,12 @@ SAMPLES = 9
 
 @dataclass(frozen=True)
 class Rounds:
-    """How much of what.
+    """The size of an endurance run.
 
     Args:
-        restarts: Of the API server.
+        restarts: Restarts of the API server.
         faults: Moments at which connections are cut or freeze.
-        seed: Of the order and of the choice of connections.
+        seed: Seed for the order of faults and the choice of connections.
     """
 
     restarts: int
@@ -70,10 +70,10 @@ class Rounds:
 
 @dataclass
 class Account:
-    """What came of it.
+    """The result of an endurance run.
 
     Args:
-        events: How often what happened.
+        events: The number of each kind of fault.
         connections: How many connections were cut or frozen.
         rollouts: How many rollouts came to their end.
         deleted: Names of the executors that the operator has deleted.
@@ -126,13 +126,13 @@ class Account:
 
 
 class Ordeal:
-    """Puts an operator through it.
+    """Runs an operator through rollouts and faults.
 
     Args:
-        world: Where; nobody else may need this control plane.
-        operator: Who.
-        proxy: Through which it talks to the API server.
-        rounds: How much.
+        world: The namespace, on a control plane without other users.
+        operator: The operator.
+        proxy: The proxy between the operator and the API server.
+        rounds: The size of the run.
     """
 
     def __init__(self, world: World, operator: OperatorProcess, proxy: Proxy, rounds: Rounds) -> None:
@@ -224,15 +224,15 @@ def resident_memory(pid: int) -> float:
 
 
 def endure(plane: Plane, folder: Path, rounds: Rounds) -> Account:
-    """Put an operator through it, on a control plane that nobody else needs.
+    """Run an operator through rollouts and faults, on a control plane without other users.
 
     Args:
         plane: The control plane.
         folder: Where the operator's log and settings go.
-        rounds: How much.
+        rounds: The size of the run.
 
     Raises:
-        AssertionError: It did not come through, or did not stop cleanly.
+        AssertionError: The operator failed, or did not stop cleanly.
     """
     install(plane)
     plane.create_namespace(NAMESPACE)

@@ -1,4 +1,4 @@
-"""An operator that somebody has installed from `config/` or the chart: its Pods, and whether their processes do well."""
+"""An operator installed from `config/` or the chart: its Pods and their processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TCP proxy before the API server that does to connections what networks, load balancers and dying machines do to them.
+"""A TCP proxy in front of the API server that disturbs connections like networks, load balancers and dying machines.
 
 It sees bytes and no requests, for what goes through it is encrypted. `proxy_http` is the one that understands requests.
 """

@@ -1,4 +1,4 @@
-"""What an operator serves over HTTP, as kubelet and Prometheus ask for it."""
+"""Health checks and metrics of an operator, requested as by kubelet and Prometheus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policies of config/admission, each rule of them: what is refused, with which words, and what is not."""
+"""The policies of config/admission: each rule with requests that it refuses, its message, and requests that it accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong is refused by the API server where it can see it, and shown by the operator where it cannot."""
+"""The API server refuses invalid specs where it can; the operator reports the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Prometheus and Grafana need, from the Helm chart: the same as config/monitoring, when it is asked for."""
+"""The Helm chart renders the monitoring objects of config/monitoring on request."""
 
 from __future__ import annotations
 

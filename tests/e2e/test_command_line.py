@@ -1,4 +1,4 @@
-"""Whoever starts the operator is told in one line why it cannot work, and whoever stops it gets a clean end."""
+"""The operator reports in one line why it cannot start, and ends cleanly after a signal."""
 
 from __future__ import annotations
 

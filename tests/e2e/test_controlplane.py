@@ -1,4 +1,4 @@
-"""The local control plane is what the other end-to-end tests take it for."""
+"""The local control plane behaves as the other end-to-end tests assume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a crash of the operator, or a second one of it, must not cost."""
+"""A crash of the operator, or a second operator, uses no id twice and loses no work."""
 
 from __future__ import annotations
 

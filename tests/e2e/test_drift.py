@@ -1,4 +1,4 @@
-"""What somebody changes or removes by hand comes back, and nothing else moves."""
+"""The operator restores children that a user edits or deletes, and changes nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures: Pods that end, hang or never start, and what becomes of the cluster meanwhile."""
+"""Failures: Pods that end, hang or never start, and the cluster meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operator does with what Flame says: no task is lost, and no node of an executor that is gone stays in the table."""
+"""The operator uses Flame's answers: no task is lost, and no node of a deleted executor stays in the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The manifests of config/: the API server takes them, and the processes of their Pods are what they say."""
+"""The manifests of config/: the API server accepts them, and the processes of their Pods work."""
 
 from __future__ import annotations
 

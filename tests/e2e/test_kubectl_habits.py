@@ -1,4 +1,4 @@
-"""What people and their tools do with kubectl."""
+"""Common uses of kubectl by people and tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that are gone for good: what ran on them is made again at once."""
+"""Pods of deleted Nodes are created again at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kubelet and Prometheus get to hear from a real operator."""
+"""Health checks and metrics of a real operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bad network and a busy or restarted API server do to an operator at work: it takes longer, and nothing else."""
+"""A bad network, and a busy or restarted API server, delay the operator and do nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is created for a FlameCluster, and how kubectl shows it."""
+"""The children of a FlameCluster, and how kubectl shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not the cluster's is left alone, and said so: objects of other people, and those of an earlier cluster of its name."""
+"""The operator reports foreign objects, and objects of an earlier cluster of the same name, and does not change them."""
 
 from __future__ import annotations
 

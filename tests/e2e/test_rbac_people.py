@@ -1,4 +1,4 @@
-"""What people may do who are `view`, `edit` or nobody in a namespace: config/rbac adds FlameClusters to Kubernetes' own roles."""
+"""The permissions of users with the roles `view` and `edit`, or without a role, after config/rbac extended the roles."""
 
 from __future__ import annotations
 

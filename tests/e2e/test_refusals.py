@@ -1,4 +1,4 @@
-"""What the API server refuses: shown in its own words, retried slowly, told once, and forgotten when it is allowed."""
+"""Refusals of the API server are reported once in its own words, retried slowly, and resolved when the request is allowed."""
 
 from __future__ import annotations
 

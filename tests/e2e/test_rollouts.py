@@ -1,4 +1,4 @@
-"""Rollouts: what is replaced when the spec changes, in which order, and how much keeps serving meanwhile."""
+"""Rollouts: the Pods that a change of the spec replaces, their order, and the executors that serve meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which namespaces an operator serves: those that it is told, or all of them."""
+"""An operator serves its configured namespaces, or all."""
 
 from __future__ import annotations
 

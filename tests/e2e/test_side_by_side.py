@@ -1,4 +1,4 @@
-"""A second operator beside the first, installed as docs/coordination.md says: they share the CRD and nothing else."""
+"""A second operator beside the first, installed as docs/coordination.md says, shares only the CRD."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volumes for PersistentVolumeClaims: a control plane without machines has nobody who provisions them."""
+"""Volumes for PersistentVolumeClaims, because the control plane has no provisioner."""
 
 from __future__ import annotations
 

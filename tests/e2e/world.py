@@ -1,4 +1,4 @@
-"""A namespace as a user sees it: kubectl to act, and a way to wait for what should come of it."""
+"""A namespace as a user sees it: actions by kubectl, and waits for their results."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ class World:
         """Wait for a condition; on failure the message has the status, Pods and events of the namespace.
 
         Args:
-            what: What is waited for.
+            what: The awaited condition, for the message.
             condition: Asked again and again, until it gives something true.
             timeout: Seconds.
             interval: Seconds between two questions.
@@ -352,7 +352,7 @@ class World:
         self.patch("flamecluster", "my-flame", {"spec": spec})
 
     def patch_status(self, pod: str, **status: Any) -> None:
-        """Make a Pod's status say what a kubelet could have said."""
+        """Patch a Pod's status as a kubelet could do."""
         self.patch("pod", pod, {"status": status}, subresource="status")
 
     def annotate(self, kind: str, name: str, annotation: str) -> None:
@@ -387,9 +387,9 @@ class World:
         """Whether somebody may do something in the namespace.
 
         Args:
-            verb: What.
+            verb: The verb.
             resource: To what, as `flameclusters.flame.xflops.io/status`; the group may be left out where there is but one.
-            user: Who.
+            user: The user.
         """
         name, _, part = resource.partition("/")
         ask = ("auth", "can-i", verb, name, f"--subresource={part}", f"--as={user}")

@@ -439,7 +439,7 @@ def observed(
 ) -> ObservedCluster:
     """A snapshot in which ConfigMap and Services are as wanted unless said otherwise, and the Pods are those given.
 
-    Those on their way out, and a session manager without a node, were first seen so `first_seen_ago` seconds ago.
+    Terminating Pods, and a session manager without a node, were first seen in that state `first_seen_ago` seconds ago.
     """
     if config_map is _AS_WANTED:
         wanted = wanted or effective()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Notes(Observer):
-    """All that was told, by what it is about, in the order in which it was told."""
+    """An observer that records all reports in their order."""
 
     def __init__(self) -> None:
         self.keys: list[tuple[str, float]] = []

@@ -1,4 +1,4 @@
-"""What tests of several rooms need."""
+"""Helpers of tests of several rooms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Helm chart has what is generated, and its values, schema and versions go together."""
+"""The generated parts of the Helm chart are up to date, and its values, schema and versions agree."""
 
 from __future__ import annotations
 

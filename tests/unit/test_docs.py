@@ -1,4 +1,4 @@
-"""The documentation stays true: what it names exists, and what exists is named."""
+"""The documentation agrees with the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make` alone tells a newcomer what there is, and `make unit` starts no control plane."""
+"""`make` alone lists the targets, and `make unit` starts no control plane."""
 
 from __future__ import annotations
 

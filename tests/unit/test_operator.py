@@ -1,4 +1,4 @@
-"""The operator put together: who is told of what, and how it starts and stops."""
+"""The whole operator: queue, start, stop, settings, observers and log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No role of the project gives away what none needs."""
+"""The roles of the project grant only the needed permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bill of materials has what the lock file has, and says who needs what."""
+"""The bill of materials agrees with the lock file and has the dependencies of each component."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""go.mod is the only place that says which versions the control plane is made of."""
+"""go.mod alone determines the versions of the control plane."""
 
 from __future__ import annotations
 

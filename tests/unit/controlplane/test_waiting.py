@@ -1,4 +1,4 @@
-"""Waiting goes on when the API server could not answer for a moment, and ends with what is really wrong."""
+"""A wait continues after temporary errors of the API server, and ends with permanent ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects as the API server has them, with what the demo reads of them, and scenes made of them."""
+"""Objects with the fields that the demo reads, and scenes made of them."""
 
 from __future__ import annotations
 

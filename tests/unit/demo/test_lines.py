@@ -1,4 +1,4 @@
-"""Lines tell what has changed, and nothing twice."""
+"""Lines print each change once."""
 
 from __future__ import annotations
 

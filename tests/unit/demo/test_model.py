@@ -1,4 +1,4 @@
-"""A snapshot says what a person would see in the objects."""
+"""A snapshot holds the facts that the demo shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A chapter is announced, run and shown until its promise has come true; or it says why it has not."""
+"""A chapter is announced, run and shown until its expected state is reached, or it fails with a reason."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CHAPTER = Chapter(
 
 @dataclass
 class Play:
-    """A theatre and its audience, in a time that passes only while somebody waits."""
+    """The stage and the screen of a player, with a clock that moves only during waits."""
 
     looks: int = 0
     comes_true_after: int = 3
@@ -129,7 +129,7 @@ def test_dead_operator_fails_the_chapter_at_once() -> None:
 
 
 class _LightsOut(BaseException):
-    """What Ctrl-C comes as."""
+    """Stands for the KeyboardInterrupt of Ctrl-C."""
 
 
 def test_kept_cluster_is_shown_with_notes_until_an_interrupt() -> None:

@@ -1,4 +1,4 @@
-"""Each chapter ends when what it promises is there, and not before."""
+"""Each chapter ends only in its expected state."""
 
 from __future__ import annotations
 

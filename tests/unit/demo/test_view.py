@@ -1,4 +1,4 @@
-"""The screen fits its terminal, whatever there is to show, and its parts keep their places."""
+"""The screen fits its terminal with any content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of children, and which names are those of executors."""
+"""Names of children, and the ids in names of executors."""
 
 from __future__ import annotations
 

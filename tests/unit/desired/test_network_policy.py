@@ -1,4 +1,4 @@
-"""The NetworkPolicy of a cluster: whom it selects, and who gets to which port."""
+"""The NetworkPolicy of a cluster: the Pods that it selects, and the peers of each port."""
 
 from __future__ import annotations
 

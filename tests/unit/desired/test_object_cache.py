@@ -1,4 +1,4 @@
-"""The object cache as a component of its own: its Pods, its Service, and what it reads."""
+"""The object cache as a component of its own: its Pods, its Service and its configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""podPolicy: what a FlameCluster may not ask of its Pods, and which setting allows it."""
+"""podPolicy: the fields that it refuses, and the setting that allows each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Pods: what Flame needs, what the author adds, and who has the last word."""
+"""The Pods: Flame's requirements, the author's additions, and their precedence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When is a Pod no longer what its author asked for?"""
+"""Changes of the spec that make a Pod stale, and changes that do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The emptyDirs in which executors keep what Flame writes while it runs."""
+"""The emptyDirs for files that Flame writes in executors."""
 
 from __future__ import annotations
 

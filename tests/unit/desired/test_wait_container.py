@@ -1,4 +1,4 @@
-"""The executors' init container: in which image it runs, and what its command does with what that image has."""
+"""The executors' init container: its image, and its command in images with different tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The message definitions against those that Flame publishes."""
+"""The message definitions, compared with those of Flame's SDK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the watcher asks, what it makes of the answers, and whom it tells."""
+"""The watcher: its questions, its knowledge, and its reports of changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that answers from a script, for what only needs to be listened to."""
+"""A client that answers from a script."""
 
 from __future__ import annotations
 

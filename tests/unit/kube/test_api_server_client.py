@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class RecordingTransport:
-    """Keeps what was asked and answers what it was given."""
+    """Records requests and gives prepared answers."""
 
     host = "10.0.0.1:443"
 

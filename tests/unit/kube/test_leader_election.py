@@ -1,4 +1,4 @@
-"""Who leads, for how long, and what happens when the Lease cannot be renewed, is taken, deleted or given back."""
+"""Leader election: terms, and Leases that cannot be renewed or are taken, deleted or released."""
 
 from __future__ import annotations
 

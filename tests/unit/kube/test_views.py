@@ -1,4 +1,4 @@
-"""Times that somebody else wrote: whatever they are, the object can be read."""
+"""Objects with invalid times can be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a machine needs for a real node, and what is said when it lacks something."""
+"""The requirements of a real node, and the message when a machine lacks one."""
 
 from __future__ import annotations
 

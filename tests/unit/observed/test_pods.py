@@ -1,4 +1,4 @@
-"""What a Pod's status says."""
+"""The state of a Pod, read from its status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a container, in few words that stay the same."""
+"""The cause of a container's failure in few, stable words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has to be written to an existing child."""
+"""The patches that existing children need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wanted right now, and which content of flame-cluster.yaml that is."""
+"""The effective spec, and the generation of flame-cluster.yaml."""
 
 from __future__ import annotations
 

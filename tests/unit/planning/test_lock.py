@@ -1,4 +1,4 @@
-"""Who may delete Pods, and until when."""
+"""The deletion lock: its holder and its times."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ def test_waiting_executors_are_rebound_before_the_session_manager_is_ready(manag
 
 
 def _homeless(seconds: float, reason: str = "Unschedulable") -> PodView:
-    """A session manager that has found no node for so many seconds."""
+    """Return a session manager that has been unschedulable for some seconds."""
     scheduled = condition("PodScheduled", "False", reason, "0/20 nodes are available", since=ago(seconds))
     return session_manager("unschedulable", conditions=[scheduled])
 

@@ -1,4 +1,4 @@
-"""What to do about the one session manager."""
+"""The decision about the session manager."""
 
 from __future__ import annotations
 

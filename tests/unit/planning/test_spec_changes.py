@@ -1,4 +1,4 @@
-"""Which fields of a spec changed, for the event that says why Pods are replaced."""
+"""The changed fields of a spec in the event about replaced Pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings in force: what a good edit changes, and that a bad one changes nothing."""
+"""The settings in force: valid edits take effect, and invalid ones change nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FORBIDDEN = ForbiddenError(403, "Forbidden", "you may not")
 
 
 class Setup:
-    """A ConfigMap that somebody edits, and who is told."""
+    """A ConfigMap with edits, and the reported changes."""
 
     def __init__(self, *overrides: Layer) -> None:
         self.clock = ManualClock(NOW)

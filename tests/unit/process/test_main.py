@@ -1,4 +1,4 @@
-"""What the process does before it can work, and how it gives up."""
+"""The start of the process, and its errors."""
 
 from __future__ import annotations
 

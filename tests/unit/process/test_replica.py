@@ -1,4 +1,4 @@
-"""One of the processes of an operator: what it does in each of its terms."""
+"""A replica of the operator in its terms of leadership."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for what the operator needs before it can begin."""
+"""The wait for the prerequisites of the operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stores keep of objects that users make large."""
+"""The parts of large objects that the stores keep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was planned is kept, and large specs are planned outside of the event loop."""
+"""Plans are kept, and large specs are planned outside the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is done to a queue in whatever order, no key is lost and none is worked on twice at a time."""
+"""In any order of operations, the queue loses no key and gives no key to two workers."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ START = datetime(2025, 1, 1, tzinfo=UTC)
 
 
 class _NothingToWaitForError(Exception):
-    """Everybody waits and no timer is set: a real loop would hang."""
+    """All tasks wait and no timer is set: a real loop would hang."""
 
 
 class _JumpingSelector(selectors.SelectSelector):
@@ -48,7 +48,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 def virtually(coroutine: Coroutine[Any, Any, R]) -> R:
-    """Run in virtual time: what waits for a timer waits for nothing."""
+    """Run a coroutine in virtual time, so that timers cost no time."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(coroutine)
 

@@ -1,4 +1,4 @@
-"""What becomes of settings that change while the operator runs."""
+"""Settings that change while the operator runs."""
 
 from __future__ import annotations
 

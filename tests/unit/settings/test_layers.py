@@ -1,4 +1,4 @@
-"""Settings from several places: who wins, and who is to blame."""
+"""Settings from several places: their precedence, and their errors."""
 
 from __future__ import annotations
 

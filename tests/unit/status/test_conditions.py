@@ -1,4 +1,4 @@
-"""The conditions of a FlameCluster, and which of their changes are told as events."""
+"""The conditions of a FlameCluster, and the events about their changes."""
 
 from __future__ import annotations
 

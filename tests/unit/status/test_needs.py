@@ -1,4 +1,4 @@
-"""What is still to be done."""
+"""The work that is left for a FlameCluster."""
 
 from __future__ import annotations
 

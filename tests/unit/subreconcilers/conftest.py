@@ -1,4 +1,4 @@
-"""What the tests of the steps have in common."""
+"""Fixtures of the tests of the steps."""
 
 from __future__ import annotations
 

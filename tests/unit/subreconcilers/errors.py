@@ -1,4 +1,4 @@
-"""Answers of an API server that says no, in its own words."""
+"""Errors of an API server, in its own words."""
 
 from __future__ import annotations
 

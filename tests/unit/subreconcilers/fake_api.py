@@ -60,13 +60,13 @@ class ManualClock:
 
 @dataclass
 class Fault:
-    """What goes wrong with a request.
+    """A fault of a request.
 
     Args:
-        error: What the caller gets.
+        error: The error that the caller gets.
         applied: Whether the request was carried out all the same.
-        name: Of the object; any if empty.
-        times: How often.
+        name: The name of the object; any if empty.
+        times: The number of requests that fail.
     """
 
     verb: str
@@ -79,7 +79,7 @@ class Fault:
 
 @dataclass
 class FakeApi:
-    """The objects, and what was done to them."""
+    """An API server in memory, which records all writes."""
 
     clock: Clock
     objects: dict[tuple[str, str, str], Manifest] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class FakeApi:
         return self.objects.get((plural, namespace, name))
 
     def remove(self, plural: str, name: str, namespace: str = "default") -> None:
-        """The object is gone, whatever held it."""
+        """Remove an object, with its finalizers."""
         manifest = self.objects.pop((plural, namespace, name))
         self._next(manifest)
         self._tell("DELETED", plural, manifest)
@@ -345,7 +345,7 @@ class FakeApi:
         return self.put(resource.plural, current | {"metadata": metadata | marks})
 
     def _known(self, status: Manifest) -> Manifest:
-        """A status without what the installed CRD does not know."""
+        """Return a status without fields that the installed CRD does not have."""
         known = deepcopy(status)
         for path in self.unknown:
             _drop(known, path.split("."))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ManualTimer:
-    """Calls what is due when a manual clock has moved."""
+    """Calls due functions when a manual clock moves."""
 
     def __init__(self, clock: ManualClock) -> None:
         self._clock = clock
@@ -140,7 +140,7 @@ class FlameWorld(World):
     """See the module.
 
     Args:
-        changes: What the spec says beyond the minimum.
+        changes: Fields of the spec beyond the minimum.
         config: The operator's settings, as in its file.
         model: Arguments of the model of Flame.
     """

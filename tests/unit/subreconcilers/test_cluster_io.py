@@ -1,4 +1,4 @@
-"""What answers tell, and what they do not tell."""
+"""Lost and misleading answers of the API server."""
 
 from __future__ import annotations
 

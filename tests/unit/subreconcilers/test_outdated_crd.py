@@ -1,4 +1,4 @@
-"""An installed CRD that does not know what this operator writes, or knows more."""
+"""An installed CRD that is older or newer than the operator."""
 
 from __future__ import annotations
 

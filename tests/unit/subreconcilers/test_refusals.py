@@ -1,4 +1,4 @@
-"""What a refusal of the API server means, whom it concerns, and what helps."""
+"""Refusals of the API server: their reasons and remedies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Executors that go in any way, and what Flame knows of them afterwards."""
+"""Executors that end in any way, and their nodes in Flame's table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UpdateClaims, and what persistence changes for the Pods."""
+"""UpdateClaims, and Pods with persistence."""
 
 from __future__ import annotations
 

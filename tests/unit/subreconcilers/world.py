@@ -65,12 +65,12 @@ class Recorded(EventRecorder):
 
 
 class World:
-    """See above.
+    """A FlameCluster with its operator, in one process and without a network.
 
     Args:
-        changes: What the spec says beyond the minimum.
+        changes: Fields of the spec beyond the minimum.
         config: The operator's settings, as in its file.
-        flame: The session managers; None when nobody asks them.
+        flame: The session managers; None when they are not polled.
         operator_namespace: The namespace of the operator's Pod; empty outside a cluster.
     """
 
@@ -231,11 +231,11 @@ class World:
         self.controller.reconfigure(self.config)
 
     def restart(self) -> None:
-        """Another process takes over; what was only remembered is gone."""
+        """Let another process take over, which remembers nothing."""
         self.controller = self._controller()
 
     async def begin(self, *, stale: bool = False) -> Pass:
-        """A pass before its first step, with views that are current unless said otherwise."""
+        """Return a pass before its first step, with current views by default."""
         if not stale:
             self.sync()
         cluster = self.stores.flame_clusters.get(*KEY)
@@ -296,7 +296,7 @@ class World:
 
     @property
     def holder(self) -> str | None:
-        """Who has the lock according to the Lease; None when there is no Lease."""
+        """The holder of the lock in the Lease; None when there is no Lease."""
         found = self.api.find("leases", LOCK_NAME)
         return None if found is None else str(found["spec"]["holderIdentity"])
 

@@ -27,7 +27,7 @@ NAMES = st.sampled_from(["a", "b", "c"])
 
 @dataclass
 class Server:
-    """What is true."""
+    """The objects and their log, as the API server has them."""
 
     version: int = 10
     uids: int = 0
@@ -58,7 +58,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the server answered to a write of ours, and the store was not told yet."""
+    """A response to a write that has not reached the store yet."""
 
     obj: PodView
     deleted: PodView | None = None
@@ -66,7 +66,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class OwnList:
-    """What the server answered to a list of ours, and the store was not told yet.
+    """A response to a requested list that has not reached the store yet.
 
     Args:
         items: The objects.

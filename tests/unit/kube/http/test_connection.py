@@ -1,4 +1,4 @@
-"""Finding credentials, and the one line that says why there are none."""
+"""Loading of credentials, and the one-line error when it fails."""
 
 from __future__ import annotations
 

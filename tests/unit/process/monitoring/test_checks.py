@@ -1,4 +1,4 @@
-"""What makes a probe fail, and above all what does not."""
+"""Conditions under which a probe fails, and conditions under which it must not."""
 
 from __future__ import annotations
 

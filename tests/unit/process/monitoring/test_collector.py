@@ -1,4 +1,4 @@
-"""What Prometheus reads off an operator."""
+"""The metrics that an operator exports about its present state."""
 
 from __future__ import annotations
 

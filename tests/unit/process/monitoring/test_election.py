@@ -1,4 +1,4 @@
-"""Health and metrics of replicas of which one works."""
+"""Health and metrics of replicas with leader election."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ NAME = "flamectl-operator"
 
 
 class Process:
-    """A replica that runs, and what it says of itself.
+    """A replica that runs, with its health and metrics.
 
     Args:
-        name: Who it is.
-        api: The API server that all of them have.
-        elects: Whether there is an election.
+        name: The name of the replica.
+        api: The common API server.
+        elects: Whether leader election is on.
     """
 
     def __init__(self, name: str, api: FakeApi, *, elects: bool = True) -> None:
