@@ -1,4 +1,4 @@
-"""Who has a say in what is written: strict field validation, webhooks, and a quota. What ends here ends without any event."""
+"""Admission of writes: strict field validation, webhooks and a quota. No event reports that a refusal has ended."""
 
 from __future__ import annotations
 

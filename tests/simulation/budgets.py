@@ -1,4 +1,4 @@
-"""How many executors there are and serve, by the truth: whatever processes know of each other, and whenever a request lands.
+"""The number of executors that exist and serve, judged by the truth when a request is applied.
 
 The judge looks at what the sender of a write could know. That a sender knew too little is no excuse here, but for as long as
 watches take, and while something disturbs them.

@@ -1,4 +1,4 @@
-"""What holds of object caches and of PersistentVolumeClaims, judged when a write is sent."""
+"""Invariants of object caches and PersistentVolumeClaims, judged when a write is sent."""
 
 from __future__ import annotations
 

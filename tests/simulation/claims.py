@@ -1,4 +1,4 @@
-"""PersistentVolumeClaims: what binds them to volumes, and what keeps those that Pods use."""
+"""PersistentVolumeClaims: their binding, and the protection of claims in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all tests on simulated worlds share."""
+"""Fixtures of all tests on simulated worlds."""
 
 from __future__ import annotations
 

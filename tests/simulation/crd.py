@@ -1,4 +1,4 @@
-"""What the API server makes of a FlameCluster by its CustomResourceDefinition: unknown fields go, defaults come, rules hold.
+"""The effect of the CustomResourceDefinition on a FlameCluster: pruning, defaults and rules.
 
 The structural schema is the one that is installed, and interpreted here. The CEL rules are not: in their place speaks the
 operator's own validation, which has each of them in Python as well. That the two agree is tested on a real API server.

@@ -1,4 +1,4 @@
-"""What a world must have come to when all faults are over."""
+"""The state that a world must reach when all faults are over."""
 
 from __future__ import annotations
 

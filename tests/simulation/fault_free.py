@@ -1,4 +1,4 @@
-"""What the same FlameClusters come to in a world without trouble, for comparison with what a world has come to."""
+"""The state of the same FlameClusters in a world without faults, for comparison."""
 
 from __future__ import annotations
 

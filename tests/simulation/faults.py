@@ -1,4 +1,4 @@
-"""What goes wrong between a process and the API server, and when. All of it is switched by the scenario."""
+"""Faults between a process and the API server. The scenario switches them on and off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the pass began that a piece of code is part of: what was known before that, it knows."""
+"""The start of the pass that the running code belongs to; the pass knows everything from before its start."""
 
 from __future__ import annotations
 

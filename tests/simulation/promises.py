@@ -1,4 +1,4 @@
-"""What a status promises, checked when it is sent, when it is stored, and when somebody acts on it."""
+"""The records in a status, checked when it is sent, when it is stored, and when the operator acts on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens in a world, drawn from its seed: a list of timed actions, from which single ones may be left out."""
+"""The scenario of a world, drawn from its seed: a list of timed actions, each of which may be left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a FlameCluster's spec asks for, worked out without the operator's decisions."""
+"""The desired state of a FlameCluster's spec, derived without the operator's decisions."""
 
 from __future__ import annotations
 

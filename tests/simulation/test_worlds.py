@@ -1,4 +1,4 @@
-"""A fixed set of worlds, all of which must come out well; `python -m tests.simulation` runs more of them."""
+"""A fixed set of worlds that must succeed; `python -m tests.simulation` runs more worlds."""
 
 from __future__ import annotations
 

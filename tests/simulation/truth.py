@@ -1,4 +1,4 @@
-"""The status tells the truth, at any time but for as long as the operator cannot know better.
+"""The status is true at any time, except while the operator cannot know better.
 
 What a status should say follows from the objects that are there. When it says something else, that is noted, and has to
 change within a bounded time in which the operator is not disturbed: by a crash, a broken watch, or requests that fail.

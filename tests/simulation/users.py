@@ -1,4 +1,4 @@
-"""What users do to their FlameClusters: drawn from the seed, one method for each kind of edit."""
+"""Edits of FlameClusters by users, drawn from the seed: one method for each kind of edit."""
 
 from __future__ import annotations
 

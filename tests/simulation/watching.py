@@ -1,4 +1,4 @@
-"""Watches: each reads the server's log from a resourceVersion on, late by its connection's lag, and may break in many ways."""
+"""Watches: each reads the server's log from a resourceVersion, late by its connection's lag, and may break in many ways."""
 
 from __future__ import annotations
 

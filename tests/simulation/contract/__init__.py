@@ -1,1 +1,1 @@
-"""What the operator relies on in an API server, as tests that the model and a real one both have to pass."""
+"""Properties of an API server that the operator relies on, as tests for the model and for a real API server."""

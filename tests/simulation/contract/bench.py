@@ -1,4 +1,4 @@
-"""Where a rule of the contract is tried out: a namespace of a model or of a real API server, behind the same client."""
+"""The bench for a rule of the contract: a namespace of the model or of a real API server, behind the same client."""
 
 from __future__ import annotations
 
