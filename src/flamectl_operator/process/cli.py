@@ -72,26 +72,9 @@ def run(  # noqa: PLR0913 - one parameter per option
     log_level: LogLevelOption = None,
 ) -> None:
     """Run the operator until it is told to stop (SIGTERM, SIGINT)."""
+    options = locals()
     with _complaining(), LogWriter(STDERR) as log:
-        asyncio.run(
-            process.run(
-                places(
-                    os.environ,
-                    kubeconfig=kubeconfig,
-                    context=context,
-                    config=config,
-                    config_map=config_map,
-                    namespace=namespace,
-                    workers=workers,
-                    leader_elect=leader_elect,
-                    metrics_bind_address=metrics_bind_address,
-                    health_probe_bind_address=health_probe_bind_address,
-                    log_format=log_format,
-                    log_level=log_level,
-                ),
-                log,
-            )
-        )
+        asyncio.run(process.run(places(os.environ, **options), log))
 
 
 @app.command(name="config")
@@ -113,25 +96,9 @@ def show_config(  # noqa: PLR0913 - one parameter per option
     log_level: LogLevelOption = None,
 ) -> None:
     """Print the settings that `run` would use with the same options, with the origin of each."""
+    options = {name: value for name, value in locals().items() if name != "output_format"}
     with _complaining():
-        effective = asyncio.run(
-            process.effective(
-                places(
-                    os.environ,
-                    kubeconfig=kubeconfig,
-                    context=context,
-                    config=config,
-                    config_map=config_map,
-                    namespace=namespace,
-                    workers=workers,
-                    leader_elect=leader_elect,
-                    metrics_bind_address=metrics_bind_address,
-                    health_probe_bind_address=health_probe_bind_address,
-                    log_format=log_format,
-                    log_level=log_level,
-                )
-            )
-        )
+        effective = asyncio.run(process.effective(places(os.environ, **options)))
         sys.stdout.write(show(effective) if output_format is ConfigFormat.YAML else show_json(effective))
 
 
