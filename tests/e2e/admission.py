@@ -45,7 +45,7 @@ def put_in_force(plane: Plane) -> None:
 
 
 def refusal(world: World, *arguments: str) -> str:
-    """What kubectl complains of when it rehearses a change; empty when all would be well."""
+    """Return kubectl's error for a dry run of a change; empty when it succeeds."""
     return complaints(world.plane, "--namespace", world.namespace, *arguments)
 
 

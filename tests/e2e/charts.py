@@ -25,7 +25,7 @@ ANNOTATIONS = {"helm.sh/resource-policy"}
 
 
 def run(helm: Path, *arguments: str, home: Path, plane: Plane | None = None) -> str:
-    """What Helm prints; it has a home of its own, and a control plane or none."""
+    """Return Helm's output; Helm has its own home directory, and may have a control plane."""
     environment = {"HOME": str(home), "PATH": os.environ.get("PATH", os.defpath)}
     if plane is not None:
         environment["KUBECONFIG"] = str(plane.kubeconfig)

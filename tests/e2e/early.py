@@ -35,7 +35,7 @@ def early(world: World, kubeconfig: Path, folder: Path) -> Iterator[OperatorProc
 
 
 def readiness(operator: OperatorProcess) -> str:
-    """What /readyz answers; `ok` and nothing else when it is ready."""
+    """Return the response of /readyz; exactly `ok` when the operator is ready."""
     try:
         with urllib.request.urlopen(f"http://{operator.address('health')}/readyz", timeout=PATIENCE) as response:
             return str(response.read().decode())
@@ -50,7 +50,7 @@ def wait_for_word(world: World, operator: OperatorProcess, words: str) -> None:
 
 
 def warnings(operator: OperatorProcess, words: str) -> list[str]:
-    """What the log says in these words that it waited for; on a loaded machine it may have had to wait for something else too."""
+    """Return the awaited prerequisites in the log that contain these words; a loaded machine may add others."""
     entries = [json.loads(line) for line in operator.log.read_text(encoding="utf-8").splitlines()]
     said = [each["waiting_for"] for each in entries if each["level"] == "warning" and "waiting_for" in each]
     return [each for each in said if words in each]

@@ -106,7 +106,7 @@ class PodProcess:
             connection.close()
 
     def passes(self, probe: str) -> bool:
-        """Whether a probe of its container succeeds right now: `startupProbe`, `livenessProbe` or `readinessProbe`."""
+        """Return whether a probe of the container succeeds: `startupProbe`, `livenessProbe` or `readinessProbe`."""
         wanted = self._container[probe]["httpGet"]
         assert wanted["scheme"] == "HTTP"
         try:

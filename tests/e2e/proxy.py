@@ -133,7 +133,7 @@ class Proxy(LoopThread):
         return self._do(self._count())
 
     def refuse(self) -> None:
-        """Nobody listens any more; connections that there are go on."""
+        """Stop listening; existing connections continue."""
         self._do(self._close_port())
 
     def accept(self) -> None:
@@ -166,7 +166,7 @@ class Proxy(LoopThread):
         return self._do(self._freeze(count, random, also_new=also_new))
 
     def cut_frozen(self) -> int:
-        """End the connections that are frozen; what was held back is lost."""
+        """End the frozen connections and drop their data."""
         return self._do(self._cut_frozen())
 
     def hold_requests(self) -> None:

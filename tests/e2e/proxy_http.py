@@ -48,7 +48,7 @@ class _Rule:
     hits: int = field(default=0, init=False)
 
     def takes(self, request: str) -> bool:
-        """Whether it concerns a request; if so, that counts."""
+        """Return whether the rule applies to a request, and count the request if so."""
         if self.requests.search(request) is None or self.hits == self.times:
             return False
         self.hits += 1

@@ -51,7 +51,7 @@ def get(plane: Plane, namespace: str, kind: str, name: str) -> dict[str, Any] | 
 
 
 def wait_for(plane: Plane, namespace: str, name: str, condition: str) -> None:
-    """Unlike `kubectl wait`, which asks a cache and gives up on a Pod that is not in it yet."""
+    """Wait for a condition; `kubectl wait` would fail on a Pod that its cache does not have yet."""
 
     def is_true() -> bool:
         status = (get(plane, namespace, "pod", name) or {}).get("status", {})
@@ -178,13 +178,13 @@ def test_requests_of_a_service_account_are_in_the_audit_log(control_plane: Plane
 
 
 def audited(plane: Plane) -> list[dict[str, Any]]:
-    """What the audit log has; the last line may not be complete yet."""
+    """Return the entries of the audit log, without an incomplete last line."""
     lines = plane.audit_log.read_text(encoding="utf-8").splitlines(keepends=True)
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def _user(event: dict[str, Any]) -> str:
-    """Who asked; a request without valid credentials has no name."""
+    """Return the user of a request; empty without valid credentials."""
     return str(event["user"].get("username", ""))
 
 
@@ -282,7 +282,7 @@ def listening(ports: Ports) -> set[str]:
 
 
 def is_alive(pid: int | None) -> bool:
-    """Whether a process runs; one that is dead and not yet reaped does not."""
+    """Return whether a process runs; a zombie does not."""
     with suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
     return False

@@ -47,7 +47,7 @@ class Replica:
         return lease is not None and self.holds(lease)
 
     def holds(self, lease: Object) -> bool:
-        """Whether a Lease is its: its log has the name then; nothing has it when it is nobody's."""
+        """Return whether this replica holds a Lease, by the name in its log."""
         identity = f'"identity": "{lease["spec"]["holderIdentity"] or "nobody"}"'
         return identity in self.operator.log.read_text(encoding="utf-8")
 

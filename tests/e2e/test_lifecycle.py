@@ -18,7 +18,7 @@ QUIET = 20.0
 
 
 def assert_quiet(world: World, before: dict[str, str], seconds: float = QUIET) -> None:
-    """Nothing is written that was not before, for a while. That something does *not* happen can only be seen by waiting."""
+    """Assert that nothing new is written for a while, because an absent event can only be observed by waiting."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         assert world.resource_versions() == before

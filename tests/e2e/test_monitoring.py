@@ -37,7 +37,7 @@ def observed(world: World, tmp_path: Path) -> Iterator[OperatorProcess]:
 
 
 def _is_well(operator: OperatorProcess, path: str) -> bool:
-    """Whether its health is good. An event loop that stood still for some seconds is ill until its next beat."""
+    """Return whether the operator is healthy. After a stall, the event loop is unhealthy until its next heartbeat."""
     return get(operator.address("health"), path) == (200, "ok")
 
 

@@ -285,7 +285,7 @@ def test_replaced_token_is_loaded_at_run_time(world: World, http_proxy: HttpProx
 
 
 def complains_after_cut(operator: OperatorProcess, proxy: Proxy | HttpProxy, words: str) -> bool:
-    """Whether an operator has complained so; it finds out at the next connection."""
+    """Cut the connections and return whether the operator's log has this complaint."""
     proxy.cut()
     return complains(operator, words)
 

@@ -267,7 +267,7 @@ def test_kubectl_explain_shows_the_description_of_a_field(deployed: World, field
 
 
 def _explain(world: World, *arguments: str) -> str:
-    """What kubectl says; the API server publishes the schema of a new CRD some seconds after it serves it."""
+    """Return kubectl's output; the API server publishes the schema of a new CRD some seconds late."""
 
     def explained() -> str:
         try:

@@ -53,7 +53,7 @@ def _degraded(world: World, reason: str) -> Object:
 
 
 def _touched(world: World, kind: str, name: str) -> list[str]:
-    """What the operator did to an object, or tried to. To ask for one of that name and be told that it is taken does nothing."""
+    """Return the operator's writes to an object. A create that finds the name taken does not count."""
     return [
         request.verb
         for request in world.operator_writes()

@@ -17,7 +17,7 @@ ALICE = "--as=alice"
 
 
 def refused(world: World, *command: str) -> str:
-    """What kubectl says to alice when it fails; empty if it does not."""
+    """Return kubectl's error for alice; empty when the command succeeds."""
     try:
         world.kubectl(*command, ALICE)
     except KubectlError as error:

@@ -368,7 +368,7 @@ class World:
         return self.existing("pod", f"{name}-session-manager")
 
     def record(self, kind: str) -> Recording:
-        """Begin to record all that happens to a kind of objects; for a `with` statement."""
+        """Record all changes of a kind of objects; for a `with` statement."""
         return Recording(self, kind)
 
     def has_executors(self, count: int, name: str = "my-flame") -> bool:
@@ -441,7 +441,7 @@ def executor_id(pod: Object) -> int:
 
 
 def is_ready(pod: Object) -> bool:
-    """Whether a Pod serves: its Ready condition holds, and it is neither over nor on its way out."""
+    """Return whether a Pod serves: its Ready condition is true, and it is neither terminal nor terminating."""
     if "deletionTimestamp" in pod["metadata"] or pod["status"].get("phase") in {"Failed", "Succeeded"}:
         return False
     conditions = pod["status"].get("conditions", [])

@@ -241,7 +241,7 @@ class FlameModel:
                     self._begin(executor)
 
     def kill_executor_manager(self, name: str) -> None:
-        """It dies: SIGKILL, or its Pod's end. What ran on it never ends."""
+        """Kill an executor manager. Its running tasks never end."""
         manager = self.managers.pop(name, None)
         if manager is not None:
             manager.alive = False
@@ -249,7 +249,7 @@ class FlameModel:
                 self.disconnect(name, manager.connection)
 
     def cut_off(self, name: str) -> None:
-        """Its machine is cut off: it says nothing more, and its connection seems to live."""
+        """Cut an executor manager off: it sends nothing more, and its connection stays open."""
         manager = self.managers[name]
         manager.reachable = False
         node, connection = self.nodes.get(name), manager.connection
@@ -410,7 +410,7 @@ class FlameModel:
             self.nodes, self.executors, self.sessions = {}, {}, {}
 
     def start(self) -> None:
-        """It starts again: with storage that persists, everything is there, and running tasks run again."""
+        """Start again: with persistent storage everything is restored, and running tasks run again."""
         self.running = True
         busy = {each.node for each in self.executors.values()}
         for executor in list(self.executors.values()):

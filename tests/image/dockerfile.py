@@ -107,7 +107,7 @@ def read(text: str, base_path: str) -> list[Stage]:
 
 
 def context(folder: Path) -> list[Path]:
-    """What a build sees of a folder: the files that `.dockerignore` lets through, the last pattern that matches deciding."""
+    """Return the build context: the files that `.dockerignore` admits; the last matching pattern decides."""
     lines = (folder / ".dockerignore").read_text(encoding="utf-8").splitlines()
     patterns = [line for line in lines if line and not line.startswith("#")]
     return [

@@ -35,7 +35,7 @@ _LOCKED = re.compile(r"^([\w.-]+)==(\S+)(?: ; (.*))? \\$", re.MULTILINE)
 
 
 def in_the_image(image: Image, *command: str) -> str:
-    """What a command prints that runs in the image as the operator does: as its user, with nothing that can be written to."""
+    """Return the output of a command in the image, under the operator's user on a read-only root."""
     return run(
         Container(image.root, command, image.stage.environment, image.stage.directory, image.user, read_only=True)
     )

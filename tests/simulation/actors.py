@@ -67,7 +67,7 @@ class Actors:
         self._server = world.server
 
     def act(self, kind: str, args: tuple[Any, ...]) -> None:
-        """Do one action; what is not there (any more) makes it do nothing."""
+        """Do one action; it does nothing when its object does not exist."""
         try:
             getattr(self, kind)(*args)
         except (errors.NotFoundError, errors.AlreadyExistsError, errors.InvalidError, errors.ForbiddenError):
@@ -238,7 +238,7 @@ class Actors:
         self._server.delete(CONFIG_MAPS, self._config_map(name, pick), USER)
 
     def _config_map(self, name: str, pick: int) -> tuple[str, str]:
-        """One of the ConfigMaps of a FlameCluster: for some picks that of the clients, if there is one."""
+        """Return one of the ConfigMaps of a FlameCluster: for some picks the one for clients, if it exists."""
         clients = (NAMESPACE, f"{name}-client")
         found = self._server.find(CONFIG_MAPS, clients) if pick % 3 == 0 else None
         return clients if found is not None else (NAMESPACE, f"{name}-config")
@@ -317,7 +317,7 @@ class Actors:
                 self._server.delete(PODS, key_of(pod), USER)
 
     def _claims(self, name: str) -> list[Obj]:
-        """Those of a FlameCluster, by their names: some have no owner."""
+        """Return the claims of a FlameCluster by name, because some have no owner."""
         return [
             claim
             for claim in self._server.all(CLAIMS, NAMESPACE)
@@ -423,7 +423,7 @@ class Actors:
             process.client.die("killed", downtime)
 
     def restart(self, downtime: float) -> None:
-        """As a rolling update of the operator's Deployment does it: the old one is asked to stop."""
+        """Replace the operator's process as a rolling update does: the old process is asked to stop."""
         for process in self._world.running()[:1]:
             process.ask_to_stop()
         self._world.later(downtime, self._world.start)

@@ -173,7 +173,7 @@ class ApiServer:
         return self._store(resource, key, old, new, actor)
 
     def dry_run_replace_status(self, resource: str, key: Key, body: Obj) -> Obj:
-        """The same with `dryRun=All`: nothing is stored."""
+        """Replace the status with `dryRun=All`: nothing is stored."""
         old = self.get(resource, key)
         self._check(old, body.get("metadata", {}))
         return {**old, "status": self._checked_status(resource, body["status"])}
@@ -385,7 +385,7 @@ _LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?")
 
 
 def malformed(resource: str, metadata: Obj) -> str:
-    """What is wrong with a name or a label; empty when nothing is."""
+    """Return the problem of a name or a label; empty when it is valid."""
     name = _SERVICE_NAME if resource == SERVICES else _SUBDOMAIN
     if name.fullmatch(metadata["name"]) is None:
         return f"metadata.name: Invalid value: {metadata['name']!r}"

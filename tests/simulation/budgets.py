@@ -153,12 +153,12 @@ class Budgets:
 
 
 def _life(manager: Obj | None) -> str:
-    """Which life of which session manager serves; empty if none does."""
+    """Return the life of the serving session manager; empty if none serves."""
     return life_of(manager) if manager is not None and ready(manager) else ""
 
 
 def _counts(cluster: Obj, pod: Obj) -> bool:
-    """Whether a Pod of a FlameCluster is one of its executors, and neither over nor on its way out."""
+    """Return whether a Pod of a FlameCluster is a live executor."""
     return is_executor(cluster, pod) and live(pod)
 
 

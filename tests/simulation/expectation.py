@@ -155,7 +155,7 @@ def _owned_pods(world: World, cluster: Obj) -> list[Obj]:
 
 
 def _executors(world: World, cluster: Obj) -> list[Obj]:
-    """Those that count: with all labels, for one whose label was taken off has left the cluster."""
+    """Return the executors that count: an executor without all its labels has left the cluster."""
     return [pod for pod in _owned_pods(world, cluster) if is_executor(cluster, pod)]
 
 
@@ -263,7 +263,7 @@ def _executor_pods(world: World, cluster: Obj, want: Wanted, manager: Obj) -> It
 
 
 def _outdated(world: World, cluster: Obj, want: Wanted, executors: list[Obj]) -> Iterator[str]:
-    """Those that were made with other settings than the present ones are counted, and left alone."""
+    """Check that outdated executors are counted and kept."""
     settings, current = world.settings().flame, want.desired.executor.revision
     updated = [pod for pod in executors if annotations_of(pod).get(REVISION_ANNOTATION) == current]
     surely = [name_of(pod) for pod in updated if init_image(pod) != settings.init_image]

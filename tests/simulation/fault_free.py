@@ -101,7 +101,7 @@ def _owned(server: ApiServer, resource: str, cluster: Obj) -> list[Obj]:
 
 
 def _portrait(server: ApiServer, cluster: Obj, *, same_settings: bool) -> dict[str, Any]:
-    """What there is of a FlameCluster, without what tells of how it came about, and without annotations."""
+    """Return the state of a FlameCluster without its history and without annotations."""
     portrait: dict[str, Any] = {}
     for config_map in _owned(server, CONFIG_MAPS, cluster):
         portrait[f"ConfigMap {name_of(config_map)}"] = (config_map["data"], labels_of(config_map))

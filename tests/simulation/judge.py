@@ -354,7 +354,7 @@ class Judge:
             self.blame(f"{client.name} deletes {name_of(pod)} by force too early")
 
     def _overdue(self, pod: Obj) -> bool:
-        """Whether a Pod on its way out, as it is known, has had its time: nobody can have seen it go earlier than it did."""
+        """Return whether the known grace time of a terminating Pod is over."""
         patience: float = pod["metadata"]["deletionGracePeriodSeconds"] + SETTINGS.force_delete_after_seconds
         return self._loop.now >= self._departed[uid_of(pod)] + patience - ROUNDING
 
@@ -380,7 +380,7 @@ class Judge:
             self.blame(f"{client.name} deletes {name_of(pod)}, which has failed, before that is counted")
 
     def _uncounted(self, client: ModelClient, owner: Obj, pod: Obj, specs: list[Wanted]) -> bool:
-        """Whether an executor is known to have failed since before the pass began, and no status has counted it."""
+        """Return whether an executor failed before the pass began, as far as known, and no status counts it."""
         uid, number = uid_of(owner), executor_number(name_of(owner), name_of(pod))
         return (
             terminal(pod)
@@ -456,7 +456,7 @@ class Judge:
             )
 
     def _makes_room(self, client: ModelClient, owner: Obj, pod: Obj, *, lost: bool) -> bool:
-        """Whether the session manager has no room, for which executors go: without it, even a ready one serves nobody."""
+        """Return whether executors may go because the session manager has no room; without it no executor serves."""
         key = manager_key(owner)
         since = client.knowledge.unschedulable(key, pass_begun())
         if client.knowledge.over_quota.get((PODS, key), -1.0) >= pass_begun():
@@ -492,7 +492,7 @@ _THEIRS = ("labels", "annotations")
 
 
 def _trespasses(change: Change, old: Obj, new: Obj) -> str:
-    """What an operator's write to an object that is there changes and must not; empty if nothing."""
+    """Return the forbidden changes of an operator's write to an existing object; empty if there are none."""
     before, after = old["metadata"], new["metadata"]
     for field in ("finalizers", "ownerReferences"):
         if before.get(field) != after.get(field) and (change.resource, field) != (CLAIMS, "ownerReferences"):

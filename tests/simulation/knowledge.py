@@ -200,11 +200,11 @@ class Knowledge:
         return [*past, wanted(cluster)]
 
     def surely_counted(self, uid: str, before: float) -> bool:
-        """Whether a pass that began then must have counted an object: it made it itself, or knew it, and of no later list."""
+        """Return whether a pass that began at a time must have counted an object."""
         return uid in self.made or (self.first_seen.get(uid, before) < before and uid not in self._late)
 
     def late(self, pod: Obj) -> bool:
-        """Whether a Pod was told of too late: a list of a later revision had lacked it, so that nobody need believe in it."""
+        """Return whether a Pod was reported too late: a list of a later revision lacked it."""
         return uid_of(pod) in self._late
 
     def left(self, owner: str, since: float) -> set[str]:
@@ -229,7 +229,7 @@ class Knowledge:
         return self._homeless_known.get(uid_of(pod), float("inf"))
 
     def suspending_since(self, cluster: Obj, since: float) -> bool:
-        """Whether a suspension was under way at any time since then: another process may call it finished too early."""
+        """Return whether a suspension was under way at any time since a moment."""
         return suspending(cluster) or self._suspending_until.get(uid_of(cluster), -1.0) >= since
 
     def config_map(self, key: tuple[str, str]) -> tuple[Obj | None, float]:

@@ -119,7 +119,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().close()
 
     def _run_once(self) -> None:
-        """One turn: what is due now, and not what that makes due."""
+        """Run one iteration: the callbacks that are due now, and not those that they schedule."""
         self.turns += 1
         if self.turns > MAX_TURNS:
             raise LivelockError
@@ -138,7 +138,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 handle._run()
 
     def _withheld(self, handle: asyncio.Handle) -> bool:
-        """Whether a callback belongs to a process that stands still; if so, it is kept for later."""
+        """Return whether a callback belongs to a stopped process; if so, keep it for later."""
         context: Context = handle._context  # type: ignore[attr-defined]  # public from Python 3.12 on
         kept = self._stopped.get(context.get(PROCESS))
         if kept is None:

@@ -116,7 +116,7 @@ class Run:
 
     @property
     def life(self) -> str:
-        """Of a session manager: executors stay for as long as it is the same."""
+        """Return the life of a session manager; executors stay while it is the same."""
         return self.store or f"{self.uid}.{self.restarts}"
 
 
@@ -282,7 +282,7 @@ class Machines:
         return None
 
     def _start_main(self, run: Run) -> None:
-        """Start the main container; what comes of it is told by the node as soon as it can."""
+        """Start the main container; the node reports the result as soon as it can."""
         if run.stopping or run.uid not in self.runs or run.node.removed:
             return
         if "bad" in run.image and run.executor:
@@ -310,7 +310,7 @@ class Machines:
             self._later(1.0, 8.0, lambda: self.crash(run))
 
     def _store(self, run: Run) -> str:
-        """Where a session manager that starts keeps its sessions, by its claim and its configuration."""
+        """Return the storage of a starting session manager, by its claim and its configuration."""
         pod, config = self._present(run), self._server.find(CONFIG_MAPS, (run.key[0], f"{run.owner}-config"))
         claims = [self._server.find(CLAIMS, (run.key[0], name)) for name in mounted_claims(pod or _NO_POD)]
         found = [uid_of(claim) for claim in claims if claim is not None]
@@ -561,7 +561,7 @@ class Machines:
         self._loop.call_later(self._random.uniform(low, high), action)
 
     def _on_node(self, node: Node, low: float, high: float, action: Callable[[], None]) -> None:
-        """Do something that needs the API server after a while, or when the node can be heard again."""
+        """Do something that needs the API server after a delay, or when the node is reachable again."""
         self._loop.call_later(self._random.uniform(low, high), self._unless_silent, node, action)
 
     def _unless_silent(self, node: Node, action: Callable[[], None]) -> None:

@@ -149,7 +149,7 @@ def container_status(pod: Obj, name: str) -> Obj:
 
 
 def terminal(pod: Obj) -> bool:
-    """Whether an executor or session manager is over and is not brought back by its kubelet."""
+    """Return whether an executor or session manager has ended and its kubelet does not restart it."""
     if phase(pod) in {"Failed", "Succeeded"}:
         return True
     return "terminated" in container_status(pod, "executor-manager").get("state", {})
@@ -190,7 +190,7 @@ def init_image(executor: Obj) -> str:
 
 
 def is_executor(cluster: Obj, pod: Obj) -> bool:
-    """Whether a Pod is one of a FlameCluster's executors by its name and labels. Without these it has left, whoever owns it."""
+    """Return whether a Pod is an executor of a FlameCluster, by its name and labels."""
     labels = {"app": "flame-executor-manager", CLUSTER_LABEL: name_of(cluster)}
     return executor_number(name_of(cluster), name_of(pod)) is not None and selects(labels, labels_of(pod))
 

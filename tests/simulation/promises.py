@@ -174,7 +174,7 @@ class Promises:
             self._blame(f"configGeneration of {name} went from {before} to {config}")
 
     def tampered(self, change: Change) -> None:
-        """Somebody else wrote a status: what the operator had promised in it cannot be held against it."""
+        """Forget the records of a status that another writer changed."""
         uid, status = uid_of(change.last), change.last.get("status", {})
         next_id = status.get("executorManager", {}).get("nextId", 0)
         if next_id < self._next_ids.get(uid, 0):

@@ -171,7 +171,7 @@ _MOODS = (
 
 
 def _moods(random: Random) -> list[str]:
-    """Which kinds of trouble a world has: some have one, some all, some none."""
+    """Return the kinds of faults of a world: one, several or none."""
     if random.random() < 0.03:
         return []
     share = random.choice((0.2, 0.4, 0.6, 1.0))

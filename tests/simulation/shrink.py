@@ -55,7 +55,7 @@ def _needed(scenario: Scenario, index: int) -> bool:
 
 
 def failure(scenario: Scenario) -> str:
-    """In which way a scenario fails, names and numbers aside; empty when it does not."""
+    """Return the failure of a scenario without names and numbers; empty when it succeeds."""
     try:
         violations = World(scenario).run().violations
     except Exception as error:  # noqa: BLE001 - the world itself broke

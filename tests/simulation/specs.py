@@ -59,7 +59,7 @@ class Wanted:
 
     @property
     def cache_revision(self) -> str | None:
-        """Of object caches; None when none are wanted."""
+        """Return the revision of object caches; None when the spec asks for none."""
         return None if self.desired.object_cache is None else self.desired.object_cache.revision
 
     def persistent(self, part: str) -> bool:

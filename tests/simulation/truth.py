@@ -137,7 +137,7 @@ class Truth:
                 self._silent_until[uid] = max(self._silent_until.get(uid, 0.0), speakers[name].silent_until)
 
     def admitted(self, seconds: float) -> None:
-        """What was refused may be written from now on; no event tells that, so it may take so long."""
+        """Allow some seconds until the operator notices that its writes are admitted again, because no event reports it."""
         for cluster in self._server.all(FLAME_CLUSTERS):
             uid = uid_of(cluster)
             if _hidden(self._pods(cluster)[0]):

@@ -125,7 +125,7 @@ class Stream:
             await self._sleep_until(due)
 
     def _line(self, change: Change) -> Line | None:
-        """What a watch with a selector says of a write: what leaves the selector is deleted for it."""
+        """Return the watch event of a write; an object that leaves the selector is DELETED."""
         before = change.old is not None and self._matches(change.old)
         after = change.new is not None and self._matches(change.new)
         if after:

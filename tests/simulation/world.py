@@ -165,7 +165,7 @@ class Process:
         self._replica.reconfigure(self._own(settings))
 
     def _own(self, settings: OperatorConfig) -> OperatorConfig:
-        """With the lock identity of its deployment; from now on they are in force."""
+        """Return the present settings with the lock identity of the deployment."""
         self.client.init_images.append((self._world.loop.now, settings.flame.init_image))
         controller = settings.controller.model_copy(update={"lock_identity": self.client.lock_identity})
         return settings.model_copy(update={"controller": controller})

@@ -267,7 +267,7 @@ def _table(page: str, heading: str) -> list[list[str]]:
 
 
 def _full_name(metric: Metric) -> str:
-    """As Prometheus has it: `flamectl_build` is an info, whose one series is `flamectl_build_info`."""
+    """Return the name in Prometheus: the info `flamectl_build` has the series `flamectl_build_info`."""
     return metric.name + {"counter": "_total", "info": "_info"}.get(metric.type, "")
 
 

@@ -29,7 +29,7 @@ print("code", code, "terminal is back", os.tcgetpgrp(0) == before, flush=True)
 
 
 def typed(keys: list[bytes]) -> str:
-    """What is on a terminal where something like make runs something like the demo, and somebody types these keys."""
+    """Return the output of a terminal where a parent like make runs a demo and these keys are typed."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(ROOT)

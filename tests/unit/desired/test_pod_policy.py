@@ -21,7 +21,7 @@ APPARMOR = "container.apparmor.security.beta.kubernetes.io/session-manager"
 
 
 def _refused(changes: dict[str, Any], **policy: Any) -> dict[str, str]:
-    """What is refused: for each path the message."""
+    """Return the refused paths with their messages."""
     try:
         check_pod_policy(spec(changes), PodPolicy(**policy))
     except InvalidSpecError as error:

@@ -93,7 +93,7 @@ class Process:
             self.elected.clear()
 
     async def killed(self) -> None:
-        """It ends without a word: nothing of it reaches the API server any more."""
+        """Kill the candidate: nothing of it reaches the API server any more."""
         self.api.way.clear()
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)

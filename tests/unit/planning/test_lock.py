@@ -307,7 +307,7 @@ class Contention(RuleBasedStateMachine):
             operator.held_lease = HeldLease.given_back(back)
 
     def somebody_deletes_the_lease(self, name: str) -> None:
-        """Who knows of a holder gives him his time; so nothing is lost as long as the other one has seen the Lease."""
+        """Delete the Lease once the other operator has seen it, because it then waits for the holder's time."""
         observed_lease = self.operators[name].observed_lease
         if self.lease is None or observed_lease is None or self.lease.spec.holder_identity == name:
             return

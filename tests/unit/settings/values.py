@@ -71,5 +71,5 @@ def _good(setting: Setting) -> st.SearchStrategy[Any]:
 
 
 def said() -> st.SearchStrategy[dict[str, Any]]:
-    """What somebody may say: good values by path, few or many."""
+    """Valid values by path, few or many."""
     return st.fixed_dictionaries({}, optional={path: _good(setting) for path, setting in catalogue().items()})

@@ -833,7 +833,7 @@ def _status_writes(world: World) -> int:
 
 
 async def _take_turns(world: World, rival: World, seconds: int) -> int:
-    """Both look whenever the other has written, and when they asked to; returns how often the status was written."""
+    """Let both operators react to each other's writes; return the number of status writes."""
     before, due = _status_writes(world), {world.lock_identity: 0.0, rival.lock_identity: 0.0}
     end = world.clock.elapsed + seconds
     versions = {world.lock_identity: 0, rival.lock_identity: 0}

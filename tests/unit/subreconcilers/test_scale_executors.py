@@ -551,7 +551,7 @@ async def test_slow_batch_continues_in_the_next_pass_after_the_status(verb: str,
 
 
 async def _made_in_passes(world: World, mocker: MockerFixture, passes: int) -> list[int]:
-    """How many executors each pass makes when a request takes as long as a batch of them may."""
+    """Return how many executors each pass creates when a request takes as long as a whole batch may."""
     create = world.api.create
 
     async def slowly(*args: Any, **options: Any) -> Any:

@@ -96,7 +96,7 @@ class World:
         self.apply(raw_spec(changes), uid=OWNER.uid)
 
     def rival(self, lock_identity: str, config: Mapping[str, Any] | None = None, operator_namespace: str = "") -> World:
-        """The same world as another operator sees it, which has stores, a memory and settings of its own."""
+        """Return the same world for another operator, with its own stores, memory and settings."""
         other = copy(self)
         other.lock_identity = lock_identity
         other.operator_namespace = operator_namespace
@@ -213,7 +213,7 @@ class World:
 
     @property
     def another_pass_follows(self) -> bool:
-        """Whether the last pass learned something of the children by answers, which the watches will not tell again."""
+        """Whether answers of the last pass changed the known children, which causes another pass."""
         return bool(self.news)
 
     async def converge(self) -> None:

@@ -459,7 +459,7 @@ async def test_hanging_plugin_times_out(
 
 
 def running(pid: str) -> bool:
-    """Whether a process is there and has not ended; one that was killed may wait for its parent to notice."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

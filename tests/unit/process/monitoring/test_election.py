@@ -60,7 +60,7 @@ class Process:
 
     @property
     def clusters(self) -> float | None:
-        """How many FlameClusters it counts; None if it counts none of any kind."""
+        """The number of counted FlameClusters; None when the replica counts none."""
         return self.value("flamectl_clusters", state="Pending")
 
     @property
