@@ -484,10 +484,10 @@ async def a_lease_is_taken_by_whoever_saw_it_last(bench: Bench) -> None:
 async def a_pod_that_is_over_goes_at_once(bench: Bench) -> None:
     made = await bench.new_pod("one")
 
-    async def scheduled() -> bool:
-        return bool((await bench.client.get(PODS, bench.namespace, "one")).spec.node_name)
+    async def running() -> bool:
+        return (await bench.client.get(PODS, bench.namespace, "one")).status.phase == "Running"
 
-    await bench.eventually("the Pod to be scheduled", scheduled)
+    await bench.eventually("the Pod to run, because its kubelet writes the status until then", running)
     await bench.others.patch(PODS, "one", "status", {"status": {"phase": "Failed"}})
     assert await bench.client.delete(PODS, bench.namespace, "one", uid=made.uid) is not None
     assert await bench.find(PODS, "one") is None
