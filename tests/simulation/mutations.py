@@ -28,6 +28,7 @@ from flamectl_operator.kube.fence import Fence
 from flamectl_operator.kube.leader_election import Candidate, LeaderElector
 from flamectl_operator.observed import cluster as observed
 from flamectl_operator.observed import component, pods
+from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.planning import (
     budget,
@@ -340,7 +341,7 @@ def executors_of_a_dead_session_manager_are_kept() -> None:
 
 @_mutation
 def a_rebound_executor_is_believed() -> None:
-    _set(observed.Executor, "rebound", property(lambda _self: False))
+    _set(Executor, "rebound", property(lambda _self: False))
 
 
 @_mutation

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from functools import cached_property
 from operator import attrgetter, is_
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import (
-    DRAINING_ANNOTATION,
-    DRAINING_SINCE_ANNOTATION,
     EXECUTOR_MANAGER,
-    REBOUND_ANNOTATION,
     SESSION_MANAGER,
-    SESSION_MANAGER_ANNOTATION,
     SESSION_STORE_ANNOTATION,
 )
 from flamectl_operator.desired import names
@@ -23,6 +18,7 @@ from flamectl_operator.flame import knowledge
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCaches
 
 if TYPE_CHECKING:
@@ -38,56 +34,6 @@ if TYPE_CHECKING:
         ServiceView,
     )
     from flamectl_operator.observed.trouble import Trouble
-
-
-@dataclass(frozen=True)
-class Executor(Component):
-    """An executor manager's Pod.
-
-    Args:
-        executor_id: The id in its name.
-    """
-
-    executor_id: int = -1
-
-    @cached_property
-    def session_manager_life(self) -> str:
-        """The life of the session manager that it belongs to."""
-        return self.pod.annotations.get(SESSION_MANAGER_ANNOTATION, "")
-
-    @cached_property
-    def rebound(self) -> bool:
-        """Whether it was bound to that life after its creation."""
-        return REBOUND_ANNOTATION in self.pod.annotations
-
-    @cached_property
-    def draining(self) -> bool:
-        """Whether it will be deleted when nothing runs on it any more. A drain is never cancelled."""
-        return DRAINING_ANNOTATION in self.pod.annotations
-
-    @property
-    def drain_reason(self) -> str:
-        """Why it is being drained."""
-        return self.pod.annotations.get(DRAINING_ANNOTATION, "")
-
-    @cached_property
-    def draining_since(self) -> datetime | None:
-        """Since when it is being drained; None when the annotation holds no valid time."""
-        try:
-            since = datetime.fromisoformat(self.pod.annotations.get(DRAINING_SINCE_ANNOTATION, ""))
-        except ValueError:
-            return None
-        return since if since.tzinfo is not None else None
-
-    @cached_property
-    def live(self) -> bool:
-        """Whether it counts: neither on its way out, nor over, nor being drained."""
-        return not self.terminating and not self.terminal and not self.draining
-
-    @cached_property
-    def started(self) -> bool:
-        """Whether its main container has run, so that it is bound to one session manager."""
-        return pods.has_started(self.pod, EXECUTOR_MANAGER)
 
 
 @dataclass(frozen=True)
@@ -356,32 +302,3 @@ def _unschedulable_since(manager: PodView | None, boottime: float, earlier: Obse
     if earlier is None or earlier.unschedulable is None or earlier.session_manager_pod is None:
         return boottime
     return earlier.unschedulable if earlier.session_manager_pod.uid == manager.uid else boottime
-
-
-def worked_for(executor: Executor) -> timedelta | None:
-    """Return how long a terminal executor had worked, as far as its status shows; None when it is unknown.
-
-    The times of its main container are best, because the executor may have waited long for a node, an image or the session
-    manager. If they are lost, as after an eviction, the time since its creation counts.
-    """
-    born, over = executor.pod.metadata.creation_timestamp, terminal_since(executor)
-    status = pods.container(executor.pod, EXECUTOR_MANAGER)
-    ended = status.state.terminated if status is not None else None
-    if ended is not None and ended.started_at is not None and ended.finished_at is not None:
-        # A container that could not be started has a start time in 1970.
-        return ended.finished_at - max(ended.started_at, born or ended.started_at)
-    if pods.init_container_failed(executor.pod):
-        return timedelta()
-    return over - born if born is not None and over is not None else None
-
-
-def terminal_since(component: Component) -> datetime | None:
-    """Return when a terminal Pod ended: the end of its last container, else the last write to the Pod.
-
-    The first time is by the node's clock, which may be ahead of the API server's; the second is by the API server's clock.
-    """
-    finished, metadata = pods.finished_at(component.pod), component.pod.metadata
-    written = metadata.last_written
-    if finished is None or (metadata.managed_fields and written is not None and written < finished):
-        return written
-    return finished

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from flamectl_operator.flame.snapshot import Snapshot
-    from flamectl_operator.observed.cluster import Executor, ObservedCluster
+    from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.component import Component
+    from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.runtime.moment import Moment
 

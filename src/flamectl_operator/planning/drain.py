@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from flamectl_operator.observed.cluster import Executor, ObservedCluster
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.runtime.moment import Moment
     from flamectl_operator.runtime.outcome import Outcome

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from flamectl_operator.api.status import FlameClusterStatus
     from flamectl_operator.desired.cluster import DesiredCluster
     from flamectl_operator.kube.views import PersistentVolumeClaimView
-    from flamectl_operator.observed.cluster import Executor, ObservedCluster
+    from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.component import Component
+    from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.autoscaling import Scaling
     from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
     from flamectl_operator.runtime.moment import Moment

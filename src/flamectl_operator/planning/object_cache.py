@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.api.constants import OBJECT_CACHE
 from flamectl_operator.desired.claims import object_cache_claim
-from flamectl_operator.observed.cluster import terminal_since
 from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.executor import terminal_since
 from flamectl_operator.observed.pods import orphaned, unschedulable
 from flamectl_operator.planning import drift
 from flamectl_operator.planning.claims import claim_wait

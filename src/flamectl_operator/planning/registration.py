@@ -19,7 +19,8 @@ from flamectl_operator.runtime.outcome import DONE, wait, wait_until
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from flamectl_operator.observed.cluster import Executor, ObservedCluster
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
     from flamectl_operator.runtime.moment import Moment

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.model import INT32_MAX
-from flamectl_operator.observed.cluster import worked_for
+from flamectl_operator.observed.executor import worked_for
 from flamectl_operator.observed.pods import orphaned, ready_since
 from flamectl_operator.runtime.outcome import wait_until
 
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from flamectl_operator.api.status import FlameClusterStatus
-    from flamectl_operator.observed.cluster import Executor, ObservedCluster
+    from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.component import Component
+    from flamectl_operator.observed.executor import Executor
     from flamectl_operator.runtime.outcome import Outcome
     from flamectl_operator.settings import FlameSettings
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from flamectl_operator.observed import pods
-from flamectl_operator.observed.cluster import terminal_since
+from flamectl_operator.observed.executor import terminal_since
 from flamectl_operator.planning.budget import surge
 from flamectl_operator.planning.deletion import deletion_order, given_up_at
 from flamectl_operator.planning.drain import LOOK_AGAIN, occupied, split_drainable, undecided
@@ -23,7 +23,8 @@ from flamectl_operator.runtime.outcome import wait, wait_until
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from flamectl_operator.observed.cluster import Executor, ObservedCluster
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.runtime.moment import Moment
     from flamectl_operator.runtime.outcome import Outcome

@@ -16,7 +16,7 @@ from flamectl_operator.runtime.slow_start import in_parallel
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from flamectl_operator.observed.cluster import Executor
+    from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.drain import DrainReason
     from flamectl_operator.reconcile.cluster_io import ClusterIO
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flamectl_operator.observed import pods
-from flamectl_operator.observed.cluster import Executor
 from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
 
 if TYPE_CHECKING:

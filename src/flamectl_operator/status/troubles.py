@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from flamectl_operator.api.constants import WAIT_CONTAINER
 from flamectl_operator.desired import names
 from flamectl_operator.observed import pods
-from flamectl_operator.observed.cluster import Executor
+from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.trouble import IMAGE_PULL_FAILED, OOM_KILLED, Trouble, gist
 from flamectl_operator.status.reason import PODS_FAILING, UNSCHEDULABLE, rank
 

@@ -14,7 +14,7 @@ from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 from flamectl_operator.runtime.slow_start import in_parallel
 
 if TYPE_CHECKING:
-    from flamectl_operator.observed.cluster import Executor
+    from flamectl_operator.observed.executor import Executor
     from flamectl_operator.reconcile.run import Pass
 
 #: Reasons for which nothing is left that a grace period could serve.

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from flamectl_operator.kube.views import PodView
-    from flamectl_operator.observed.cluster import Executor
+    from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.planning.scale import ScalePlan
 
