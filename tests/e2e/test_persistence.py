@@ -45,3 +45,45 @@ def test_claim_grows_and_cannot_shrink(world: World, operator: OperatorProcess) 
     world.wait("the refusal", lambda: condition(world.status(), "Degraded").get("reason") == "ClaimCannotShrink")
     assert size() == "2Gi"
     assert uids(world.all("pod")) == before
+
+
+def test_growth_that_the_storage_class_does_not_allow_is_reported(world: World, operator: OperatorProcess) -> None:
+    persistence = {"size": "1Gi", "storageClassName": add_volumes(world, 1, growing=False)}
+    world.apply(flame_cluster(replicas=1, objectCache={"image": IMAGE, "persistence": persistence}))
+    world.wait_running(executors=1)
+
+    world.patch("flamecluster", "my-flame", {"spec": {"objectCache": {"persistence": {"size": "2Gi"}}}})
+    degraded = world.wait(
+        "the refusal",
+        lambda: (found := condition(world.status(), "Degraded")).get("reason") == "ClaimCannotGrow" and found,
+    )
+    assert "has 1Gi and cannot grow" in degraded["message"]
+
+    world.patch("flamecluster", "my-flame", {"spec": {"objectCache": {"persistence": {"size": "1Gi"}}}})
+    world.wait_running(executors=1)
+
+
+def test_existing_claim_is_waited_for_and_shared_with_no_other_cluster(world: World, operator: OperatorProcess) -> None:
+    storage_class = add_volumes(world, 1)
+    manager = {"storage": "fs:///var/lib/flame/session", "persistence": {"existingClaim": "mine"}}
+
+    def degraded(name: str) -> str:
+        return str(condition(world.status(name), "Degraded").get("reason"))
+
+    world.apply(flame_cluster(replicas=1, sessionManager=manager))
+    world.wait("the missing claim", lambda: degraded("my-flame") == "ClaimNotFound")
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": storage_class,
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    world.apply({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "mine"}, "spec": spec})
+    world.wait_running(executors=1)
+    before = world.existing("persistentvolumeclaim", "mine")["metadata"]
+
+    world.apply(flame_cluster("other", replicas=1, sessionManager=manager))
+    world.wait("the claim in use", lambda: degraded("other") == "ClaimInUse")
+    world.kubectl("delete", "flamecluster/my-flame")
+    world.wait_running("other", executors=1)
+    after = world.existing("persistentvolumeclaim", "mine")["metadata"]
+    assert (after["uid"], after.get("ownerReferences")) == (before["uid"], None)

@@ -8,13 +8,14 @@ if TYPE_CHECKING:
     from tests.e2e.world import World
 
 
-def add_volumes(world: World, count: int, size: str = "10Gi") -> str:
+def add_volumes(world: World, count: int, size: str = "10Gi", *, growing: bool = True) -> str:
     """Create volumes that the claims of one test can bind to.
 
     Args:
         world: The test's namespace.
         count: How many volumes.
         size: Size of each volume.
+        growing: Whether their claims may grow.
 
     Returns:
         The name of the StorageClass that the claims must ask for.
@@ -26,7 +27,7 @@ def add_volumes(world: World, count: int, size: str = "10Gi") -> str:
         "metadata": {"name": name},
         "provisioner": "kubernetes.io/no-provisioner",
         "volumeBindingMode": "Immediate",
-        "allowVolumeExpansion": True,
+        "allowVolumeExpansion": growing,
     }
     volumes = [
         {

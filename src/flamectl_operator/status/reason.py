@@ -48,6 +48,7 @@ PRECEDENCE: tuple[str, ...] = (
     "ClaimNotFound",
     "ClaimInUse",
     "ClaimCannotShrink",
+    "ClaimCannotGrow",
     "ClaimDiffers",
     "ChangesUndone",
     "LabelsChanged",

@@ -10,7 +10,7 @@ from flamectl_operator.kube.resources import CLAIMS, PODS
 from flamectl_operator.planning.claims import ClaimPlan, claim_patch, is_ours, plan_claims
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
-from flamectl_operator.reconcile.refusals import collect, primary_error
+from flamectl_operator.reconcile.refusals import RefusedError, collect, primary_error
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 
 if TYPE_CHECKING:
@@ -64,7 +64,15 @@ class UpdateClaims(Subreconciler):
         return outcomes.changed() if changes is None else await self._patch(run, claim, changes)
 
     async def _patch(self, run: Pass, claim: PersistentVolumeClaimView, changes: dict[str, Any]) -> Outcome:
-        if await run.io.patch(CLAIMS, claim.name, changes) is None:
+        try:
+            patched = await run.io.patch(CLAIMS, claim.name, changes)
+        except RefusedError as error:
+            # Kubernetes' admission plugin for resizing says so in its message alone.
+            if "spec" not in changes or "resize" not in str(error):
+                raise
+            message = f'PersistentVolumeClaim "{claim.name}" has {claim.size} and cannot grow: {error.__cause__}'
+            raise RefusedError("ClaimCannotGrow", message) from error
+        if patched is None:
             return outcomes.changed()
         run.io.record_event("ClaimUpdated", f'Updated PersistentVolumeClaim "{claim.name}"')
         return DONE

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from flamectl_operator.kube.errors import ForbiddenError
 from tests.unit.builders import cached, merged, replicas
 from tests.unit.subreconcilers.errors import lost
 from tests.unit.subreconcilers.world import SM_NAME, World, cache_name, converged, executor_name
@@ -159,6 +160,35 @@ async def test_a_bound_claim_grows_and_restarts_nothing() -> None:
     sizes = [_claim(world, name)["spec"]["resources"]["requests"]["storage"] for name in (cache_name(0), SM_NAME)]
     assert sizes == ["20Gi", "30Gi"]
     assert world.deleted == []
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        pytest.param(
+            'persistentvolumeclaims "x" is forbidden: only dynamically provisioned pvc can be resized and the storageclass that'
+            " provisions the pvc must support resize",
+            "ClaimCannotGrow",
+            id="class",
+        ),
+        pytest.param('User "operator" cannot patch resource "persistentvolumeclaims"', "PermissionDenied", id="role"),
+    ],
+)
+async def test_refused_growth_is_reported_with_its_cause(said: str, reason: str) -> None:
+    world = await converged(_cache())
+    _bind(world)
+    world.edit(_cache(size="20Gi"))
+    world.api.fail("patch", CLAIMS, ForbiddenError(403, "Forbidden", said))
+
+    await world.run_pass()
+
+    status, found, message = world.condition("Degraded")
+    assert (status, found) == ("True", reason)
+    assert said in message
+    assert (f'PersistentVolumeClaim "{cache_name(0)}" has 10Gi and cannot grow' in message) == (
+        reason == "ClaimCannotGrow"
+    )
+    assert world.cache_ordinals == [0]
 
 
 async def test_a_claim_that_is_not_bound_does_not_grow_yet() -> None:
