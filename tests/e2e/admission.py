@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from tools.controlplane import Plane
 
 ADMISSION = ROOT / "config" / "admission"
+#: Of executors about whose limits there is nothing to warn of.
+LIMITED: Object = {"resources": {"limits": {"cpu": 2, "memory": "2Gi"}}}
 PROTECTION = "flame.xflops.io/deletion-protection"
 
 
 def protected(name: str = "my-flame", *, replicas: int = 1) -> Object:
     """The manifest of a FlameCluster that is protected."""
-    manifest = flame_cluster(name, replicas=replicas)
+    manifest = flame_cluster(name, replicas=replicas, executorManager=LIMITED)
     manifest["metadata"]["annotations"] = {PROTECTION: "true"}
     return manifest
 

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from flamectl_operator.api import consistency
 from flamectl_operator.api.constants import (
     EXECUTOR_MANAGER_CONTAINER,
     OBJECT_CACHE_CONTAINER,
     SESSION_MANAGER_CONTAINER,
     WAIT_CONTAINER,
 )
-from tests.e2e.admission import ADMISSION, PROTECTION, complaints, protected, put_in_force, refusal
+from flamectl_operator.api.validation import parse_spec
+from tests.e2e.admission import ADMISSION, LIMITED, PROTECTION, complaints, protected, put_in_force, refusal
 from tests.e2e.world import World, flame_cluster
 from tools.controlplane import ControlPlane
 from tools.controlplane.errors import KubectlError
@@ -361,7 +363,7 @@ def executors(*containers: dict[str, object], **spec: object) -> dict[str, objec
     inits = [each for each in containers if each["name"] == WAIT_CONTAINER]
     others = [each for each in containers if each not in inits]
     template = {"spec": {**spec, "initContainers": inits, "containers": others}}
-    manifest = flame_cluster(sessionManager={"podTemplate": {"spec": NOT_ROOT}})
+    manifest = flame_cluster(sessionManager={"podTemplate": {"spec": NOT_ROOT}}, executorManager=LIMITED)
     manifest["spec"]["executorManager"]["podTemplate"] = template
     return manifest
 
@@ -390,7 +392,7 @@ def test_cluster_with_security_context_for_one_component_gets_a_warning(
 
 
 def test_no_warning_outside_a_restricted_namespace(world: World) -> None:
-    assert warnings_about(world, flame_cluster()) == ""
+    assert warnings_about(world, flame_cluster(executorManager=LIMITED)) == ""
 
 
 @pytest.mark.parametrize(
@@ -451,10 +453,54 @@ def test_container_with_another_name_is_accepted_without_a_warning(doomed: World
     doomed.plane.create_namespace(doomed.namespace)
     containers = [{"name": "executor-manager", "tty": True}, {"name": "logs", "image": "example.com/logs:1"}]
     template = {"podTemplate": {"spec": {"containers": containers}}}
-    assert warnings_about(doomed, flame_cluster(executorManager=template)) == ""
+    assert warnings_about(doomed, flame_cluster(executorManager=template | LIMITED)) == ""
 
 
 def test_executor_whose_slots_fit_its_memory_is_accepted_without_a_warning(doomed: World) -> None:
     doomed.plane.create_namespace(doomed.namespace)
-    limits = {"resources": {"limits": {"cpu": 2, "memory": "2Gi"}}}
-    assert warnings_about(doomed, flame_cluster(executorManager=limits)) == ""
+    assert warnings_about(doomed, flame_cluster(executorManager=LIMITED)) == ""
+
+
+@pytest.mark.parametrize(
+    ("spec", "warning"),
+    [
+        pytest.param({"executorManager": {}}, "resources.limits.memory is not set", id="no limits"),
+        pytest.param(
+            {"executorManager": {"resources": {"limits": {"memory": "2Gi"}}}},
+            "limits.cpu is not set",
+            id="no CPU limit",
+        ),
+        pytest.param({"executorManager": {"maxExecutors": 3}}, "maxExecutors has no effect: Flame 0.6", id="0.6"),
+        pytest.param({"sessionManager": {"policy": "fair"}}, "has the policies priority and drf", id="policy"),
+        pytest.param(
+            {"objectCache": {"image": "xflops/flame-object-cache:v0.7.0"}},
+            "spec.objectCache.image has a tag of Flame 0.7, but flameVersion is 0.6",
+            id="object cache",
+        ),
+        *(
+            pytest.param(
+                {"flameVersion": "0.5", field: value}, f"spec.{path} has no effect: Flame 0.5 ignores it", id=path
+            )
+            for path, field, value in (
+                ("scheduleInterval", "scheduleInterval", 10),
+                ("limits.maxSessions", "limits", {"maxSessions": 2}),
+                ("sessionManager.recovery.retryLimits", "sessionManager", {"recovery": {"retryLimits": 2}}),
+                ("sessionManager.policy", "sessionManager", {"policy": "drf"}),
+            )
+        ),
+        pytest.param(
+            {"flameVersion": "0.5", "sessionManager": {"storage": "none"}},
+            "Flame 0.5 opens SQLite databases alone",
+            id="0.5",
+        ),
+    ],
+)
+def test_field_that_the_version_ignores_and_missing_limits_are_accepted_with_the_warning_of_the_operator(
+    doomed: World, spec: dict[str, Any], warning: str
+) -> None:
+    doomed.plane.create_namespace(doomed.namespace)
+    manifest = flame_cluster(**spec)
+
+    assert warning in warnings_about(doomed, manifest)
+    known = consistency.warnings(parse_spec(manifest["spec"], "my-flame"))
+    assert any(warning.replace(": ", " ") in f"{each.path} {each.message}".replace(": ", " ") for each in known)
