@@ -8,7 +8,14 @@ import msgspec
 import pytest
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, REVISION_ANNOTATION
-from flamectl_operator.kube.views import ConfigMapView, ManagedFieldsEntry, OwnerReference, PodView, ServiceView
+from flamectl_operator.kube.views import (
+    ConfigMapView,
+    ManagedFieldsEntry,
+    NetworkPolicyView,
+    OwnerReference,
+    PodView,
+    ServiceView,
+)
 from flamectl_operator.observed.flame_cluster import MAX_STATUS_SIZE, FlameClusterView
 from flamectl_operator.planning.deletion import DELETION_COST_ANNOTATION
 from flamectl_operator.reconcile.reduction import (
@@ -17,8 +24,10 @@ from flamectl_operator.reconcile.reduction import (
     MAX_MESSAGE_SIZE,
     MAX_METADATA_SIZE,
     is_too_large,
+    is_too_large_policy,
     keep_config_map,
     keep_metadata,
+    keep_network_policy,
     keep_pod,
     keep_service,
 )
@@ -41,6 +50,37 @@ def _config_map(
     if owner is not None:
         metadata["ownerReferences"] = [msgspec.to_builtins(owner)]
     return msgspec.convert({"metadata": metadata, "data": {"flame-cluster.yaml": "x" * size}, **fields}, ConfigMapView)
+
+
+def _policy(
+    name: str = "my-flame-network-policy", owner: OwnerReference | None = None, clients: int = 1
+) -> NetworkPolicyView:
+    metadata: dict[str, Any] = {"name": name, "namespace": "default", "uid": "u", "labels": LABEL}
+    if owner is not None:
+        metadata["ownerReferences"] = [msgspec.to_builtins(owner)]
+    spec = {"ingress": [{"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}] * clients}]}
+    return msgspec.json.decode(msgspec.json.encode({"metadata": metadata, "spec": spec}), type=NetworkPolicyView)
+
+
+def test_the_spec_of_a_cluster_network_policy_is_kept() -> None:
+    found = _policy(owner=controller_reference())
+    assert keep_network_policy(found) is found
+    assert not is_too_large_policy(found)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param(_policy(), id="no owner"),
+        pytest.param(_policy(name="theirs", owner=controller_reference()), id="another name"),
+        pytest.param(_policy(owner=controller_reference(kind="ReplicaSet")), id="owner of another kind"),
+        pytest.param(_policy(owner=controller_reference(), clients=MAX_DATA_SIZE // 20), id="too large"),
+    ],
+)
+def test_the_spec_of_another_or_too_large_network_policy_is_dropped(policy: NetworkPolicyView) -> None:
+    kept = keep_network_policy(policy)
+    assert is_too_large_policy(kept)
+    assert kept.metadata == policy.metadata
 
 
 @pytest.mark.parametrize("name", ["my-flame-config", "my-flame-client"])
