@@ -21,6 +21,14 @@ _HARMLESS = (
     "spec.paused",
     "spec.suspend",
     "spec.lockOptions",
+    "spec.clientConfig",
+    "spec.networkPolicy",
+    "spec.objectCache.replicas",
+    *(
+        f"spec.{component}.persistence.{field}"
+        for component in ("sessionManager", "objectCache")
+        for field in ("size", "storageClassName", "accessModes", "deletionPolicy")
+    ),
 )
 #: Paths that an event has room for.
 MAX_PATHS = 3

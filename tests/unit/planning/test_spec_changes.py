@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flamectl_operator.planning.spec_changes import SpecChanges, because
-from tests.unit.builders import merged, spec
+from tests.unit.builders import desired, merged, spec
 
 IMAGE = {"executorManager": {"image": "example.com/new:1"}}
 
@@ -33,6 +33,29 @@ def test_each_component_has_the_fields_that_it_reads(
     changes = SpecChanges().after(spec(), spec(change))
 
     assert (changes.session_manager, changes.executors) == (session_manager, executors)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"clientConfig": {"package": {"excludes": ["*.log"]}}},
+        {"networkPolicy": {"clients": [{"podSelector": {}}]}},
+        {"objectCache": {"replicas": 3}},
+        {"objectCache": {"persistence": {"size": "20Gi", "deletionPolicy": "Retain"}}},
+        {"sessionManager": {"persistence": {"size": "20Gi", "accessModes": ["ReadWriteOncePod"]}}},
+    ],
+    ids=str,
+)
+def test_change_that_is_in_no_pod_is_not_named(change: dict[str, Any]) -> None:
+    persistent = {
+        "sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "10Gi"}},
+        "objectCache": {"image": "xflops/flame-object-cache:v0.6.0", "persistence": {"size": "10Gi"}},
+    }
+    before, after = desired(persistent), desired(merged(persistent, change))
+
+    assert SpecChanges().after(before.spec, after.spec) == SpecChanges()
+    assert after.session_manager.revision == before.session_manager.revision
+    assert after.executor.revision == before.executor.revision
 
 
 def test_a_change_that_replaces_nothing_leaves_the_earlier_ones() -> None:
