@@ -27,9 +27,12 @@ class Network:
 
     def __enter__(self) -> Self:
         """Make the bridge."""
-        self._switch = self._namespace()
-        _in(self._switch, "ip", "link", "add", _BRIDGE, "type", "bridge")
-        _in(self._switch, "ip", "link", "set", _BRIDGE, "up")
+        with ExitStack() as stack:
+            self._stack = stack
+            self._switch = self._namespace()
+            _in(self._switch, "ip", "link", "add", _BRIDGE, "type", "bridge")
+            _in(self._switch, "ip", "link", "set", _BRIDGE, "up")
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(

@@ -30,7 +30,6 @@ pytestmark = pytest.mark.skipif(
     network_module.why_not() is not None, reason=f"processes of Pods: {network_module.why_not()}"
 )
 
-PATIENCE = 30.0
 MANAGER, CACHE = names.session_manager(OWNER.name), names.object_cache_replica(OWNER.name, 0)
 EXECUTORS = tuple(names.executor(OWNER.name, number) for number in range(2))
 ADDRESSES = {name: f"10.0.0.{number}" for number, name in enumerate((MANAGER, CACHE, *EXECUTORS), start=2)}
@@ -124,7 +123,7 @@ def _waits(executor: PodProcesses) -> bool:
 
 
 def _wait(what: str, pod: PodProcesses, *texts: str) -> None:
-    wait_until(lambda: pod.started() and all(text in pod.log() for text in texts), what, timeout=PATIENCE)
+    wait_until(lambda: pod.started() and all(text in pod.log() for text in texts), what)
 
 
 @pytest.fixture
@@ -149,7 +148,7 @@ def test_pods_of_a_cluster_start_pass_their_probes_and_find_each_other(
 
     executors = [machine.run(wanted, name) for name in EXECUTORS]
     for executor in executors:
-        wait_until(partial(_waits, executor), f"{executor.name} to wait for its session manager", timeout=PATIENCE)
+        wait_until(partial(_waits, executor), f"{executor.name} to wait for its session manager")
     manager, cache = machine.run(wanted, MANAGER), machine.run(wanted, CACHE)
 
     _wait("the session manager", manager)
@@ -166,11 +165,11 @@ def test_session_manager_that_is_replaced_finds_its_claim_and_executors_come_bac
     (session / "kept").touch()
 
     manager.end()
-    wait_until(lambda: "no session manager" in executor.log(), "the executor to notice", timeout=PATIENCE)
+    wait_until(lambda: "no session manager" in executor.log(), "the executor to notice")
     assert executor.exit_code is None
     _wait("another session manager", machine.run(wanted, MANAGER))
 
-    wait_until(lambda: executor.log().count("registered") == 2, "the executor to come back", timeout=PATIENCE)
+    wait_until(lambda: executor.log().count("registered") == 2, "the executor to come back")
     assert (session / "kept").exists()
     assert {each.name for each in (machine.claims / MANAGER).iterdir()} == {"session", "events"}
 
@@ -179,7 +178,7 @@ def test_session_manager_that_is_replaced_finds_its_claim_and_executors_come_bac
 
 
 def _end(pod: PodProcesses) -> tuple[int, str]:
-    wait_until(lambda: pod.exit_code is not None, f"{pod.name} to end", timeout=PATIENCE)
+    wait_until(lambda: pod.exit_code is not None, f"{pod.name} to end")
     assert pod.exit_code is not None
     return pod.exit_code, pod.log()
 
@@ -264,8 +263,8 @@ def test_port_that_nobody_opens_fails_the_probes_and_keeps_executors_waiting(mac
     wanted = desired(merged(WITH_CACHE, {"configOverrides": {"cluster": {"endpoint": f"http://{MANAGER}:9999"}}}))
     manager, executor = machine.run(wanted, MANAGER), machine.run(wanted, EXECUTORS[0])
 
-    wait_until(lambda: "listens on 9999" in manager.log(), "the session manager to listen", timeout=PATIENCE)
-    wait_until(partial(_waits, executor), "the executor to wait", timeout=PATIENCE)
+    wait_until(lambda: "listens on 9999" in manager.log(), "the session manager to listen")
+    wait_until(partial(_waits, executor), "the executor to wait")
 
     assert manager.exit_code is None
     assert not manager.started()
