@@ -56,6 +56,7 @@ class Node:
     state: NodeState = NodeState.READY
     connection: object | None = None
     broken: bool = False
+    beats: int = 0
 
 
 @dataclass
@@ -195,12 +196,34 @@ class FlameModel:
         if (node := self.nodes.get(name)) is not None:
             node.connection = connection
 
+    def heartbeat(self, name: str, connection: object) -> None:
+        """A node has sent a heartbeat over its stream; from now on it is expected to send more."""
+        if (node := self.nodes.get(name)) is None:
+            return
+        node.connection = connection
+        node.beats += 1
+        beats = node.beats
+        if node.state is NodeState.UNKNOWN:
+            node.state = NodeState.READY
+
+        def silent() -> None:
+            if self.nodes.get(name) is node and (node.connection, node.beats) == (connection, beats):
+                node.state = NodeState.UNKNOWN
+                self._later(NOT_READY_AFTER, lambda: self._still_silent(name, node, beats))
+
+        self._later(SILENCE, silent)
+
+    def _still_silent(self, name: str, node: Node, beats: int) -> None:
+        if node.beats == beats:
+            self._not_ready(name, node, node.connection)
+
     def disconnect(self, name: str, connection: object) -> None:
         """The stream of a node has ended."""
         node = self.nodes.get(name)
         if node is None or node.connection is not connection:
             return
         self._lost_at[name] = self._timer.time()
+        node.beats += 1  # it is lost, and no longer merely silent
         self._later(NOT_READY_AFTER, lambda: self._not_ready(name, node, connection))
 
     def _not_ready(self, name: str, node: Node, connection: object | None) -> None:
@@ -237,8 +260,17 @@ class FlameModel:
             self.register_node(manager.name, manager.capacity)
             self.connect(manager.name, manager.connection)
             for executor in list(self.executors.values()):
-                if executor.node == manager.name and executor.state is ExecutorState.VOID:
-                    self._begin(executor)
+                if executor.node == manager.name:
+                    self._go_on(executor)
+
+    def _go_on(self, executor: ModelExecutor) -> None:
+        """What an executor did while nothing was heard of it is told now."""
+        if executor.state is ExecutorState.VOID:
+            self._begin(executor)
+        elif executor.task is not None:
+            self._finish_later(executor, executor.task)
+        elif executor.session is not None and self._works(executor):
+            self._next_task(executor)
 
     def kill_executor_manager(self, name: str) -> None:
         """Kill an executor manager. Its running tasks never end."""
@@ -262,6 +294,12 @@ class FlameModel:
                 self._later(NOT_READY_AFTER, lambda: self._not_ready(name, node, connection))
 
         self._later(SILENCE, silent)
+
+    def restore(self, name: str) -> None:
+        """Its machine is back: it opens its connection anew, and registers."""
+        manager = self.managers[name]
+        manager.reachable = True
+        self._later(RECONNECT, lambda: self._join(manager))
 
     def _works(self, executor: ModelExecutor) -> bool:
         manager = self.managers.get(executor.node)
@@ -361,6 +399,11 @@ class FlameModel:
             return
         task.state, executor.task = "running", task
         task.runs += 1
+        self._finish_later(executor, task)
+
+    def _finish_later(self, executor: ModelExecutor, task: Task) -> None:
+        session = executor.session
+        assert session is not None
 
         def finish() -> None:
             if self._works(executor) and executor.task is task:

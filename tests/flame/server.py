@@ -101,7 +101,7 @@ class FlameServer:
             try:
                 async for message in stream:
                     name = message.heartbeat.node_name
-                    self.model.connect(name, connection)
+                    self.model.heartbeat(name, connection)
                     answer = message_class("WatchNodeResponse")()
                     answer.ack.timestamp = 1
                     await stream.send_message(answer)

@@ -51,6 +51,8 @@ LARGEST = "9Gi"
 LONGEST_RETRY = TIMEOUT + RETRY_LIMIT * 1.2 + 2.0
 #: Seconds until it notices that a watch has fallen silent.
 UNHEARD = 95.0
+#: Likewise until a session manager that could not be asked is asked again.
+UNANSWERED = 50.0
 #: Marks objects that stand in the operator's way.
 _FOREIGN = "example.com/foreign"
 
@@ -409,6 +411,43 @@ class Actors:
     def admit(self) -> None:
         self._server.admission.denials.clear()
         self._world.truth.admitted(LONGEST_RETRY)
+
+    # -- Flame
+
+    def session(self, name: str, tasks: int, seconds: float, priority: int, closes: bool) -> None:  # noqa: FBT001
+        if self._world.flame is not None:
+            self._world.flame.open_session(name, tasks, seconds, priority, closes=closes)
+
+    def close_sessions(self) -> None:
+        if self._world.flame is not None:
+            self._world.flame.close_sessions()
+
+    def flame_storm(self, kind: str, share: float, seconds: float) -> None:
+        if self._world.flame is not None:
+            self._world.flame.storm(kind, share, seconds)
+            self._world.disturb(seconds + UNANSWERED)
+
+    def deafen(self, name: str, pick: int, seconds: float) -> None:
+        """An executor manager hears nothing of its session manager for a while, or for good, though its Pod is ready."""
+        flame = self._world.flame
+        managers = [each for each in flame.managers.values() if each.run.owner == name] if flame is not None else []
+        if flame is not None and managers:
+            manager = managers[pick % len(managers)]
+            flame.set_deaf(manager, deaf=True)
+            if seconds:
+                self._world.later(seconds, partial(flame.set_deaf, manager, deaf=False))
+
+    def mute(self, count: int) -> None:
+        """Some of the next executor managers never register."""
+        if self._world.flame is not None:
+            self._world.flame.mute = count
+
+    def attach(self, name: str) -> None:
+        """Somebody attaches executor managers by hand, one of which has a name that the operator may give one day."""
+        model = self._world.flame.model_of(name) if self._world.flame is not None else None
+        if model is not None:
+            model.start_executor_manager("by-hand")
+            model.start_executor_manager(f"{name}-executor-manager-99999")
 
     # -- the operator's processes and their network
 

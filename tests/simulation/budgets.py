@@ -20,6 +20,7 @@ from tests.simulation.objects import (
     controller_of,
     controller_uid,
     is_executor,
+    keeps_place,
     life_of,
     live,
     manager_key,
@@ -87,6 +88,8 @@ class Budgets:
         self._patience = patience
         self._disturbed_until = disturbed_until
         self._alone = alone
+        #: Whether an executor is ready for Flame as well, where there is one.
+        self.can_work: Callable[[Obj], bool] = lambda _pod: True
         self._pasts: dict[str, _Past] = {}
         server.listeners.append(self._observe)
 
@@ -121,7 +124,7 @@ class Budgets:
         if self._disturbed_until() > since or not self._alone(since):
             return
         most = max(want.replicas + want.surge for want in past.wanted_since(since))
-        count = sum(1 for pod in self._pods(cluster) if _counts(cluster, pod))
+        count = sum(1 for pod in self._pods(cluster) if _keeps_place(cluster, pod))
         if count > most:
             self._blame(f"{name} is made, and there are {count} executors; {most} are allowed")
 
@@ -136,6 +139,8 @@ class Budgets:
         life, notes = _life(manager), annotations_of(pod)
         if not life or notes.get(LIFE_ANNOTATION) != life or REBOUND_ANNOTATION in notes:
             return  # it serves a session manager that is no more, or may do so
+        if not self.can_work(pod):
+            return
         if moment(condition(pod, "Ready")["lastTransitionTime"]) + 1 > since:
             return  # nobody need have known that it serves
         floor = min(want.floor for want in wants)
@@ -160,6 +165,10 @@ def _life(manager: Obj | None) -> str:
 def _counts(cluster: Obj, pod: Obj) -> bool:
     """Return whether a Pod of a FlameCluster is a live executor."""
     return is_executor(cluster, pod) and live(pod)
+
+
+def _keeps_place(cluster: Obj, pod: Obj) -> bool:
+    return is_executor(cluster, pod) and keeps_place(pod)
 
 
 def _serves(cluster: Obj, pod: Obj) -> bool:

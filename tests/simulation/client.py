@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from flamectl_operator.api.constants import DRAINING_ANNOTATION
 from flamectl_operator.kube import errors
 from flamectl_operator.kube.client import EventType, Page, WatchEvent
 from flamectl_operator.kube.views import KubernetesObject
 from tests.simulation.api_server import matcher
 from tests.simulation.faults import WRITES, Fate
 from tests.simulation.knowledge import Knowledge
-from tests.simulation.objects import ELECTION, LEASES, Obj, revision_of, terminating, uid_of
+from tests.simulation.objects import ELECTION, LEASES, Key, Obj, revision_of, terminating, uid_of
 from tests.simulation.passes import pass_begun
 from tests.simulation.watching import Stream
 
@@ -319,8 +320,26 @@ class ModelClient:
             return await self._write_event(resource, "patch", name)
         self._ask("patch", plural, name)
         self._judge.patching(self, plural, key, sent)
-        found = await self._request("patch", resource, name, lambda: self.server.patch(plural, key, sent, self.name))
+        marked = self._marked(plural, key, sent)
+        self.knowledge.leaving |= marked
+        self.knowledge.deleted |= marked
+        try:
+            found = await self._request(
+                "patch", resource, name, lambda: self.server.patch(plural, key, sent, self.name)
+            )
+        except errors.KubernetesError as error:
+            if not error.outcome_unknown:
+                self.knowledge.leaving -= marked
+                self.knowledge.deleted -= marked
+            raise
+        self.knowledge.leaving -= marked
         return self._learned(resource, found)
+
+    def _marked(self, plural: str, key: Key, body: Obj) -> set[str]:
+        """uid of the executor that a patch marks for draining: from now on it does not count."""
+        known = self.knowledge.named(plural, key)
+        marks = DRAINING_ANNOTATION in (body.get("metadata", {}).get("annotations") or {})
+        return {uid_of(known)} if marks and known is not None else set()
 
     async def delete(
         self,

@@ -239,6 +239,8 @@ def _pods(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
         return  # likewise
     yield from _object_caches(world, cluster, want)
     yield from _claims(world, cluster, want)
+    if world.work is not None:
+        yield from world.work.shortcomings(cluster)
     yield from _executor_pods(world, cluster, want, manager)
 
 

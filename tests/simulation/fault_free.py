@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from tests.simulation.api_server import ApiServer
 
 #: Fields of a status that tell of the past, and of the component statuses in it.
-_HISTORY = frozenset({"observedGeneration", "generations", "configGeneration"})
+_HISTORY = frozenset({"observedGeneration", "generations", "configGeneration", "sessions"})
+#: Conditions of a suspended FlameCluster that are there if a session manager was ever asked.
+_OF_FLAME = frozenset({"SessionManagerReachable", "ExecutorsRegistered"})
 _COMPONENT_HISTORY = frozenset({"nextId", "attemptId", "lastFailure", "outdated"})
 
 
@@ -46,7 +48,9 @@ def untroubled(scenario: Scenario, server: ApiServer) -> Scenario:
     creations = [Action(0.0, "create", (name_of(each), each["spec"])) for each in _comparable(server)]
     settings = [each for each in scenario.actions if each.kind == "settings"]
     at_once = [Action(0.0, each.kind, each.args) for each in settings]
-    return Scenario(scenario.seed, (*at_once, *creations), calm_at=1.0, latency=0.005, lag=0.005, resync=NEVER)
+    return Scenario(
+        scenario.seed, (*at_once, *creations), calm_at=1.0, latency=0.005, lag=0.005, resync=NEVER, flame=scenario.flame
+    )
 
 
 def differences(scenario: Scenario, server: ApiServer, ideal: ApiServer) -> Iterator[str]:
@@ -127,7 +131,9 @@ def _portrait(server: ApiServer, cluster: Obj, *, same_settings: bool) -> dict[s
         past = _COMPONENT_HISTORY | ({"failures", "nextAttempt"} if cluster["spec"].get("suspend") else set())
         status[component] = {name: value for name, value in told.items() if name not in past}
     status["conditions"] = sorted(
-        (each["type"], each["status"], each["reason"], each.get("message")) for each in status.get("conditions", ())
+        (each["type"], each["status"], each["reason"], each.get("message"))
+        for each in status.get("conditions", ())
+        if not (cluster["spec"].get("suspend") and each["type"] in _OF_FLAME)
     )
     portrait |= {f"status.{name}": value for name, value in status.items()}
     return portrait

@@ -23,6 +23,8 @@ REQUEST_FAULTS = (
     "lost-after",
     "late",
 )
+#: Kinds of mishaps of a call to a session manager. `late`: the answer was true some seconds ago.
+FLAME_FAULTS = ("refused", "lost before", "lost after", "late")
 WRITES = frozenset({"create", "status", "patch", "delete"})
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from flamectl_operator.api.constants import REBOUND_ANNOTATION, SESSION_STORE_ANNOTATION
+from flamectl_operator.api.constants import DRAINING_ANNOTATION, REBOUND_ANNOTATION, SESSION_STORE_ANNOTATION
 from flamectl_operator.desired import names
 from flamectl_operator.planning.rollout import ROOM_PATIENCE
 from tests.simulation.caches import Caches
@@ -30,11 +30,13 @@ from tests.simulation.objects import (
     container_status,
     controller_of,
     controller_uid,
+    draining,
     executor_number,
     failing,
     has_started,
     init_image,
     is_executor,
+    keeps_place,
     key_of,
     labels_of,
     life_of,
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from tests.simulation.client import ModelClient
     from tests.simulation.loop import VirtualLoop
     from tests.simulation.machines import Run
+    from tests.simulation.work import Work
 
 #: An entry of the story: when, who, what; or a write.
 Entry = "tuple[float, str, str] | tuple[float, Change]"
@@ -78,6 +81,8 @@ class Judge:
         self.violations: list[str] = []
         self._promises = Promises(self.blame)
         self._caches = Caches(server, self.blame)
+        #: Looks at what executors do for Flame, in worlds that have it.
+        self.work: Work | None = None
         #: What each life of a session manager, as annotations name it, was in truth: the same storage is the same life.
         self._lives: dict[str, str] = {}
         #: Number of writes of operators, Events included, and of all others, by name of the FlameCluster that they are about.
@@ -143,7 +148,7 @@ class Judge:
             self.blame(f"{client.name} creates {name} before the failure of {name_of(failed[0])} is counted")
         if all(want.spec is not None and want.strategy == "Recreate" for want in known):
             self._promises.recreating(client, owner, body, counted, self._overdue)
-        executors = [pod for pod in counted if live(pod) and uid_of(pod) not in leaving]
+        executors = [pod for pod in counted if keeps_place(pod) and uid_of(pod) not in leaving]
         most = max(want.replicas + want.surge for want in known)
         if len(executors) >= most:
             self.blame(f"{client.name} creates {name} although it knows of {len(executors)} executors, {most} allowed")
@@ -169,8 +174,11 @@ class Judge:
             return  # meant for an earlier state, or for an earlier object of that name; the API server refuses it
         uid = metadata.get("uid") or (uid_of(obj) if obj is not None else "")
         known = client.knowledge.find(resource, uid) or obj
-        if known is not None:
-            self._owner(client, known, what)
+        owner = self._owner(client, known, what) if known is not None else None
+        why = (metadata.get("annotations") or {}).get(DRAINING_ANNOTATION)
+        if owner is not None and known is not None and why is not None:
+            self._check_lock(client, owner, what)
+            self._executor_deleted(client, owner, known, mark=why)
 
     def deleting(self, client: ModelClient, resource: str, key: Key, uid: str, grace: int | None) -> None:
         what = f"delete {resource} {key[1]}"
@@ -197,6 +205,8 @@ class Judge:
             self._caches.deleted(client, owner, known, ordinal)
         elif number is None:
             self._session_manager_deleted(client, owner, known)
+        elif draining(known):
+            self._drained_deleted(client, owner, known)
         else:
             self._executor_deleted(client, owner, known)
 
@@ -400,7 +410,35 @@ class Judge:
             )
         )
 
-    def _executor_deleted(self, client: ModelClient, owner: Obj, pod: Obj) -> None:
+    def _drained_deleted(self, client: ModelClient, owner: Obj, pod: Obj) -> None:
+        manager, _ = self._parts(client, owner)
+        specs = client.knowledge.specs(owner, pass_begun())
+        if self.work is not None and not client.knowledge.suspending_since(owner, pass_begun()):
+            self.work.draining_deleted(client, owner, pod, specs, lost=self._lost(pod, manager))
+
+    def _lost(self, pod: Obj, manager: Obj | None) -> bool:
+        """Whether an executor belongs to another life of the session manager."""
+        life = life_of(manager) if manager is not None and live(manager) else ""
+        annotated = annotations_of(pod).get(LIFE_ANNOTATION, "")
+        started = has_started(pod, "executor-manager")
+        return (self._lives.get(annotated, annotated) != self._lives.get(life, life) and started) or (
+            manager is not None
+            and SESSION_STORE_ANNOTATION not in annotations_of(manager)
+            and REBOUND_ANNOTATION in annotations_of(pod)
+            # Times have whole seconds: within one nobody can tell.
+            and "" < _started(pod, "executor-manager") <= _started(manager, "session-manager")
+        )
+
+    def _work_kept(
+        self, client: ModelClient, owner: Obj, pod: Obj, specs: list[Wanted], *, mark: str, stale: bool
+    ) -> None:
+        _, known = self._parts(client, owner)
+        if self.work is not None and mark:
+            self.work.marking(client, owner, pod, known, mark)
+        elif self.work is not None:
+            self.work.deleting(client, owner, pod, known, specs, stale=stale)
+
+    def _executor_deleted(self, client: ModelClient, owner: Obj, pod: Obj, mark: str = "") -> None:
         if client.knowledge.suspending_since(owner, pass_begun()):
             return
         if not live(pod):
@@ -414,21 +452,16 @@ class Judge:
         specs = client.knowledge.specs(owner, pass_begun())
         if any(want.spec is None or want.suspend for want in specs):
             return
-        life = life_of(manager) if manager is not None and live(manager) else ""
-        started = has_started(pod, "executor-manager")
-        annotated = annotations_of(pod).get(LIFE_ANNOTATION, "")
-        lost = (self._lives.get(annotated, annotated) != self._lives.get(life, life) and started) or (
-            manager is not None
-            and SESSION_STORE_ANNOTATION not in annotations_of(manager)
-            and REBOUND_ANNOTATION in annotations_of(pod)
-            # Times have whole seconds: within one nobody can tell.
-            and "" < _started(pod, "executor-manager") <= _started(manager, "session-manager")
-        )
+        lost = self._lost(pod, manager)
+        if self.work is not None and not lost:
+            lost = self.work.unregistered(client, owner, pod)
         revision = annotations_of(pod).get(REVISION_ANNOTATION)
         stale = any(want.desired.executor.revision != revision for want in specs)
         least = min(want.replicas for want in specs)
         if self._makes_room(client, owner, pod, lost=lost):
             return
+        if not lost:
+            self._work_kept(client, owner, pod, specs, mark=mark, stale=stale)
         if len(staying) + len(client.knowledge.left(uid_of(owner), pass_begun())) < least:
             self._replaced(client, owner, pod, specs, lost=lost, stale=stale)
         if not lost and ready(pod):

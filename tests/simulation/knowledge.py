@@ -6,7 +6,7 @@ be blamed for a Pod that died a moment ago, but everybody for one whose end he w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.simulation.objects import (
@@ -33,6 +33,8 @@ from tests.simulation.specs import Wanted, wanted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from flamectl_operator.flame.snapshot import Snapshot
+
 
 @dataclass(frozen=True)
 class ReplacementBackoff:
@@ -54,6 +56,59 @@ class ReplacementBackoff:
             for component in ("sessionManager", "executorManager")
             for field in ("nextAttempt", "revision")
         )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a session manager said.
+
+    Args:
+        asked: When it was asked.
+        said: When its answer was there.
+        snapshot: The answer.
+    """
+
+    asked: float
+    said: float
+    snapshot: Snapshot
+
+
+@dataclass
+class Heard:
+    """What a process has heard of one life of a session manager.
+
+    Args:
+        begun: When it began to ask.
+        answers: The latest answers.
+        failing: Whether the last question had no answer.
+    """
+
+    begun: float
+    answers: list[Answer] = field(default_factory=list)
+    failing: bool = False
+    _present: set[str] = field(default_factory=set)
+
+    @property
+    def last_said(self) -> float:
+        """When the last answer was there."""
+        return self.answers[-1].said if self.answers else self.begun
+
+    def take(self, answer: Answer) -> None:
+        """Take in an answer."""
+        self.failing = False
+        self.answers = [*self.answers[-_ANSWERS:], answer]
+        self._present = {name for name in answer.snapshot.nodes if answer.snapshot.registered(name)}
+
+    def absent_since(self, node: str) -> float | None:
+        """Since when a node is not ready, as far as is known; None if it is, or the last question had no answer."""
+        if self.failing or node in self._present:
+            return None
+        ready = [each.said for each in self.answers if each.snapshot.registered(node)]
+        return ready[-1] if ready else self.begun
+
+
+#: Answers that are kept: some minutes' worth.
+_ANSWERS = 200
 
 
 class Knowledge:
@@ -96,6 +151,10 @@ class Knowledge:
         #: uids of session managers whose failure a status has counted, and below which number executors' were, by FlameCluster.
         self.counted: set[str] = set()
         self.attempt_ids: dict[str, int] = {}
+        #: Since when each Pod is known to be ready, by uid.
+        self.ready_known: dict[str, float] = {}
+        #: What session managers said, by name of the FlameCluster.
+        self.heard: dict[str, Heard] = {}
         #: When objects were gone as far as is known, by uid.
         self.lost: dict[str, float] = {}
         #: Since when each object's present generation is known, by uid: generation and time.
@@ -131,6 +190,10 @@ class Knowledge:
     def _learn_pod(self, obj: Obj, before: Obj | None, now: float) -> None:
         if before is not None:
             self._note_end(before, obj, now)
+        if ready(obj):
+            self.ready_known.setdefault(uid_of(obj), now)
+        else:
+            self.ready_known.pop(uid_of(obj), None)
         if homeless_since(obj) is None:
             self._homeless_known.pop(uid_of(obj), None)
         else:
@@ -191,6 +254,18 @@ class Knowledge:
             if self._seen[uid] <= revision:
                 self.lose(resource, uid, revision, now)
         self._lists.setdefault(resource, []).append((revision, selects))
+
+    def begin_asking(self, name: str, now: float) -> None:
+        """From now on another session manager of a FlameCluster is asked."""
+        self.heard[name] = Heard(now)
+
+    def answered(self, name: str, asked: float, now: float, snapshot: Snapshot) -> None:
+        """A session manager has answered."""
+        self.heard[name].take(Answer(asked, now, snapshot))
+
+    def unanswered(self, name: str) -> None:
+        """It has not."""
+        self.heard[name].failing = True
 
     def find(self, resource: str, uid: str) -> Obj | None:
         return self._objects.get(resource, {}).get(uid)

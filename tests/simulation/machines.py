@@ -147,6 +147,10 @@ class Machines:
         self.registry_down = False
         #: Called with the next executor whose main container starts, once.
         self.at_next_start: Callable[[Run], None] | None = None
+        #: Called with each main container that starts or has ended, and with nodes that fall silent or come back.
+        self.started: Callable[[Run], None] = _unnoticed
+        self.ended: Callable[[Run], None] = _unnoticed
+        self.heard: Callable[[Node], None] = _unnoticed
         server.listeners.append(self._observe)
 
     # -- what happens to Pods
@@ -270,12 +274,16 @@ class Machines:
 
     def session_manager_found(self, run: Run) -> Run | None:
         """The session manager that an executor reaches through the Service."""
-        service = self._server.find(SERVICES, (run.key[0], f"{run.owner}-session-manager"))
+        return self.session_manager_of(run.key[0], run.owner)
+
+    def session_manager_of(self, namespace: str, name: str) -> Run | None:
+        """The session manager to which the Service of a FlameCluster leads."""
+        service = self._server.find(SERVICES, (namespace, f"{name}-session-manager"))
         if service is None or 8081 not in [port["port"] for port in service["spec"]["ports"]]:
             return None
         selector = service["spec"].get("selector") or {}
         for other in self.runs.values():
-            if other.session_manager and other.alive and other.key[0] == run.key[0]:
+            if other.session_manager and other.alive and other.key[0] == namespace:
                 pod = self._server.find(PODS, other.key)
                 if pod is not None and uid_of(pod) == other.uid and ready(pod) and selects(selector, labels_of(pod)):
                     return other
@@ -302,12 +310,22 @@ class Machines:
             run.store = self._store(run)
         if not run.executor:
             self._judge.container_starts(run, list(self.runs.values()))
+        self.started(run)
+        if not run.executor:
             self._on_node(run.node, 0.05, 0.3, lambda: self._report_running(run, serving=False))
             self._on_node(run.node, 1.0, 6.0, lambda: self._report_running(run, serving=True))
         else:
             self._on_node(run.node, 0.1, 0.5, lambda: self._report_running(run, serving=True))
         if "crash" in run.image:
             self._later(1.0, 8.0, lambda: self.crash(run))
+
+    def _ended(self, run: Run) -> None:
+        """Its main container runs no more."""
+        if run.alive:
+            run.alive = False
+            if not run.executor:
+                self._judge.container_ends(run)
+            self.ended(run)
 
     def _store(self, run: Run) -> str:
         """Return the storage of a starting session manager, by its claim and its configuration."""
@@ -332,9 +350,7 @@ class Machines:
         """A main container ends by itself; by the Pod's restartPolicy it is restarted in place, or the Pod is over."""
         if not run.alive or run.stopping:
             return
-        run.alive = False
-        if not run.executor:
-            self._judge.container_ends(run)
+        self._ended(run)
         code = 137 if reason == "OOMKilled" else 1
         if run.in_place:
             ended = {"exitCode": code, "reason": reason, "startedAt": run.started_at, "finishedAt": self._server.now()}
@@ -376,7 +392,7 @@ class Machines:
         pod = self._present(run)
         if pod is None or phase(pod) == "Failed":
             return
-        run.alive = False
+        self._ended(run)
         ended = {"exitCode": code, "reason": reason, "finishedAt": self._server.now()}
         # One that could not be started has done so in 1970, by what container runtimes say.
         ended["startedAt"] = run.started_at or "1970-01-01T00:00:00Z"
@@ -387,9 +403,7 @@ class Machines:
         pod = self._present(run)
         if pod is None or run.stopping or run.node.silent:
             return
-        if run.alive and not run.executor:
-            self._judge.container_ends(run)
-        run.alive = False
+        self._ended(run)
         run.stopping = True
         self._waiting.pop(run.uid, None)
         disruption = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
@@ -426,9 +440,7 @@ class Machines:
             self._server.delete(PODS, run.key, actor, uid=run.uid, grace=0)
 
     def _end_process(self, run: Run) -> None:
-        if run.alive and not run.executor:
-            self._judge.container_ends(run)
-        run.alive = False
+        self._ended(run)
         pod = self._server.find(PODS, run.key)
         if pod is None or uid_of(pod) != run.uid:
             self.runs.pop(run.uid, None)
@@ -441,6 +453,7 @@ class Machines:
             return
         node.silent = True
         since = node.silent_since = self._loop.now
+        self.heard(node)
         self._loop.call_later(NODE_GRACE, self._mark_not_ready, node, since)
 
     def _mark_not_ready(self, node: Node, since: float) -> None:
@@ -472,6 +485,7 @@ class Machines:
         if not node.silent or node.removed:
             return
         node.silent, node.heard_since = False, self._loop.now
+        self.heard(node)
         held, node.held_back = node.held_back, []
         for index, action in enumerate(held):
             self._loop.call_later(0.5 + 0.01 * index, self._unless_silent, node, action)
@@ -489,6 +503,7 @@ class Machines:
         if node.removed:
             return
         node.silent = node.removed = True
+        self.heard(node)
         node.held_back.clear()
         for run in self._on(node):
             self._end_process(run)
@@ -571,6 +586,10 @@ class Machines:
             node.held_back.append(action)
         else:
             action()
+
+
+def _unnoticed(_what: Run | Node) -> None:
+    return None
 
 
 _NO_POD: Obj = {"spec": {}}

@@ -6,7 +6,7 @@ import functools
 from datetime import datetime, timedelta
 from typing import Any
 
-from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_STORE_ANNOTATION
+from flamectl_operator.api.constants import DRAINING_ANNOTATION, EXECUTOR_MANAGER, SESSION_STORE_ANNOTATION
 from tests.simulation.loop import START
 
 Obj = dict[str, Any]
@@ -160,8 +160,24 @@ def orphaned(pod: Obj) -> bool:
     return disruption.get("status") == "True" and disruption.get("reason") == "DeletionByPodGC"
 
 
-def live(pod: Obj) -> bool:
+def draining(pod: Obj) -> str:
+    """Why an executor is being drained; empty if it is not."""
+    return annotations_of(pod).get(DRAINING_ANNOTATION, "")
+
+
+def standing(pod: Obj) -> bool:
+    """Whether a Pod is neither over nor on its way out."""
     return not terminating(pod) and not terminal(pod)
+
+
+def live(pod: Obj) -> bool:
+    """Whether a Pod counts: one that is being drained does not."""
+    return standing(pod) and not draining(pod)
+
+
+def keeps_place(pod: Obj) -> bool:
+    """Whether an executor's place is taken: one that is stale keeps it while it is being drained."""
+    return standing(pod) and draining(pod) in {"", "Stale"}
 
 
 def failing(pod: Obj) -> bool:

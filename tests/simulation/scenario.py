@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.faults import FLAME_FAULTS
 from tests.simulation.loop import child_random
 from tests.simulation.users import COSTLY, Users
 
@@ -75,6 +76,7 @@ class Scenario:
         enforces: Whether the installed CRD has all the rules; an older one may let anything through.
         resync: Seconds between the operator's looks at everything.
         crowded: Whether all processes that are alive in the end live on.
+        flame: Whether Flame runs in the Pods, and operators ask it.
     """
 
     seed: int
@@ -93,6 +95,7 @@ class Scenario:
     enforces: bool = True
     resync: float = 600.0
     crowded: bool = False
+    flame: bool = False
 
     @property
     def stores(self) -> bool:
@@ -124,6 +127,7 @@ class Scenario:
         if "crashes" in moods:
             draw.rare_crashes(child_random(seed, "rare crashes"))
         draw.storage(child_random(seed, "storage"))
+        flame = draw.flame(child_random(seed, "sessions"))
         draw.late_failures(child_random(seed, "late failures"))
         draw.costly_specs(child_random(seed, "costly specs"))
         draw.batches(child_random(seed, "batches"))
@@ -150,6 +154,7 @@ class Scenario:
             enforces=random.random() < 0.7,
             resync=random.choice((600.0, NEVER)),
             crowded=child_random(seed, "crowded").random() < 0.3,
+            flame=flame,
         )
 
 
@@ -465,6 +470,42 @@ class _Draw:
                     )
                 )
                 self._add(at + random.random() * self._length * 0.5, what, name, random.randrange(100))
+
+    def flame(self, random: Random) -> bool:
+        """Sessions, and what happens to executors that work for them and to the way to session managers; in some worlds."""
+        if random.random() < 0.92:
+            return False
+        for name in self.names:
+            self._work(random, name)
+        if random.random() < 0.2:
+            self._add(random.random() * self._length, "mute", random.choice((1, 1, 2)))
+        for _ in range(random.choice((0, 0, 1, 2))):
+            kind, share = random.choice(FLAME_FAULTS), random.choice((0.2, 0.5, 1.0))
+            self._add(
+                8.0 + random.random() * self._length, "flame_storm", kind, share, random.choice((5.0, 20.0, 90.0))
+            )
+        return True
+
+    def _work(self, random: Random, name: str) -> None:
+        """Sessions of one FlameCluster, and what becomes of its executors meanwhile."""
+        for _ in range(random.choice((1, 2, 4, 6))):
+            at = 8.0 + random.random() * self._length
+            tasks, seconds = random.choice(((1, 1.0), (4, 2.0), (6, 20.0), (3, 60.0), (1, 100.0), (12, 5.0)))
+            closes = random.random() < 0.8
+            self._add(at, "session", name, tasks, seconds, random.choice((0, 0, 5)), closes)
+        if random.random() < 0.5:
+            drain = {"drain": {"timeoutSeconds": random.choice((0, 30, 120))}}
+            self._add(1.5 + random.random() * 30.0, "edit", name, {"executorManager": drain})
+        for _ in range(random.choice((0, 1, 2, 3))):
+            self._add(12.0 + random.random() * self._length, "scale", name, random.randint(1, 6))
+        if random.random() < 0.5:
+            image = {"executorManager": {"image": f"executor:{random.randint(2, 5)}"}}
+            self._add(15.0 + random.random() * self._length, "edit", name, image)
+        if random.random() < 0.3:
+            self._add(10.0 + random.random() * self._length, "attach", name)
+        for _ in range(random.choice((0, 0, 1, 2))):
+            at, seconds = 10.0 + random.random() * self._length, random.choice((0.0, 5.0, 20.0, 50.0, 100.0))
+            self._add(at, "deafen", name, random.randrange(100), seconds)
 
     def batches(self, random: Random) -> None:
         """A process that stands still while it deletes one executor after the other; some of the rest fail or change hands."""

@@ -54,6 +54,11 @@ class Wanted:
         return DesiredCluster.of(self.owner, self.spec, SETTINGS)
 
     @property
+    def drain(self) -> float:
+        """Seconds that an executor gets to end its work."""
+        return float("inf") if self.spec is None else self.spec.executor_manager.drain.timeout_seconds
+
+    @property
     def caches(self) -> int:
         return 0 if self.spec is None or self.suspend else self.desired.cache_replicas
 

@@ -13,14 +13,18 @@ import pytest
 from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.reconcile import spec_planner
 from tests.simulation.faults import REQUEST_FAULTS
+from tests.simulation.objects import PODS
 from tests.simulation.runner import FIXED, run_seed
-from tests.simulation.scenario import CRASHED_AT, RARELY_CRASHED_AT, STANDSTILLS, Action, Scenario
+from tests.simulation.scenario import CRASHED_AT, FOR_EVER, RARELY_CRASHED_AT, STANDSTILLS, Action, Scenario
 from tests.simulation.shrink import failure, shrink, summary
 from tests.simulation.story import tell
 from tests.simulation.world import World, listen_to_logs
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from flamectl_operator.api.flamecluster import FlameClusterSpec
+    from tests.simulation.api_server import Change
 
 #: Worlds of each test item. Several items, so that they spread over processes.
 WORLDS = 50
@@ -100,3 +104,45 @@ def test_story_can_be_read() -> None:
     lines = list(tell(World(Scenario.of(3)).run()))
     assert lines[0].startswith("seed 3: ")
     assert any("created pods flame-executor-manager-0" in line for line in lines)
+
+
+_FIVE = {"image": "executor:1", "replicas": 5}
+_UNDER_LOAD = (
+    Action(0.0, "create", ("flame", {"sessionManager": {"image": "manager:1"}, "executorManager": _FIVE})),
+    Action(20.0, "session", ("flame", 60, 3.0, 0, True)),
+    Action(25.0, "edit", ("flame", {"executorManager": {"image": "executor:2"}})),
+    Action(60.0, "scale", ("flame", 2)),
+    Action(61.0, "session", ("flame", 4, 20.0, 5, True)),
+    Action(200.0, "scale", ("flame", 4)),
+    Action(230.0, "edit", ("flame", {"sessionManager": {"image": "manager:2"}})),
+)
+
+
+def test_rollout_and_scale_down_under_load_run_each_task_once() -> None:
+    listen_to_logs(logging.ERROR)
+    world = World(Scenario(1, _UNDER_LOAD[:-1], calm_at=400.0, flame=True))
+    assert world.run().violations == []
+    assert world.flame is not None
+    assert [session.done for _, _, session in world.flame.sessions] == [True, True]
+    assert {task.runs for _, _, session in world.flame.sessions for task in session.tasks} == {1}
+
+
+def test_operator_that_cannot_reach_flame_deletes_what_one_without_flame_deletes() -> None:
+    listen_to_logs(logging.ERROR)
+    refused = Action(0.0, "flame_storm", ("refused", 1.0, FOR_EVER))
+    unreachable = World(Scenario(1, (refused, *_UNDER_LOAD), calm_at=400.0, flame=True))
+    without = World(Scenario(1, _UNDER_LOAD, calm_at=400.0))
+    deleted = [sorted(change.key[1] for change in _deletions(each)) for each in (unreachable, without)]
+    assert deleted[0] == deleted[1] != []
+
+
+def _deletions(world: World) -> Iterator[Change]:
+    """What operators have asked to delete before all faults were over."""
+    changes: list[Change] = []
+    world.server.listeners.append(changes.append)
+    assert world.run().violations == []
+    for change in changes:
+        begins = change.new is None or ("deletionTimestamp" in change.new["metadata"] and change.old is not None)
+        begun = change.old is not None and "deletionTimestamp" in change.old["metadata"]
+        if begins and not begun and change.resource == PODS and change.actor.startswith("operator"):
+            yield change

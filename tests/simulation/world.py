@@ -7,6 +7,7 @@ import hashlib
 import traceback
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from flamectl_operator.kube.leader_election import JITTER
 from flamectl_operator.process.container import Host
 from flamectl_operator.process.replica import Replica
 from flamectl_operator.settings import OperatorConfig
-from tests.simulation.actors import LONGEST_RETRY, UNHEARD, Actors
+from tests.simulation.actors import LONGEST_RETRY, UNANSWERED, UNHEARD, Actors
 from tests.simulation.api_server import ApiServer, Change
 from tests.simulation.budgets import Budgets
 from tests.simulation.claims import Volumes
@@ -24,14 +25,16 @@ from tests.simulation.client import ModelClient, ViewCache
 from tests.simulation.expectation import names_asked_for, shortcomings
 from tests.simulation.fault_free import differences, untroubled
 from tests.simulation.faults import Faults
+from tests.simulation.flame import Flame
 from tests.simulation.garbage import GarbageCollector
 from tests.simulation.judge import Judge
 from tests.simulation.loop import PROCESS, LivelockError, VirtualClock, VirtualLoop, child_random
-from tests.simulation.machines import Machines
+from tests.simulation.machines import NODE_GRACE, Machines
 from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, PODS, Obj, name_of
 from tests.simulation.passes import passes_noted
 from tests.simulation.scenario import NEVER
 from tests.simulation.truth import Truth
+from tests.simulation.work import LOOK, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, MutableMapping
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from structlog.typing import WrappedLogger
 
     from tests.simulation.faults import Standstill
+    from tests.simulation.machines import Node
     from tests.simulation.scenario import Scenario
 
 #: Seconds after the last fault within which a world must have converged: the longest backoff of replacements (300 s) may
@@ -117,7 +121,13 @@ class Process:
         self.client.lock_identity = f"deployment-{0 if world.scenario.elected else number}"
         clock, settings = VirtualClock(world.loop, offset), self._own(world.settings())
         self._replica = Replica(
-            self.client.for_a_term, self.client, settings, clock, random, Host(self.pod, f"uid-of-{self.pod}")
+            self.client.for_a_term,
+            self.client,
+            settings,
+            clock,
+            random,
+            Host(self.pod, f"uid-of-{self.pod}"),
+            connect=partial(world.flame.connect, self.client) if world.flame is not None else None,
         )
         self.client.lease_identity = self._replica.candidate.identity
         self._stop = asyncio.Event()
@@ -252,7 +262,28 @@ class World:
             self._alone_since,
         )
         self._disturbed = 0.0
+        self.flame: Flame | None = None
+        self.work: Work | None = None
+        if scenario.flame:
+            self._install_flame()
         self.server.enforces = scenario.enforces
+
+    def _install_flame(self) -> None:
+        """Session managers and executors do what Flame's do, and operators ask them."""
+        work = Work(self.server, self.loop, self.judge.blame, self._patience, self._disturbed_until)
+        random = child_random(self.scenario.seed, "flame")
+        machines = self.machines
+        flame = work.flame = Flame(self.server, self.loop, random, machines, work, min(self.scenario.latency, 0.3))
+        machines.started, machines.ended, machines.heard = flame.started, flame.ended, self._heard
+        self.flame, self.work, self.judge.work = flame, work, work
+        self._budgets.can_work = work.serves
+        self.later(LOOK, work.look)
+
+    def _heard(self, node: Node) -> None:
+        """Calls to a session manager on a silent node take their whole time, and so do passes."""
+        assert self.flame is not None
+        self.disturb(NODE_GRACE + UNANSWERED)
+        self.flame.heard(node)
 
     def tell(self, who: str, what: str) -> None:
         """Add a line to the story."""
@@ -395,6 +426,10 @@ class World:
         self._actors.release_pods()
         self._actors.remove_foreign()
         self._actors.give_claims_up()
+        if self.flame is not None:
+            self.flame.storms.clear()
+            self.flame.close_sessions()
+            self.disturb(UNANSWERED)
         for process in () if self.scenario.crowded else self.running()[1:]:
             process.client.die("killed", -1.0)
         for process in self.running():

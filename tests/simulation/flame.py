@@ -1,0 +1,317 @@
+"""Flame in worlds: what runs in the containers of session managers and executors, and the way from operators to it.
+
+Each session manager's process is a model of `tests/flame`, which starts and ends with its container. Executor managers register
+with it when their containers start, are cut off when nodes fall silent, and come back. Operators ask over a network of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from flamectl_operator.flame.client import DEADLINE, FlameError
+from flamectl_operator.flame.snapshot import Snapshot
+from tests.flame.model import RECONNECT, FlameModel
+from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from flamectl_operator.flame.watcher import Target
+    from tests.flame.model import ModelSession
+    from tests.simulation.api_server import ApiServer
+    from tests.simulation.client import ModelClient
+    from tests.simulation.loop import VirtualLoop
+    from tests.simulation.machines import Machines, Node, Run
+    from tests.simulation.work import Work
+
+
+@dataclass
+class Manager:
+    """The executor manager in a container.
+
+    Args:
+        run: Its Pod.
+        host: The session manager that it found.
+        model: What that is.
+        joined: Whether it has ever registered with it.
+        deaf: Whether it hears nothing of its session manager, though its Pod runs.
+    """
+
+    run: Run
+    host: Run
+    model: FlameModel
+    joined: bool = False
+    deaf: bool = False
+    joined_at: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """Name of its node for Flame."""
+        return self.run.key[1]
+
+    @property
+    def reaches(self) -> bool:
+        """Whether it can talk to its session manager."""
+        apart = self.run.node is not self.host.node
+        return not self.deaf and not (apart and (self.run.node.silent or self.host.node.silent))
+
+
+@dataclass
+class _Storm:
+    kind: str
+    share: float
+    until: float
+
+
+@dataclass
+class Flame:
+    """All session managers and executor managers of a world.
+
+    Args:
+        server: The API server.
+        loop: Gives the time.
+        random: Draws what becomes of calls.
+        machines: Where containers run.
+        work: Looks at what operators tell session managers.
+        latency: Seconds that a call usually takes in one direction, at the most.
+    """
+
+    server: ApiServer
+    loop: VirtualLoop
+    random: Random
+    machines: Machines
+    work: Work
+    latency: float
+    models: dict[str, FlameModel] = field(default_factory=dict)
+    managers: dict[str, Manager] = field(default_factory=dict)
+    #: All sessions that were opened, with the model that took them and the name of the FlameCluster.
+    sessions: list[tuple[str, FlameModel, ModelSession]] = field(default_factory=list)
+    storms: list[_Storm] = field(default_factory=list)
+    #: How many of the next executor managers never register.
+    mute: int = 0
+    _stores: dict[str, FlameModel] = field(default_factory=dict)
+
+    # -- containers
+
+    def started(self, run: Run) -> None:
+        """A main container starts."""
+        if run.session_manager:
+            self._session_manager_starts(run)
+        elif run.executor:
+            host = self.machines.session_manager_of(run.key[0], run.owner)
+            if host is not None and host.uid in self.models:
+                manager = self.managers[run.uid] = Manager(run, host, self.models[host.uid])
+                manager.deaf, self.mute = self.mute > 0, max(0, self.mute - 1)
+                self._follow(manager)
+
+    def ended(self, run: Run) -> None:
+        """A main container has ended, or its machine is switched off."""
+        if run.session_manager and run.uid in self.models:
+            self.models[run.uid].stop()
+        manager = self.managers.pop(run.uid, None)
+        if manager is not None and manager.joined and manager.name in manager.model.managers:
+            if run.node.silent:
+                self._cut_off(manager)
+            manager.model.kill_executor_manager(manager.name)
+
+    def heard(self, _node: Node) -> None:
+        """A node has fallen silent, or is back."""
+        for manager in list(self.managers.values()):
+            self._follow(manager)
+
+    def _session_manager_starts(self, run: Run) -> None:
+        model = self._stores.get(run.store)
+        if model is None or model.running:
+            model = FlameModel(self.loop)
+            if run.store:
+                self._stores[run.store] = model
+        else:
+            model.start()
+        self.models[run.uid] = model
+        for manager in list(self.managers.values()):
+            if (manager.run.key[0], manager.run.owner) != (run.key[0], run.owner):
+                continue
+            # Of an earlier life: one that has work spins for ever, one that has none registers again.
+            busy = any(each.node == manager.name for each in manager.model.executors.values())
+            if manager.model is model:
+                manager.host = run
+                self._follow(manager)
+            elif not busy:
+                self.loop.call_later(RECONNECT, self._register_again, manager, run, model)
+
+    def _register_again(self, manager: Manager, host: Run, model: FlameModel) -> None:
+        if manager.run.alive and self.managers.get(manager.run.uid) is manager and host.alive:
+            moved = self.managers[manager.run.uid] = Manager(manager.run, host, model, deaf=manager.deaf)
+            self._follow(moved)
+
+    def _follow(self, manager: Manager) -> None:
+        known = manager.model.managers.get(manager.name)
+        if not manager.joined:
+            if manager.reaches and manager.model.running:
+                manager.joined, manager.joined_at = True, self.loop.now
+                manager.model.start_executor_manager(manager.name)
+        elif known is not None and known.reachable and not manager.reaches:
+            self._cut_off(manager)
+        elif known is not None and not known.reachable and manager.reaches:
+            manager.joined_at = self.loop.now + RECONNECT
+            manager.model.restore(manager.name)
+
+    @staticmethod
+    def _cut_off(manager: Manager) -> None:
+        if manager.model.managers[manager.name].reachable:
+            manager.model.cut_off(manager.name)
+
+    def set_deaf(self, manager: Manager, *, deaf: bool) -> None:
+        """Cut the line of one executor manager, or mend it."""
+        manager.deaf = deaf
+        if self.managers.get(manager.run.uid) is manager:
+            self._follow(manager)
+
+    # -- sessions
+
+    def host_of(self, name: str) -> Run | None:
+        """The session manager to which the Service of a FlameCluster leads."""
+        return self.machines.session_manager_of(NAMESPACE, name)
+
+    def model_of(self, name: str) -> FlameModel | None:
+        """What it is."""
+        host = self.host_of(name)
+        return self.models.get(host.uid) if host is not None else None
+
+    def open_session(self, name: str, tasks: int, seconds: float, priority: int, *, closes: bool) -> None:
+        """A user opens a session, if there is anybody to take it."""
+        model = self.model_of(name)
+        if model is not None and model.running:
+            session = f"session-{len(self.sessions)}"
+            made = model.open_session(session, tasks, seconds, priority=priority, closes=closes)
+            self.sessions.append((name, model, made))
+
+    def close_sessions(self) -> None:
+        """Whoever keeps sessions open closes them."""
+        for _, model, session in self.sessions:
+            session.closes = True
+            if session.done and session.is_open and session.name in model.sessions:
+                model.close_session(session.name)
+
+    # -- the way to session managers
+
+    def connect(self, client: ModelClient, target: Target) -> ModelSessionManager:
+        """The client of a session manager, for one operator process."""
+        name = target.host.partition(".")[0].removesuffix("-session-manager")
+        client.knowledge.begin_asking(name, self.loop.now)
+        return ModelSessionManager(self, client, name)
+
+    def storm(self, kind: str, share: float, seconds: float) -> None:
+        """For a while calls go wrong."""
+        self.storms.append(_Storm(kind, share, self.loop.now + seconds))
+
+    def fate(self) -> str:
+        """Draw what becomes of a call."""
+        for storm in self.storms:
+            if self.loop.now < storm.until and self.random.random() < storm.share:
+                return storm.kind
+        return "ok"
+
+    def highest_id(self, name: str) -> int:
+        """Below which number executors have had names."""
+        cluster = self.server.find(FLAME_CLUSTERS, (NAMESPACE, name))
+        status = cluster.get("status", {}) if cluster is not None else {}
+        return int(status.get("executorManager", {}).get("nextId", 0))
+
+    def names(self) -> list[str]:
+        """Of all FlameClusters."""
+        return [name_of(cluster) for cluster in self.server.all(FLAME_CLUSTERS)]
+
+
+class ModelSessionManager:
+    """See `flamectl_operator.flame.client.SessionManager`.
+
+    Args:
+        flame: All session managers.
+        client: The operator process that asks.
+        name: Of the FlameCluster.
+    """
+
+    def __init__(self, flame: Flame, client: ModelClient, name: str) -> None:
+        self._flame = flame
+        self._client = client
+        self._name = name
+
+    async def snapshot(self) -> Snapshot:
+        """See `SessionManager`: three questions, one after the other."""
+        asked, knowledge = self._flame.loop.now, self._client.knowledge
+        try:
+            async with asyncio.timeout(DEADLINE):
+                nodes = await self._call(lambda model: model.snapshot().nodes)
+                executors = await self._call(lambda model: model.snapshot().executors)
+                sessions = await self._call(lambda model: model.snapshot().sessions)
+        except TimeoutError:
+            knowledge.unanswered(self._name)
+            raise FlameError("TimedOut", f"no answer within {DEADLINE:g} s") from None
+        except FlameError:
+            knowledge.unanswered(self._name)
+            raise
+        answer = Snapshot(nodes=nodes, executors=executors, sessions=sessions)
+        knowledge.answered(self._name, asked, self._flame.loop.now, answer)
+        return answer
+
+    async def release_node(self, name: str) -> None:
+        """See `SessionManager`."""
+        self._flame.work.releasing(self._client, self._name, name)
+        await self._change(lambda model: model.release_node(name), f"release node {name}")
+
+    async def report_lost(self, name: str) -> None:
+        """See `SessionManager`."""
+        self._flame.work.reporting(self._client, self._name, name)
+
+        def lose(model: FlameModel) -> None:
+            connection = object()
+            model.register_node(name, 0)
+            model.connect(name, connection)
+            model.disconnect(name, connection)
+
+        await self._change(lose, f"report node {name} as lost")
+
+    def close(self) -> None:
+        """See `SessionManager`."""
+
+    async def _change(self, apply: Callable[[FlameModel], object], what: str) -> None:
+        self._client.tell(f"to Flame of {self._name}: {what}")
+        try:
+            async with asyncio.timeout(DEADLINE):
+                await self._call(apply)
+        except TimeoutError:
+            raise FlameError("TimedOut", f"no answer within {DEADLINE:g} s") from None
+
+    async def _call(self, apply: Callable[[FlameModel], Any]) -> Any:
+        flame, fate = self._flame, self._flame.fate()
+        loop, random = flame.loop, flame.random
+        future: asyncio.Future[Any] = loop.create_future()
+        there, back = random.random() * flame.latency, random.random() * flame.latency
+
+        def later(seconds: float, action: Callable[..., None], *args: Any) -> None:
+            loop.call_later(seconds, action, *args, context=loop.outside)
+
+        def end(answer: Any) -> None:
+            if not future.done():
+                future.set_result(answer)
+
+        def fail() -> None:
+            if not future.done():
+                future.set_exception(FlameError("Unreachable", "connection refused"))
+
+        def arrive() -> None:
+            host = flame.host_of(self._name)
+            model = flame.models.get(host.uid) if host is not None else None
+            if host is None or model is None or not model.running or fate == "refused":
+                later(back, fail)
+            elif not host.node.silent and fate != "lost before":
+                answer = apply(model)
+                if fate != "lost after":
+                    later(back + (random.random() * DEADLINE if fate == "late" else 0.0), end, answer)
+
+        later(there, arrive)
+        return await future

@@ -1,0 +1,275 @@
+"""What holds of executors that have work: judged when an operator marks or deletes one, or tells Flame of one; and in the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flamectl_operator.flame.snapshot import Load, NodeState
+from tests.simulation.objects import (
+    FLAME_CLUSTERS,
+    NAMESPACE,
+    PODS,
+    Obj,
+    annotations_of,
+    container_status,
+    controller_uid,
+    draining,
+    executor_number,
+    is_executor,
+    live,
+    moment,
+    name_of,
+    phase,
+    ready,
+    standing,
+    terminating,
+    uid_of,
+)
+from tests.simulation.passes import pass_begun
+from tests.simulation.specs import wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.flame.model import FlameModel
+    from tests.simulation.api_server import ApiServer, Change
+    from tests.simulation.client import ModelClient
+    from tests.simulation.flame import Flame, Manager
+    from tests.simulation.knowledge import Answer
+    from tests.simulation.loop import VirtualLoop
+    from tests.simulation.specs import Wanted
+
+#: Seconds without an answer after which nobody waits for one: the operator's minute, and what a pass may take.
+SILENT = 55.0
+#: Seconds that an answer may be old by which executors are chosen, and that the choice may take until it is sent.
+OLD = 20.0
+#: Seconds that an executor has to register, at the least, and within which a new registration need not be known.
+REGISTERS = 55.0
+UNAWARE = 20.0
+#: Seconds that clocks of two processes may be apart.
+CLOCKS = 45.0
+#: Seconds of quiet within which Flame's table has the nodes of living executors and no others, and between two looks.
+QUIET = 60.0
+LOOK = 10.0
+_COST = "controller.kubernetes.io/pod-deletion-cost"
+
+
+class Work:
+    """See the module.
+
+    Args:
+        server: The API server.
+        loop: Gives the time.
+        blame: Called when something is wrong.
+        patience: Gives the seconds that an undisturbed operator may be behind.
+        disturbed_until: Gives the end of the last disturbance.
+    """
+
+    flame: Flame
+
+    def __init__(
+        self,
+        server: ApiServer,
+        loop: VirtualLoop,
+        blame: Callable[[str], None],
+        patience: Callable[[], float],
+        disturbed_until: Callable[[], float],
+    ) -> None:
+        self._server = server
+        self._loop = loop
+        self._blame = blame
+        self._patience = patience
+        self._disturbed_until = disturbed_until
+        #: When each Pod was marked for draining, by uid, and since when each node of the table is wrong.
+        self._marked: dict[str, float] = {}
+        self._wrong: dict[tuple[str, str], float] = {}
+        server.listeners.append(self._observe)
+
+    def _observe(self, change: Change) -> None:
+        if change.resource == PODS and change.new is not None and draining(change.new):
+            self._marked.setdefault(uid_of(change.new), self._loop.now)
+
+    # -- when a write is sent
+
+    def marking(self, client: ModelClient, owner: Obj, pod: Obj, known: list[Obj], why: str) -> None:
+        """An executor is about to be marked for draining."""
+        answers = self._answers(client, owner)
+        if answers and self._loop.now - answers[-1].asked > OLD + self._patience():
+            self._blame(f"{client.name} marks {name_of(pod)} by an answer that is old")
+        if why == "Surplus":
+            self._idle_first(client, pod, known, answers)
+
+    def deleting(
+        self, client: ModelClient, owner: Obj, pod: Obj, known: list[Obj], specs: list[Wanted], *, stale: bool
+    ) -> None:
+        """An executor that counts is about to be deleted, for it is one too many or stale."""
+        answers = self._answers(client, owner)
+        if any(want.drain == 0 for want in specs) or not ready(pod) or not answers:
+            return
+        if all(each.snapshot.load(name_of(pod))[0] is Load.BUSY for each in answers):
+            self._blame(f"{client.name} deletes {name_of(pod)}, which has work, without a drain")
+        if not stale:
+            self._idle_first(client, pod, known, answers)
+
+    def _idle_first(self, client: ModelClient, pod: Obj, known: list[Obj], answers: list[Answer]) -> None:
+        """An executor with work goes only if none is there that has less."""
+
+        def has_work(each: Obj) -> set[Load]:
+            return {answer.snapshot.load(name_of(each))[0] for answer in answers}
+
+        if not answers or has_work(pod) != {Load.BUSY}:
+            return
+        for each in known:
+            same = _cost(each) == _cost(pod) and ready(each) and uid_of(each) not in client.knowledge.leaving
+            since = client.knowledge.ready_known.get(uid_of(each), self._loop.now)
+            if each is not pod and live(each) and same and since < pass_begun() and has_work(each) == {Load.NONE}:
+                self._blame(f"{client.name} takes {name_of(pod)}, which has work, though {name_of(each)} has none")
+                return
+
+    def draining_deleted(self, client: ModelClient, owner: Obj, pod: Obj, specs: list[Wanted], *, lost: bool) -> None:
+        """An executor is about to be deleted that was marked before."""
+        if any(want.spec is None or want.suspend for want in specs) or not standing(pod) or lost:
+            return
+        since = self._marked.get(uid_of(pod), self._loop.now)
+        heard = client.knowledge.heard.get(name_of(owner))
+        if self._loop.now - since >= min(want.drain for want in specs) - CLOCKS:
+            return
+        if heard is None or self._loop.now - max(heard.begun, heard.last_said) >= SILENT:
+            return
+        if model := self.flame.model_of(name_of(owner)):
+            manager = self._manager(pod)
+            again = manager is not None and manager.joined_at > max(since, self._loop.now - UNAWARE)
+            if not again and any(each.node == name_of(pod) and each.task for each in model.executors.values()):
+                self._blame(
+                    f"{client.name} deletes {name_of(pod)}, on which a task still runs, before its time is over"
+                )
+
+    def unregistered(self, client: ModelClient, owner: Obj, pod: Obj) -> bool:
+        """Whether a process knows that an executor runs for long and has not registered, or is not ready for Flame."""
+        heard = client.knowledge.heard.get(name_of(owner))
+        running = container_status(pod, "executor-manager").get("state", {}).get("running")
+        if heard is None or not heard.answers or running is None:
+            return False
+        absent = heard.absent_since(name_of(pod))
+        began = max(moment(running["startedAt"]), absent if absent is not None else self._loop.now)
+        return absent is not None and self._loop.now - began >= REGISTERS
+
+    def releasing(self, client: ModelClient, cluster: str, node: str) -> None:
+        """Flame is about to be told that a node gets no more work."""
+        self._telling(client, cluster, node, "releases", draining_too=True)
+
+    def reporting(self, client: ModelClient, cluster: str, node: str) -> None:
+        """Flame is about to be told that a node is lost."""
+        self._telling(client, cluster, node, "reports as lost", draining_too=False)
+
+    def _telling(self, client: ModelClient, cluster: str, node: str, what: str, *, draining_too: bool) -> None:
+        number = executor_number(cluster, node)
+        if number is None or number >= self.flame.highest_id(cluster):
+            owner = self._server.find(FLAME_CLUSTERS, (NAMESPACE, cluster))
+            known = client.knowledge.named(FLAME_CLUSTERS, (NAMESPACE, cluster))
+            if number is None or (owner is not None and known is not None and uid_of(owner) == uid_of(known)):
+                self._blame(f"{client.name} {what} {node}, which is somebody else's")
+            return
+        pod = self._server.find(PODS, (NAMESPACE, node))
+        if pod is None or not standing(pod) or (draining_too and draining(pod)):
+            return
+        if moment(pod["metadata"]["creationTimestamp"]) + 1 < pass_begun():
+            self._blame(f"{client.name} {what} {node}, whose Pod stands")
+
+    # -- by the truth, now and then
+
+    def look(self) -> None:
+        """Compare Flame's tables with the executors; called again and again."""
+        now, wrong = self._loop.now, dict[tuple[str, str], float]()
+        for cluster in self._server.all(FLAME_CLUSTERS):
+            for node, why in self._deviations(cluster):
+                key = (f"{uid_of(cluster)} {node}", why)
+                since = wrong[key] = self._wrong.get(key, now)
+                if now > max(since, self._disturbed_until()) + QUIET + LOOK + self._patience():
+                    self._blame(f"for {now - since:.0f} s {node} {why}")
+                    wrong.pop(key)
+        self._wrong = wrong
+        self._loop.call_later(LOOK, self.look)
+
+    def _deviations(self, cluster: Obj) -> Iterator[tuple[str, str]]:
+        want, name, model = wanted(cluster), name_of(cluster), self._model(cluster)
+        if model is None or want.spec is None or want.suspend or want.paused or terminating(cluster):
+            return
+        for node in {*model.nodes, *(each.node for each in model.executors.values())}:
+            number = executor_number(name, node)
+            if number is None or number >= self.flame.highest_id(name):
+                continue
+            pod = self._server.find(PODS, (NAMESPACE, node))
+            if pod is None or phase(pod) in {"Failed", "Succeeded"}:
+                yield node, "is in Flame's table without an executor"
+            elif node in model.nodes and controller_uid(pod) == uid_of(cluster) and (draining(pod) or terminating(pod)):
+                yield node, "is in Flame's table though its executor is on its way out"
+        for pod in self._server.tables[PODS].values():
+            manager = self._manager(pod) if controller_uid(pod) == uid_of(cluster) else None
+            if manager is None or not ready(pod) or not is_executor(cluster, pod) or manager.model is not model:
+                continue
+            if manager.reaches and manager.joined_at < self._loop.now and name_of(pod) not in model.nodes:
+                yield name_of(pod), "is ready and not in Flame's table"
+
+    def shortcomings(self, cluster: Obj) -> Iterator[str]:
+        """What is left to do in the end."""
+        model = self._model(cluster)
+        if model is None:
+            return
+        yield from (f"{node} {why}" for node, why in self._deviations(cluster))
+        for pod in self._counting(cluster):
+            if ready(pod) and not self.serves(pod):
+                yield f"{name_of(pod)} is ready and not registered"
+        registered = sum(self.serves(pod) for pod in self._counting(cluster))
+        told = cluster.get("status", {}).get("executorManager", {}).get("registered")
+        if told != registered:
+            yield f"{told} executors are said to be registered, {registered} are"
+        for pod in self._server.tables[PODS].values():
+            if controller_uid(pod) == uid_of(cluster) and standing(pod) and draining(pod):
+                yield f"{name_of(pod)} is still being drained"
+        if wanted(cluster).replicas and "bad" not in str(cluster["spec"]["executorManager"]["image"]):
+            yield from self._sessions(name_of(cluster), model)
+
+    def _sessions(self, name: str, model: FlameModel) -> Iterator[str]:
+        for _, took, session in self.flame.sessions:
+            if took is model and session.name in model.sessions and session.is_open:
+                counts = ", ".join(f"{session.count(each)} {each}" for each in ("pending", "running", "succeeded"))
+                yield f"{session.name} of {name} is still open: {counts}"
+
+    def serves(self, pod: Obj) -> bool:
+        """Whether an executor can have work, by the truth."""
+        manager = self._manager(pod)
+        if manager is None or name_of(pod) not in manager.model.nodes:
+            return False
+        return manager.model.nodes[name_of(pod)].state is NodeState.READY
+
+    # -- parts
+
+    def _model(self, cluster: Obj) -> FlameModel | None:
+        """The session manager of a FlameCluster, if it is its own."""
+        host = self.flame.host_of(name_of(cluster))
+        pod = self._server.find(PODS, host.key) if host is not None else None
+        ours = pod is not None and controller_uid(pod) == uid_of(cluster)
+        return self.flame.models.get(host.uid) if host is not None and ours else None
+
+    def _counting(self, cluster: Obj) -> list[Obj]:
+        pods = self._server.tables[PODS].values()
+        return [
+            pod for pod in pods if controller_uid(pod) == uid_of(cluster) and is_executor(cluster, pod) and live(pod)
+        ]
+
+    def _manager(self, pod: Obj) -> Manager | None:
+        return self.flame.managers.get(uid_of(pod))
+
+    def _answers(self, client: ModelClient, owner: Obj) -> list[Answer]:
+        """The answers by which a pass may have chosen: those since it began, and the last one before; none if one is missing."""
+        heard = client.knowledge.heard.get(name_of(owner))
+        if heard is None or heard.failing:
+            return []
+        since = [each for each in heard.answers if each.said >= pass_begun()]
+        before = [each for each in heard.answers if each.said < pass_begun()]
+        return [*before[-1:], *since] if before else []
+
+
+def _cost(pod: Obj) -> str:
+    return annotations_of(pod).get(_COST, "0")
