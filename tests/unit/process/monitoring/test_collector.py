@@ -123,6 +123,7 @@ async def test_watch_metrics_take_the_most_silent_watch_of_a_resource() -> None:
     assert scene.series("flamectl_watch_restarts_total") == {
         ("configmaps",),
         ("flameclusters",),
+        ("networkpolicies",),
         ("persistentvolumeclaims",),
         ("pods",),
         ("services",),
