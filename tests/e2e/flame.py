@@ -12,6 +12,7 @@ from tests.flame.server import FlameServer
 from tools.controlplane.errors import KubectlError
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterator
 
     from tests.e2e.world import World
@@ -29,10 +30,12 @@ class Flame:
 
     Args:
         world: The namespace whose executors register.
+        tls: Its certificate; None for plain text.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, tls: ssl.SSLContext | None = None) -> None:
         self._world = world
+        self._tls = tls
         self._loop = asyncio.new_event_loop()
         self._started, self._stopping = Event(), asyncio.Event()
         self.port = 0
@@ -79,7 +82,7 @@ class Flame:
         self._loop.close()
 
     async def _serve(self) -> None:
-        async with FlameServer(self.model).serve() as port:
+        async with FlameServer(self.model).serve(tls=self._tls) as port:
             self.port = port
             self._started.set()
             while not self._stopping.is_set():
@@ -98,9 +101,9 @@ class Flame:
 
 
 @contextmanager
-def flame_in(world: World) -> Iterator[Flame]:
+def flame_in(world: World, tls: ssl.SSLContext | None = None) -> Iterator[Flame]:
     """Run a session manager for a namespace."""
-    flame = Flame(world)
+    flame = Flame(world, tls)
     flame.start()
     try:
         yield flame

@@ -8,6 +8,8 @@ import pytest
 
 from tests.e2e.flame import Flame, flame_in
 from tests.e2e.world import flame_cluster, operator_with
+from tests.flame.server import served_as_localhost
+from tests.unit.kube.certificates import AUTHORITY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +58,11 @@ def test_scale_down_keeps_the_busy_executor(world: World, flame: Flame, tmp_path
     with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):
         _start(world, flame, 5)
         flame.ask(lambda model: model.open_session("s", tasks=1, seconds=60))
-        world.wait("the operator to see the task", lambda: world.status()["sessions"]["runningTasks"] == 1, PATIENCE)
+        world.wait(
+            "the operator to see the task",
+            lambda: world.status().get("sessions", {}).get("runningTasks") == 1,
+            PATIENCE,
+        )
         busy = flame.busy("s")
 
         world.change(executorManager={"replicas": 2})
@@ -100,3 +106,30 @@ def test_next_operator_finishes_a_drain(world: World, flame: Flame, tmp_path: Pa
 
     assert flame.done("s")
     assert flame.runs("s") == [1, 1]
+
+
+def test_session_manager_with_tls_is_asked_when_the_spec_has_its_authority(world: World, tmp_path: Path) -> None:
+    folder = tmp_path / "certificate"
+    folder.mkdir()
+    with (
+        flame_in(world, served_as_localhost(folder)) as flame,
+        operator_with(world, tmp_path, sessionManagerEndpoint=f"localhost:{flame.port}"),
+    ):
+        secret = {"secretName": "my-flame-flame-tls"}
+        world.apply(flame_cluster(replicas=2, tls=secret))
+        world.wait_running(executors=2)
+        assert _reachable(world) == "AuthorityUnknown"
+        before = _executors(world)
+
+        world.change(tls={"caBundle": AUTHORITY})
+        world.wait("the session manager to be asked", lambda: _reachable(world) == "Answers", PATIENCE)
+        world.wait("all executors to be registered", lambda: world.status()["executorManager"].get("registered") == 2)
+
+        assert _executors(world) == before
+
+
+def _reachable(world: World) -> str:
+    """The reason of the condition SessionManagerReachable."""
+    (found,) = [each for each in world.status()["conditions"] if each["type"] == "SessionManagerReachable"]
+    reason: str = found["reason"]
+    return reason

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,10 +11,11 @@ from grpclib.const import Status
 from flamectl_operator.flame.client import Endpoint, FlameError, GrpcSessionManager, verified_by
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Resources, Session
 from tests.flame.model import FlameModel
-from tests.flame.server import LOOPBACK, FlameServer, two_free_ports
-from tests.unit.kube.certificates import AUTHORITY, KEY, LOCALHOST
+from tests.flame.server import LOOPBACK, FlameServer, served_as_localhost, two_free_ports
+from tests.unit.kube.certificates import AUTHORITY, LOCALHOST
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator
     from pathlib import Path
 
@@ -140,12 +140,7 @@ async def test_client_connects_again_after_it_was_closed(server: FlameServer, cl
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> ssl.SSLContext:
-    (tmp_path / "tls.crt").write_text(LOCALHOST)
-    (tmp_path / "tls.key").write_text(KEY)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
-    context.set_alpn_protocols(["h2"])
-    return context
+    return served_as_localhost(tmp_path)
 
 
 async def test_session_manager_with_tls_is_verified_by_the_authority(certificate: ssl.SSLContext) -> None:
