@@ -68,13 +68,13 @@ class ClusterReads:
     def observe(self) -> ObservedCluster:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
         owner, stores = self.owner, self.stores
-        services = (stores.services.get(owner.namespace, name) for name in self._service_names)
-        config_map, client_config = (stores.config_maps.get(owner.namespace, name) for name in self._config_map_names)
+        config_map, client_config = self._config_map_names
+        services = [stores.services.get(owner.namespace, name) for name in self._service_names]
         views = Views(
-            config_map=config_map,
+            config_map=stores.config_maps.get(owner.namespace, config_map),
             services=tuple(service for service in services if service is not None),
             labelled_pods=stores.pods.by_index(owner.key),
-            client_config=client_config,
+            client_config=stores.config_maps.get(owner.namespace, client_config),
             network_policy=stores.network_policies.get(owner.namespace, self._network_policy_name),
             claims=stores.claims.by_index(owner.key),
             flame=stores.flame.knowledge(owner.key),

@@ -9,6 +9,7 @@ from flamectl_operator.planning.budget import surge
 from flamectl_operator.reconcile.base import STATUS, Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait_until
 from flamectl_operator.status.compute import compute_status
+from flamectl_operator.status.health import present_state
 from flamectl_operator.status.troubles import patience_ends
 
 if TYPE_CHECKING:
@@ -32,13 +33,13 @@ class UpdateStatus(Subreconciler):
         """Write the status if it changed, and return when to run again without an event."""
         await subject.io.resolve_unknown_writes()
         acts_later = subject.may_act and not subject.report.acted
+        if acts_later and present_state(subject.observe(), subject.effective) == subject.status.stored.state:
+            return DONE
         if not acts_later and (told := subject.status.persistent_failure(subject.report.errors)) is not None:
             subject.report.outcomes.append(told)
         observed, now = subject.observe(), subject.clock.now()
         next_id = subject.ids.advance(subject.status.stored, observed)
         status = compute_status(subject.status_input(observed, next_id), now)
-        if acts_later and status.state == subject.status.stored.state:
-            return DONE
         put_off = await subject.status.write(status)
         return combine([put_off or DONE, _next_look(subject, observed)])
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.runtime.outcome import blocked, wait
-from flamectl_operator.status.health import HEALTHY, MAX_MESSAGE, Health, compute_health
+from flamectl_operator.status.health import HEALTHY, MAX_MESSAGE, Health, compute_health, present_state
 from flamectl_operator.status.needs import Needs, needs
 from flamectl_operator.status.troubles import group_troubles
 from tests.unit.builders import (
@@ -45,7 +45,9 @@ def _assess(count: int, *pods: PodView, outcomes: list[Outcome] | None = None, *
 
 
 def _health(seen: ObservedCluster, wanted: EffectiveSpec, **options: Any) -> Health:
-    return compute_health(seen, wanted, needs(seen, wanted), group_troubles(seen, (), NOW), **options)
+    health = compute_health(seen, wanted, needs(seen, wanted), group_troubles(seen, (), NOW), **options)
+    assert present_state(seen, wanted) == health.state
+    return health
 
 
 # --- state -------------------------------------------------------------------------------------------------------------
