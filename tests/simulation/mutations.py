@@ -1058,12 +1058,12 @@ def nodes_that_register_again_are_not_released_again() -> None:
 
 @_mutation_of_flame
 def marks_of_drains_are_forgotten() -> None:
-    _set(observed.Executor, "draining", property(lambda _self: False))
+    _set(Executor, "draining", property(lambda _self: False))
 
 
 @_mutation_of_flame
 def marked_executors_still_count() -> None:
-    _set(observed.Executor, "live", property(lambda self: not self.terminating and not self.terminal))
+    _set(Executor, "live", property(lambda self: not self.terminating and not self.terminal))
 
 
 @_mutation_of_flame
