@@ -1038,6 +1038,11 @@ def drains_never_end() -> None:
 
 
 @_mutation_of_flame
+def drains_wait_for_an_answer_that_brings_no_news() -> None:
+    _set(drain, "CONFIRM_AFTER", 1e6)
+
+
+@_mutation_of_flame
 def nodes_that_are_drained_are_not_released() -> None:
     original = drain.plan_drain
     for module in (drain_executors, disruption):

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 GIVE_UP_AFTER = 60.0
 #: Seconds until executors are chosen that wait for a newer answer.
 LOOK_AGAIN = 0.5
+#: Seconds until a drain is looked at again that only lacks an answer to a newer question. That answer may say what the last one
+#: said, and then no event brings a pass.
+CONFIRM_AFTER = 1.0
 #: Grace period in seconds after a drain. Flame's process ignores SIGTERM, so it would use up a longer one to no purpose.
 GRACE = 1
 
@@ -127,7 +130,7 @@ def plan_drain(
         released_at: When this process released each node, by the clock's `boottime`.
         now: The time.
     """
-    release, delete, left, ends = [], [], [], []
+    release, delete, left, ends, looks = [], [], [], [], []
     for executor in observed.draining_executors:
         since = executor.draining_since or now.wall
         end = since + timedelta(seconds=effective.drain_timeout)
@@ -138,9 +141,13 @@ def plan_drain(
         ends.append(end)
         if observed.flame.snapshot is None:
             ends.append(_give_up_at(observed, now))
-        elif executor.name in observed.flame.snapshot.nodes or executor.name not in released_at:
+            continue
+        if observed.flame.snapshot.drained(executor.name):
+            looks.append(now.wall + timedelta(seconds=CONFIRM_AFTER))
+        if executor.name in observed.flame.snapshot.nodes or executor.name not in released_at:
             release.append(executor.name)
-    waits = (wait_until("Draining", min(ends), now.wall, _message(left, observed, min(ends))),) if left else ()
+    message = _message(left, observed, min(ends)) if left else ""
+    waits = (wait_until("Draining", min([*ends, *looks]), now.wall, message),) if left else ()
     return DrainPlan(tuple(release), tuple(delete), waits)
 
 

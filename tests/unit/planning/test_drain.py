@@ -1,0 +1,47 @@
+"""When drains are looked at again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flamectl_operator.flame.knowledge import Knowledge, Phase
+from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Snapshot
+from flamectl_operator.planning.drain import CONFIRM_AFTER, DrainReason, drain_annotations, plan_drain
+from tests.unit.builders import BOOTTIME, LIFE, MOMENT, NOW, effective, executor_pod, observed, session_manager
+from tests.unit.subreconcilers.world import executor_name
+
+if TYPE_CHECKING:
+    from flamectl_operator.observed.cluster import ObservedCluster
+
+NODE = executor_name(0)
+_BUSY = FlameExecutor(NODE, ExecutorState.BOUND, "s")
+
+
+def _draining(snapshot: Snapshot, asked: float) -> ObservedCluster:
+    marks = drain_annotations(DrainReason.SURPLUS, NOW)
+    found = observed(session_manager(), executor_pod(0, annotations=marks))
+    flame = Knowledge(Phase.KNOWN, LIFE, snapshot=snapshot, asked_at=asked, said_at=asked)
+    return replace(found, views=replace(found.views, flame=flame))
+
+
+@pytest.mark.parametrize("released_at", [{}, {NODE: BOOTTIME - 1}])
+def test_drain_that_lacks_only_a_newer_answer_is_looked_at_again_soon(released_at: dict[str, float]) -> None:
+    plan = plan_drain(_draining(Snapshot({}), BOOTTIME - 2), effective(), released_at, MOMENT)
+    assert plan.delete == ()
+    assert [outcome.delay for outcome in plan.waits] == [CONFIRM_AFTER]
+
+
+def test_executor_is_deleted_by_an_answer_to_a_question_after_its_release() -> None:
+    plan = plan_drain(_draining(Snapshot({}), BOOTTIME), effective(), {NODE: BOOTTIME - 1}, MOMENT)
+    assert [executor.name for executor, _ in plan.delete] == [NODE]
+
+
+@pytest.mark.parametrize("nodes", [{}, {NODE: NodeState.READY}])
+def test_drain_with_work_waits_for_news(nodes: dict[str, NodeState]) -> None:
+    seen = _draining(Snapshot(nodes, (_BUSY,)), BOOTTIME - 2)
+    wanted = effective()
+    plan = plan_drain(seen, wanted, {NODE: BOOTTIME - 1}, MOMENT)
+    assert [outcome.delay for outcome in plan.waits] == [wanted.drain_timeout]
