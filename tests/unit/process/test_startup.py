@@ -206,7 +206,7 @@ async def _refusals(steps: list[Step]) -> list[str]:
 async def test_access_is_checked_for_every_resource(namespaces: list[str]) -> None:
     api = FakeApi(ManualClock(NOW))
     steps = access_checks(api, namespaces)
-    assert len(steps) == 5
+    assert len(steps) == 6
 
     api.fail("list", FLAME_CLUSTERS.plural, ForbiddenError(403, "Forbidden", "not in a"), times=1)
     assert await _refusals(steps) == ["not in a"]
