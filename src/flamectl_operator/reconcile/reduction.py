@@ -6,6 +6,7 @@ about 1.5 MB each. Some hundred of them, kept in full, would take the memory tha
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
@@ -36,7 +37,7 @@ from flamectl_operator.planning.drift import SOURCE_RANGES_ANNOTATION
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from flamectl_operator.kube.views import ContainerState, ContainerStatus, ObjectMeta
+    from flamectl_operator.kube.views import ContainerState, ContainerStatus, ObjectMeta, OwnerReference
 
 T = TypeVar("T", bound=KubernetesObject)
 
@@ -116,8 +117,8 @@ def keep_network_policy(obj: NetworkPolicyView) -> NetworkPolicyView:
 
 
 def keep_pod(obj: PodView) -> PodView:
-    """Return a Pod with messages of limited length."""
-    obj = keep_metadata(obj)
+    """Return a Pod with messages of limited length, which shares with other Pods what many have in common."""
+    obj = _sharing(keep_metadata(obj))
     status = obj.status
     changes: dict[str, object] = {}
     if len(status.message) > MAX_MESSAGE_SIZE:
@@ -132,6 +133,39 @@ def keep_pod(obj: PodView) -> PodView:
             changes[field] = tuple(replace(each, state=_cut_state(each.state)) for each in containers)
     return replace(obj, status=replace(status, **changes)) if changes else obj
 
+
+def _sharing(pod: PodView) -> PodView:
+    """Return a Pod whose labels, annotations and owner are those objects that equal Pods have, and the last write of each.
+
+    Executors of one FlameCluster differ in little but their names, and without this each would take a third more memory.
+    """
+    meta = pod.metadata
+    dated = [entry for entry in meta.managed_fields if entry.time is not None]
+    latest = max(dated, key=attrgetter("time"), default=None)
+    owners = meta.owner_references
+    changes = {
+        "labels": _shared(meta.labels),
+        "annotations": _shared(meta.annotations),
+        "owner_references": owners if len(owners) > 1 else _OWNERS.setdefault(owners, owners),
+        "managed_fields": () if latest is None else (latest,),
+    }
+    for known in (_TEXTS, _OWNERS):
+        if len(known) > MAX_SHARED:
+            known.clear()
+    return replace(pod, metadata=replace(meta, **changes))
+
+
+def _shared(texts: dict[str, str] | None) -> dict[str, str] | None:
+    """Return the known dictionary that equals this one, or this one from now on. Nobody changes an object of a store."""
+    return texts if texts is None or _size(texts) > MAX_SHARED_SIZE else _TEXTS.setdefault(tuple(texts.items()), texts)
+
+
+#: Labels, annotations and owners by their content. They are forgotten when there are too many; Pods that have them keep them.
+_TEXTS: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+_OWNERS: dict[tuple[OwnerReference, ...], tuple[OwnerReference, ...]] = {}
+#: The most of each, some for every FlameCluster, and the most characters of one. Together they take at most some 20 MiB.
+MAX_SHARED = 8192
+MAX_SHARED_SIZE = 2048
 
 _NO_SPEC = ServiceSpec()
 

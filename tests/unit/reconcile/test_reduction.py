@@ -23,6 +23,7 @@ from flamectl_operator.reconcile.reduction import (
     MAX_ENTRIES,
     MAX_MESSAGE_SIZE,
     MAX_METADATA_SIZE,
+    MAX_SHARED_SIZE,
     is_too_large,
     is_too_large_policy,
     keep_config_map,
@@ -161,7 +162,46 @@ def test_long_messages_of_a_pod_are_cut() -> None:
 
 def test_ordinary_pod_is_kept_unchanged() -> None:
     found = pod(labels=LABEL, annotations={"example.com/notes": "x"}, containers=[waiting("main", message="why")])
-    assert keep_pod(found) is found
+    assert keep_pod(found) == found
+
+
+def _twin(name: str, annotation: str) -> PodView:
+    owner = controller_reference()
+    return pod(name, labels=dict(LABEL), annotations={"example.com/notes": annotation}, owner=owner)
+
+
+def test_pods_share_what_they_have_in_common() -> None:
+    first, second, other = (keep_pod(_twin(*each)) for each in (("a", "x"), ("b", "x"), ("c", "y")))
+
+    assert first.metadata.labels is second.metadata.labels is other.metadata.labels
+    assert first.metadata.owner_references is other.metadata.owner_references
+    assert first.metadata.annotations is second.metadata.annotations
+    assert other.annotations == {"example.com/notes": "y"}
+
+
+def test_pod_without_anything_shares_nothing_of_another_kind() -> None:
+    kept = keep_pod(pod(labels={}, annotations={}))
+
+    assert kept.metadata.owner_references == ()
+    assert (kept.metadata.labels, kept.metadata.annotations) == ({}, {})
+
+
+def test_large_annotation_is_not_remembered_for_other_pods() -> None:
+    first, second = (keep_pod(_twin(name, "x" * (MAX_SHARED_SIZE + 1))) for name in ("a", "b"))
+
+    assert first.annotations == second.annotations
+    assert first.metadata.annotations is not second.metadata.annotations
+
+
+def test_pod_keeps_the_time_of_its_last_write_alone() -> None:
+    times = ("2025-01-01T00:00:00Z", "2025-01-03T00:00:00Z", "2025-01-02T00:00:00Z")
+    entries = tuple(ManagedFieldsEntry(time) for time in times)
+    found = pod()
+    kept = keep_pod(
+        msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, managed_fields=entries))
+    )
+
+    assert [entry.written for entry in kept.metadata.managed_fields] == ["2025-01-03T00:00:00Z"]
 
 
 def _service(ports: int, owner: OwnerReference | None) -> ServiceView:
@@ -216,4 +256,4 @@ def test_status_with_too_many_fields_is_dropped() -> None:
 
 def test_pod_view_without_metadata_is_kept_unchanged() -> None:
     empty = PodView()
-    assert keep_pod(empty) is empty
+    assert keep_pod(empty) == empty
