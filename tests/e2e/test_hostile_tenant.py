@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from contextlib import ExitStack, suppress
@@ -13,6 +12,7 @@ import pytest
 import yaml
 
 from flamectl_operator.process.descriptors import raise_descriptor_limit
+from tests.e2e.hostile import hostile_overrides, in_state
 from tests.e2e.scraping import get, scrape, value
 from tests.e2e.world import World, flame_cluster, supervised
 from tools.installation import WITH_FREE_PORTS, OperatorProcess, allow_in
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-#: Bytes of a hostile spec, just below what the API server stores.
-SIZE = 1_200_000
 #: Bytes of memory that the operator may use; its container has 512 MiB.
 MEMORY = 200 * 2**20
 #: Seconds that the kubelet gives a Pod to end.
@@ -47,14 +45,6 @@ def elected(world: World, tmp_path: Path) -> Iterator[OperatorProcess]:
         OperatorProcess(allow_in(world.plane, world.namespace), tmp_path / "operator.log", arguments)
     ) as one:
         yield one
-
-
-def _hostile(depth: int) -> dict[str, Any]:
-    """Lists within each other, as many as fit, and a letter that takes the slow way of rendering."""
-    nested: Any = "é"
-    for _ in range(depth):
-        nested = [nested]
-    return {"x": [nested] * (SIZE // (len(json.dumps(nested, ensure_ascii=False).encode()) + 1))}
 
 
 def _largest(number: int) -> dict[str, Any]:
@@ -89,12 +79,6 @@ def _is_fine(world: World, operator: OperatorProcess, transitions: int = 0) -> N
     assert "leadership lost" not in operator.log.read_text(encoding="utf-8")
 
 
-def _in_state(world: World, state: str) -> set[str]:
-    """Names of the FlameClusters in a state."""
-    rows = [line.split() for line in world.kubectl("get", "flameclusters", "--no-headers").splitlines()]
-    return {row[0] for row in rows if row[1:2] == [state]}
-
-
 def _scale(world: World, executors: int) -> None:
     world.patch("flamecluster", "victim", {"spec": {"executorManager": {"replicas": executors}}})
     world.wait_running("victim", executors=executors)
@@ -105,13 +89,13 @@ def test_victim_scales_while_a_tenant_writes_large_and_deep_specs(world: World, 
     world.wait_running("victim", executors=1)
     for executors in range(2, 8):
         for depth in (1, 3, 55):
-            _create(world, f"hostile-{depth}-{executors}", _hostile(depth))
+            _create(world, f"hostile-{depth}-{executors}", hostile_overrides(depth))
         _scale(world, executors)
         _is_fine(world, elected)
 
     # A table, because the objects have 20 MB.
     names = {f"hostile-{depth}-{executors}" for depth in (1, 3, 55) for executors in range(2, 8)}
-    world.wait("all of them to be refused", lambda: _in_state(world, "Failed") == names)
+    world.wait("all of them to be refused", lambda: in_state(world, "Failed") == names)
 
     elected.stop()
     elected.start()
@@ -143,7 +127,7 @@ def test_operator_stops_in_time_while_it_works_on_large_specs(world: World, elec
     # The next process does all of the work.
     elected.start()
     names = {f"large-{number}" for number in range(50)}
-    world.wait("all of them to run", lambda: _in_state(world, "Running") == names)
+    world.wait("all of them to run", lambda: in_state(world, "Running") == names)
 
 
 def test_leader_goes_on_and_stops_in_time_while_the_reader_of_its_log_stands_still(

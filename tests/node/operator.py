@@ -37,6 +37,16 @@ def rolled_out(plane: Plane) -> None:
     wait_until(lambda: len(pods(plane)) == replicas(plane), "replicas of the version before to be gone", interval=0.5)
 
 
+def restart(plane: Plane) -> None:
+    """Replace all replicas by new ones, whose containers the kubelet restarts without a delay when they end once.
+
+    Args:
+        plane: The cluster.
+    """
+    plane.kubectl("rollout", "restart", f"deployment/{DEPLOYMENT}", "-n", NAMESPACE)
+    rolled_out(plane)
+
+
 def is_installed(plane: Plane) -> bool:
     """Return whether the operator is installed by kustomize or by Helm, and complete."""
     command = ("get", "deployment", DEPLOYMENT, "-n", NAMESPACE, "--ignore-not-found", "-o", "json")

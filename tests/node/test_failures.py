@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.e2e.world import condition, flame_cluster, is_ready, uids
-from tests.node.world import kill_container
+from tests.node.world import container_state, kill_container
 from tools.controlplane.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -83,6 +83,41 @@ def test_unpullable_image_is_reported_once_until_it_is_corrected(world: NodeWorl
 
     world.apply(flame_cluster(replicas=2))
     world.wait_registered(executors=2)
+
+
+def test_session_manager_whose_liveness_probe_fails_restarts_in_place(world: NodeWorld) -> None:
+    probe = _probe("!", "-e", "/tmp/ill") | {"failureThreshold": 1, "terminationGracePeriodSeconds": 1}
+    world.apply(flame_cluster(replicas=1, sessionManager=_with_probe("session-manager", livenessProbe=probe)))
+    world.wait_registered(executors=1)
+    before = world.session_manager()
+
+    world.kubectl("exec", before["metadata"]["name"], "--", "touch", "/tmp/ill")
+    world.wait("the kubelet to restart it", lambda: container_state(world.session_manager()).get("restartCount") == 1)
+
+    world.wait_registered(executors=1)
+    assert world.session_manager()["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+def test_executor_whose_readiness_probe_fails_is_named_until_it_passes(world: NodeWorld) -> None:
+    probe = _probe("-e", "/tmp/flame/well")
+    world.apply(flame_cluster(replicas=1, executorManager=_with_probe("executor-manager", readinessProbe=probe)))
+    told = world.wait("the status to name the executor", lambda: _unhealthy(world, "PodNotReady"))
+
+    world.kubectl("exec", told["name"], "--", "touch", "/tmp/flame/well")
+    assert world.wait_registered(executors=1) == {told["name"]}
+
+
+def _probe(*test: str) -> dict[str, object]:
+    return {"exec": {"command": ["test", *test]}, "periodSeconds": 1}
+
+
+def _with_probe(container: str, **probe: object) -> dict[str, object]:
+    return {"podTemplate": {"spec": {"containers": [{"name": container, **probe}]}}}
+
+
+def _unhealthy(world: NodeWorld, reason: str) -> dict[str, Any] | None:
+    """Return what the status says of the first Pod that is unhealthy for a reason."""
+    return next((each for each in world.status().get("unhealthyPods", []) if each["reason"] == reason), None)
 
 
 def test_executors_find_no_place_on_a_cordoned_node_until_it_is_uncordoned(world: NodeWorld, cordoned: Plane) -> None:
