@@ -15,6 +15,7 @@ from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.report import INTERNAL_ERROR, is_unforeseen
 from flamectl_operator.reconcile.spec_planner import SpecPlanner
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
+from flamectl_operator.runtime.logs import is_logged
 from flamectl_operator.runtime.observer import UNOBSERVED, StepReport
 from flamectl_operator.runtime.outcome import NOTHING, Result
 from flamectl_operator.runtime.progress import record_progress
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from flamectl_operator.api.status import FlameClusterStatus
+    from flamectl_operator.kube.cache.store import Change
     from flamectl_operator.kube.client import Client
     from flamectl_operator.kube.events import EventRecorder
+    from flamectl_operator.kube.views import PodView
     from flamectl_operator.observed.flame_cluster import FlameClusterView
     from flamectl_operator.reconcile.run import Pass
     from flamectl_operator.reconcile.stores import Stores
@@ -112,7 +115,13 @@ class Controller:
         if newest is not None and newest.metadata.resource_version != run.status.cluster.metadata.resource_version:
             # A read during the pass brought the change, so no watch event will report it.
             result = result.join(Result(outcomes=(changed(0),)))
+        state.end(run, result)
         return result
+
+    def patience(self, key: Key, change: Change[PodView]) -> float:
+        """Return the seconds that the pass over a change of a Pod may wait; 0 when it must not."""
+        state = self._states.get(key)
+        return 0.0 if state is None else state.patience(change)
 
     def _observe_first_ready(self, cluster: FlameClusterView, before: FlameClusterStatus, run: Pass) -> None:
         created = cluster.metadata.creation_timestamp
@@ -171,6 +180,11 @@ class StepHooks(Hooks["Pass"]):
         record_progress()
 
     def _note(self, name: str, ended: str, result: Result, writes: WriteCount, seconds: float) -> None:
+        words = "; ".join(outcome.message for outcome in result.outcomes if outcome.message)
+        news = bool(words) and self._told.get(name) != words
+        self._told[name] = words
+        if not result.errors and not news and not is_logged("debug"):
+            return
         log = self._log.bind(subreconciler=name)
         for error in result.errors:
             if is_unforeseen(error):
@@ -181,9 +195,6 @@ class StepHooks(Hooks["Pass"]):
                 log = log.bind(error=str(error), reason=getattr(error, "reason", type(error).__name__))
         for outcome in result.outcomes:
             log = log.bind(reason=outcome.reason, message=outcome.message, delay=outcome.delay)
-        words = "; ".join(outcome.message for outcome in result.outcomes if outcome.message)
-        news = bool(words) and self._told.get(name) != words
-        self._told[name] = words
         # Steps and the status writer log each change by itself, so a step that only did its work is for those who debug.
         quiet = all(isinstance(error, NamespaceTerminatingError) for error in result.errors)
         level = log.warning if not quiet else log.info if news else log.debug

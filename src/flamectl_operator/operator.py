@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.cache.store import Change, Store
     from flamectl_operator.kube.client import Client
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.views import KubernetesObject
+    from flamectl_operator.kube.views import KubernetesObject, PodView
     from flamectl_operator.reconcile.spec_planner import SpecPlanner
     from flamectl_operator.runtime.clock import Clock
     from flamectl_operator.runtime.observer import Ended, Observer
@@ -279,7 +279,7 @@ class Operator:
         # because the earlier steps used the old state and no watch event repeats a response. A write to the FlameCluster itself
         # brings no news, because it carries the resourceVersion of the pass's view; after a read of the FlameCluster, the
         # controller asks for another pass.
-        self.stores.pods.subscribe(self._handler("Pod", _keys_of_child), answers=True)
+        self.stores.pods.subscribe(self._pod_changed, answers=True)
         self.stores.services.subscribe(self._handler("Service", _keys_of_child), answers=True)
         self.stores.config_maps.subscribe(self._handler("ConfigMap", _keys_of_child), answers=True)
         self.stores.claims.subscribe(self._handler("PersistentVolumeClaim", _keys_of_child), answers=True)
@@ -288,18 +288,27 @@ class Operator:
     def _handler(self, kind: str, keys: Callable[[KubernetesObject], Iterator[Key]]) -> Callable[[Change[Any]], None]:
         def handle(change: Change[Any]) -> None:
             priority = Priority.LOW if change.initial else Priority.NORMAL
-            touched = {key for each in (change.old, change.new) if each is not None for key in keys(each)}
-            for key in sorted(touched):
+            for key in _keys_of(change, keys):
                 self._enqueue(key, kind, priority)
 
         return handle
 
+    def _pod_changed(self, change: Change[PodView]) -> None:
+        """Enqueue the FlameClusters of a Pod, after a while if the Pod is one of many executors that start."""
+        priority = Priority.LOW if change.initial else Priority.NORMAL
+        for key in _keys_of(change, _keys_of_child):
+            patience = 0.0 if change.initial else self._controller.patience(key, change)
+            self._enqueue(key, "Pod", priority, patience)
+
     def _session_manager_changed(self, key: Key) -> None:
         self._enqueue(key, "SessionManager", Priority.NORMAL)
 
-    def _enqueue(self, key: Key, trigger: str, priority: Priority) -> None:
+    def _enqueue(self, key: Key, trigger: str, priority: Priority, delay: float = 0.0) -> None:
         self._triggers.setdefault(key, set()).add(trigger)
-        self.queue.add(key, priority)
+        if delay > 0:
+            self.queue.add_after(key, delay, priority)
+        else:
+            self.queue.add(key, priority)
 
 
 def _ended(result: Result) -> Ended:
@@ -314,6 +323,11 @@ def _ended(result: Result) -> Ended:
 def _namespace(key: Key) -> str:
     """Return the group of a key, so that thousands of FlameClusters in one namespace do not delay the others."""
     return key[0]
+
+
+def _keys_of(change: Change[Any], keys: Callable[[KubernetesObject], Iterator[Key]]) -> list[Key]:
+    """Return the keys that a change affects, in order."""
+    return sorted({key for each in (change.old, change.new) if each is not None for key in keys(each)})
 
 
 def _own_key(cluster: KubernetesObject) -> Iterator[Key]:

@@ -64,6 +64,7 @@ from flamectl_operator.runtime import outcome, workqueue
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.status import health
 from flamectl_operator.status.conditions import ConditionWriter
+from flamectl_operator.status.lull import Lull
 from flamectl_operator.subreconcilers import (
     add_services,
     add_session_manager,
@@ -673,6 +674,27 @@ def counts_that_were_put_off_are_never_written() -> None:
         return DONE if reason == "StatusPaced" else original(reason, message, delay)
 
     _set(status_writer, "wait", wait)
+
+
+@_mutation
+def executors_that_start_in_a_lull_are_forgotten() -> None:
+    original = operator.Operator._enqueue
+
+    def enqueue(self: Any, key: Any, trigger: str, priority: Any, delay: float = 0.0) -> None:
+        if delay == 0:
+            original(self, key, trigger, priority)
+
+    _set(operator.Operator, "_enqueue", enqueue)
+
+
+@_mutation
+def a_lull_never_ends() -> None:
+    original = Lull.after_pass
+
+    def after_pass(self: Any, *args: Any) -> Any:
+        return replace(original(self, *args), until=1e9)
+
+    _set(Lull, "after_pass", after_pass)
 
 
 @_mutation

@@ -25,6 +25,7 @@ from flamectl_operator.kube.views import (
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.operator import Operator
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from flamectl_operator.runtime.logs import set_level
 from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.runtime.outcome import Result, wait
 from flamectl_operator.runtime.tasks import TaskDiedError
@@ -52,8 +53,10 @@ LABEL = "flame.xflops.io/cluster"
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
     """Tracebacks in colours take seconds."""
+    set_level("debug")
     with structlog.testing.capture_logs():
         yield
+    set_level("info")
 
 
 def _operator(

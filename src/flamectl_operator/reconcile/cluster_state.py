@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.flamecluster import LockOptions
@@ -19,18 +20,22 @@ from flamectl_operator.reconcile.status_writer import StatusWriter
 from flamectl_operator.runtime.moment import Moment
 from flamectl_operator.runtime.slow_start import SlowStart
 from flamectl_operator.status.losses import loss_events
+from flamectl_operator.status.lull import Lull, executors_to_turn
 
 if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import FlameClusterSpec
     from flamectl_operator.desired.metadata import Identity
+    from flamectl_operator.kube.cache.store import Change
     from flamectl_operator.kube.client import Client
     from flamectl_operator.kube.events import EventRecorder
+    from flamectl_operator.kube.views import PodView
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.flame_cluster import FlameClusterView
     from flamectl_operator.reconcile.spec_planner import PlannedSpec, SpecPlanner
     from flamectl_operator.reconcile.stores import Stores
     from flamectl_operator.runtime.clock import Clock
     from flamectl_operator.runtime.observer import Observer
+    from flamectl_operator.runtime.outcome import Result
     from flamectl_operator.settings import FlameSettings, OperatorConfig
 
 
@@ -77,6 +82,7 @@ class ClusterState:
         #: The objects at the last pass, and what the steps last said, so that the log says it once.
         self._seen: ObservedCluster | None = None
         self.told: dict[str, str] = {}
+        self._lull = Lull()
 
     async def begin(self, cluster: FlameClusterView, config: OperatorConfig) -> Pass:
         """Begin a pass: observe the objects, and resolve the effective spec.
@@ -90,6 +96,7 @@ class ClusterState:
             RefusedError: RBAC forbids a read.
         """
         generation = cluster.metadata.generation
+        self._lull = replace(self._lull, to_turn=0)
         self._io.begin(generation, config.controller.max_writes_in_flight)
         self.status.begin(cluster)
         spec = await self._desired(cluster, config.flame)
@@ -131,8 +138,20 @@ class ClusterState:
             changes=self._changes,
         )
 
+    def end(self, run: Pass, result: Result) -> None:
+        """End a pass: a lull follows if the FlameCluster only waits for executors to become ready."""
+        to_turn = 0
+        if run.spec is not None and run.may_act:
+            to_turn = executors_to_turn(self.status.stored, run.observe(), run.spec, result)
+        self._lull = self._lull.after_pass(to_turn, self.status.counts_due, self._clock.monotonic())
+
+    def patience(self, change: Change[PodView]) -> float:
+        """Return the seconds that the pass over a change of a Pod may wait; 0 when it must not."""
+        self._lull = self._lull.after_event(self.owner, change.old, change.new)
+        return self._lull.remaining(self._clock.monotonic())
+
     def _record_losses(self, observed: ObservedCluster) -> None:
-        if self._seen is not None:
+        if self._seen is not None and self._seen is not observed:
             for loss in loss_events(self._seen, observed, self._io.deleted):
                 self._io.record_warning(loss.reason, loss.message)
         self._seen = observed

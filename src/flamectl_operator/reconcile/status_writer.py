@@ -25,6 +25,8 @@ from flamectl_operator.status.pace import Pace
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import msgspec
+
     from flamectl_operator.observed.flame_cluster import FlameClusterView
     from flamectl_operator.reconcile.cluster_io import ClusterIO
 
@@ -50,7 +52,7 @@ class StatusWriter:
     def __init__(self, io: ClusterIO) -> None:
         self._io = io
         self._cluster: FlameClusterView | None = None
-        self._parsed: tuple[dict[str, Any], FlameClusterStatus] | None = None
+        self._parsed: tuple[msgspec.Raw, FlameClusterStatus] | None = None
         self._contention = Contention()
         self._pace = Pace()
         #: A status that was not stored completely, and its stored part.
@@ -72,10 +74,15 @@ class StatusWriter:
     @property
     def stored(self) -> FlameClusterStatus:
         """The stored status, parsed again only when it changes."""
-        wire = self.cluster.status
-        if self._parsed is None or self._parsed[0] != wire:
-            self._parsed = (wire, FlameClusterStatus.from_wire(wire))
+        raw = self.cluster.raw_status
+        if self._parsed is None or self._parsed[0] != raw:
+            self._parsed = (raw, FlameClusterStatus.from_wire(self.cluster.status))
         return self._parsed[1]
+
+    @property
+    def counts_due(self) -> float:
+        """When a status that differs in counts alone may be written again, by the monotonic clock."""
+        return self._pace.counts_due
 
     def persistent_failure(self, errors: Iterable[Exception]) -> Outcome | None:
         """Count the errors of a pass; return an outcome for the status when requests fail in pass after pass."""
@@ -114,13 +121,14 @@ class StatusWriter:
             await self._io.refresh(FLAME_CLUSTERS, self._io.owner.name)
             return changed()
         self._io.stores.flame_clusters.observe(stored)
-        self._contention = self._contention.wrote(wire, before, stored.status, now)
+        self._cluster, kept = stored, stored.status
+        self._parsed = (stored.raw_status, status) if kept == wire else None
+        self._contention = self._contention.wrote(wire, before, kept, now)
         self._pace = self._pace.wrote(before, wire, now)
-        self._cluster, self._parsed = stored, (wire, status)
         if stored.metadata.resource_version != version:
             self._log_turn(earlier, status)
             self._record_events(earlier, status)
-        self._note_pruned(wire, stored.status)
+        self._note_pruned(wire, kept)
         return None
 
     async def record(self, status: FlameClusterStatus) -> Outcome | None:

@@ -99,6 +99,11 @@ def set_level(level: str) -> None:
     logging.getLogger().setLevel(max(_threshold.level, logging.WARNING))
 
 
+def is_logged(level: str) -> bool:
+    """Return whether lines of a level are logged, for callers that would prepare a line for nothing."""
+    return _number(level) >= _threshold.level
+
+
 def _number(level: str) -> int:
     if level.lower() not in LEVELS:
         raise ValueError(f"unknown log level {level!r}: use one of {', '.join(LEVELS)}")

@@ -107,12 +107,13 @@ class WorkQueue(Generic[K]):
         """Add a key after `delay` seconds; the earliest of several delayed adds counts."""
         if self._shutting_down:
             return
+        due, waiting = _now() + delay, self._timers.get(key)
+        if delay > 0 and waiting is not None and waiting.handle.when() <= due and waiting.priority >= priority:
+            return
         self._observer.key_retried()
         if delay <= 0:
             self.add(key, priority)
             return
-        due = _now() + delay
-        waiting = self._timers.get(key)
         if waiting is not None:
             priority = max(priority, waiting.priority)
             due = min(due, waiting.handle.when())

@@ -16,6 +16,8 @@ FIRST_PAUSE = 0.25
 LAST_PAUSE = 2.0
 #: Seconds between two writes of `sessions` alone: tasks come and go all the time.
 SESSIONS_PAUSE = 10.0
+#: A shorter time in seconds counts as over, because timers may fire a little early.
+PRECISION = 0.001
 
 #: Fields of `executorManager` that change with each executor.
 _COUNTS = ("ready", "current", "updated")
@@ -38,8 +40,14 @@ class Pace:
         """Return the seconds until a status may be written; 0 when it may be written now."""
         if not _only_counts_differ(before, after):
             return 0.0
-        pause = SESSIONS_PAUSE if {**before, "sessions": None} == {**after, "sessions": None} else self.pause
-        return max(0.0, self.wrote_at + pause - now)
+        only_sessions = {**before, "sessions": None} == {**after, "sessions": None}
+        remaining = (self.wrote_at + SESSIONS_PAUSE if only_sessions else self.counts_due) - now
+        return remaining if remaining > PRECISION else 0.0
+
+    @property
+    def counts_due(self) -> float:
+        """When counts of executors may be written again."""
+        return self.wrote_at + self.pause
 
     def wrote(self, before: dict[str, Any], after: dict[str, Any], now: float) -> Pace:
         """Return the state after a write."""

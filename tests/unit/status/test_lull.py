@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from msgspec.structs import replace
+
+from flamectl_operator.api.status import FlameClusterStatus, Generations
+from flamectl_operator.runtime.outcome import Outcome, Result, blocked, wait
+from flamectl_operator.status.lull import FIRST_LULL, LONGEST_LULL, Lull, executors_to_turn, only_starts
+from tests.unit.builders import (
+    OWNER,
+    PodState,
+    effective,
+    executor_pod,
+    observed,
+    replicas,
+    session_manager,
+    terminating,
+)
+
+if TYPE_CHECKING:
+    from flamectl_operator.kube.views import PodView
+
+LULL = Lull(until=11.0, to_turn=3, length=FIRST_LULL)
+STARTING, READY = executor_pod(0, "starting"), executor_pod(0, "ready")
+
+
+# --- Which events bring nothing but counts
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("unscheduled", "pending"),
+        ("pending", "waiting"),
+        ("waiting", "starting"),
+        ("starting", "ready"),
+        ("unscheduled", "ready"),
+        ("ready", "ready"),
+    ],
+)
+def test_executor_that_comes_closer_to_being_ready_only_starts(before: PodState, after: PodState) -> None:
+    assert only_starts(OWNER, executor_pod(0, before), executor_pod(0, after))
+
+
+@pytest.mark.parametrize("after", ["unschedulable", "crashing", "failed", "succeeded", "half"])
+def test_executor_that_fails_is_news(after: PodState) -> None:
+    assert not only_starts(OWNER, STARTING, executor_pod(0, after))
+
+
+@pytest.mark.parametrize("before", ["unschedulable", "crashing"])
+def test_executor_that_recovers_is_news(before: PodState) -> None:
+    assert not only_starts(OWNER, executor_pod(0, before), READY)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param(executor_pod(0, "starting"), id="not ready any more"),
+        pytest.param(terminating(READY), id="terminating"),
+        pytest.param(executor_pod(0, "ready", annotations={"a": "b"}), id="annotated"),
+        pytest.param(replace(READY, metadata=replace(READY.metadata, labels={})), id="labels taken off"),
+        pytest.param(replace(READY, metadata=replace(READY.metadata, owner_references=())), id="owner taken off"),
+        pytest.param(replace(READY, metadata=replace(READY.metadata, finalizers=("a/b",))), id="with a finalizer"),
+        pytest.param(executor_pod(0, "ready", uid="another"), id="another Pod"),
+        pytest.param(executor_pod(0, "ready", node="another"), id="on another node"),
+    ],
+)
+def test_other_change_of_a_ready_executor_is_news(after: PodView) -> None:
+    assert not only_starts(OWNER, READY, after)
+
+
+def test_change_of_another_component_is_news() -> None:
+    assert not only_starts(OWNER, session_manager("starting"), session_manager("ready"))
+
+
+# --- How long a pass may wait
+
+
+def test_executor_that_starts_waits_for_the_end_of_the_lull() -> None:
+    after = LULL.after_event(OWNER, STARTING, READY)
+
+    assert after.remaining(10.75) == pytest.approx(0.25)
+    assert after.remaining(11.5) == 0
+
+
+def test_executor_that_makes_the_state_turn_does_not_wait() -> None:
+    lull = LULL
+    waits = []
+    for number in range(3):
+        lull = lull.after_event(OWNER, executor_pod(number, "starting"), executor_pod(number, "ready"))
+        waits.append(lull.remaining(10.0) > 0)
+
+    assert waits == [True, True, False]
+
+
+def test_executor_that_stays_ready_counts_once() -> None:
+    lull = LULL
+    for _ in range(5):
+        lull = lull.after_event(OWNER, READY, READY)
+
+    assert lull.remaining(10.0) > 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(None, STARTING), (READY, None), (READY, terminating(READY)), (STARTING, executor_pod(0, "failed"))],
+)
+def test_other_event_ends_the_lull_for_those_that_follow(old: PodView | None, new: PodView | None) -> None:
+    lull = LULL.after_event(OWNER, old, new)
+    assert lull.remaining(10.0) == 0
+
+    assert lull.after_event(OWNER, executor_pod(1, "starting"), executor_pod(1, "ready")).remaining(10.0) == 0
+
+
+def test_no_lull_without_a_pass_that_announces_it() -> None:
+    assert Lull().after_event(OWNER, STARTING, READY).remaining(0.0) == 0
+    assert LULL.after_pass(0, counts_due=99.0, now=10.0).remaining(10.0) == 0
+
+
+def test_lulls_in_a_row_grow_to_their_limit() -> None:
+    lull, now, lengths = Lull(), 5.0, []
+    for _ in range(8):
+        lull = lull.after_pass(10, counts_due=0.0, now=now)
+        lengths.append(lull.remaining(now))
+        now = lull.until
+
+    assert lengths[:3] == pytest.approx([FIRST_LULL, 2 * FIRST_LULL, 4 * FIRST_LULL])
+    assert lengths[-2:] == pytest.approx([LONGEST_LULL, LONGEST_LULL])
+
+
+def test_lull_after_a_quiet_time_is_short_again() -> None:
+    lull = Lull(until=10.0, to_turn=5, length=LONGEST_LULL).after_pass(5, counts_due=0.0, now=12.5)
+
+    assert lull.remaining(12.5) == pytest.approx(FIRST_LULL)
+
+
+def test_lull_lasts_until_counts_may_be_written() -> None:
+    assert Lull().after_pass(5, counts_due=11.5, now=10.0).remaining(10.0) == pytest.approx(1.5)
+
+
+# --- When there is a lull
+
+CALM = FlameClusterStatus(generations=Generations(reconciled=1))
+
+
+def _to_turn(*pods: PodView, wanted: int = 3, status: FlameClusterStatus = CALM, **given: Any) -> int:
+    spec = effective(replicas(wanted), suspended=given.get("suspended", False))
+    manager = given.get("manager", session_manager())
+    return executors_to_turn(status, observed(manager, *pods, wanted=spec), spec, given.get("result", Result()))
+
+
+def _executors(ready: int, starting: int) -> list[PodView]:
+    return [executor_pod(number, "ready" if number < ready else "starting") for number in range(ready + starting)]
+
+
+def test_first_ready_executor_turns_the_state() -> None:
+    assert _to_turn(*_executors(0, 3)) == 1
+
+
+def test_last_ready_executor_turns_the_state() -> None:
+    assert _to_turn(*_executors(1, 2)) == 2
+
+
+def test_nothing_is_awaited_when_all_are_ready() -> None:
+    assert _to_turn(*_executors(3, 0)) == 0
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [wait("Creating", "", 0), blocked("QuotaExceeded", "no room"), wait("StatusContention", "", 1), wait("Changed")],
+)
+def test_work_that_is_left_allows_no_lull(outcome: Outcome) -> None:
+    assert _to_turn(*_executors(1, 2), result=Result(outcomes=(outcome,))) == 0
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"result": Result(errors=(ValueError(),))},
+        {"suspended": True},
+        {"manager": session_manager("starting")},
+        {"status": CALM.model_copy(update={"generations": Generations(reconciled=1, needs_pod_replacement=1)})},
+        {"status": CALM.model_copy(update={"generations": Generations(reconciled=1, has_unhealthy_pods=1)})},
+    ],
+)
+def test_anything_else_that_is_awaited_allows_no_lull(given: dict[str, Any]) -> None:
+    assert _to_turn(*_executors(1, 2), **given) == 0
+
+
+@pytest.mark.parametrize("reason", ["StatusPaced", "PodsStarting"])
+def test_look_at_the_clock_allows_a_lull(reason: str) -> None:
+    assert _to_turn(*_executors(1, 2), result=Result(outcomes=(wait(reason, "", 1.0),))) == 2

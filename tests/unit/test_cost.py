@@ -1,0 +1,235 @@
+"""What work costs, in counts that are the same on every machine: calls of functions, requests, writes of the status, passes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from contextlib import asynccontextmanager
+from copy import deepcopy
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+import pytest
+import structlog
+
+from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.operator import Operator
+from flamectl_operator.settings import OperatorConfig
+from flamectl_operator.status.pace import LAST_PAUSE
+from tests.unit.builders import raw_spec, replicas
+from tests.unit.notes import Notes
+from tests.unit.runtime.virtual_time import VirtualClock, virtually
+from tests.unit.subreconcilers.fake_api import FakeApi
+from tests.unit.subreconcilers.world import KEY, SM_NAME, World, executor_name
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Mapping
+
+    from flamectl_operator.kube.resources import Resource
+
+T = TypeVar("T", bound=KubernetesObject)
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """The log is not what is counted."""
+    with structlog.testing.capture_logs():
+        yield
+
+
+async def _at_rest(count: int) -> World:
+    """A FlameCluster with so many executors, all ready, over which a pass has found nothing to do."""
+    world = World(replicas(1))
+    await world.converge()
+    first, cluster = world.api.find("pods", executor_name(0)), world.api.find("flameclusters", KEY[1])
+    assert first is not None
+    assert cluster is not None
+    for number in range(1, count):
+        pod = deepcopy(first)
+        pod["metadata"] |= {"name": executor_name(number), "uid": f"uid-of-{number}"}
+        world.api.put("pods", pod)
+    cluster["status"]["executorManager"]["nextId"] = count
+    world.apply(cluster["spec"] | replicas_of(cluster, count))
+    for _ in range(5):
+        await world.run_pass()
+    world.api.writes.clear()
+    await world.controller.reconcile(KEY)
+    assert world.api.writes == []
+    assert world.status.executor_manager.ready == count
+    return world
+
+
+def replicas_of(cluster: dict[str, Any], count: int) -> dict[str, Any]:
+    """The part of a spec with another number of executors."""
+    return {"executorManager": cluster["spec"]["executorManager"] | {"replicas": count}}
+
+
+async def _calls_of_a_pass(world: World) -> int:
+    """How many functions a pass calls, those of C included; a generator counts each time that it goes on."""
+    calls = Counter[str]()
+
+    def note(_frame: object, event: str, _argument: object) -> None:
+        calls[event] += 1
+
+    sys.setprofile(note)
+    try:
+        await world.controller.reconcile(KEY)
+    finally:
+        sys.setprofile(None)
+    return calls["call"] + calls["c_call"]
+
+
+async def test_pass_that_finds_nothing_to_do_costs_the_same_with_ten_times_as_many_executors() -> None:
+    few, many = [await _calls_of_a_pass(await _at_rest(count)) for count in (20, 200)]
+
+    assert few < 3200
+    assert many - few < 20
+
+
+async def test_pass_after_the_change_of_one_executor_is_linear_in_the_executors() -> None:
+    calls = []
+    for count in (20, 120, 220):
+        world = await _at_rest(count)
+        pod = world.stores.pods.get(KEY[0], executor_name(7))
+        assert pod is not None
+        version = str(world.stores.pods.synced_version() + 1)
+        world.stores.pods.observe(
+            msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, resource_version=version))
+        )
+        calls.append(await _calls_of_a_pass(world))
+
+    assert (calls[2] - calls[1]) < 1.2 * (calls[1] - calls[0])
+    assert (calls[1] - calls[0]) / 100 < 16
+
+
+# --- Whole scale-ups, in virtual time
+
+
+class _Api(FakeApi):
+    """Notes when each count of ready executors was first told."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(clock)
+        self.told: dict[int, float] = {}
+
+    async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: Mapping[str, Any]) -> T:
+        self.told.setdefault(body["status"]["executorManager"]["ready"], self.clock.monotonic())
+        return await super().replace_status(resource, namespace, name, body)
+
+
+class _Scale:
+    """An operator over one FlameCluster whose session manager is ready, and a kubelet that starts its executors."""
+
+    def __init__(self) -> None:
+        self.clock, self.notes = VirtualClock(), Notes()
+        self.api = _Api(self.clock)
+        self.operator = Operator(self.api, OperatorConfig(), self.clock, Random(0), "test", "us", self.notes)
+
+    @asynccontextmanager
+    async def running(self, count: int) -> AsyncIterator[None]:
+        """Run the operator until it has made so many executors, none of which is ready."""
+        stop = asyncio.Event()
+        metadata = {"name": KEY[1], "namespace": KEY[0], "generation": 1}
+        self.api.put("flameclusters", {"metadata": metadata, "spec": raw_spec(replicas(0))})
+        running = asyncio.create_task(self.operator.run(stop))
+        await asyncio.sleep(5)
+        self.make_ready(SM_NAME)
+        await asyncio.sleep(30)
+        self.api.writes.clear()
+        self.api.told.clear()
+        self.notes.passes.clear()
+        metadata = self.cluster["metadata"] | {"generation": 2}
+        self.api.put("flameclusters", self.cluster | {"metadata": metadata, "spec": raw_spec(replicas(count))})
+        await asyncio.sleep(1)
+        yield
+        await asyncio.sleep(30)
+        stop.set()
+        await running
+
+    async def start(self, count: int, each: float) -> float:
+        """Let executors become ready, one after the other, and return when the last of them was.
+
+        Args:
+            count: How many.
+            each: Seconds from one to the next.
+        """
+        for number in range(count):
+            await asyncio.sleep(each)
+            self.make_ready(executor_name(number))
+        return self.clock.monotonic()
+
+    @property
+    def cluster(self) -> dict[str, Any]:
+        found = self.api.find("flameclusters", KEY[1])
+        assert found is not None
+        return found
+
+    def make_ready(self, name: str) -> None:
+        found = self.api.find("pods", name)
+        assert found is not None
+        status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        self.api.put("pods", found | {"spec": found["spec"] | {"nodeName": "node-1"}, "status": status})
+
+    @property
+    def requests(self) -> Counter[str]:
+        return Counter(f"{verb} {plural}" for verb, plural, _ in self.api.writes if plural != "events")
+
+
+@pytest.mark.parametrize(("count", "each"), [(300, 0.01), (1200, 0.001)])
+def test_scale_up_costs_a_request_an_executor_and_few_statuses_and_passes(count: int, each: float) -> None:
+    async def main() -> None:
+        scale = _Scale()
+        async with scale.running(count):
+            await scale.start(count, each)
+
+        assert scale.cluster["status"]["executorManager"]["ready"] == count
+        assert scale.requests["create pods"] == count
+        assert scale.requests["status flameclusters"] <= 10
+        assert scale.requests.total() <= count + 10
+        # A pass for each event would be as many as executors.
+        assert len(scale.notes.passes) <= 20
+
+    virtually(main())
+
+
+def test_state_that_turns_is_told_at_once_however_many_executors_start() -> None:
+    async def main() -> None:
+        scale = _Scale()
+        async with scale.running(50):
+            began = scale.clock.monotonic()
+            over = await scale.start(50, 0.05)
+
+        assert scale.api.told[1] - began < 0.06
+        assert scale.api.told[50] - over < 0.01
+        # In between the counts are told now and then.
+        assert 2 < len(scale.api.told) < 10
+
+    virtually(main())
+
+
+def test_counts_catch_up_when_executors_stop_becoming_ready() -> None:
+    async def main() -> None:
+        scale = _Scale()
+        async with scale.running(50):
+            over = await scale.start(31, 0.05)
+
+        assert scale.cluster["status"]["executorManager"]["ready"] == 31
+        assert scale.api.told[31] - over <= LAST_PAUSE
+
+    virtually(main())
+
+
+def test_executor_that_fails_is_noticed_at_once_while_others_start() -> None:
+    async def main() -> None:
+        scale = _Scale()
+        async with scale.running(50):
+            await scale.start(20, 0.05)
+            found = scale.api.find("pods", executor_name(30))
+            assert found is not None
+            scale.api.put("pods", found | {"status": {"phase": "Failed"}})
+            await asyncio.sleep(0.01)
+            assert scale.api.find("pods", executor_name(50)) is not None
+
+    virtually(main())
