@@ -189,7 +189,7 @@ def test_config_command_shows_settings_and_creates_nothing(home: World, kubeconf
     shown = _config(*options, "--log-level", "error")
     assert shown.returncode == 0, shown.stderr
     assert "  level: error  # option --log-level\n" in shown.stdout
-    assert "  workers: 8  # default\n" in shown.stdout
+    assert "  workers: 32  # default\n" in shown.stdout
     assert home.get("configmap", CONFIG_MAP) is None
 
     metadata = {"name": CONFIG_MAP}

@@ -294,10 +294,10 @@ async def test_a_pass_ends_with_the_settings_that_it_began_with(monkeypatch: pyt
 
     _use(monkeypatch, Look("one", DONE), Look("two", DONE))
     await world.run_pass()
-    assert seen == [500, 500]
+    assert seen == [5000, 5000]
 
     await world.run_pass()
-    assert seen == [500, 500, 5, 5]
+    assert seen == [5000, 5000, 5, 5]
 
 
 # --- Refusals ----------------------------------------------------------------------------------------------------------

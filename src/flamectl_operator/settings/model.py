@@ -122,7 +122,7 @@ class ClientConnectionSettings(Section):
         le=MOST_AT_ONCE,
         description="Requests at once before `qps` limits them; 0 means as many as in one second.",
     )
-    max_in_flight: int = Field(64, ge=1, description="Concurrent requests, except watches.")
+    max_in_flight: int = Field(128, ge=1, description="Concurrent requests, except watches.")
 
 
 class LeaderElectionSettings(Section):
@@ -169,12 +169,12 @@ class ControllerSettings(Section):
     """The reconciliation of FlameClusters."""
 
     namespaces: AtStart[tuple[Name, ...]] = Field((), description="Namespaces to watch; an empty list means all.")
-    workers: AtStart[int] = Field(8, ge=1, le=256, description="FlameClusters that are reconciled in parallel.")
+    workers: AtStart[int] = Field(32, ge=1, le=256, description="FlameClusters that are reconciled in parallel.")
     resync_seconds: SomeSeconds = Field(600, description="Seconds after which each FlameCluster is reconciled again.")
     max_creates_per_pass: int = Field(
-        500, ge=1, description="The most Pods that one pass creates, so that a huge cluster does not delay the others."
+        5000, ge=1, description="The most Pods that one pass creates; it also ends after 10 s, to write the status."
     )
-    max_writes_in_flight: int = Field(32, ge=1, description="Concurrent writes of one pass.")
+    max_writes_in_flight: int = Field(64, ge=1, description="Concurrent writes of one pass.")
     lock_duration_seconds: SomeSeconds = Field(
         60, description="Seconds that a FlameCluster's deletion lock lasts unless it is extended."
     )

@@ -193,7 +193,7 @@ def test_settings_are_printed_with_their_origin(tmp_path: Path, monkeypatch: pyt
     assert "  namespaces: [a, b]  # option --namespace" in lines
     assert "  workers: 4  # environment variable FLAMECTL_CONFIG_CONTROLLER_WORKERS" in lines
     assert f"  resyncSeconds: 60  # {config}" in lines
-    assert "  maxCreatesPerPass: 500  # default" in lines
+    assert "  maxCreatesPerPass: 5000  # default" in lines
     assert "  level: error  # option --log-level" in lines
 
 

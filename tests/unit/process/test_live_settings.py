@@ -211,7 +211,7 @@ async def test_edit_may_apply_and_require_a_restart() -> None:
     await setup.change("controller: {workers: 3, resyncSeconds: 5}")
 
     assert setup.live.config.controller.resync_seconds == 5
-    assert setup.live.config.controller.workers == 8
+    assert setup.live.config.controller.workers == 32
     assert setup.live.restart_needed == ("controller.workers",)
     assert setup.events.reasons == ["ConfigurationChanged", "RestartNeeded"]
 

@@ -66,7 +66,7 @@ def test_defaults_file_is_narrow_and_well_below_the_size_limit() -> None:
 
 
 def test_setting_of_the_defaults_file_can_be_uncommented() -> None:
-    text = defaults().replace("# controller:\n", "controller:\n").replace("#   workers: 8\n", "  workers: 9\n")
+    text = defaults().replace("# controller:\n", "controller:\n").replace("#   workers: 32\n", "  workers: 9\n")
 
     effective = merge([parse(text, "file")])
 

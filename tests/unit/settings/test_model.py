@@ -18,7 +18,7 @@ def test_defaults_equal_the_documented_ones() -> None:
     config = OperatorConfig()
 
     assert config.controller.namespaces == ()
-    assert (config.controller.workers, config.controller.resync_seconds) == (8, 600)
+    assert (config.controller.workers, config.controller.resync_seconds) == (32, 600)
     assert config.flame.init_image == ""
     assert config.flame.termination_grace_period_seconds == 10
     assert config.flame.force_delete_after_seconds == 60
