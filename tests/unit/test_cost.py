@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import tracemalloc
 from collections import Counter
 from contextlib import asynccontextmanager
 from copy import deepcopy
@@ -14,8 +15,10 @@ import msgspec
 import pytest
 import structlog
 
-from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.kube.http import wire
+from flamectl_operator.kube.views import KubernetesObject, PodView
 from flamectl_operator.operator import Operator
+from flamectl_operator.reconcile.stores import Stores
 from flamectl_operator.settings import OperatorConfig
 from flamectl_operator.status.pace import LAST_PAUSE
 from tests.unit.builders import raw_spec, replicas
@@ -102,6 +105,29 @@ async def test_pass_after_the_change_of_one_executor_is_linear_in_the_executors(
 
     assert (calls[2] - calls[1]) < 1.2 * (calls[1] - calls[0])
     assert (calls[1] - calls[0]) / 100 < 16
+
+
+async def test_cached_pod_takes_less_than_four_kilobytes() -> None:
+    world = await _at_rest(3)
+    found = world.api.find("pods", executor_name(1))
+    assert found is not None
+    since = {"lastTransitionTime": "2025-06-01T12:00:00Z"}
+    kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+    found["status"]["conditions"] = [{"type": kind, "status": "True", **since} for kind in kinds]
+    found["metadata"]["managedFields"] = [{"manager": "a", "time": "2025-06-01T12:00:00Z"}] * 4
+    lines = []
+    for number in range(500):
+        metadata = found["metadata"] | {"name": executor_name(number), "uid": f"{number:036}"}
+        lines.append(wire.encode(found | {"metadata": metadata}))
+    store = Stores.empty().pods
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    store.replace([store.known(wire.decode(PodView, line)) for line in lines], "1000")
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert len(store) == 500
+    assert (after - before) / 500 < 4096
 
 
 # --- Whole scale-ups, in virtual time
