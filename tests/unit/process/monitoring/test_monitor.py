@@ -137,7 +137,7 @@ async def test_metrics_count_the_operators_work() -> None:
         done = 'flamectl_subreconciler_outcomes_total{outcome="done",subreconciler="ScaleExecutors"}'
         text = await _eventually(scene, session, "/metrics", 200, done, "metrics")
     assert 'flamectl_executors_desired{cluster="my-flame",namespace="team"} 2.0' in text
-    assert 'controller_runtime_max_concurrent_reconciles{controller="flamecluster"} 8.0' in text
+    assert 'controller_runtime_max_concurrent_reconciles{controller="flamecluster"} 32.0' in text
 
 
 async def test_disabled_server_is_not_started_and_a_port_clash_is_an_error() -> None:
