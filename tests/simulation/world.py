@@ -450,7 +450,8 @@ class World:
             await asyncio.sleep(_STEP)
             if self.judge.violations:
                 return
-            if looked_at != self.server.revision:
+            # What Flame knows changes without any write.
+            if looked_at != self.server.revision or self.work is not None:
                 looked_at = self.server.revision
                 missing = shortcomings(self)
         self.tell("world", "converged")
