@@ -1,135 +1,183 @@
-"""How long it takes until all Pods of a FlameCluster exist, beside the same Pods created by the same client and nothing else.
-
-The latter no operator can beat by much: what is left is slow start, the status and the work of deciding.
-"""
+"""One FlameCluster that grows, changes and shrinks, beside a bare loader that sends the same requests."""
 
 from __future__ import annotations
 
 import asyncio
 import statistics
 import time
-import uuid
-from random import SystemRandom
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
-from flamectl_operator.api.validation import parse_spec
-from flamectl_operator.desired.cluster import DesiredCluster
-from flamectl_operator.desired.metadata import Identity
-from flamectl_operator.kube.api_server_client import ApiServerClient
-from flamectl_operator.kube.http.connection import connect
-from flamectl_operator.kube.http.retrying import RetryingTransport
+from benchmarks.bench import in_flight
+from benchmarks.objects import IMAGE, Children, flame_cluster, spec
+from benchmarks.report import Row
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
-from flamectl_operator.runtime.clock import SystemClock
-from flamectl_operator.settings import FlameSettings
-from tools.controlplane.waiting import wait_until
-from tools.installation import OperatorProcess, allow_in
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
-    from pathlib import Path
+    from benchmarks.bench import Bench
+    from benchmarks.report import Curve
+    from flamectl_operator.observed.flame_cluster import FlameClusterView
 
-    from tools.controlplane import Plane
-
-IN_FLIGHT = 32
-SPEC: dict[str, Any] = {
-    "sessionManager": {"image": "xflops/flame-session-manager:v0.6.0"},
-    "executorManager": {"image": "xflops/flame-executor-manager:v0.6.0"},
-}
-
-
-def measure(plane: Plane, folder: Path, arguments: argparse.Namespace) -> Iterator[str]:
-    """Measure in turn, and yield the lines of a table.
-
-    Args:
-        plane: Where.
-        folder: For logs.
-        arguments: `executors` and `rounds`.
-    """
-    count = arguments.executors
-    seconds: dict[str, list[float]] = {"bare client": [], "FlameCluster": []}
-    for turn in range(arguments.rounds):
-        seconds["bare client"].append(asyncio.run(_bare(plane, _namespace(plane), count)))
-        seconds["FlameCluster"].append(_flame_cluster(plane, folder / f"scaling-{turn}.log", count))
-    base = statistics.median(seconds["bare client"])
-    yield f"0 -> {count} Pods, median of {arguments.rounds}, relative to a bare client with {IN_FLIGHT} requests in flight"
-    for name, taken in seconds.items():
-        median = statistics.median(taken)
-        yield f"  {name:14} {median / base:6.2f}   ({median:.2f} s here)"
+NAME = "bench"
+#: Rounds of the smaller sizes; the median counts.
+ROUNDS = 3
+#: Waves in which a rolling change replaces all executors.
+WAVES = 4
+#: Another image, so that all executors are stale.
+OTHER_IMAGE = f"{IMAGE}-other"
 
 
-def _namespace(plane: Plane) -> str:
-    name = f"bench-{uuid.uuid4().hex[:8]}"
-    plane.create_namespace(name)
-    plane.wait_for_service_account(name)
-    return name
+@dataclass
+class Measured:
+    """Seconds that each step took, how many executors were ready when, and the requests of growing by HTTP method."""
+
+    up: float = 0.0
+    change: float = 0.0
+    down: float = 0.0
+    curve: Curve = field(default_factory=list)
+    requests: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        """Return the seconds."""
+        return f"{self.up:.2f}, {self.change:.2f}, {self.down:.2f} s"
 
 
-async def _bare(plane: Plane, namespace: str, count: int) -> float:
-    """Create the Pods that the operator would create, and nothing else."""
-    spec = {**SPEC, "executorManager": {**SPEC["executorManager"], "replicas": count}}
-    owner = Identity("bare", namespace, str(uuid.uuid4()))
-    desired = DesiredCluster.of(owner, parse_spec(spec, owner.name), FlameSettings())
-    manifests = [desired.executor.pod(f"bare-{number}", {}) for number in range(count)]
-    for manifest in manifests:
-        del manifest["metadata"]["ownerReferences"]  # there is no owner; the garbage collector would see to them
-    limit = asyncio.Semaphore(IN_FLIGHT)
-    transport = RetryingTransport(await connect(plane.kubeconfig), SystemClock(), SystemRandom())
-    try:
-        client = ApiServerClient(transport)
-        await client.list_page(PODS, namespace, limit=1)  # the connection is not what is measured
+async def measure(bench: Bench) -> list[Row]:
+    """Measure growing to 500 and to 3,000, a rolling change of 500, and shrinking from 500."""
+    few, many = bench.size(500), bench.size(3000)
+    bare: list[Measured] = []
+    ours: list[Measured] = []
+    for turn in range(ROUNDS):
+        bare.append(await _bare(bench, few))
+        ours.append(await _operator(bench, few))
+        bench.report(f"  round {turn + 1} of up, change, down: bare loader {bare[-1]}; operator {ours[-1]}")
+    bare_large, large = await _bare(bench, many, grow_only=True), await _operator(bench, many, grow_only=True)
+    bench.report(f"  0 -> {many}: bare loader {bare_large.up:.2f} s; operator {large.up:.2f} s")
+    sent = max((each.requests for each in ours), key=Counter.total)
+    return [
+        _compared(f"0 -> {few} executors, until the status says all ready", bare, ours, "up", 1.10),
+        _compared(f"0 -> {many} executors, until the status says all ready", [bare_large], [large], "up", 1.10),
+        _compared(f"{few} -> 0 executors, until the Pods are gone", bare, ours, "down", 1.15),
+        _compared(f"rolling change of {few} executors, 25 % unavailable", bare, ours, "change", 1.30),
+        Row(f"requests of 0 -> {few}", sent.total(), round(1.03 * few), "requests", _by_method(sent)),
+        Row(f"status writes of 0 -> {few}", sent["PUT"], 10, "writes"),
+    ]
 
-        async def create(manifest: dict[str, Any]) -> None:
-            async with limit:
-                await client.create(PODS, namespace, manifest)
 
+def _compared(name: str, bare: list[Measured], ours: list[Measured], step: str, goal: float) -> Row:
+    """Return the row of a step: the ratio of the medians."""
+    theirs, mine = (statistics.median(getattr(each, step) for each in some) for some in (bare, ours))
+    curves = {"bare loader": bare[-1].curve, "operator": ours[-1].curve} if step == "up" else {}
+    detail = f"bare loader {theirs:.2f} s, operator {mine:.2f} s"
+    chart = f"up-{round(ours[-1].curve[-1][1]) - 1}" if curves else ""
+    return Row(name, mine / theirs, goal, "x", detail, curves, chart, ("seconds", "ready"))
+
+
+def _by_method(sent: Counter[str]) -> str:
+    return ", ".join(f"{method} {count}" for method, count in sorted(sent.items()))
+
+
+async def _bare(bench: Bench, count: int, *, grow_only: bool = False) -> Measured:
+    """Send the requests of the operator, and nothing else. No operator works in this namespace."""
+    namespace, measured = await asyncio.to_thread(bench.namespace), Measured()
+    cluster = await bench.create_cluster(flame_cluster(namespace, NAME, count))
+    children = Children.of(cluster, spec(count))
+    for resource, manifest in children.others:
+        await bench.client.create(resource, namespace, manifest)
+    await bench.until_pods(namespace, lambda _, ready: ready == 1)
+    pods: dict[str, str] = {}
+    begun = time.monotonic()
+    all_ready = asyncio.create_task(
+        bench.until_pods(namespace, lambda _, ready: ready == count + 1, curve=measured.curve)
+    )
+    await in_flight(partial(_create, bench, pods, each) for each in children.executors)
+    await all_ready
+    await write_status(bench, cluster, {"state": "Running"})
+    measured.up = time.monotonic() - begun
+    measured.curve = _since(measured.curve, begun)
+    if not grow_only:
+        measured.change = await _bare_change(bench, cluster, count, pods)
         begun = time.monotonic()
-        await asyncio.gather(*map(create, manifests))
-        return time.monotonic() - begun
-    finally:
-        await transport.close()
-        plane.kubectl("delete", "namespace", namespace, "--wait=false")
+        gone = asyncio.create_task(bench.until_pods(namespace, lambda there, _: there == 1))
+        await in_flight(partial(_delete, bench, namespace, name, uid) for name, uid in pods.items())
+        measured.down = await gone - begun
+    await bench.drop(namespace)
+    return measured
 
 
-def _flame_cluster(plane: Plane, log: Path, count: int) -> float:
-    namespace = _namespace(plane)
-    spec = {**SPEC, "executorManager": {**SPEC["executorManager"], "replicas": 0}}
-    manifest = {
-        "apiVersion": "flame.xflops.io/v1alpha1",
-        "kind": "FlameCluster",
-        "metadata": {"name": "bench"},
-        "spec": spec,
+async def _bare_change(bench: Bench, cluster: FlameClusterView, count: int, pods: dict[str, str]) -> float:
+    """Replace all executors in waves, each of which waits until all executors are ready."""
+    namespace = cluster.namespace
+    children = Children.of(cluster, spec(count, OTHER_IMAGE), first_id=count)
+    old, wave = dict(pods), -(-count // WAVES)
+    pods.clear()
+    begun = time.monotonic()
+    for first in range(0, count, wave):
+        leaving = list(old.items())[first : first + wave]
+        await in_flight(partial(_delete, bench, namespace, name, uid) for name, uid in leaving)
+        await in_flight(partial(_create, bench, pods, each) for each in children.executors[first : first + wave])
+        await bench.until_pods(namespace, lambda there, ready: there == ready == count + 1)
+    return time.monotonic() - begun
+
+
+async def _create(bench: Bench, pods: dict[str, str], manifest: dict[str, Any]) -> None:
+    made = await bench.client.create(PODS, manifest["metadata"]["namespace"], manifest, strict=True)
+    pods[made.name] = made.uid
+
+
+async def _delete(bench: Bench, namespace: str, name: str, uid: str) -> None:
+    await bench.client.delete(PODS, namespace, name, uid=uid)
+
+
+async def write_status(bench: Bench, cluster: FlameClusterView, status: dict[str, Any]) -> None:
+    """Write the status of a FlameCluster that no operator looks after."""
+    metadata = {
+        "name": cluster.name,
+        "namespace": cluster.namespace,
+        "resourceVersion": cluster.metadata.resource_version,
     }
-    with OperatorProcess(allow_in(plane, namespace), log, ["--namespace", namespace]):
-        plane.kubectl("--namespace", namespace, "apply", "-f", "-", input=yaml.safe_dump(manifest))
-        state = ("--namespace", namespace, "get", "flc/bench", "-o", "jsonpath={.status.state}")
-        wait_until(lambda: plane.kubectl(*state).stdout == "Running", "the FlameCluster to run")
-        taken = asyncio.run(_scale_up(plane, namespace, count))
-        plane.kubectl("delete", "namespace", namespace, "--wait=false")
-    return taken
+    body = {"apiVersion": "flame.xflops.io/v1alpha1", "kind": "FlameCluster", "metadata": metadata, "status": status}
+    await bench.client.replace_status(FLAME_CLUSTERS, cluster.namespace, cluster.name, body)
 
 
-async def _scale_up(plane: Plane, namespace: str, count: int) -> float:
-    """Seconds from the request that asks for so many executors until all have been made, as a watch sees it."""
-    transport = await connect(plane.kubeconfig)
-    try:
-        client = ApiServerClient(transport)
-        page = await client.list_page(PODS, namespace)
-        names = {pod.name for pod in page.items}
-        goal = len(names) + count
-        begun = time.monotonic()
-        await client.merge_patch(FLAME_CLUSTERS, namespace, "bench", {"spec": {"executorManager": {"replicas": count}}})
-        watch = client.watch(
-            PODS, namespace, resource_version=page.resource_version, timeout_seconds=300, read_timeout=300
+async def _operator(bench: Bench, count: int, *, grow_only: bool = False) -> Measured:
+    """Let an operator do the same."""
+    namespace, measured = await asyncio.to_thread(bench.namespace), Measured()
+    async with bench.operator(namespace) as operator:
+        await bench.create_cluster(flame_cluster(namespace, NAME, 0))
+        await bench.until_clusters(namespace, lambda found: found.get(NAME, {}).get("state") == "Running")
+        before = operator.requests()
+        watching = asyncio.create_task(
+            bench.until_pods(namespace, lambda _, ready: ready == count + 1, curve=measured.curve)
         )
-        async for event in watch:
-            names.add(event.object.name)
-            if len(names) >= goal:
-                break
-        await watch.aclose()
-        return time.monotonic() - begun
-    finally:
-        await transport.close()
+        begun = time.monotonic()
+        await bench.patch_cluster(namespace, NAME, {"spec": {"executorManager": {"replicas": count}}})
+        measured.up = await bench.until_clusters(namespace, partial(all_say, count, ("ready",))) - begun
+        await watching
+        measured.curve = _since(measured.curve, begun)
+        measured.requests = operator.requests() - before
+        if not grow_only:
+            begun = time.monotonic()
+            await bench.patch_cluster(namespace, NAME, {"spec": {"executorManager": {"image": OTHER_IMAGE}}})
+            measured.change = (
+                await bench.until_clusters(namespace, partial(all_say, count, ("ready", "updated"))) - begun
+            )
+            begun = time.monotonic()
+            await bench.patch_cluster(namespace, NAME, {"spec": {"executorManager": {"replicas": 0}}})
+            measured.down = await bench.until_pods(namespace, lambda there, _: there == 1) - begun
+    await bench.drop(namespace)
+    return measured
+
+
+def all_say(count: int, fields: tuple[str, ...], statuses: dict[str, dict[str, Any]]) -> bool:
+    """Return whether the status says that all executors are ready, and the same of other counts."""
+    status = statuses.get(NAME, {})
+    counts = status.get("executorManager", {})
+    return status.get("state") == "Running" and all(counts.get(each) == count for each in fields)
+
+
+def _since(curve: Curve, begun: float) -> Curve:
+    return [(at - begun, number) for at, number in curve]

@@ -1,0 +1,108 @@
+"""Many FlameClusters at once, and a small one beside a large one."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.bench import in_flight
+from benchmarks.objects import Children, flame_cluster, spec
+from benchmarks.report import Row
+from benchmarks.scaling import write_status
+from flamectl_operator.kube.resources import PODS
+
+if TYPE_CHECKING:
+    from benchmarks.bench import Bench
+
+#: Executors of a small FlameCluster.
+SMALL = 3
+#: How often a small FlameCluster comes up, alone and beside a large one.
+TURNS = 5
+
+
+async def measure_many(bench: Bench) -> list[Row]:
+    """Measure how long 200 FlameClusters take that are created at once."""
+    count = bench.size(200)
+    bare = await _bare(bench, count)
+    ours, requests = await _operator(bench, count)
+    bench.report(f"  {count} FlameClusters: bare loader {bare:.2f} s; operator {ours:.2f} s")
+    detail = f"bare loader {bare:.2f} s, operator {ours:.2f} s, {requests / count:.1f} requests for each"
+    return [
+        Row(
+            f"{count} FlameClusters of {SMALL} executors at once, until all say Running", ours / bare, 1.10, "x", detail
+        )
+    ]
+
+
+async def _bare(bench: Bench, count: int) -> float:
+    namespace = await asyncio.to_thread(bench.namespace)
+    begun = time.monotonic()
+    all_ready = asyncio.create_task(bench.until_pods(namespace, lambda _, ready: ready == count * (SMALL + 1)))
+    await in_flight(partial(_bare_cluster, bench, namespace, f"bench-{number}") for number in range(count))
+    taken = await all_ready - begun
+    await bench.drop(namespace)
+    return taken
+
+
+async def _bare_cluster(bench: Bench, namespace: str, name: str) -> None:
+    """Create a FlameCluster and its children, and write its status once."""
+    cluster = await bench.create_cluster(flame_cluster(namespace, name, SMALL))
+    children = Children.of(cluster, spec(SMALL))
+    for resource, manifest in (*children.others, *((PODS, each) for each in children.executors)):
+        await bench.client.create(resource, namespace, manifest, strict=True)
+    await write_status(bench, cluster, {"state": "Running"})
+
+
+async def _operator(bench: Bench, count: int) -> tuple[float, int]:
+    namespace = await asyncio.to_thread(bench.namespace)
+    async with bench.operator(namespace) as operator:
+        before = operator.requests()
+        begun = time.monotonic()
+        running = asyncio.create_task(bench.until_clusters(namespace, partial(_all_run, count)))
+        manifests = [flame_cluster(namespace, f"bench-{number}", SMALL) for number in range(count)]
+        await in_flight(partial(bench.create_cluster, each) for each in manifests)
+        taken = await running - begun
+        requests = (operator.requests() - before).total()
+    await bench.drop(namespace)
+    return taken, requests
+
+
+def _all_run(count: int, statuses: dict[str, dict[str, Any]]) -> bool:
+    return len(statuses) == count and all(map(_runs, statuses.values()))
+
+
+def _runs(status: dict[str, Any]) -> bool:
+    """Return whether a small FlameCluster says that it runs, with all its executors."""
+    return status.get("state") == "Running" and status["executorManager"].get("ready") == SMALL
+
+
+async def measure_fairness(bench: Bench) -> list[Row]:
+    """Measure how long a small FlameCluster takes to come up, alone and while a large one comes up beside it."""
+    large = bench.size(3000)
+    namespace = await asyncio.to_thread(bench.namespace)
+    async with bench.operator(namespace):
+        alone = [await _small(bench, namespace, f"alone-{turn}") for turn in range(TURNS)]
+        await bench.create_cluster(flame_cluster(namespace, "large", large))
+        await bench.until_pods(namespace, lambda there, _: there > TURNS * (SMALL + 1) + large // 20)
+        beside = [await _small(bench, namespace, f"beside-{turn}") for turn in range(TURNS)]
+        bench.report(
+            f"  alone {statistics.median(alone):.2f} s, beside {large} executors {statistics.median(beside):.2f} s"
+        )
+    await bench.drop(namespace)
+    slow, fast = statistics.median(beside), statistics.median(alone)
+    detail = f"alone {fast:.2f} s, beside {slow:.2f} s, medians of {TURNS}"
+    return [Row(f"a FlameCluster of {SMALL} comes up beside one of {large}", slow / fast, 1.20, "x", detail)]
+
+
+async def _small(bench: Bench, namespace: str, name: str) -> float:
+    """Return the seconds that a small FlameCluster takes to come up."""
+    begun = time.monotonic()
+    await bench.create_cluster(flame_cluster(namespace, name, SMALL))
+    return await bench.until_clusters(namespace, partial(_one_runs, name)) - begun
+
+
+def _one_runs(name: str, statuses: dict[str, dict[str, Any]]) -> bool:
+    return _runs(statuses.get(name, {}))

@@ -1,0 +1,38 @@
+"""What a scale-up costs the API server, and the sample that gives the operator a share of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tests.e2e.world import World, flame_cluster
+from tools.installation import ROOT
+
+if TYPE_CHECKING:
+    from tools.installation import OperatorProcess
+
+SAMPLE = ROOT / "config" / "samples" / "priority-and-fairness.yaml"
+#: Executors of the scale-up: many enough that a write of the status for each would show.
+COUNT = 60
+
+
+def test_scale_up_sends_one_create_for_each_executor_and_few_statuses(world: World, operator: OperatorProcess) -> None:
+    world.apply(flame_cluster(replicas=0))
+    world.wait_running(executors=0)
+    world.wait_at_rest()
+    before = Counter(f"{each.verb} {each.resource}" for each in world.operator_writes())
+
+    world.kubectl("scale", "flamecluster/my-flame", f"--replicas={COUNT}")
+    world.wait_running(executors=COUNT)
+    world.wait_at_rest()
+
+    sent = Counter(f"{each.verb} {each.resource}" for each in world.operator_writes()) - before
+    assert sent["create pods"] == COUNT
+    # Counts are written every two seconds at most, and a loaded machine may take a while.
+    assert sent["update flameclusters/status"] <= COUNT // 2
+
+
+def test_api_server_accepts_the_sample_of_priority_and_fairness(world: World) -> None:
+    accepted = world.kubectl("apply", "--dry-run=server", "-f", str(SAMPLE))
+
+    assert accepted.count("created (server dry run)") == 3
