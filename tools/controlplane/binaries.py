@@ -44,7 +44,7 @@ def cache_directory(versions: Versions, environment: Mapping[str, str] = os.envi
     """Return the directory that keeps the binaries of these versions; it need not exist.
 
     Args:
-        versions: What the go.mod files require.
+        versions: What go.mod requires.
         environment: Where XDG_CACHE_HOME and HOME are looked up.
     """
     return cache_root(environment) / "controlplane" / cache_key(versions)

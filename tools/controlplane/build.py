@@ -1,4 +1,4 @@
-"""Builds the binaries from the Go modules beside this file, each put in place only when it is complete."""
+"""Builds the binaries from the Go module in `go/`, each put in place only when it is complete."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from tools.controlplane.errors import BuildError, tail
 from tools.controlplane.progress import about, clock, run_with_progress
 from tools.controlplane.toolchain import build_environment, find_go
-from tools.controlplane.versions import MODULES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,24 +37,22 @@ class Target:
     """One binary to build.
 
     Attributes:
-        module: Directory below `go/`.
         package: Its main package.
         seconds: How long it takes with empty caches on two cores, in the order of `TARGETS`, for it shares much with
             those before it. For the progress line only.
     """
 
-    module: str
     package: str
     seconds: int
 
 
 TARGETS = {
-    "etcd": Target("kubernetes", "go.etcd.io/etcd/server/v3", 40),
-    "kube-apiserver": Target("kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", 170),
-    "kube-controller-manager": Target("kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager", 60),
-    "kube-scheduler": Target("kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler", 10),
-    "kubectl": Target("kubernetes", "k8s.io/kubernetes/cmd/kubectl", 25),
-    "kwok": Target("kwok", "sigs.k8s.io/kwok/cmd/kwok", 65),
+    "etcd": Target("go.etcd.io/etcd/server/v3", 65),
+    "kube-apiserver": Target("k8s.io/kubernetes/cmd/kube-apiserver", 250),
+    "kube-controller-manager": Target("k8s.io/kubernetes/cmd/kube-controller-manager", 80),
+    "kube-scheduler": Target("k8s.io/kubernetes/cmd/kube-scheduler", 5),
+    "kubectl": Target("k8s.io/kubernetes/cmd/kubectl", 35),
+    "kwok": Target("sigs.k8s.io/kwok/cmd/kwok", 15),
 }
 
 
@@ -71,7 +68,7 @@ def build(
     Args:
         names: Keys of `TARGETS`.
         directory: Where they go; it is there. An interrupted build leaves in it the ones that are complete.
-        versions: What the go.mod files require.
+        versions: What go.mod requires.
         report: Gets lines of progress.
         environment: Where XDG_CACHE_HOME and HOME are looked up.
 
@@ -80,7 +77,7 @@ def build(
         BuildError: `go build` failed.
     """
     total = sum(TARGETS[name].seconds for name in names)
-    report(f"building {len(names)} programs, about {about(total)} on two cores the first time")
+    report(f"building Kubernetes {versions.kubernetes}, about {about(total)} on two cores")
     go = find_go(versions.go, report, environment=environment)
     workshop = Path(tempfile.mkdtemp(prefix=".build-", dir=directory))
     try:
@@ -90,13 +87,13 @@ def build(
 
 
 def build_command(go: str, name: str, output: Path, versions: Versions) -> list[str]:
-    """Return the command line that builds one binary, to be run in the directory of its module.
+    """Return the command line that builds one binary, to be run in the directory of the Go module.
 
     Args:
         go: Path of the Go command.
         name: Key of `TARGETS`.
         output: The file to write.
-        versions: What the go.mod files require.
+        versions: What go.mod requires.
     """
     target = TARGETS[name]
     major, minor, *_ = versions.kubernetes.removeprefix("v").split(".")
@@ -114,7 +111,7 @@ class _Build:
         names: Keys of `TARGETS`.
         workshop: Where unfinished files are.
         directory: Where finished ones go.
-        versions: What the go.mod files require.
+        versions: What go.mod requires.
         report: Gets lines of progress.
         total: Seconds that it takes with empty caches on two cores.
         begin: When it began, by the monotonic clock.
@@ -144,7 +141,7 @@ class _Build:
             log,
             lambda seconds: self._tell(number, seconds, log),
             self.report.interval,
-            directory=MODULES / TARGETS[name].module,
+            directory=self.versions.module,
             environment=build_environment(),
         )
         if code != 0:

@@ -1,4 +1,4 @@
-"""Which versions the control plane is made of: go/*/go.mod are the only place that says so."""
+"""Which versions the control plane is made of: go/go.mod is the only place that says so."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-MODULES = Path(__file__).parent / "go"
+#: The directory of the Go module.
+MODULE = Path(__file__).parent / "go"
 
 # How Go calls what Python's platform module calls otherwise.
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -19,34 +20,36 @@ class Versions:
     """Versions, as their modules write them.
 
     Attributes:
-        kubernetes: For example "v1.34.4".
-        etcd: For example "v3.6.4".
-        kwok: For example "v0.7.0".
-        go: The lowest Go that builds all of them, for example (1, 24).
+        kubernetes: For example "v1.36.3".
+        etcd: For example "v3.6.8".
+        kwok: For example "v0.8.0".
+        go: The lowest Go that builds all of them, for example (1, 26).
+        module: The directory of the Go module that says so.
     """
 
     kubernetes: str
     etcd: str
     kwok: str
     go: tuple[int, ...]
+    module: Path
 
 
-def read_versions(modules: Path = MODULES) -> Versions:
-    """Read the versions from the go.mod files.
+def read_versions(module: Path = MODULE) -> Versions:
+    """Read the versions from a go.mod.
 
     Args:
-        modules: The directory that has the Go modules `kubernetes` and `kwok`.
+        module: The directory of the Go module.
 
     Raises:
-        ValueError: A go.mod doesn't name the version it is there for.
+        ValueError: The go.mod doesn't name the version it is there for.
     """
-    kubernetes = (modules / "kubernetes" / "go.mod").read_text(encoding="utf-8")
-    kwok = (modules / "kwok" / "go.mod").read_text(encoding="utf-8")
+    go_mod = (module / "go.mod").read_text(encoding="utf-8")
     return Versions(
-        kubernetes=_required(kubernetes, "k8s.io/kubernetes"),
-        etcd=_required(kubernetes, "go.etcd.io/etcd/server/v3"),
-        kwok=_required(kwok, "sigs.k8s.io/kwok"),
-        go=max(_go_directive(kubernetes), _go_directive(kwok)),
+        kubernetes=_required(go_mod, "k8s.io/kubernetes"),
+        etcd=_required(go_mod, "go.etcd.io/etcd/server/v3"),
+        kwok=_required(go_mod, "sigs.k8s.io/kwok"),
+        go=_go_directive(go_mod),
+        module=module,
     )
 
 
@@ -56,17 +59,16 @@ def host_platform() -> tuple[str, str]:
     return platform.system().lower(), _ARCHITECTURES.get(machine, machine)
 
 
-def cache_key(versions: Versions, modules: Path = MODULES) -> str:
+def cache_key(versions: Versions) -> str:
     """Return a directory name that changes with everything that goes into the binaries.
 
     Args:
-        versions: From `read_versions`; they make the name readable, the hash makes it right.
-        modules: The directory that has the Go modules.
+        versions: They make the name readable; the hash of their Go module makes it right.
     """
     digest = hashlib.sha256()
-    for file in sorted(modules.glob("*/go.*")):
-        digest.update(f"{file.relative_to(modules)}\0".encode())
-        digest.update(file.read_bytes())
+    for name in ("go.mod", "go.sum"):
+        digest.update(f"{name}\0".encode())
+        digest.update((versions.module / name).read_bytes())
     system, architecture = host_platform()
     return (
         f"kubernetes-{versions.kubernetes}-etcd-{versions.etcd}-kwok-{versions.kwok}"

@@ -417,7 +417,11 @@ REJECTIONS: tuple[Rejection, ...] = (
     ),
     Rejection("replicas as text", _executor(replicas="3"), f"{_EXECUTOR}.replicas", "must be a whole number", _INTEGER),
     Rejection(
-        "replicas as truth", _executor(replicas=True), f"{_EXECUTOR}.replicas", "must be a whole number", _INTEGER
+        "replicas as truth",
+        _executor(replicas=True),
+        f"{_EXECUTOR}.replicas",
+        "must be a whole number",
+        "must be of type int",  # integer on Kubernetes 1.34, int32 on 1.36
     ),
     Rejection(
         "fractional replicas", _executor(replicas=1.5), f"{_EXECUTOR}.replicas", "must be a whole number", _INTEGER

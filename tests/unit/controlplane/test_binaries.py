@@ -135,14 +135,14 @@ class TestBuild:
 
     def test_total_estimate_comes_before_the_programs(self, machine: Machine) -> None:
         machine.ensure()
-        assert re.match(r"building 6 programs, about \d minutes on two cores the first time$", machine.lines[0])
+        assert re.match(r"building Kubernetes v1\.\S+, about \d minutes on two cores$", machine.lines[0])
         assert machine.lines[2].startswith("built kube-apiserver (2 of 6) in 0:0")
         assert len(machine.lines) == 7
 
     def test_build_is_static_and_reproducible_with_the_locked_versions(self, machine: Machine) -> None:
         machine.ensure()
-        assert machine.builds[0] == "go.etcd.io/etcd/server/v3 0 -mod=readonly local kubernetes"
-        assert machine.builds[-1] == "sigs.k8s.io/kwok/cmd/kwok 0 -mod=readonly local kwok"
+        assert machine.builds[0] == "go.etcd.io/etcd/server/v3 0 -mod=readonly local go"
+        assert machine.builds[-1] == "sigs.k8s.io/kwok/cmd/kwok 0 -mod=readonly local go"
 
     def test_failed_build_shows_the_output_of_go(self, machine: Machine) -> None:
         (machine.bin / "fail-at").write_text("k8s.io/kubernetes/cmd/kube-scheduler", encoding="utf-8")

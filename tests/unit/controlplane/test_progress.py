@@ -107,7 +107,7 @@ def test_build_shows_its_progress_in_80_columns(
     out.mkdir()
     build(["kube-controller-manager"], out, read_versions(), Quick(heard))
     lines = re.split(r"\r\x1b\[K|\n", heard.getvalue())
-    assert lines[0].startswith("controlplane: building 1 programs, about ")
+    assert lines[0].startswith("controlplane: building Kubernetes v1.")
     assert any(re.search(r"kube-controller-manager \(1 of 1\): 2 packages, 0:\d\d of 1:\d\d$", line) for line in lines)
     assert lines[-2].startswith("controlplane: built kube-controller-manager (1 of 1) in 0:")
     assert [line for line in lines if len(line) > COLUMNS] == []
