@@ -292,7 +292,7 @@ class Actors:
 
         Executors without an owner stand in nobody's way, and neither does the Lease of the election.
         """
-        for resource in (PODS, SERVICES, CONFIG_MAPS, LEASES):
+        for resource in (PODS, SERVICES, CONFIG_MAPS, NETWORK_POLICIES, LEASES):
             for obj in self._server.all(resource):
                 whose = annotations_of(obj).get(_FOREIGN)
                 nobodys = name_of(obj)[-1].isdecimal() or name_of(obj) == ELECTION
