@@ -165,11 +165,12 @@ def _deletion(
     if observed.session_manager_ready and executor.started and not observed.follows(executor):
         return Deletion.LOST
     flame = observed.flame
-    if flame.snapshot is None:
-        return Deletion.NOT_REACHABLE if _give_up_at(observed, now) <= now.wall else None
+    if flame.snapshot is None and _give_up_at(observed, now) <= now.wall:
+        return Deletion.NOT_REACHABLE
     released = released_at.get(executor.name)
     # The answer must be to a question that was asked after the node was released: an older one may lack work that came since.
-    if released is not None and flame.asked_at >= released and flame.snapshot.drained(executor.name):
+    answered = flame.snapshot if released is not None and flame.asked_at >= released else None
+    if answered is not None and answered.drained(executor.name):
         return Deletion.DRAINED
     return Deletion.TIMED_OUT if end <= now.wall else None
 

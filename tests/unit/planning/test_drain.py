@@ -9,8 +9,8 @@ import pytest
 
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Snapshot
-from flamectl_operator.planning.drain import CONFIRM_AFTER, DrainReason, drain_annotations, plan_drain
-from tests.unit.builders import BOOTTIME, LIFE, MOMENT, NOW, effective, executor_pod, observed, session_manager
+from flamectl_operator.planning.drain import CONFIRM_AFTER, Deletion, DrainReason, drain_annotations, plan_drain
+from tests.unit.builders import BOOTTIME, LIFE, MOMENT, NOW, ago, effective, executor_pod, observed, session_manager
 from tests.unit.subreconcilers.world import executor_name
 
 if TYPE_CHECKING:
@@ -45,3 +45,14 @@ def test_drain_with_work_waits_for_news(nodes: dict[str, NodeState]) -> None:
     wanted = effective()
     plan = plan_drain(seen, wanted, {NODE: BOOTTIME - 1}, MOMENT)
     assert [outcome.delay for outcome in plan.waits] == [wanted.drain_timeout]
+
+
+def test_executor_whose_time_is_over_is_deleted_though_the_session_manager_is_silent() -> None:
+    wanted = effective({"executorManager": {"drain": {"timeoutSeconds": 30}}})
+    marks = drain_annotations(DrainReason.SURPLUS, ago(31))
+    found = observed(session_manager(), executor_pod(0, annotations=marks), wanted=wanted)
+    silent = Knowledge(Phase.UNKNOWN, LIFE, since=BOOTTIME - 5)
+    seen = replace(found, views=replace(found.views, flame=silent))
+    plan = plan_drain(seen, wanted, {}, MOMENT)
+    assert [why for _, why in plan.delete] == [Deletion.TIMED_OUT]
+    assert plan.waits == ()
