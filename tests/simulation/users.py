@@ -171,7 +171,7 @@ class Users:
                 {"image": None, "persistence": None},
             )
             change = {"objectCache": random.choice(changes)}
-            self._add(at + 1.0 + random.random() * length, "edit", name, change)
+            self._add(min(at + 1.0 + random.random() * length, length + 15.0), "edit", name, change)
 
     def sessions_that_persist(self, name: str, at: float, length: float) -> None:
         """A session manager whose sessions lie on a claim: for good, for a while, or on another file of it later."""
@@ -186,7 +186,12 @@ class Users:
                 {"storage": None, "persistence": None},
                 {"env": [{"name": "NOTE", "value": str(random.randint(2, 5))}]},
             )
-            self._add(at + 1.0 + random.random() * length, "edit", name, {"sessionManager": random.choice(changes)})
+            self._add(
+                min(at + 1.0 + random.random() * length, length + 15.0),
+                "edit",
+                name,
+                {"sessionManager": random.choice(changes)},
+            )
 
     def _claim(self) -> dict[str, Any]:
         policy = self._random.choice(("Delete", "Delete", "Retain"))
