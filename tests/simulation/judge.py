@@ -374,7 +374,8 @@ class Judge:
         if suspending or any(want.spec is None or want.suspend for want in specs):
             return
         for want in specs:
-            if want.session_manager_refused or (want.replicas and want.executors_refused):
+            followed = bool(want.replicas) and not want.persistent("sessionManager")
+            if want.session_manager_refused or (followed and want.executors_refused):
                 continue
             if annotations_of(pod).get(REVISION_ANNOTATION) != want.desired.session_manager.revision:
                 return

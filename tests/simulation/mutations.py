@@ -1001,6 +1001,14 @@ def claims_do_not_grow() -> None:
 
 
 @_mutation_of_storage
+def claims_are_adopted_without_a_read() -> None:
+    async def adopted(_run: Any) -> bool:
+        return True
+
+    _set(update_claims, "_may_adopt", adopted)
+
+
+@_mutation_of_storage
 def pods_are_created_before_their_claims() -> None:
     for planner in (session_manager, object_cache):
         _set(planner, "claim_wait", _nothing)

@@ -64,6 +64,8 @@ class UpdateClaims(Subreconciler):
         return outcomes.changed() if changes is None else await self._patch(run, claim, changes)
 
     async def _patch(self, run: Pass, claim: PersistentVolumeClaimView, changes: dict[str, Any]) -> Outcome:
+        if _adopts(run, claim, changes) and not await _may_adopt(run):
+            return outcomes.changed()
         try:
             patched = await run.io.patch(CLAIMS, claim.name, changes)
         except RefusedError as error:
@@ -95,6 +97,22 @@ class UpdateClaims(Subreconciler):
             return outcomes.changed()
         run.io.record_event("ClaimDeleted", f'Deleted PersistentVolumeClaim "{claim.name}": no object cache needs it')
         return DONE
+
+
+def _adopts(run: Pass, claim: PersistentVolumeClaimView, changes: dict[str, Any]) -> bool:
+    """Return whether a patch makes the FlameCluster the owner of a claim that is not owned by it."""
+    references = changes.get("metadata", {}).get("ownerReferences", ())
+    return not claim.controlled_by(run.io.owner.uid) and any(each["uid"] == run.io.owner.uid for each in references)
+
+
+async def _may_adopt(run: Pass) -> bool:
+    """Return whether the FlameCluster exists and stays, by a read past the cache.
+
+    `kubectl delete --cascade=orphan` takes the owner from the claims. If the claims got it back, because the watch is late, the
+    garbage collector would delete them with their data. Kubernetes' own controllers read before they adopt as well.
+    """
+    cluster = await run.io.refresh_cluster()
+    return cluster is not None and not cluster.terminating
 
 
 def _surplus(run: Pass, claim: PersistentVolumeClaimView) -> bool:

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from flamectl_operator.kube import resources
 from flamectl_operator.kube.errors import ForbiddenError
-from tests.unit.builders import cached, merged, replicas
+from tests.unit.builders import OWNER, cached, merged, replicas
 from tests.unit.subreconcilers.errors import lost
-from tests.unit.subreconcilers.world import SM_NAME, World, cache_name, converged, executor_name
+from tests.unit.subreconcilers.world import KEY, SM_NAME, World, cache_name, converged, executor_name
 
 CLAIMS = "persistentvolumeclaims"
 
@@ -137,6 +138,23 @@ async def test_a_retained_claim_has_no_owner_and_is_used_again() -> None:
 
     assert world.cache_ordinals == [0, 1]
     assert _claim(world, cache_name(1))["metadata"]["uid"] == before
+
+
+@pytest.mark.parametrize("terminating", [True, False])
+async def test_claims_get_no_owner_when_the_flame_cluster_is_deleted_without_its_children(*, terminating: bool) -> None:
+    world = await converged(_cache())
+    claim = _claim(world, cache_name(0))
+    metadata = {key: value for key, value in claim["metadata"].items() if key != "ownerReferences"}
+    world.api.put(CLAIMS, claim | {"metadata": metadata})
+    if terminating:
+        world.apply(world.api.objects["flameclusters", *KEY]["spec"], deletionTimestamp="2030-01-01T00:00:00Z")
+    else:
+        world.api.remove("flameclusters", OWNER.name)
+    world.sync(resources.CLAIMS)
+
+    await world.run_pass(stale=True)
+
+    assert "ownerReferences" not in _claim(world, cache_name(0))["metadata"]
 
 
 @pytest.mark.parametrize(("first", "then", "owners"), [("Delete", "Retain", 0), ("Retain", "Delete", 1)])
