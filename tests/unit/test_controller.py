@@ -13,6 +13,7 @@ from flamectl_operator import controller as controller_module
 from flamectl_operator.api.status import find
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.observed.flame_cluster import FlameClusterView
+from flamectl_operator.reconcile import spec_planner
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.runtime.logs import set_level
 from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
@@ -35,6 +36,8 @@ from tests.unit.subreconcilers.world import CACHE_NAME, CM_NAME, KEY, SM_NAME, W
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from pytest_mock import MockerFixture
 
     from flamectl_operator.kube.errors import KubernetesError
     from flamectl_operator.reconcile.run import Pass
@@ -256,14 +259,14 @@ async def test_changed_settings_apply_to_new_pods_and_replace_none() -> None:
     assert world.status.message == "All components healthy"
 
 
-async def test_the_same_settings_again_change_nothing() -> None:
+async def test_the_same_settings_again_plan_and_change_nothing(mocker: MockerFixture) -> None:
     world = await converged(replicas(2))
-    plan = world.controller._states[KEY]._spec
+    parse = mocker.spy(spec_planner, "parse_spec")
     world.configure({})
 
     await world.run_pass()
 
-    assert world.controller._states[KEY]._spec is plan
+    assert parse.call_count == 0
     assert world.writes == []
 
 

@@ -16,6 +16,7 @@ from flamectl_operator.reconcile.executor_ids import ExecutorIds
 from flamectl_operator.reconcile.report import Report
 from flamectl_operator.reconcile.run import Pass
 from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
+from flamectl_operator.reconcile.spec_planner import MAX_SIZE_IN_LOOP
 from flamectl_operator.reconcile.status_writer import StatusWriter
 from flamectl_operator.runtime.moment import Moment
 from flamectl_operator.runtime.slow_start import SlowStart
@@ -75,8 +76,9 @@ class ClusterState:
         self._dry_runs = DryRuns(self._io)
         self._slow_start = SlowStart()
         self._planner = planner
-        self._spec: PlannedSpec | None = None
-        #: The last valid spec, and what changed from one to the next.
+        #: The generation and the settings of the last pass. The planner alone keeps plans, because it bounds their memory.
+        self._planned: tuple[int, FlameSettings] | None = None
+        #: The last valid spec unless it is large, and what changed from one to the next.
         self._valid: FlameClusterSpec | None = None
         self._changes = SpecChanges()
         #: The objects at the last pass, and what the steps last said, so that the log says it once.
@@ -159,12 +161,12 @@ class ClusterState:
 
     async def _desired(self, cluster: FlameClusterView, settings: FlameSettings) -> PlannedSpec:
         spec = await self._planner.plan(self.owner, cluster, settings, self._observer)
-        if spec is not self._spec:
-            self._spec = spec
+        if self._planned is None or not spec.holds_for(*self._planned):
+            self._planned = (spec.generation, spec.settings)
             if spec.desired is not None:
                 if self._valid is not None:
                     self._changes = self._changes.after(self._valid, spec.desired.spec)
-                self._valid = spec.desired.spec
+                self._valid = spec.desired.spec if spec.spec_size <= MAX_SIZE_IN_LOOP else None
             self._dry_runs.forget_accepted()
             self._slow_start.reset()
         return spec

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 #: Bytes of a spec that is validated and rendered in the event loop, which takes a few milliseconds. A larger spec, up to
 #: `api.limits.MAX_SPEC_SIZE`, takes up to 0.3 s and is planned in a thread.
 MAX_SIZE_IN_LOOP = 2 * 1024
+#: Bytes that all kept plans may take together. Beyond them the plans that no pass has needed for longest are dropped and computed
+#: again, because many large FlameClusters of one namespace must not take the operator's memory.
+MAX_KEPT = 96 * 2**20
 #: One thread, because each further thread would delay the event loop by 5 ms at the interpreter's lock.
 _PLANNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
 
@@ -39,12 +42,19 @@ class PlannedSpec:
         settings: The operator's settings for Flame.
         desired: The objects that should exist; None when the spec is invalid.
         problem: The reason why the spec is invalid; empty when it is valid.
+        spec_size: Bytes of the encoded spec.
     """
 
     generation: int
     settings: FlameSettings
     desired: DesiredCluster | None
     problem: str = ""
+    spec_size: int = 0
+
+    @property
+    def cost(self) -> int:
+        """About how many bytes of memory the plan takes, by measurement."""
+        return 1024 if self.desired is None else 16 * 1024 + 10 * self.spec_size
 
     def holds_for(self, generation: int, settings: FlameSettings) -> bool:
         """Return whether a new computation would give the same result."""
@@ -62,15 +72,16 @@ class SpecPlanner:
         self._operator_namespace = operator_namespace
         self._plans: dict[str, PlannedSpec] = {}  # by uid
         self._earlier: dict[str, PlannedSpec] = {}  # plans of the previous term that this term has not needed yet
+        self._kept = 0  # the cost of all plans
 
     def begin_term(self) -> None:
         """Begin a term of leadership, and drop plans that the whole previous term did not need."""
         self._earlier, self._plans = self._plans, {}
+        self._kept = sum(plan.cost for plan in self._earlier.values())
 
     def forget(self, uid: str) -> None:
         """Drop the plan of a deleted FlameCluster."""
-        self._plans.pop(uid, None)
-        self._earlier.pop(uid, None)
+        self._take(uid)
 
     async def plan(
         self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings, observer: Observer
@@ -83,7 +94,7 @@ class SpecPlanner:
             settings: The operator's settings for Flame.
             observer: Receives reports about bugs.
         """
-        known = self._plans.get(owner.uid) or self._earlier.pop(owner.uid, None)
+        known = self._plans.get(owner.uid) or self._earlier.get(owner.uid)
         if known is None or not known.holds_for(cluster.metadata.generation, settings):
             if cluster.spec_size > MAX_SIZE_IN_LOOP:
                 # Meanwhile the event loop serves the other FlameClusters and renews the Lease.
@@ -91,8 +102,20 @@ class SpecPlanner:
                 known = await loop.run_in_executor(_PLANNER, self._plan, owner, cluster, settings, observer)
             else:
                 known = self._plan(owner, cluster, settings, observer)
-        self._plans[owner.uid] = known
+        self._keep(owner.uid, known)
         return known
+
+    def _keep(self, uid: str, plan: PlannedSpec) -> None:
+        """Keep a plan as the last one used, and drop those that no pass has needed for longest beyond `MAX_KEPT`."""
+        self._take(uid)
+        self._plans[uid] = plan
+        self._kept += plan.cost
+        while self._kept > MAX_KEPT and len(self._earlier) + len(self._plans) > 1:
+            self._take(next(iter(self._earlier or self._plans)))
+
+    def _take(self, uid: str) -> None:
+        plan = self._plans.pop(uid, None) or self._earlier.pop(uid, None)
+        self._kept -= plan.cost if plan is not None else 0
 
     def _plan(
         self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings, observer: Observer
@@ -104,7 +127,8 @@ class SpecPlanner:
                 return PlannedSpec(generation, settings, None, str(InvalidSpecError(problems)))
             spec = parse_spec(cluster.spec, cluster.name)
             check_pod_policy(spec, settings.pod_policy, cluster.name)
-            return PlannedSpec(generation, settings, DesiredCluster.of(owner, spec, settings, self._operator_namespace))
+            desired = DesiredCluster.of(owner, spec, settings, self._operator_namespace)
+            return PlannedSpec(generation, settings, desired, spec_size=cluster.spec_size)
         except InvalidSpecError as error:
             return PlannedSpec(generation, settings, None, str(error))
         except Exception as error:  # noqa: BLE001 - no step has run yet, so nothing else would tell users of it

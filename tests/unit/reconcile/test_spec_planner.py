@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.kube.views import ObjectMeta
 from flamectl_operator.observed.flame_cluster import FlameClusterView
+from flamectl_operator.reconcile import spec_planner
 from flamectl_operator.reconcile.spec_planner import MAX_SIZE_IN_LOOP, PlannedSpec, SpecPlanner
 from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.settings import FlameSettings
@@ -70,6 +72,25 @@ async def test_plan_of_a_deleted_flame_cluster_is_dropped() -> None:
     first = await _plan(planner, _cluster())
     planner.forget(OWNER.uid)
     assert await _plan(planner, _cluster()) is not first
+
+
+async def test_least_recently_used_plan_is_dropped_beyond_the_bound_of_memory(mocker: MockerFixture) -> None:
+    planner, owners = SpecPlanner(), [replace(OWNER, uid=f"uid-{number}") for number in range(3)]
+    plans = [await planner.plan(owner, _cluster(), SETTINGS, UNOBSERVED) for owner in owners[:2]]
+    mocker.patch.object(spec_planner, "MAX_KEPT", sum(plan.cost for plan in plans))
+    assert await planner.plan(owners[0], _cluster(), SETTINGS, UNOBSERVED) is plans[0]
+
+    await planner.plan(owners[2], _cluster(), SETTINGS, UNOBSERVED)
+
+    assert await planner.plan(owners[0], _cluster(), SETTINGS, UNOBSERVED) is plans[0]
+    assert await planner.plan(owners[1], _cluster(), SETTINGS, UNOBSERVED) is not plans[1]
+
+
+async def test_plan_beyond_the_bound_alone_is_kept_until_the_next(mocker: MockerFixture) -> None:
+    mocker.patch.object(spec_planner, "MAX_KEPT", 1)
+    planner = SpecPlanner()
+    first = await _plan(planner, _cluster())
+    assert await _plan(planner, _cluster()) is first
 
 
 @pytest.mark.parametrize("size", [0, MAX_SIZE_IN_LOOP], ids=["small", "large"])
