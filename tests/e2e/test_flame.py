@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.flame import Flame, flame_in
 from tests.e2e.world import flame_cluster, operator_with
-from tests.flame.server import served_as_localhost
+from tests.flame.certified import served_as_localhost
 from tests.unit.kube.certificates import AUTHORITY
 
 if TYPE_CHECKING:

@@ -76,7 +76,7 @@ def test_metrics_follow_the_cluster_and_end_with_it(world: World, observed: Oper
     assert value(samples, "rest_client_request_duration_seconds_count", verb="PUT") >= 1
     assert value(samples, "controller_runtime_reconcile_total", result="success") >= 1
     assert value(samples, "controller_runtime_reconcile_errors_total") == 0
-    assert value(samples, "controller_runtime_max_concurrent_reconciles") == 8
+    assert value(samples, "controller_runtime_max_concurrent_reconciles") == 32
     assert value(samples, "workqueue_adds_total") >= value(samples, "workqueue_queue_duration_seconds_count") >= 1
     assert value(samples, "flamectl_subreconciler_outcomes_total", subreconciler="ScaleExecutors") >= 1
     assert 0 < value(samples, "process_resident_memory_bytes") < 2**30

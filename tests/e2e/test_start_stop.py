@@ -200,7 +200,7 @@ def test_second_signal_stops_the_operator_at_once_without_answers(
 
 
 def test_operator_stops_cleanly_with_a_full_queue(world: World, proxy: Proxy, operator: OperatorProcess) -> None:
-    names = [f"one-of-many-{number}" for number in range(25)]
+    names = [f"one-of-many-{number}" for number in range(48)]
     workers = value(scrape(operator), "controller_runtime_max_concurrent_reconciles")
     proxy.hold_requests()
     world.apply(*(flame_cluster(name, replicas=2) for name in names))

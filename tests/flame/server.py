@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +12,10 @@ from grpclib.const import Cardinality, Handler, Status
 from grpclib.server import Server
 
 from flamectl_operator.flame.messages import BACKEND, FRONTEND, message_class
-from tests.unit.kube.certificates import KEY, LOCALHOST
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable
-    from pathlib import Path
 
     from tests.flame.model import FlameModel
 
@@ -161,16 +159,6 @@ class FlameServer:
 
     def _register(self, asked: Any, _answer: Any) -> None:
         self.model.register_node(asked.node.metadata.name, asked.node.status.capacity.cpu)
-
-
-def served_as_localhost(folder: Path) -> ssl.SSLContext:
-    """Return the TLS of a server with the test certificate of `localhost`; its files are written to a folder."""
-    (folder / "tls.crt").write_text(LOCALHOST)
-    (folder / "tls.key").write_text(KEY)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
-    context.set_alpn_protocols(["h2"])
-    return context
 
 
 def two_free_ports() -> int:

@@ -295,7 +295,9 @@ class Actors:
         for resource in (PODS, SERVICES, CONFIG_MAPS, NETWORK_POLICIES, LEASES):
             for obj in self._server.all(resource):
                 whose = annotations_of(obj).get(_FOREIGN)
-                nobodys = name_of(obj)[-1].isdecimal() or name_of(obj) == ELECTION
+                component, _, number = name_of(obj).rpartition("-")
+                executor = component.endswith("-executor-manager") and number.isdecimal()
+                nobodys = executor or name_of(obj) == ELECTION
                 orphan = not obj["metadata"].get("ownerReferences") and not nobodys
                 if (whose is not None and name in {"", whose}) or (not name and orphan):
                     # In the end by force: its node may be one that never comes back.

@@ -245,9 +245,10 @@ class Judge:
         if want.spec is None:
             return
         ready_executors = [pod for pod in executors if ready(pod)]
-        if state == "Running" and not (
-            manager is not None and ready(manager) and (ready_executors or want.replicas == 0)
-        ):
+        # A Pod that has left since the pass began may still have been counted.
+        left = client.knowledge.left(uid, pass_begun())
+        serves = manager is not None and ready(manager) and (ready_executors or want.replicas == 0)
+        if state == "Running" and not serves and not left:
             self.blame(f"{client.name} calls {key[1]} Running, which it is not as far as it can know")
         # Paused comes before suspended: a suspension that has not begun is not yet wanted then.
         if state == "Failed" and not (want.paused and want.suspend):

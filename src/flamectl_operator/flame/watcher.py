@@ -204,10 +204,15 @@ class Watcher:
 
     def _stop(self, key: Key) -> None:
         followed = self._followed.pop(key, None)
-        if followed is not None:
-            if followed.poller is not None:
-                followed.poller.cancel()
+        if followed is None:
+            return
+        if followed.poller is None:
             followed.manager.close()
+            return
+        # The connection is closed after the poller has ended. A call that loses its connection while it is cancelled raises the
+        # loss in place of the cancellation, and the poller would go on for ever.
+        followed.poller.add_done_callback(lambda _ended: followed.manager.close())
+        followed.poller.cancel()
 
     async def _poll(self, key: Key, followed: _Followed) -> None:
         while True:

@@ -64,11 +64,11 @@ def test_named_settings_exist() -> None:
     assert set(named) == set(SETTINGS.glob("*.yaml"))
 
 
-def test_kwok_gets_pod_stages_and_no_node_stages() -> None:
+def test_kwok_gets_stages_of_pods_and_nodes() -> None:
     documents = list(yaml.safe_load_all((SETTINGS / "kwok-stages.yaml").read_text(encoding="utf-8")))
     stages = {document["metadata"]["name"]: document["spec"] for document in documents if document["kind"] == "Stage"}
-    assert set(stages) == {"pod-ready", "pod-delete"}
-    assert {stage["resourceRef"]["kind"] for stage in stages.values()} == {"Pod"}
+    kinds = {name: stage["resourceRef"]["kind"] for name, stage in stages.items()}
+    assert kinds == {"pod-ready": "Pod", "pod-delete": "Pod", "node-initialize": "Node", "node-heartbeat": "Node"}
     assert "finalizers" not in stages["pod-delete"]["next"]
 
 

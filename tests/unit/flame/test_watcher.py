@@ -44,6 +44,10 @@ class Manager:
         self.most = max(self.most, self.under_way)
         try:
             await asyncio.sleep(self.takes)
+        except asyncio.CancelledError:
+            if self.closed:  # as the gRPC client does
+                raise FlameError("Unreachable", "the connection was lost") from None
+            raise
         finally:
             self.under_way -= 1
         if isinstance(self.answer, Exception):
@@ -184,6 +188,7 @@ async def test_new_life_of_the_session_manager_drops_earlier_answers() -> None:
     setting.watcher.follow(KEY, Target("host", 8080, "life-2"), busy=True)
     known = setting.watcher.knowledge(KEY)
     assert (known.phase, known.life, known.snapshot) == (Phase.ASKING, "life-2", None)
+    await asyncio.sleep(0.1)
     assert setting.manager.closed == 1
     setting.watcher.follow(KEY, None, busy=False)
     assert setting.watcher.knowledge(KEY).phase is Phase.OFF
@@ -202,6 +207,19 @@ async def test_request_to_ask_now_shortens_the_wait_and_is_bounded() -> None:
         await asyncio.sleep(0.01)
     assert before < len(setting.manager.asked) <= before + 6
     setting.watcher.forget(KEY)
+
+
+async def test_watcher_ends_although_a_closed_connection_fails_the_call_under_way() -> None:
+    setting = Setting()
+    setting.manager.takes = 1.0
+    setting.watcher.follow(KEY, TARGET, busy=False)
+    running = asyncio.create_task(setting.watcher.run())
+    await asyncio.sleep(0.5)
+
+    running.cancel()
+
+    assert await asyncio.wait([running], timeout=10) == ({running}, set())
+    assert setting.manager.closed == 1
 
 
 async def test_connection_is_closed_between_slow_polls_and_kept_between_quick_ones() -> None:
