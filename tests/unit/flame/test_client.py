@@ -10,8 +10,8 @@ from grpclib.const import Status
 
 from flamectl_operator.flame.client import Endpoint, FlameError, GrpcSessionManager, verified_by
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Resources, Session
-from tests.flame.model import FlameModel
 from tests.flame.certified import served_as_localhost
+from tests.flame.model import FlameModel
 from tests.flame.server import LOOPBACK, FlameServer, two_free_ports
 from tests.unit.kube.certificates import AUTHORITY, LOCALHOST
 
