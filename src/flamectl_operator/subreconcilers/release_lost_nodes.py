@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed import pods
+from flamectl_operator.planning.drain import CONFIRM_AFTER
 from flamectl_operator.planning.lost_nodes import plan_lost_nodes
+from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.runtime.outcome import Outcome, combine
 
@@ -33,11 +35,18 @@ class ReleaseLostNodes(Subreconciler):
 
     async def run(self, subject: Pass) -> Outcome:
         """Report lost nodes that the session manager has not noticed."""
-        told = subject.session_manager
-        plan = plan_lost_nodes(subject.observe(), subject.ids.next_id, told.reported_at, subject.now())
+        told, observed = subject.session_manager, subject.observe()
+        plan = plan_lost_nodes(observed, subject.ids.next_id, told.reported_at, subject.now())
+        leaving = {pod.name for pod in observed.views.labelled_pods if pod.terminating}
+        lost = [node for node in plan.release if node not in leaving]
+        confirmed = told.confirmed(lost, observed.flame.asked_at)
         ends = [
-            await told.release(await self._gone(subject, plan.release)),
+            await told.release(
+                await self._gone(subject, [node for node in plan.release if node in leaving or node in confirmed])
+            ),
             await told.report_lost(await self._gone(subject, plan.report)),
+            # The next answer may say what the last one said, and then no event brings a pass.
+            outcomes.changed(CONFIRM_AFTER) if len(confirmed) < len(lost) else None,
         ]
         return combine([end for end in ends if end is not None])
 
