@@ -35,7 +35,7 @@ def _cluster(**autoscaling: Any) -> dict[str, Any]:
 
 
 def _desired(world: World) -> int | None:
-    found: int | None = world.status()["executorManager"]["autoscaling"].get("desired")
+    found: int | None = world.status().get("executorManager", {}).get("autoscaling", {}).get("desired")
     return found
 
 
