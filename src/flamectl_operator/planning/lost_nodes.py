@@ -27,15 +27,21 @@ REPORT_AGAIN = 60.0
 
 @dataclass(frozen=True)
 class LostNodesPlan:
-    """The nodes to report to the session manager.
+    """What the session manager has to be told.
 
     Args:
-        release: Nodes without a Pod on which nothing runs, and nodes whose Pod terminates.
-        report: Nodes without a Pod on which executors are listed: the session manager has to run their tasks elsewhere.
+        cordon: Nodes of executors that terminate and still run. A release keeps new work away and leaves them their work.
+        release: Nodes of executors that are gone, on which nothing is listed.
+        report: Nodes of executors that are gone, on which executors are listed: their tasks have to run elsewhere. A release
+            would keep the session manager from noticing that.
+        report_again: Seconds until nodes that were reported before are due again, if executors are still listed on them then;
+            None when there are no such nodes.
     """
 
+    cordon: tuple[str, ...] = ()
     release: tuple[str, ...] = ()
     report: tuple[str, ...] = ()
+    report_again: float | None = None
 
 
 def plan_lost_nodes(
@@ -53,16 +59,18 @@ def plan_lost_nodes(
     if snapshot is None:
         return LostNodesPlan()
     lost = _lost(observed, snapshot, next_id)
-    release = [name for name in lost if name not in snapshot.by_node]
-    # A node whose Pod terminates gets no more work when it is released, and keeps what it has.
-    release += [pod.name for pod in observed.views.labelled_pods if pod.terminating and pod.name in snapshot.nodes]
-    report = [
-        name
+    leaving = [pod.name for pod in observed.views.labelled_pods if pod.terminating and pod.name in snapshot.nodes]
+    due = {
+        name: reported_at.get(name, float("-inf")) + REPORT_AGAIN - now.boottime
         for name in lost
-        if name in snapshot.by_node and reported_at.get(name, float("-inf")) + REPORT_AGAIN <= now.boottime
-    ]
-    ours = {name for name in release if _own(observed, name, next_id)}
-    return LostNodesPlan(release=tuple(sorted(ours)), report=tuple(report))
+        if name in snapshot.by_node
+    }
+    return LostNodesPlan(
+        cordon=tuple(sorted(name for name in leaving if name not in lost and _own(observed, name, next_id))),
+        release=tuple(name for name in lost if name not in due),
+        report=tuple(name for name, seconds in due.items() if seconds <= 0),
+        report_again=min((seconds for seconds in due.values() if seconds > 0), default=None),
+    )
 
 
 def busy(observed: ObservedCluster, effective: EffectiveSpec, next_id: int) -> bool:
@@ -85,7 +93,7 @@ def _lost(observed: ObservedCluster, snapshot: Snapshot, next_id: int) -> list[s
     others = (pod for pod in observed.views.labelled_pods if pod.name not in ours)
     # A Pod that somebody took out of the cluster is left alone as long as it runs.
     standing = ours | {pod.name for pod in others if not pods.is_terminal(pod, EXECUTOR_MANAGER)}
-    standing -= {executor.name for executor in observed.terminal_executors}
+    standing -= {each.name for each in (*observed.terminal_executors, *observed.terminating) if each.terminal}
     known = sorted(snapshot.nodes.keys() | snapshot.by_node.keys())
     return [name for name in known if name not in standing and _own(observed, name, next_id)]
 

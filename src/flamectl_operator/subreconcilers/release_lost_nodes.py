@@ -37,16 +37,13 @@ class ReleaseLostNodes(Subreconciler):
         """Report lost nodes that the session manager has not noticed."""
         told, observed = subject.session_manager, subject.observe()
         plan = plan_lost_nodes(observed, subject.ids.next_id, told.reported_at, subject.now())
-        leaving = {pod.name for pod in observed.views.labelled_pods if pod.terminating}
-        lost = [node for node in plan.release if node not in leaving]
-        confirmed = told.confirmed(lost, observed.flame.asked_at)
+        confirmed = told.confirmed(plan.release, observed.flame.asked_at)
         ends = [
-            await told.release(
-                await self._gone(subject, [node for node in plan.release if node in leaving or node in confirmed])
-            ),
+            await told.release(await self._gone(subject, [*plan.cordon, *confirmed])),
             await told.report_lost(await self._gone(subject, plan.report)),
             # The next answer may say what the last one said, and then no event brings a pass.
-            outcomes.changed(CONFIRM_AFTER) if len(confirmed) < len(lost) else None,
+            outcomes.changed(CONFIRM_AFTER) if len(confirmed) < len(plan.release) else None,
+            outcomes.changed(plan.report_again) if plan.report_again is not None else None,
         ]
         return combine([end for end in ends if end is not None])
 

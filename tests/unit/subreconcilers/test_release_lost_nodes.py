@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flamectl_operator.planning.lost_nodes import REPORT_AGAIN
 from tests.unit.builders import replicas
 from tests.unit.subreconcilers.flame_world import FlameWorld, converged
 from tests.unit.subreconcilers.world import executor_name
@@ -134,6 +135,45 @@ async def test_node_whose_pod_terminates_gets_no_more_work() -> None:
     await world.run_pass()
 
     assert ("release", executor_name(0)) in world.asked.calls
+
+
+async def test_node_whose_pod_has_failed_and_terminates_is_not_released_before_its_tasks_run_elsewhere() -> None:
+    world = await converged(replicas(2))
+    session = world.model.open_session("s", tasks=6, seconds=20)
+    await world.live(3)
+    world.set_executor(0, "failed")
+    await world.live(2)
+    assert ("report", executor_name(0)) in world.asked.calls
+
+    pod = world.api.find("pods", executor_name(0))
+    assert pod is not None
+    world.api.put("pods", pod | {"metadata": pod["metadata"] | {"deletionTimestamp": "2025-06-01T12:00:00Z"}})
+    await world.run_pass()
+
+    assert ("release", executor_name(0)) not in world.asked.calls
+    await world.live(300, until=lambda: session.done)
+    assert session.done
+
+
+async def test_lost_node_on_which_executors_stay_listed_is_reported_again_without_an_event() -> None:
+    world = await converged(replicas(2))
+    world.model.open_session("s", tasks=2, seconds=30)
+    await world.live(3)
+    world.set_executor(0, "failed")
+    await world.live(1)
+    # Somebody releases the node again, so the session manager does not notice the loss.
+    world.model.release_node(executor_name(0))
+    world.asked.calls.clear()
+    world.asked.poll()
+
+    [delay] = [each.delay for each in (await world.run_pass()).outcomes if each.reason == "Changed"]
+    assert delay is not None
+    assert 0 < delay <= REPORT_AGAIN
+    world.clock.elapsed += delay
+    world.asked.poll()
+    await world.run_pass()
+
+    assert ("report", executor_name(0)) in world.asked.calls
 
 
 async def test_call_that_fails_is_repeated() -> None:
