@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.flame.messages import ENUMS, MESSAGES, message_class
+from flamectl_operator.flame.messages import ENUMS, FRONTEND, MESSAGES, message_class
 
 #: Messages of Flame's backend, which the SDK does not have.
 _BACKEND = {
@@ -19,14 +19,14 @@ _BACKEND = {
 }
 
 
-def _published(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Message descriptors of the SDK `flamepy`, by name; the test is skipped where the SDK is not installed."""
+def _published(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Descriptors of the files of the SDK `flamepy`."""
     found = importlib.util.find_spec("flamepy")
-    if found is None or found.submodule_search_locations is None:
-        pytest.skip("flamepy is not installed")
+    assert found is not None
+    assert found.submodule_search_locations is not None
     folder = Path(found.submodule_search_locations[0]) / "proto"
-    descriptors: dict[str, Any] = {}
-    # Only the definitions, because the package itself imports much that the operator does not have.
+    files = []
+    # Only the definitions, because the package itself imports much that is not installed here.
     for package in ("flamepy", "flamepy.proto"):
         monkeypatch.setitem(sys.modules, package, ModuleType(package))
     for name in ("types", "frontend"):
@@ -37,12 +37,12 @@ def _published(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         module = importlib.util.module_from_spec(spec)
         monkeypatch.setitem(sys.modules, spec.name, module)
         spec.loader.exec_module(module)
-        descriptors |= module.DESCRIPTOR.message_types_by_name
-    return descriptors
+        files.append(module.DESCRIPTOR)
+    return files
 
 
 def test_definitions_agree_with_those_of_the_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
-    published = _published(monkeypatch)
+    published = {name: each for file in _published(monkeypatch) for name, each in file.message_types_by_name.items()}
     for name in MESSAGES.keys() - _BACKEND:
         if name == "EmptyRequest":
             continue
@@ -54,6 +54,25 @@ def test_definitions_agree_with_those_of_the_sdk(monkeypatch: pytest.MonkeyPatch
                 theirs[ours.number].type,
                 theirs[ours.number].is_repeated,
             )
+
+
+def test_values_of_enumerations_agree_with_those_of_the_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    published = {name: each for file in _published(monkeypatch) for name, each in file.enum_types_by_name.items()}
+    for name, values in ENUMS.items():
+        theirs = {value.number: value.name.removeprefix(name.removesuffix("State")) for value in published[name].values}
+        assert {number: values[number] for number in theirs} == theirs
+
+
+def test_calls_of_the_first_dialect_are_those_of_the_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = {
+        f"{service.full_name}/{method.name}": method.output_type.name
+        for file in _published(monkeypatch)
+        for service in file.services_by_name.values()
+        for method in service.methods
+    }
+    assert calls[f"{FRONTEND}/ListNodes"] == "NodeList"
+    assert calls[f"{FRONTEND}/ListExecutor"] == "ExecutorList"
+    assert calls[f"{FRONTEND}/ListSession"] == "SessionList"
 
 
 def test_unknown_fields_are_skipped() -> None:
