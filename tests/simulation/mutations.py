@@ -1239,8 +1239,13 @@ def _promising(name: str) -> Iterator[int]:
 
 def _recorded() -> dict[str, int]:
     """The world that caught each mutation last time."""
-    rows = re.findall(r"^\| (.+?) \| (\d+) \| ", _RECORD.read_text(encoding="utf-8"), re.MULTILINE)
-    return {name: int(seed) for name, seed in rows}
+    return {name: int(row.group(1)) for name, line in _rows().items() if (row := re.search(r" \| (\d+) \| ", line))}
+
+
+def _rows() -> dict[str, str]:
+    """The lines of the table, by name of the mutation."""
+    lines = _RECORD.read_text(encoding="utf-8").splitlines()
+    return {name: line for line in lines if (name := line.removeprefix("| ").partition(" | ")[0]) in MUTATIONS}
 
 
 def try_one(task: tuple[str, frozenset[int]]) -> tuple[str, int | None, str, int]:
@@ -1263,14 +1268,15 @@ def try_one(task: tuple[str, frozenset[int]]) -> tuple[str, int | None, str, int
     return name, None, "", len(FIXED)
 
 
-def _record(caught: dict[str, tuple[int | None, int, str]]) -> None:
-    """Keep which world caught what, by name of the mutation."""
+def _record(name: str, seed: int, said: str) -> None:
+    """Keep which world caught a mutation; the rows of others stay, except those of mutations that are gone."""
+    rows = {**_rows(), name: f"| {name} | {seed} | {said.replace('|', ' ')} |"}
     lines = [
         "# Mutations, and a world that caught each\n",
         "Written by `python -m tests.simulation.mutations --record`.\n",
         "| mutation | seed | what was said |",
         "|---|---|---|",
-        *(f"| {name} | {seed} | {said.replace('|', ' ')} |" for name, (seed, _, said) in sorted(caught.items())),
+        *(row for _, row in sorted(rows.items())),
     ]
     _RECORD.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -1300,10 +1306,10 @@ def main() -> int:
                     continue
                 caught[name] = (seed, count, said.splitlines()[0][:150] if said else "SURVIVED")
                 print(f"{name}: seed {seed}, world {count}: {caught[name][2]}", flush=True)  # noqa: T201 - a command
+                if arguments.record and seed is not None:
+                    _record(name, seed, caught[name][2])
     took = time.monotonic() - begun
     survived = sum(seed is None for seed, _, _ in caught.values())
-    if arguments.record:
-        _record(caught)
     print(f"{len(names)} mutations, {survived} survived, {took:.0f} s; worlds left out: {sorted(spoilt)}")  # noqa: T201
     return int(survived > 0)
 
