@@ -10,6 +10,8 @@ import os
 import signal
 from typing import TYPE_CHECKING, NoReturn
 
+from flamectl_operator import lean_imports
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -21,6 +23,7 @@ def main() -> None:
     """Run the command line."""
     signal.signal(signal.SIGTERM, _end)  # until the event loop sets its own handler
     interrupted = signal.signal(signal.SIGINT, _end)
+    lean_imports.install()
     from flamectl_operator.process import cli  # noqa: PLC0415 - not before that
 
     # Python's own handler also works for PID 1, and lets commands clean up.

@@ -91,3 +91,24 @@ def test_a_command_that_is_interrupted_may_clean_up(begin: str) -> None:
 def test_entry_point_runs_the_command_line() -> None:
     command = [sys.executable, "-c", f"import sys; sys.argv = ['flamectl-operator', 'version']; {console_script()}"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_process_does_not_import_what_its_libraries_import_for_others() -> None:
+    program = (
+        "import sys; from flamectl_operator import lean_imports; lean_imports.install(); import flamectl_operator.process.cli; "
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+
+    assert {"kubernetes", "structlog", "typer"} <= set(found)
+    assert not {"requests", "urllib3", "websocket", "oauthlib", "rich", "pygments"} & set(found)
+
+
+def test_module_that_was_left_out_is_there_once_it_is_used() -> None:
+    program = (
+        "from flamectl_operator import lean_imports; lean_imports.install(); import flamectl_operator.process.cli, rich.text; "
+        "from kubernetes.client import CoreV1Api; print(CoreV1Api.__name__, rich.text.Text('plain'))"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+
+    assert found == ["CoreV1Api", "plain"]
