@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flamectl_operator.planning.registration import registration_outcome
 from flamectl_operator.runtime.moment import Moment
+from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.status.compute import StatusInput
 
 if TYPE_CHECKING:
@@ -109,8 +111,14 @@ class Pass:
             next_id=next_id,
             problem=self.problem,
             outcomes=tuple(self.report.outcomes) if self.report.acted else None,
+            registration=self._registration(observed),
             interrupted=self.report.interrupted,
         )
+
+    def _registration(self, observed: ObservedCluster) -> Outcome:
+        if self.spec is None or self.report.acted:
+            return DONE
+        return registration_outcome(observed, self.spec.settings, self.now())
 
     # --- May stale Pods be replaced?
 

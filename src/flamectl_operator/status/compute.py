@@ -23,6 +23,7 @@ from flamectl_operator.api.status import (
 )
 from flamectl_operator.desired import names, tls
 from flamectl_operator.desired.flame_config import session_manager_endpoint
+from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.status.conditions import ConditionWriter, carried_over, compute_conditions, suspending
 from flamectl_operator.status.flame import (
     KINDS,
@@ -62,6 +63,7 @@ class StatusInput:
         next_id: The high-water mark of executor ids.
         problem: Why the spec is invalid; empty when it is valid.
         outcomes: Outcomes of the steps of this pass; None before the acting steps have run.
+        registration: The outcome about executors that are not registered, for the time before the steps have run.
         interrupted: Whether failed requests kept the pass from finding out all that the status should say.
     """
 
@@ -72,6 +74,7 @@ class StatusInput:
     next_id: int
     problem: str = ""
     outcomes: Sequence[Outcome] | None = None
+    registration: Outcome = DONE
     interrupted: bool = False
 
     @property
@@ -191,13 +194,13 @@ def _outcomes(given: StatusInput) -> tuple[Sequence[Outcome], bool]:
     """Return the outcomes that the status reports, and whether the pass will add more.
 
     Before the acting steps have run, or when a failed request kept them from finding out, an earlier refusal of the same
-    generation still stands.
+    generation still stands. Executors that are not registered are reported then as well.
     """
     earlier = carried_over(given.before, given.generation)
     if given.paused:
         return (), False
     if given.outcomes is None:
-        return earlier, True
+        return (*earlier, given.registration), True
     silent = given.interrupted and not any(outcome.attention for outcome in given.outcomes)
     return (*given.outcomes, *(earlier if silent else ())), given.interrupted
 

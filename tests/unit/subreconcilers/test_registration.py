@@ -41,6 +41,21 @@ async def test_executor_that_never_registers_is_named_and_then_replaced() -> Non
     assert world.status.message == "All components healthy"
 
 
+async def test_status_names_the_executor_while_its_failure_is_recorded_before_the_replacement() -> None:
+    world = FlameWorld(replicas(2), _QUICK)
+    world.cut_off = {executor_name(0)}
+    await world.live(25)
+    world.clock.elapsed += 20
+    world.asked.poll()
+
+    await world.recorded()
+
+    assert world.executor_ids == [0, 1]
+    assert world.status.executor_manager.failures == 1
+    assert executor_name(0) in (world.status.message or "")
+    assert world.condition("Ready")[0] == "False"
+
+
 async def test_replacements_that_do_not_register_either_are_delayed_more_and_more() -> None:
     world = FlameWorld(replicas(1), _QUICK)
     world.cut_off = {executor_name(each) for each in range(100)}
