@@ -47,8 +47,6 @@ class SessionManagerIO:
         #: When each node was last released and last reported as lost, by the clock's `boottime`.
         self._released: dict[str, float] = {}
         self._reported: dict[str, float] = {}
-        #: When each lost node was first found to be lost.
-        self._lost: dict[str, float] = {}
 
     @property
     def released_at(self) -> Mapping[str, float]:
@@ -66,22 +64,6 @@ class SessionManagerIO:
             self._released.clear()
             self._reported.clear()
         self._flame.follow(self._key, target, busy=busy)
-
-    def confirmed(self, nodes: Iterable[str], asked_at: float) -> list[str]:
-        """Return the lost nodes that were lost before the session manager was last asked, and ask again about the others.
-
-        An earlier answer may show no work on a node that had work when its executor ended. A release would then lose that work.
-
-        Args:
-            nodes: All lost nodes on which the last answer shows no work.
-            asked_at: When the question of the last answer was sent, by the clock's `boottime`.
-        """
-        now = self._clock.boottime()
-        self._lost = {node: self._lost.get(node, now) for node in nodes}
-        found = [node for node, lost_at in self._lost.items() if asked_at >= lost_at]
-        if len(found) < len(self._lost):
-            self._flame.ask_now(self._key)
-        return found
 
     async def release(self, nodes: Iterable[str]) -> Outcome | None:
         """Take nodes out of the table.

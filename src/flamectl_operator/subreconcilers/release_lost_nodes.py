@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed import pods
-from flamectl_operator.planning.drain import CONFIRM_AFTER
 from flamectl_operator.planning.lost_nodes import plan_lost_nodes
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
@@ -37,12 +36,10 @@ class ReleaseLostNodes(Subreconciler):
         """Report lost nodes that the session manager has not noticed."""
         told, observed = subject.session_manager, subject.observe()
         plan = plan_lost_nodes(observed, subject.ids.next_id, told.reported_at, subject.now())
-        confirmed = told.confirmed(plan.release, observed.flame.asked_at)
         ends = [
-            await told.release(await self._gone(subject, [*plan.cordon, *confirmed])),
+            await told.release(await self._gone(subject, [*plan.cordon, *plan.release])),
             await told.report_lost(await self._gone(subject, plan.report)),
             # The next answer may say what the last one said, and then no event brings a pass.
-            outcomes.changed(CONFIRM_AFTER) if len(confirmed) < len(plan.release) else None,
             outcomes.changed(plan.report_again) if plan.report_again is not None else None,
         ]
         return combine([end for end in ends if end is not None])
