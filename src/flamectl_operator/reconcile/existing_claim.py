@@ -6,20 +6,25 @@ only the scheduler's message has, and nothing would tell a claim with sessions f
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import CLAIM_ANNOTATION, CLUSTER_LABEL
+from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import CLAIMS
 from flamectl_operator.reconcile.outcomes import RECHECK_TAKEN_NAME
+from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import Outcome, blocked
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from flamectl_operator.kube.views import PersistentVolumeClaimView, PodView
     from flamectl_operator.reconcile.cluster_io import ClusterIO
 
 
 async def existing_claim(io: ClusterIO, name: str, field: str) -> PersistentVolumeClaimView | Outcome:
-    """Return the claim, or why no Pod can mount it.
+    """Return the claim, or why no Pod can mount it. The claim is promised to the FlameCluster until `mounting` ends.
 
     Args:
         io: The FlameCluster's objects.
@@ -35,13 +40,35 @@ async def existing_claim(io: ClusterIO, name: str, field: str) -> PersistentVolu
         return blocked("ClaimNotFound", f"{label} of {field} does not exist", RECHECK_TAKEN_NAME)
     if claim.terminating:
         return blocked("ClaimNotFound", f"{label} of {field} is being deleted", RECHECK_TAKEN_NAME)
-    if (user := _other_user(io, claim)) is not None:
-        message = (
-            f'{label} of {field} is used by Pod "{user.name}" of FlameCluster "{user.labels[CLUSTER_LABEL]}"; give each'
-            " FlameCluster a claim of its own"
-        )
+    if use := _use(io, claim):
+        message = f"{label} of {field} {use}; give each FlameCluster a claim of its own"
         return blocked("ClaimInUse", message, RECHECK_TAKEN_NAME)
     return claim
+
+
+@contextmanager
+def mounting(io: ClusterIO, claim: PersistentVolumeClaimView) -> Iterator[None]:
+    """End the promise of the claim after the block has created its Pod, unless the outcome is unknown.
+
+    Args:
+        io: The FlameCluster's objects.
+        claim: The claim that the Pod mounts.
+    """
+    try:
+        yield
+    except (KubernetesError, RefusedError) as error:
+        if not getattr(error, "outcome_unknown", False):
+            io.stores.claim_promises.end(claim.uid, io.owner.uid)
+        raise
+    io.stores.claim_promises.end(claim.uid, io.owner.uid)
+
+
+def _use(io: ClusterIO, claim: PersistentVolumeClaimView) -> str:
+    """Return how another FlameCluster uses the claim; empty when none does."""
+    if (user := _other_user(io, claim)) is not None:
+        return f'is used by Pod "{user.name}" of FlameCluster "{user.labels[CLUSTER_LABEL]}"'
+    other = io.stores.claim_promises.take(claim.uid, io.owner.name, io.owner.uid, io.clock.monotonic())
+    return "" if other is None else f'is promised to FlameCluster "{other}", which is about to create its Pod'
 
 
 def _other_user(io: ClusterIO, claim: PersistentVolumeClaimView) -> PodView | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flamectl_operator.api.constants import API_VERSION, CLUSTER_LABEL, KIND, PLURAL
@@ -11,6 +11,7 @@ from flamectl_operator.kube.cache.store import Store
 from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, PODS, SERVICES, Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.flame_cluster import FlameClusterView
+from flamectl_operator.reconcile.claim_promises import ClaimPromises
 from flamectl_operator.reconcile.reduction import (
     keep_config_map,
     keep_metadata,
@@ -46,6 +47,7 @@ class Stores:
     claims: Store[PersistentVolumeClaimView]
     network_policies: Store[NetworkPolicyView]
     flame: Flame
+    claim_promises: ClaimPromises = field(default_factory=ClaimPromises)
 
     @classmethod
     def empty(cls, flame: Flame | None = None) -> Stores:

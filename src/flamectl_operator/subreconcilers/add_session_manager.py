@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import CLAIM_ANNOTATION, SESSION_STORE_ANNOTATION
@@ -15,7 +16,7 @@ from flamectl_operator.planning.session_manager import (
 )
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
-from flamectl_operator.reconcile.existing_claim import existing_claim
+from flamectl_operator.reconcile.existing_claim import existing_claim, mounting
 from flamectl_operator.reconcile.named_pod import NamedPod
 from flamectl_operator.runtime.outcome import DONE, Outcome, wait
 
@@ -74,7 +75,8 @@ class AddSessionManager(Subreconciler):
             claim, annotations = found, {CLAIM_ANNOTATION: found.uid}
         if store := run.effective.session_store(claim):
             annotations[SESSION_STORE_ANNOTATION] = store
-        return await _named(run).create(desired.session_manager, annotations or None)
+        with nullcontext() if claim is None else mounting(run.io, claim):
+            return await _named(run).create(desired.session_manager, annotations or None)
 
     async def _delete(self, run: Pass, pod: PodView, plan: SessionManagerPlan) -> Outcome:
         forced = plan.action is Action.FORCE_DELETE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,12 +13,14 @@ from flamectl_operator.planning.object_cache import ObjectCachePlan, object_cach
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.batch import time_limit
-from flamectl_operator.reconcile.existing_claim import existing_claim
+from flamectl_operator.reconcile.existing_claim import existing_claim, mounting
 from flamectl_operator.reconcile.named_pod import NamedPod
 from flamectl_operator.reconcile.refusals import collect, primary_error
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from flamectl_operator.kube.views import PodView
     from flamectl_operator.planning.object_cache import Removal
     from flamectl_operator.reconcile.run import Pass
@@ -84,17 +87,19 @@ class ScaleObjectCache(Subreconciler):
         template, in_time = run.effective.desired.object_cache, time_limit(run.clock)
         persistence = run.effective.desired.spec.object_cache.persistence
         annotations: dict[str, str] | None = None
+        promise: AbstractContextManager[None] = nullcontext()
         if plan.create and persistence is not None and persistence.existing_claim is not None:
             found = await existing_claim(run.io, persistence.existing_claim, _EXISTING_CLAIM)
             if isinstance(found, Outcome):
                 return found
-            annotations = {CLAIM_ANNOTATION: found.uid}
+            annotations, promise = {CLAIM_ANNOTATION: found.uid}, mounting(run.io, found)
         ends: list[Outcome] = []
-        for ordinal in plan.create:
-            if template is None or not in_time():
-                return combine([*ends, outcomes.next_batch()])
-            name = names.object_cache_replica(run.io.owner.name, ordinal)
-            ends.append(await _named(run, name).create(template, annotations))
+        with promise:
+            for ordinal in plan.create:
+                if template is None or not in_time():
+                    return combine([*ends, outcomes.next_batch()])
+                name = names.object_cache_replica(run.io.owner.name, ordinal)
+                ends.append(await _named(run, name).create(template, annotations))
         return combine(ends)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from flamectl_operator.kube import resources
-from flamectl_operator.kube.errors import ForbiddenError
-from tests.unit.builders import OWNER, cached, merged, replicas
+from flamectl_operator.kube.errors import ForbiddenError, KubernetesError
+from tests.unit.builders import OWNER, cached, merged, raw_spec, replicas
 from tests.unit.subreconcilers.errors import lost
 from tests.unit.subreconcilers.world import KEY, SM_NAME, World, cache_name, converged, executor_name
 
@@ -360,6 +361,72 @@ async def test_pod_of_another_cluster_on_another_claim_is_in_nobodys_way(annotat
     await world.run_pass()
 
     assert world.session_manager is not None
+
+
+async def test_of_two_clusters_that_start_at_the_same_moment_one_gets_the_existing_claim(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(EXISTING_SESSION)
+    _make_claim(world)
+    other = {"name": "other", "namespace": "default", "uid": "other-uid", "generation": 1}
+    world.api.put("flameclusters", {"metadata": other, "spec": raw_spec(EXISTING_SESSION)})
+    world.sync()
+    creating, released, create = asyncio.Event(), asyncio.Event(), world.api.create
+
+    async def held(resource: Any, namespace: str, body: Any, *, strict: bool = False) -> Any:
+        if (resource.plural, body["metadata"]["name"]) == ("pods", SM_NAME):
+            creating.set()
+            await released.wait()
+        return await create(resource, namespace, body, strict=strict)
+
+    monkeypatch.setattr(world.api, "create", held)
+    first = asyncio.create_task(world.controller.reconcile(KEY))
+    await creating.wait()
+
+    await world.controller.reconcile(("default", "other"))
+
+    assert world.api.find("pods", "other-session-manager") is None
+    status = world.api.find("flameclusters", "other") or {}
+    [degraded] = [each for each in status["status"]["conditions"] if each["type"] == "Degraded"]
+    assert degraded["reason"] == "ClaimInUse"
+    assert f'is promised to FlameCluster "{KEY[1]}"' in degraded["message"]
+    released.set()
+    await first
+    assert world.session_manager is not None
+    world.api.remove("pods", SM_NAME)
+    world.api.remove("flameclusters", KEY[1])
+    world.sync()
+    await world.controller.reconcile(("default", "other"))
+    assert world.api.find("pods", "other-session-manager") is not None
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"), [(ForbiddenError(403, "Forbidden", "no"), False), (lost(), True)], ids=["refused", "lost"]
+)
+async def test_promise_of_an_existing_claim_lasts_while_its_pod_may_still_appear(
+    error: KubernetesError, *, kept: bool
+) -> None:
+    world = World(EXISTING_SESSION)
+    _make_claim(world)
+    world.api.fail("create", "pods", error, name=SM_NAME, times=100)
+
+    await world.run_pass()
+
+    other = world.stores.claim_promises.take("first", "other", "other-uid", world.clock.monotonic())
+    assert (other == KEY[1]) == kept
+
+
+async def test_promise_of_an_existing_claim_ends_when_no_pod_came_of_it() -> None:
+    world = World(EXISTING_SESSION)
+    _make_claim(world)
+    assert world.stores.claim_promises.take("first", "other", "other-uid", world.clock.monotonic()) is None
+
+    await world.run_pass()
+    assert world.condition("Degraded")[1] == "ClaimInUse"
+    world.clock.elapsed += 121
+    await world.converge()
+
+    assert world.condition("Ready")[0] == "True"
 
 
 async def test_executors_stay_when_a_session_manager_with_an_existing_claim_is_deleted() -> None:
