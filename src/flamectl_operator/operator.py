@@ -204,6 +204,8 @@ class Operator:
                     self._held[key] = None
             finally:
                 self.queue.done(key)
+            # A pass that waits for nothing keeps the event loop, and thousands of such passes may be due.
+            await asyncio.sleep(0)
 
     async def _pass(self, key: Key) -> None:
         triggers, started = self._triggers.pop(key, set()), self._clock.monotonic()

@@ -47,7 +47,8 @@ def test_killed_session_manager_restarts_in_place_and_all_executors_are_replaced
 
 
 def test_executor_that_exceeds_its_memory_limit_is_replaced(world: NodeWorld) -> None:
-    world.apply(flame_cluster(replicas=1, executorManager={"resources": {"limits": {"memory": "64Mi"}}}))
+    limited = {"resources": {"limits": {"memory": "64Mi"}}}
+    world.apply(flame_cluster(replicas=1, sessionManager={"slot": "cpu=1,mem=32m"}, executorManager=limited))
     [greedy] = world.wait_registered(executors=1)
 
     world.kubectl("exec", greedy, "--", "touch", "/tmp/flame/allocate")
