@@ -22,6 +22,7 @@ from tools.controlplane.waiting import PATIENCE, wait_until
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
+    from typing import IO
 
     from tools.controlplane import Plane
 
@@ -155,8 +156,8 @@ class OperatorProcess:
 
     def __init__(self, kubeconfig: Path, log: Path, arguments: Sequence[str] = (), wrapper: Sequence[str] = ()) -> None:
         self.log = log
-        command = [*wrapper, sys.executable, "-m", "flamectl_operator", "run", *WITHOUT_PORTS]
-        self._command = [*command, "--kubeconfig", str(kubeconfig), *arguments]
+        self._wrapper = wrapper
+        self._arguments = ["run", *WITHOUT_PORTS, "--kubeconfig", str(kubeconfig), *arguments]
         self._process: subprocess.Popen[bytes] | None = None
         self._seen = 0  # what an earlier process has left in the log
 
@@ -195,15 +196,19 @@ class OperatorProcess:
         """Start the operator and return at once."""
         self._seen = self._log_size()
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                bound_to_this_process(self._command),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=os.environ | {"PYTHONUNBUFFERED": "1"},
-                # A Ctrl-C on the terminal is for us: the operator gets TERM from `stop`, and nothing twice.
-                start_new_session=True,
-            )
+            self._process = self._begin(log)
+
+    def _begin(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        command = [*self._wrapper, sys.executable, "-m", "flamectl_operator", *self._arguments]
+        return subprocess.Popen(
+            bound_to_this_process(command),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            # A Ctrl-C on the terminal is for us: the operator gets TERM from `stop`, and nothing twice.
+            start_new_session=True,
+        )
 
     def wait_started(self) -> None:
         """Wait until the caches have synced, or until the operator waits for another leader.

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
+from tests.e2e.forked import ForkedOperator
 from tools.controlplane.errors import KubectlError
 from tools.controlplane.ports import LOOPBACK
 from tools.controlplane.waiting import PATIENCE, wait_until
@@ -696,7 +697,8 @@ def operator_with(
     arguments = ["--namespace", world.namespace, "--log-level", "debug", "--config", str(settings)]
     arguments += WITH_FREE_PORTS if serving else ()
     kubeconfig = kubeconfig or allow_in(world.plane, world.namespace)
-    with supervised(OperatorProcess(kubeconfig, folder / "operator.log", arguments, wrapper)) as process:
+    kind = OperatorProcess if wrapper else ForkedOperator
+    with supervised(kind(kubeconfig, folder / "operator.log", arguments, wrapper)) as process:
         yield process
 
 
