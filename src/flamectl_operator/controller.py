@@ -173,17 +173,17 @@ class StepHooks(Hooks["Pass"]):
     def after(self, action: Action[Pass], subject: Pass, result: Result) -> None:
         """Log, count and report the result of a step."""
         writes, seconds = WRITES.get(), self._clock.monotonic() - self._started.pop(action.name)
-        subject.report.add(action.name, result, acts=bool(set(action.writes) - {STATUS}))
-        ended = "error" if result.errors else "stop" if result.interrupted else "wait" if result.outcomes else "done"
+        subject.report.add(action.name, result, acts=action.writes not in {(), (STATUS,)})
+        ended = _ended(result)
         self._note(action.name, ended, result, writes, seconds)
         self._observer.step_ended(StepReport(action.name, ended, seconds, conflicts=writes.conflicts))
         record_progress()
 
     def _note(self, name: str, ended: str, result: Result, writes: WriteCount, seconds: float) -> None:
-        words = "; ".join(outcome.message for outcome in result.outcomes if outcome.message)
+        words = "; ".join([outcome.message for outcome in result.outcomes if outcome.message])
         news = bool(words) and self._told.get(name) != words
         self._told[name] = words
-        if not result.errors and not news and not is_logged("debug"):
+        if not (result.errors or news or is_logged("debug")):
             return
         log = self._log.bind(subreconciler=name)
         for error in result.errors:
@@ -199,3 +199,12 @@ class StepHooks(Hooks["Pass"]):
         quiet = all(isinstance(error, NamespaceTerminatingError) for error in result.errors)
         level = log.warning if not quiet else log.info if news else log.debug
         level("subreconciler", outcome=ended, writes=writes.sent, duration_ms=round(seconds * 1000, 1))
+
+
+def _ended(result: Result) -> str:
+    """Return how a step ended, as logs and metrics call it."""
+    if result.errors:
+        return "error"
+    if not result.outcomes:
+        return "done"
+    return "stop" if result.interrupted else "wait"

@@ -18,6 +18,7 @@ from flamectl_operator.runtime.slow_start import in_parallel
 
 if TYPE_CHECKING:
     from flamectl_operator.desired.metadata import Identity
+    from flamectl_operator.flame.knowledge import Knowledge
     from flamectl_operator.kube.client import Client
     from flamectl_operator.kube.resources import Resource
     from flamectl_operator.kube.views import PodView
@@ -50,6 +51,7 @@ class ClusterReads:
         self._generation = 0
         self._unknown_writes: set[str] = set()
         self._observed: ObservedCluster | None = None
+        self._observed_at: tuple[int, ...] = ()
         self._quota_refused = False
         self._service_names = (names.session_manager(owner.name), names.object_cache(owner.name))
         self._config_map_names = (names.config_map(owner.name), names.client_config(owner.name))
@@ -67,22 +69,29 @@ class ClusterReads:
 
     def observe(self) -> ObservedCluster:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
+        observed, flame = self._observed, self.stores.flame.knowledge(self.owner.key)
+        # Each step takes a snapshot, and few of them change anything.
+        if observed is None or observed.views.flame is not flame or self._observed_at != self.stores.changes:
+            self._observed_at = self.stores.changes
+            observed = ObservedCluster.of(self.owner, self._views(flame), self.clock.boottime(), observed)
+            self._observed = observed
+        if self._quota_refused and observed.session_manager_pod is None:
+            return replace(observed, session_manager_quota_refused=True)
+        return observed
+
+    def _views(self, flame: Knowledge) -> Views:
         owner, stores = self.owner, self.stores
         config_map, client_config = self._config_map_names
         services = [stores.services.get(owner.namespace, name) for name in self._service_names]
-        views = Views(
+        return Views(
             config_map=stores.config_maps.get(owner.namespace, config_map),
             services=tuple(service for service in services if service is not None),
             labelled_pods=stores.pods.by_index(owner.key),
             client_config=stores.config_maps.get(owner.namespace, client_config),
             network_policy=stores.network_policies.get(owner.namespace, self._network_policy_name),
             claims=stores.claims.by_index(owner.key),
-            flame=stores.flame.knowledge(owner.key),
+            flame=flame,
         )
-        self._observed = ObservedCluster.of(owner, views, self.clock.boottime(), self._observed)
-        if self._quota_refused and self._observed.session_manager_pod is None:
-            return replace(self._observed, session_manager_quota_refused=True)
-        return self._observed
 
     @property
     def session_manager_life(self) -> str:

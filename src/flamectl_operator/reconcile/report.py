@@ -36,6 +36,8 @@ class Report:
             acts: Whether the step may change child objects.
         """
         self.acted |= acts
+        if not (result.errors or result.outcomes):
+            return
         self.errors += result.errors
         self.outcomes += [outcome for outcome in result.outcomes if outcome.message]
         self.outcomes += [told for error in result.errors if (told := _outcome_of(step, error)) is not None]

@@ -66,6 +66,17 @@ class Stores:
             flame=flame or NotAsked(),
         )
 
+    @property
+    def changes(self) -> tuple[int, ...]:
+        """The number of changes of each store with child objects. While these stay the same, so does every child."""
+        return (
+            self.pods.changes,
+            self.services.changes,
+            self.config_maps.changes,
+            self.claims.changes,
+            self.network_policies.changes,
+        )
+
     def of(self, resource: Resource[T]) -> Store[T]:
         """Return the store of a resource.
 

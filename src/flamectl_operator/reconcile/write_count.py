@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 
-@dataclass
+@dataclass(slots=True)
 class WriteCount:
     """The number of writes that a step has sent.
 

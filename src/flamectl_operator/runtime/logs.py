@@ -32,6 +32,7 @@ Format = Literal["auto", "json", "console"]
 _FIRST = ("timestamp", "level", "event", "namespace", "cluster")
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
+_NUMBERS = {level: logging.getLevelNamesMapping()[level.upper()] for level in LEVELS}
 
 
 class _Threshold:
@@ -105,9 +106,10 @@ def is_logged(level: str) -> bool:
 
 
 def _number(level: str) -> int:
-    if level.lower() not in LEVELS:
+    number = _NUMBERS.get(level.lower())
+    if number is None:
         raise ValueError(f"unknown log level {level!r}: use one of {', '.join(LEVELS)}")
-    return logging.getLevelNamesMapping()[level.upper()]
+    return number
 
 
 def _enrich(clock: Clock) -> list[Processor]:

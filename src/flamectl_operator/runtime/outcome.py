@@ -97,6 +97,8 @@ class Result:
 
     def join(self, other: Result) -> Result:
         """Return the joined result of both, this one first."""
+        if not (other.errors or other.outcomes):
+            return self
         return Result(self.errors + other.errors, self.outcomes + other.outcomes)
 
 

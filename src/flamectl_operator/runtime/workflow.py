@@ -112,7 +112,7 @@ class _Leaf(Workflow[S]):
         except Exception as error:  # noqa: BLE001 - the caller gets every error in the result
             result = Result(errors=(error,))
         else:
-            result = Result(outcomes=() if outcome.kind is Kind.DONE else (outcome,))
+            result = NOTHING if outcome.kind is Kind.DONE else Result(outcomes=(outcome,))
         hooks.after(self.action, subject, result)
         return result
 

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from flamectl_operator.status.health import Health
     from flamectl_operator.status.troubles import TroubleGroup
 
+_NOT_SCALED = AutoscalingStatus()
+
 
 @dataclass(frozen=True)
 class StatusInput:
@@ -187,7 +189,7 @@ def required_durable_fields(
 
 
 def _autoscaling(effective: EffectiveSpec) -> AutoscalingStatus:
-    return AutoscalingStatus() if effective.scaling is None else effective.scaling.remembered
+    return _NOT_SCALED if effective.scaling is None else effective.scaling.remembered
 
 
 def _outcomes(given: StatusInput) -> tuple[Sequence[Outcome], bool]:

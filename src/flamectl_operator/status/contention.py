@@ -41,7 +41,7 @@ class Contention:
 
     def agreed(self, stored: dict[str, Any]) -> Contention:
         """Return the state after the stored status is what this process would write."""
-        return replace(self, stored=stored)
+        return self if stored == self.stored else replace(self, stored=stored)
 
     def delay(self, wanted: dict[str, Any], stored: dict[str, Any], now: float) -> float:
         """Return the seconds until a status may be written over the stored one; 0 when it may be written now."""

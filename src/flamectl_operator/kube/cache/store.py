@@ -76,6 +76,8 @@ class Store(Generic[T]):
         self._selects = selects or _everything
         self._reduce = reduce or _unchanged
         self._objects: dict[Key, T] = {}
+        #: The number of changes so far. While it stays the same, so does every object.
+        self.changes = 0
         self._by_index: Index[T] = Index(index or _no_value)
         self._past: PastStates[T] = PastStates(index or _no_value)
         self._synced_versions: dict[str | None, int] = {}  # by the namespace of the reflector, None for all namespaces
@@ -282,11 +284,13 @@ class Store(Generic[T]):
         key, obj = _key(obj), self._reduce(obj)
         old = self._objects.get(key)
         self._objects[key] = obj
+        self.changes += 1
         self._by_index.update(key, old, obj)
 
     def _remove(self, obj: T) -> None:
         key = _key(obj)
         del self._objects[key]
+        self.changes += 1
         self._by_index.update(key, obj, None)
 
 
