@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING
 
 import pytest
 import structlog
 
+from tests.simulation.runner import COLLECT_AFTER
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def only_worlds_are_collected() -> Iterator[None]:
+    """Keep the collector of garbage away from the modules, which no world changes, and let it look less often."""
+    thresholds = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
+    yield
+    gc.set_threshold(*thresholds)
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

@@ -134,7 +134,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             due.append(heapq.heappop(timers)[2])
         for _ in range(len(due)):
             handle = due.popleft()
-            if not (handle.cancelled() or (self._stopped and self._withheld(handle))):
+            if not (handle._cancelled or (self._stopped and self._withheld(handle))):
                 handle._run()
 
     def _withheld(self, handle: asyncio.Handle) -> bool:

@@ -114,9 +114,10 @@ def terminating(obj: Obj) -> bool:
 
 def controller_of(obj: Obj) -> Obj | None:
     """The owner reference with `controller: true`."""
-    for reference in obj["metadata"].get("ownerReferences") or ():
+    references: list[Obj] = obj["metadata"].get("ownerReferences") or []
+    for reference in references:
         if reference.get("controller"):
-            return dict(reference)
+            return reference
     return None
 
 
@@ -131,9 +132,10 @@ def selects(selector: dict[str, str], labels: dict[str, str]) -> bool:
 
 def condition(obj: Obj, kind: str) -> Obj:
     """A condition of the status; empty when it is not there."""
-    for each in obj.get("status", {}).get("conditions", ()):
+    conditions: list[Obj] = obj.get("status", {}).get("conditions", [])
+    for each in conditions:
         if each["type"] == kind:
-            return dict(each)
+            return each
     return {}
 
 
@@ -142,9 +144,10 @@ def phase(pod: Obj) -> str:
 
 
 def container_status(pod: Obj, name: str) -> Obj:
-    for each in pod.get("status", {}).get("containerStatuses", ()):
+    statuses: list[Obj] = pod.get("status", {}).get("containerStatuses", [])
+    for each in statuses:
         if each["name"] == name:
-            return dict(each)
+            return each
     return {}
 
 
@@ -195,7 +198,7 @@ def failing(pod: Obj) -> bool:
 
 
 def ready(pod: Obj) -> bool:
-    return live(pod) and condition(pod, "Ready").get("status") == "True" and not failing(pod)
+    return condition(pod, "Ready").get("status") == "True" and live(pod) and not failing(pod)
 
 
 def init_image(executor: Obj) -> str:

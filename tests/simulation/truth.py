@@ -169,8 +169,7 @@ class Truth:
 
     def _lies(self, cluster: Obj) -> Iterator[str]:
         status = cluster.get("status", {})
-        manager, executors = self._pods(cluster)
-        caches = self._caches(cluster)
+        manager, executors, caches = self._pods(cluster)
         refused = cluster["spec"].get("paused") or self._server.admission.refuses("update", PODS)
         if refused and _hidden(manager):
             return  # its label may not be restored
@@ -190,24 +189,19 @@ class Truth:
         if status.get("objectCache", {}).get("ready", 0) != sum(map(ready, caches)):
             yield f"{status.get('objectCache', {}).get('ready')} object caches are ready in place of {sum(map(ready, caches))}"
 
-    def _pods(self, cluster: Obj) -> tuple[Obj | None, list[Obj]]:
-        """The session manager and the executors of a FlameCluster."""
-        uid = uid_of(cluster)
+    def _pods(self, cluster: Obj) -> tuple[Obj | None, list[Obj], list[Obj]]:
+        """The session manager, the executors, and those object caches of a FlameCluster that the operator can see."""
+        uid, name = uid_of(cluster), name_of(cluster)
         manager = self._server.find(PODS, manager_key(cluster))
         if manager is not None and controller_uid(manager) != uid:
             manager = None
-        pods = self._server.tables[PODS].values()
-        return manager, [pod for pod in pods if controller_uid(pod) == uid and is_executor(cluster, pod)]
-
-    def _caches(self, cluster: Obj) -> list[Obj]:
-        """The object caches of a FlameCluster that the operator can see."""
-        return [
+        pods = [pod for pod in self._server.tables[PODS].values() if controller_uid(pod) == uid]
+        caches = [
             pod
-            for pod in self._server.tables[PODS].values()
-            if controller_uid(pod) == uid_of(cluster)
-            and cache_ordinal(name_of(cluster), name_of(pod)) is not None
-            and labels_of(pod).get(CLUSTER_LABEL) == name_of(cluster)
+            for pod in pods
+            if cache_ordinal(name, name_of(pod)) is not None and labels_of(pod).get(CLUSTER_LABEL) == name
         ]
+        return manager, [pod for pod in pods if is_executor(cluster, pod)], caches
 
 
 def _hidden(manager: Obj | None) -> bool:
