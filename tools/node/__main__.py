@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.controlplane.binaries import ensure_binaries as ensure_plane_binaries
-from tools.controlplane.errors import ControlPlaneError, WaitTimeoutError
+from tools.controlplane.command_line import call, exit_code
+from tools.controlplane.errors import WaitTimeoutError
 from tools.controlplane.progress import STDERR
-from tools.controlplane.supervisor import bound_to_this_process
 from tools.controlplane.waiting import wait_until
 from tools.helm import ensure_helm
-from tools.node import cgroups
+from tools.node import cgroups, leftovers
 from tools.node.binaries import ensure_binaries
 from tools.node.files import NodeFiles
 from tools.node.images import ensure_images
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _FAILURE = 1
-_SIGNALLED = 128
 _INIT = Path(__file__).with_name("init.py")
 _PREFIX = "flamectl-node-"
 # Seconds until every process of the node has ended, once the first one has.
@@ -55,14 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    options = _parser().parse_args(arguments)
-    try:
-        return int(options.run(options))
-    except ControlPlaneError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return _FAILURE
-    except KeyboardInterrupt:
-        return _SIGNALLED + signal.SIGINT
+    return exit_code(_parser().parse_args(arguments))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -146,23 +138,8 @@ def _run(options: argparse.Namespace) -> int:
         namespaces = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]
         init = [sys.executable, "-I", "-S", str(_INIT)]
         inside = [sys.executable, "-m", "tools.node", "inside", str(files.root), "--", *options.command]
-        with subprocess.Popen(bound_to_this_process([*namespaces, *init, *inside])) as process:
-            code = _wait_through_interrupts(process)
-    return code
-
-
-def _wait_through_interrupts(process: subprocess.Popen[bytes]) -> int:
-    def end(*_: object) -> None:
-        process.kill()
-
-    signal.signal(signal.SIGTERM, end)
-    while True:
-        try:
-            code = process.wait()
-        except KeyboardInterrupt:
-            # The terminal has sent Ctrl-C to the command as well, and the command decides what that means.
-            continue
-        return code if code >= 0 else _SIGNALLED - code
+        # The kernel ends the node when the first process of its namespace dies, and TERM would be a request to that process.
+        return call([*namespaces, *init, *inside], ending=signal.SIGKILL)
 
 
 @contextmanager
@@ -171,23 +148,19 @@ def _state_directory(wanted: Path | None) -> Iterator[NodeFiles]:
     root = Path(tempfile.mkdtemp(prefix=_PREFIX)) if wanted is None else wanted.absolute()
     root.mkdir(parents=True, exist_ok=True)
     files = NodeFiles(root)
-    _remove_what_killed_nodes_left()
-    cgroups.make(files.cgroup)
-    try:
-        yield files
-    finally:
-        # Processes that the kernel has killed leave their cgroup a moment later.
-        with suppress(WaitTimeoutError):
-            wait_until(lambda: cgroups.remove(files.cgroup), "the cgroup to be empty", timeout=_DYING)
-        for directory in (files.containerd, files.var, files.kubelet):
-            shutil.rmtree(directory, ignore_errors=True)
-        if wanted is None:
-            shutil.rmtree(root, ignore_errors=True)
-
-
-def _remove_what_killed_nodes_left() -> None:
-    for name in cgroups.names(_PREFIX):
-        cgroups.remove(name)
+    leftovers.remove(Path(tempfile.gettempdir()), _PREFIX)
+    with leftovers.owned(root):
+        cgroups.make(files.cgroup)
+        try:
+            yield files
+        finally:
+            # Processes that the kernel has killed leave their cgroup a moment later.
+            with suppress(WaitTimeoutError):
+                wait_until(lambda: cgroups.remove(files.cgroup), "the cgroup to be empty", timeout=_DYING)
+            for directory in (files.containerd, files.var, files.kubelet):
+                shutil.rmtree(directory, ignore_errors=True)
+            if wanted is None:
+                shutil.rmtree(root, ignore_errors=True)
 
 
 def _inside(options: argparse.Namespace) -> int:
@@ -203,7 +176,7 @@ def _inside(options: argparse.Namespace) -> int:
             f"the node is ready after {time.monotonic() - begin:.0f} s; logs are in {node.log_file('kubelet').parent}"
         )
         environment = os.environ | {VARIABLE: str(files.root), "KUBECONFIG": str(node.kubeconfig)}
-        return subprocess.run(options.command, env=environment, check=False).returncode
+        return call(options.command, environment)
 
 
 if __name__ == "__main__":

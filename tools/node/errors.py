@@ -9,10 +9,6 @@ class NodeError(ControlPlaneError):
     """Base of all errors of the real node."""
 
 
-class MachineError(NodeError):
-    """This machine can't run a node: the message says what is missing and how to install it."""
-
-
 class ImageError(NodeError):
     """An image could not be built or imported: the message ends with the last lines of the output."""
 

@@ -1,0 +1,59 @@
+"""What a node leaves behind when the process that owns it is killed: its state directory and its cgroup.
+
+Everything else belongs to the node's namespaces and ends with them. The owner of a state directory holds a lock in it, which the
+kernel releases when the owner dies, so the next run can tell the directories of dead nodes from those of living ones.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from tools.node import cgroups
+from tools.node.errors import NodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_LOCK = ".lock"
+
+
+@contextmanager
+def owned(root: Path) -> Iterator[None]:
+    """Own a state directory while the context is entered.
+
+    Args:
+        root: The directory.
+
+    Raises:
+        NodeError: Another process owns it.
+    """
+    with (root / _LOCK).open("w", encoding="ascii") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise NodeError(f"another node runs in {root}") from None
+        yield
+
+
+def remove(directory: Path, prefix: str) -> None:
+    """Remove the state directories and the cgroups of nodes whose owners are dead.
+
+    Args:
+        directory: It has the state directories.
+        prefix: What the names of state directories and cgroups begin with.
+    """
+    living: set[str] = set()
+    for root in directory.glob(f"{prefix}*"):
+        # A node that starts has a directory before it has a lock.
+        if (root / _LOCK).exists():
+            try:
+                with owned(root):
+                    shutil.rmtree(root, ignore_errors=True)
+            except NodeError:
+                living.add(root.name)
+    for name in cgroups.names(prefix) - living:
+        cgroups.remove(name)
