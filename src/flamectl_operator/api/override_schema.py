@@ -110,30 +110,28 @@ _MOVED: dict[tuple[str, ...], str] = {("cluster", "tls"): "security.tls", ("cach
 
 
 def override_problems(overrides: dict[str, Any], flame_version: str) -> Iterator[Problem]:
-    """Yield what Flame could not read of `configOverrides`, and keys that are misspelt.
+    """Return the parts of `configOverrides` that Flame could not read, and keys that are misspelt.
 
     Args:
         overrides: `spec.configOverrides`.
         flame_version: `spec.flameVersion`.
     """
-    for location, message, refused in _findings(
-        overrides, _SCHEMAS[flame_version], ("configOverrides",), flame_version
-    ):
-        if refused:
-            yield Problem(path_of(location), message)
+    return _found(overrides, flame_version, refused=True)
 
 
 def override_warnings(overrides: dict[str, Any], flame_version: str) -> Iterator[Problem]:
-    """Yield keys of `configOverrides` that this operator does not know; Flame may ignore them.
+    """Return keys of `configOverrides` that this operator does not know; Flame may ignore them.
 
     Args:
         overrides: `spec.configOverrides`.
         flame_version: `spec.flameVersion`.
     """
-    for location, message, refused in _findings(
-        overrides, _SCHEMAS[flame_version], ("configOverrides",), flame_version
-    ):
-        if not refused:
+    return _found(overrides, flame_version, refused=False)
+
+
+def _found(overrides: dict[str, Any], version: str, *, refused: bool) -> Iterator[Problem]:
+    for location, message, is_refused in _findings(overrides, _SCHEMAS[version], ("configOverrides",), version):
+        if is_refused == refused:
             yield Problem(path_of(location), message)
 
 

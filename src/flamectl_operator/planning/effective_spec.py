@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from flamectl_operator.api.constants import CONFIG_GENERATION_ANNOTATION, CONFIG_HASH_ANNOTATION
 from flamectl_operator.api.status import suspension_begun
@@ -19,13 +19,13 @@ from flamectl_operator.planning.budget import surge
 from flamectl_operator.planning.idle import IN_USE, Idleness, plan_idle
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from flamectl_operator.api.flamecluster import FlameClusterSpec, UpdateStrategy
     from flamectl_operator.api.status import FlameClusterStatus
     from flamectl_operator.desired.cluster import DesiredCluster
-    from flamectl_operator.kube.views import PersistentVolumeClaimView
+    from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.component import Component
     from flamectl_operator.observed.executor import Executor
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
     from flamectl_operator.runtime.moment import Moment
     from flamectl_operator.settings import FlameSettings
+
+T = TypeVar("T", bound="KubernetesObject")
 
 #: The most digits of an accepted `configGeneration`, because users may write one.
 _MAX_DIGITS = 15
@@ -94,36 +96,16 @@ class EffectiveSpec:
 
     def config_map_current(self, observed: ObservedCluster) -> bool:
         """Return whether the ConfigMap is ours and current, so that Pods that mount it may be created."""
-        existing = observed.config_map
-        return (
-            existing is not None
-            and observed.owns(existing)
-            and not existing.terminating
-            and drift.config_map_patch(existing, self.config_map) is None
-        )
+        return _current(observed, observed.config_map, self.config_map, drift.config_map_patch)
 
     def client_config_current(self, observed: ObservedCluster) -> bool:
         """Return whether the ConfigMap for clients is ours and current, or absent when none is wanted."""
-        existing, wanted = observed.views.client_config, self.desired.client_config
-        if wanted is None:
-            return not observed.owns(existing)
-        return (
-            existing is not None
-            and observed.owns(existing)
-            and not existing.terminating
-            and drift.config_map_patch(existing, wanted) is None
-        )
+        return _current(observed, observed.views.client_config, self.desired.client_config, drift.config_map_patch)
 
     def network_policy_current(self, observed: ObservedCluster) -> bool:
         """Return whether the NetworkPolicy is ours and current, or absent when none is wanted."""
-        existing, wanted = observed.views.network_policy, self.desired.network_policy
-        if wanted is None:
-            return not observed.owns(existing)
-        return (
-            existing is not None
-            and observed.owns(existing)
-            and not existing.terminating
-            and drift.network_policy_patch(existing, wanted) is None
+        return _current(
+            observed, observed.views.network_policy, self.desired.network_policy, drift.network_policy_patch
         )
 
     def stale(self, executor: Executor) -> bool:
@@ -281,6 +263,18 @@ def _unfinished(observed: ObservedCluster) -> bool:
     """
     others = (*observed.executors, *observed.object_caches.ours.values())
     return observed.session_manager is not None or any(not each.terminating for each in others)
+
+
+def _current(
+    observed: ObservedCluster,
+    existing: T | None,
+    wanted: dict[str, Any] | None,
+    patch: Callable[[T, dict[str, Any]], dict[str, Any] | None],
+) -> bool:
+    """Return whether an object is ours and needs no patch, or is absent or foreign when none is wanted."""
+    if existing is None or not observed.owns(existing):
+        return wanted is None
+    return wanted is not None and not existing.terminating and patch(existing, wanted) is None
 
 
 def _remembered_config(before: FlameClusterStatus) -> tuple[int, str]:

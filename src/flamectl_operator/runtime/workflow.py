@@ -65,6 +65,9 @@ class Hooks(Generic[S]):
 class Workflow(ABC, Generic[S]):
     """A node of the tree. Leaves are actions."""
 
+    #: The workflows that this one is composed of.
+    children: tuple[Workflow[S], ...] = ()
+
     @abstractmethod
     async def run(self, subject: S, hooks: Hooks[S]) -> Result:
         """Run the workflow.
@@ -77,11 +80,6 @@ class Workflow(ABC, Generic[S]):
             The joined results of all actions that ran. An exception of an action becomes an error of the result; only
             cancellation passes through.
         """
-
-    @property
-    @abstractmethod
-    def children(self) -> tuple[Workflow[S], ...]:
-        """The workflows that this one is composed of."""
 
     def actions(self) -> Iterator[Action[S]]:
         """Iterate over all actions, in the order of the tree."""
@@ -97,10 +95,6 @@ class _Leaf(Workflow[S]):
     """An action as a workflow."""
 
     action: Action[S]
-
-    @property
-    def children(self) -> tuple[Workflow[S], ...]:
-        return ()
 
     def actions(self) -> Iterator[Action[S]]:
         yield self.action
@@ -124,12 +118,7 @@ class _Composite(Workflow[S]):
         flat: list[Workflow[S]] = []
         for node in map(_workflow, nodes):
             flat += node.children if type(node) is type(self) else (node,)
-        self._children = tuple(flat)
-
-    @property
-    def children(self) -> tuple[Workflow[S], ...]:
-        """The workflows inside."""
-        return self._children
+        self.children = tuple(flat)
 
 
 class Sequential(_Composite[S]):
@@ -138,7 +127,7 @@ class Sequential(_Composite[S]):
     async def run(self, subject: S, hooks: Hooks[S]) -> Result:
         """Run the children until one fails or interrupts."""
         result = NOTHING
-        for child in self._children:
+        for child in self.children:
             result = result.join(await child.run(subject, hooks))
             if result.errors or result.interrupted:
                 break
@@ -151,7 +140,7 @@ class InOrder(_Composite[S]):
     async def run(self, subject: S, hooks: Hooks[S]) -> Result:
         """Run all children, one after the other."""
         result = NOTHING
-        for child in self._children:
+        for child in self.children:
             result = result.join(await child.run(subject, hooks))
         return result
 
@@ -162,7 +151,7 @@ class Join(_Composite[S]):
     async def run(self, subject: S, hooks: Hooks[S]) -> Result:
         """Run all children at the same time."""
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(child.run(subject, hooks)) for child in self._children]
+            tasks = [group.create_task(child.run(subject, hooks)) for child in self.children]
         result = NOTHING
         for task in tasks:
             result = result.join(task.result())
@@ -182,11 +171,7 @@ class If(Workflow[S]):
         self.label = label
         self._condition = condition
         self.then: Workflow[S] = _workflow(then)
-
-    @property
-    def children(self) -> tuple[Workflow[S], ...]:
-        """The workflows inside."""
-        return (self.then,)
+        self.children = (self.then,)
 
     async def run(self, subject: S, hooks: Hooks[S]) -> Result:
         """Run the workflow if the condition holds now."""
@@ -204,11 +189,7 @@ class Timeout(Workflow[S]):
     def __init__(self, seconds: float, then: Node[S]) -> None:
         self.seconds = seconds
         self.then: Workflow[S] = _workflow(then)
-
-    @property
-    def children(self) -> tuple[Workflow[S], ...]:
-        """The workflows inside."""
-        return (self.then,)
+        self.children = (self.then,)
 
     async def run(self, subject: S, hooks: Hooks[S]) -> Result:
         """Run the workflow, and abort it at the limit."""
@@ -230,11 +211,7 @@ class Always(Workflow[S]):
     def __init__(self, body: Node[S], closing: Node[S]) -> None:
         self.body: Workflow[S] = _workflow(body)
         self.closing: Workflow[S] = _workflow(closing)
-
-    @property
-    def children(self) -> tuple[Workflow[S], ...]:
-        """The workflows inside."""
-        return (self.body, self.closing)
+        self.children = (self.body, self.closing)
 
     async def run(self, subject: S, hooks: Hooks[S]) -> Result:
         """Run the body, then the closing workflow."""

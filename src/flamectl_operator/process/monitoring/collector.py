@@ -30,73 +30,42 @@ _PRIORITIES = {Priority.NORMAL: "0", Priority.LOW: "-100"}
 _QUEUE = ("name", "controller")
 _CLUSTER = ("namespace", "cluster")
 
-#: The type, help and labels of each metric.
-_FAMILIES: dict[str, tuple[type[Family], str, Sequence[str]]] = {
+#: The labels and the help of each metric. They are gauges, except those of `_COUNTERS`.
+_FAMILIES: dict[str, tuple[Sequence[str], str]] = {
     "workqueue_depth": (
-        GaugeMetricFamily,
-        "Keys that wait for a worker, including keys that were added again while a worker holds them.",
         (*_QUEUE, "priority"),
+        "Keys that wait for a worker, including keys that were added again while a worker holds them.",
     ),
-    "workqueue_unfinished_work_seconds": (
-        GaugeMetricFamily,
-        "Seconds of work in progress, summed over all workers.",
-        _QUEUE,
-    ),
+    "workqueue_unfinished_work_seconds": (_QUEUE, "Seconds of work in progress, summed over all workers."),
     "workqueue_longest_running_processor_seconds": (
-        GaugeMetricFamily,
-        "Seconds that the longest-running worker has been processing its key.",
         _QUEUE,
+        "Seconds that the longest-running worker has been processing its key.",
     ),
-    "controller_runtime_active_workers": (GaugeMetricFamily, "Workers that process a key.", ("controller",)),
-    "controller_runtime_max_concurrent_reconciles": (GaugeMetricFamily, "All workers.", ("controller",)),
-    "flamectl_watch_restarts": (
-        CounterMetricFamily,
-        "Lists and watches that were restarted after an error.",
-        ("resource",),
-    ),
+    "controller_runtime_active_workers": (("controller",), "Workers that process a key."),
+    "controller_runtime_max_concurrent_reconciles": (("controller",), "All workers."),
+    "flamectl_watch_restarts": (("resource",), "Lists and watches that were restarted after an error."),
     "flamectl_watch_last_contact_seconds": (
-        GaugeMetricFamily,
-        "Seconds since the last response of the API server, for the watch with the oldest one.",
         ("resource",),
+        "Seconds since the last response of the API server, for the watch with the oldest one.",
     ),
-    "flamectl_events_dropped": (
-        CounterMetricFamily,
-        "Events that were not written because of a limit or an error.",
-        (),
-    ),
-    "flamectl_clusters": (GaugeMetricFamily, "FlameClusters, by state.", ("state",)),
-    "flamectl_executors_desired": (
-        GaugeMetricFamily,
-        "Wanted executors; 0 while suspended.",
-        _CLUSTER,
-    ),
-    "flamectl_executors_ready": (GaugeMetricFamily, "Ready executors.", _CLUSTER),
-    "flamectl_object_caches_desired": (GaugeMetricFamily, "Object caches that there should be.", _CLUSTER),
-    "flamectl_object_caches_ready": (GaugeMetricFamily, "Object caches that are ready.", _CLUSTER),
-    "flamectl_executors_registered": (
-        GaugeMetricFamily,
-        "Executors that are registered with Flame, where it can be asked.",
-        _CLUSTER,
-    ),
-    "flamectl_executors_draining": (
-        GaugeMetricFamily,
-        "Executors that end their work before they are deleted.",
-        _CLUSTER,
-    ),
-    "flamectl_sessions_open": (GaugeMetricFamily, "Open sessions, where Flame can be asked.", _CLUSTER),
-    "flamectl_tasks_pending": (GaugeMetricFamily, "Tasks of open sessions that wait.", _CLUSTER),
-    "flamectl_tasks_running": (GaugeMetricFamily, "Tasks of open sessions that run.", _CLUSTER),
-    "flamectl_session_manager_reachable": (
-        GaugeMetricFamily,
-        "Whether the session manager answers the operator.",
-        _CLUSTER,
-    ),
+    "flamectl_events_dropped": ((), "Events that were not written because of a limit or an error."),
+    "flamectl_clusters": (("state",), "FlameClusters, by state."),
+    "flamectl_executors_desired": (_CLUSTER, "Wanted executors; 0 while suspended."),
+    "flamectl_executors_ready": (_CLUSTER, "Ready executors."),
+    "flamectl_object_caches_desired": (_CLUSTER, "Object caches that there should be."),
+    "flamectl_object_caches_ready": (_CLUSTER, "Object caches that are ready."),
+    "flamectl_executors_registered": (_CLUSTER, "Executors that are registered with Flame, where it can be asked."),
+    "flamectl_executors_draining": (_CLUSTER, "Executors that end their work before they are deleted."),
+    "flamectl_sessions_open": (_CLUSTER, "Open sessions, where Flame can be asked."),
+    "flamectl_tasks_pending": (_CLUSTER, "Tasks of open sessions that wait."),
+    "flamectl_tasks_running": (_CLUSTER, "Tasks of open sessions that run."),
+    "flamectl_session_manager_reachable": (_CLUSTER, "Whether the session manager answers the operator."),
     "flamectl_cluster_condition": (
-        GaugeMetricFamily,
-        "Whether the FlameCluster is ready, and which exceptional conditions are true.",
         (*_CLUSTER, "condition"),
+        "Whether the FlameCluster is ready, and which exceptional conditions are true.",
     ),
 }
+_COUNTERS = {"flamectl_watch_restarts", "flamectl_events_dropped"}
 
 
 class OperatorCollector(Collector):
@@ -121,7 +90,10 @@ class OperatorCollector(Collector):
 
     def describe(self) -> Iterable[Family]:
         """Return all families without values."""
-        return [family(name, text, labels=labels) for name, (family, text, labels) in _FAMILIES.items()]
+        return [
+            (CounterMetricFamily if name in _COUNTERS else GaugeMetricFamily)(name, text, labels=labels)
+            for name, (labels, text) in _FAMILIES.items()
+        ]
 
     def collect(self) -> Iterable[Family]:
         """Return all families with their present values."""

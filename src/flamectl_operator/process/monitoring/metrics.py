@@ -73,125 +73,98 @@ class Metrics(Observer):
         GCCollector(registry=registry)
         info = Info("flamectl_build", "Versions of the operator and of Python.", registry=registry)
         info.info({"version": version, "python": platform.python_version()})
-        self._make_queue(registry)
-        self._make_passes(registry)
-        self._make_requests(registry)
-        self._make_others(registry)
+        self._make_queue()
+        self._make_passes()
+        self._make_requests()
+        self._make_others()
 
-    def _make_queue(self, registry: CollectorRegistry) -> None:
-        labels, values = ("name", "controller"), (self.controller, self.controller)
-        self._adds = Counter(
-            "workqueue_adds_total", "Keys that were added to the queue.", labels, registry=registry
-        ).labels(*values)
-        self._retries = Counter(
-            "workqueue_retries_total", "Keys that were added with a delay.", labels, registry=registry
-        ).labels(*values)
-        self._waited = Histogram(
-            "workqueue_queue_duration_seconds",
-            "Seconds that keys wait for a worker.",
-            labels,
-            buckets=QUEUE_BUCKETS,
-            registry=registry,
-        ).labels(*values)
-        self._worked = Histogram(
-            "workqueue_work_duration_seconds",
-            "Seconds that workers process a key.",
-            labels,
-            buckets=QUEUE_BUCKETS,
-            registry=registry,
-        ).labels(*values)
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self.registry)
 
-    def _make_passes(self, registry: CollectorRegistry) -> None:
-        label = ("controller",)
-        self._passes = Counter(
-            "controller_runtime_reconcile_total", "Passes, by result.", (*label, "result"), registry=registry
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(name, text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(name, text, labels, buckets=buckets, registry=self.registry)
+
+    def _make_queue(self) -> None:
+        labels, values, buckets = ("name", "controller"), (self.controller, self.controller), QUEUE_BUCKETS
+        adds = self._counter("workqueue_adds_total", "Keys that were added to the queue.", *labels)
+        retries = self._counter("workqueue_retries_total", "Keys that were added with a delay.", *labels)
+        waited = self._histogram(
+            "workqueue_queue_duration_seconds", "Seconds that keys wait for a worker.", buckets, *labels
         )
+        worked = self._histogram(
+            "workqueue_work_duration_seconds", "Seconds that workers process a key.", buckets, *labels
+        )
+        self._adds, self._retries = adds.labels(*values), retries.labels(*values)
+        self._waited, self._worked = waited.labels(*values), worked.labels(*values)
+
+    def _make_passes(self) -> None:
+        label = "controller"
+        self._passes = self._counter("controller_runtime_reconcile_total", "Passes, by result.", label, "result")
         for result in get_args(Ended):
             self._passes.labels(self.controller, result)
-        self._errors = Counter(
-            "controller_runtime_reconcile_errors_total", "Passes that ended with an error.", label, registry=registry
+        self._errors = self._counter(
+            "controller_runtime_reconcile_errors_total", "Passes that ended with an error.", label
         ).labels(self.controller)
-        self._crashes = Counter(
+        self._crashes = self._counter(
             "controller_runtime_reconcile_panics_total",
             "Unexpected exceptions in passes, which are bugs of the operator.",
             label,
-            registry=registry,
         ).labels(self.controller)
-        self._pass_seconds = Histogram(
-            "controller_runtime_reconcile_time_seconds",
-            "Seconds that passes take.",
-            label,
-            buckets=RECONCILE_BUCKETS,
-            registry=registry,
+        self._pass_seconds = self._histogram(
+            "controller_runtime_reconcile_time_seconds", "Seconds that passes take.", RECONCILE_BUCKETS, label
         ).labels(self.controller)
-        self._step_seconds = Histogram(
-            "flamectl_subreconciler_duration_seconds",
-            "Seconds that each step of a pass takes.",
-            ("subreconciler",),
-            buckets=STEP_BUCKETS,
-            registry=registry,
+        label = "subreconciler"
+        self._step_seconds = self._histogram(
+            "flamectl_subreconciler_duration_seconds", "Seconds that each step of a pass takes.", STEP_BUCKETS, label
         )
-        self._step_outcomes = Counter(
-            "flamectl_subreconciler_outcomes_total",
-            "Steps of passes, by outcome.",
-            ("subreconciler", "outcome"),
-            registry=registry,
+        self._step_outcomes = self._counter(
+            "flamectl_subreconciler_outcomes_total", "Steps of passes, by outcome.", label, "outcome"
         )
-        self._conflicts = Counter(
+        self._conflicts = self._counter(
             "flamectl_stale_view_waits_total",
             "Writes that were postponed because the object had changed since it was read.",
-            ("subreconciler",),
-            registry=registry,
+            label,
         )
-        self._ready_seconds = Histogram(
+        self._ready_seconds = self._histogram(
             "flamectl_cluster_ready_seconds",
             "Seconds from the creation of a FlameCluster until it is ready for the first time.",
-            buckets=READY_BUCKETS,
-            registry=registry,
+            READY_BUCKETS,
         )
 
-    def _make_requests(self, registry: CollectorRegistry) -> None:
-        self._requests = Counter(
+    def _make_requests(self) -> None:
+        self._requests = self._counter(
             "rest_client_requests_total",
             "Attempts of requests to the API server, by status code.",
-            ("code", "method", "host"),
-            registry=registry,
+            *("code", "method", "host"),
         )
-        self._request_seconds = Histogram(
+        self._request_seconds = self._histogram(
             "rest_client_request_duration_seconds",
             "Seconds that attempts of requests take, except watches.",
-            ("verb", "host"),
-            buckets=REQUEST_BUCKETS,
-            registry=registry,
+            REQUEST_BUCKETS,
+            *("verb", "host"),
         )
-
-        self._held_back_seconds = Histogram(
+        self._held_back_seconds = self._histogram(
             "rest_client_rate_limiter_duration_seconds",
             "Seconds that requests wait for the operator's own limits, except watches.",
-            ("verb", "host"),
-            buckets=REQUEST_BUCKETS,
-            registry=registry,
+            REQUEST_BUCKETS,
+            *("verb", "host"),
         )
 
-    def _make_others(self, registry: CollectorRegistry) -> None:
-        self._leader = Gauge(
-            "leader_election_master_status", "Whether this process holds the Lease.", ("name",), registry=registry
+    def _make_others(self) -> None:
+        self._leader = self._gauge("leader_election_master_status", "Whether this process holds the Lease.", "name")
+        self._lag = self._gauge(
+            "flamectl_event_loop_lag_seconds", "Seconds by which the last heartbeat of the event loop was late."
         )
-        self._lag = Gauge(
-            "flamectl_event_loop_lag_seconds",
-            "Seconds by which the last heartbeat of the event loop was late.",
-            registry=registry,
-        )
-        self._reload_success = Gauge(
+        self._reload_success = self._gauge(
             "flamectl_config_reload_success",
             "Whether the last settings that were read are in force; 0 when they were rejected.",
-            registry=registry,
         )
         self._reload_success.set(1)
-        self._restart_needed = Gauge(
-            "flamectl_config_restart_needed",
-            "Whether a changed setting needs a restart.",
-            registry=registry,
+        self._restart_needed = self._gauge(
+            "flamectl_config_restart_needed", "Whether a changed setting needs a restart."
         )
 
     def watch_event_loop(self, lag: Callable[[], float]) -> None:
