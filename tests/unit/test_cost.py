@@ -134,15 +134,20 @@ async def test_cached_pod_takes_less_than_four_kilobytes() -> None:
 
 
 class _Api(FakeApi):
-    """Notes when each count of ready executors was first told."""
+    """Notes when each count of ready executors was first told, and how many objects of which size were decoded."""
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__(clock)
         self.told: dict[int, float] = {}
+        self.decoded: list[int] = []
 
     async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: Mapping[str, Any]) -> T:
         self.told.setdefault(body["status"]["executorManager"]["ready"], self.clock.monotonic())
         return await super().replace_status(resource, namespace, name, body)
+
+    def _view(self, resource: Resource[T], manifest: dict[str, Any]) -> T:
+        self.decoded.append(len(wire.encode(manifest)))
+        return super()._view(resource, manifest)
 
 
 class _Scale:
@@ -165,6 +170,7 @@ class _Scale:
         await asyncio.sleep(30)
         self.api.writes.clear()
         self.api.told.clear()
+        self.api.decoded.clear()
         self.notes.passes.clear()
         metadata = self.cluster["metadata"] | {"generation": 2}
         self.api.put("flameclusters", self.cluster | {"metadata": metadata, "spec": raw_spec(replicas(count))})
@@ -216,6 +222,9 @@ def test_scale_up_costs_a_request_an_executor_and_few_statuses_and_passes(count:
         assert scale.requests.total() <= count + 10
         # A pass for each event would be as many as executors.
         assert len(scale.notes.passes) <= 20
+        # Each executor is decoded three times: the answer to its creation, and the events of its creation and its start.
+        size = len(wire.encode(scale.api.find("pods", executor_name(0))))
+        assert sum(scale.api.decoded) < 3.1 * count * size
 
     virtually(main())
 
