@@ -55,6 +55,15 @@ def cost_problems(raw: Any) -> Iterator[Problem]:
             yield Problem(path, f"must have at most {_kib(MAX_FIELD_SIZE)}, has {_kib(size)}")
 
 
+def number_of_values(raw: Any) -> int:
+    """Return how many values (objects, lists, strings, numbers) a spec has.
+
+    Args:
+        raw: `spec` as JSON data without `cost_problems`.
+    """
+    return sum(_measure(value)[0] for _location, value in _fields(raw if isinstance(raw, dict) else {}))
+
+
 def _fields(raw: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
     for name, value in raw.items():
         if name in _COMPONENTS and isinstance(value, dict):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from flamectl_operator.api.limits import size_problems
+from flamectl_operator.api.limits import number_of_values, size_problems
 from flamectl_operator.api.problems import InvalidSpecError
 from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.desired.cluster import DesiredCluster
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 MAX_SIZE_IN_LOOP = 2 * 1024
 #: Bytes that all kept plans may take together. Beyond them the plans that no pass has needed for longest are dropped and computed
 #: again, because many large FlameClusters of one namespace must not take the operator's memory.
-MAX_KEPT = 96 * 2**20
+MAX_KEPT = 128 * 2**20
+#: Bytes that a plan takes at most, by measurement: in any case, for each byte of the spec, and for each value in the spec. Values
+#: cost most, because a list of a list takes two bytes in JSON and some hundred in memory.
+PLAN_COST, BYTE_COST, VALUE_COST = 28 * 1024, 3, 280
 #: One thread, because each further thread would delay the event loop by 5 ms at the interpreter's lock.
 _PLANNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
 
@@ -43,6 +46,7 @@ class PlannedSpec:
         desired: The objects that should exist; None when the spec is invalid.
         problem: The reason why the spec is invalid; empty when it is valid.
         spec_size: Bytes of the encoded spec.
+        values: How many values the spec has.
     """
 
     generation: int
@@ -50,11 +54,12 @@ class PlannedSpec:
     desired: DesiredCluster | None
     problem: str = ""
     spec_size: int = 0
+    values: int = 0
 
     @property
     def cost(self) -> int:
-        """About how many bytes of memory the plan takes, by measurement."""
-        return 1024 if self.desired is None else 16 * 1024 + 10 * self.spec_size
+        """The most bytes of memory that the plan takes."""
+        return 1024 if self.desired is None else PLAN_COST + BYTE_COST * self.spec_size + VALUE_COST * self.values
 
     def holds_for(self, generation: int, settings: FlameSettings) -> bool:
         """Return whether a new computation would give the same result."""
@@ -125,10 +130,12 @@ class SpecPlanner:
         try:
             if problems := tuple(size_problems(cluster.spec_size)):
                 return PlannedSpec(generation, settings, None, str(InvalidSpecError(problems)))
-            spec = parse_spec(cluster.spec, cluster.name)
+            raw = cluster.spec
+            spec = parse_spec(raw, cluster.name)
             check_pod_policy(spec, settings.pod_policy, cluster.name)
             desired = DesiredCluster.of(owner, spec, settings, self._operator_namespace)
-            return PlannedSpec(generation, settings, desired, spec_size=cluster.spec_size)
+            size, values = cluster.spec_size, number_of_values(raw)
+            return PlannedSpec(generation, settings, desired, spec_size=size, values=values)
         except InvalidSpecError as error:
             return PlannedSpec(generation, settings, None, str(error))
         except Exception as error:  # noqa: BLE001 - no step has run yet, so nothing else would tell users of it

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import tracemalloc
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +93,51 @@ async def test_plan_beyond_the_bound_alone_is_kept_until_the_next(mocker: Mocker
     planner = SpecPlanner()
     first = await _plan(planner, _cluster())
     assert await _plan(planner, _cluster()) is first
+
+
+def _nested(levels: int) -> Any:
+    value: Any = "é"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def _templates(spec: dict[str, Any]) -> dict[str, Any]:
+    return {component: {"podTemplate": {"spec": spec}} for component in ("sessionManager", "executorManager")}
+
+
+_VARIABLES = [{"name": f"V{number}", "value": "1"} for number in range(256)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, id="small"),
+        pytest.param({"configOverrides": {"x": ["é"] * 4000}}, id="values"),
+        pytest.param({"configOverrides": {"x": "é" * 32_000}}, id="text"),
+        pytest.param({"configOverrides": {"x": [_nested(60)] * 60}}, id="depth"),
+        pytest.param({"configOverrides": {f"k{number}": {} for number in range(2000)}}, id="keys of objects"),
+        pytest.param({"configOverrides": {f"k{number}": 1 for number in range(4000)}}, id="keys of numbers"),
+        pytest.param(_templates({"x": {f"k{number}": {} for number in range(4000)}}), id="keys in templates"),
+        pytest.param(_templates({"x": [{}] * 4000}), id="objects in templates"),
+        pytest.param({"executorManager": {"env": _VARIABLES}, "sessionManager": {"env": _VARIABLES}}, id="variables"),
+    ],
+)
+async def test_plan_takes_no_more_memory_than_it_is_counted_for(changes: dict[str, Any]) -> None:
+    planner, owners = SpecPlanner(), [replace(OWNER, uid=f"uid-{number}") for number in range(4)]
+    clusters = [_cluster(changes) for _ in owners]
+    first = await planner.plan(owners[0], clusters[0], SETTINGS, UNOBSERVED)
+    assert first.desired is not None, first.problem
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for owner, cluster in zip(owners[1:], clusters[1:], strict=True):
+            await planner.plan(owner, cluster, SETTINGS, UNOBSERVED)
+        gc.collect()
+        taken, _peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 3 * first.cost
 
 
 @pytest.mark.parametrize("size", [0, MAX_SIZE_IN_LOOP], ids=["small", "large"])
