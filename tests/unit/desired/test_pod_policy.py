@@ -188,6 +188,10 @@ def test_other_names_and_settings_do_not_allow_it(changes: dict[str, Any], polic
         pytest.param(_container({"livenessProbe": {"httpGet": {"port": 80}}}), id="a probe of itself"),
         pytest.param(session_template({}, annotations={"sidecar.istio.io/inject": "false"}), id="no sidecar"),
         pytest.param(
+            session_template({}, annotations={"linkerd.io/inject": "disabled", "dapr.io/enabled": "false"}),
+            id="no other sidecars",
+        ),
+        pytest.param(
             session_template(
                 {}, labels={"team": "a", "example.com/x": "y"}, annotations={"prometheus.io/scrape": "true"}
             ),

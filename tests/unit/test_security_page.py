@@ -1,0 +1,141 @@
+"""docs/security.md says what is true: permissions, the operator's own Pod, ports, limits and the lists of podPolicy."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from flamectl_operator.desired.pod_metadata_policy import WELL_KNOWN
+from flamectl_operator.desired.pod_policy import HARMLESS_SOURCES, HARMLESS_VOLUMES
+from flamectl_operator.kube.http.credentials import LOAD_TIMEOUT
+from flamectl_operator.kube.http.transport import MAX_ANSWER_SIZE
+from flamectl_operator.process.monitoring.connections import HEAD_TIMEOUT, MAX_CONNECTIONS
+from flamectl_operator.reconcile import spec_planner
+from flamectl_operator.reconcile.reduction import MAX_DATA_SIZE
+from flamectl_operator.settings import PodPolicy
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+#: The same in one line, to find sentences.
+TEXT = " ".join(PAGE.split())
+
+Permissions = dict[str, set[str]]
+
+
+def _objects(file: str) -> dict[str, dict[str, Any]]:
+    """The objects of a file of config/, by kind and name."""
+    found = yaml.safe_load_all((ROOT / "config" / file).read_text(encoding="utf-8"))
+    return {f"{each['kind']} {each['metadata']['name']}": each for each in found}
+
+
+def _granted(role: dict[str, Any]) -> Permissions:
+    """The verbs of a role by resource; those of named objects have the name in front."""
+    verbs: Permissions = {}
+    for rule in role["rules"]:
+        for resource in rule["resources"]:
+            for name in rule.get("resourceNames", [""]):
+                verbs.setdefault(f"{resource} {name}".strip(), set()).update(rule["verbs"])
+    return verbs
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[a-z]+", text))
+
+
+def test_table_of_the_cluster_role_has_exactly_its_resources_and_verbs() -> None:
+    table = PAGE.split("Two Roles hold", 1)[0]
+    rows = re.findall(r"^\| `([a-z/]+)` \| ([a-z, ]+) \|", table, re.MULTILINE)
+    documented = {resource: _words(verbs) for resource, verbs in rows}
+    assert documented == _granted(_objects("rbac/operator.yaml")["ClusterRole flamectl-operator"])
+
+
+@pytest.mark.parametrize("name", ["flamectl-operator-election", "flamectl-operator-settings"])
+def test_table_of_a_role_has_exactly_its_resources_and_verbs(name: str) -> None:
+    documented: Permissions = {}
+    for resource, verbs in re.findall(rf"^\| `{name}` \| `([a-z]+)` \| (.+?) \|", PAGE, re.MULTILINE):
+        for part in verbs.split(";"):
+            words, _, named = part.partition(" of ")
+            documented[f"{resource} {named.strip(' `')}".strip()] = _words(words) - {"and"}
+    assert documented == _granted(_objects("rbac/operator.yaml")[f"Role {name}"])
+
+
+def test_role_of_administrators_of_namespaces_has_the_documented_permissions() -> None:
+    role = _objects("cluster/installer.yaml")["ClusterRole flamectl-operator-install"]
+    assert role["metadata"]["labels"] == {"rbac.authorization.k8s.io/aggregate-to-admin": "true"}
+    assert _granted(role) == {"flameclusters/status": {"update"}, "flameclusters/finalizers": {"update"}}
+    assert "with `update` of `flameclusters/status` and `flameclusters/finalizers`" in TEXT
+
+
+@pytest.mark.parametrize(("name", "into"), [("edit", {"admin", "edit"}), ("view", {"view"})])
+def test_roles_for_people_aggregate_into_those_of_kubernetes(name: str, into: set[str]) -> None:
+    labels = _objects("rbac/operator.yaml")[f"ClusterRole flamectl-operator-{name}"]["metadata"]["labels"]
+    assert set(labels) == {f"rbac.authorization.k8s.io/aggregate-to-{role}" for role in into}
+
+
+def test_own_pod_has_the_documented_rights_ports_and_limits() -> None:
+    namespace = _objects("manager/namespace.yaml")["Namespace flamectl-system"]
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    pod = _objects("manager/manager.yaml")["Deployment flamectl-operator"]["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    # No user: the image's, or where the cluster chooses one, that one.
+    assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    security = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+    assert container["securityContext"] == security
+    assert {port["name"] for port in container["ports"]} == {"health", "metrics"}
+    assert set(container["resources"]["limits"]) == {"memory"}
+    assert not {"volumes", "hostNetwork", "hostPID", "hostIPC"} & set(pod)
+
+
+def test_network_policy_closes_all_but_health_and_the_metrics_of_labelled_namespaces() -> None:
+    spec = _objects("network-policy/network-policy.yaml")["NetworkPolicy flamectl-operator"]["spec"]
+    # Without Egress the traffic that the operator sends is not restricted.
+    assert spec["policyTypes"] == ["Ingress"]
+    health, metrics = spec["ingress"]
+    assert health == {"ports": [{"port": "health", "protocol": "TCP"}]}
+    assert metrics["ports"] == [{"port": "metrics", "protocol": "TCP"}]
+    assert metrics["from"] == [{"namespaceSelector": {"matchLabels": {"metrics": "enabled"}}}]
+    assert "namespaces with the label `metrics: enabled`" in TEXT
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        f"a spec of more than {spec_planner.MAX_SIZE_IN_LOOP // 1024} KiB in a thread",
+        f"filled with more than {MAX_DATA_SIZE // 1024} KiB",
+        f"A page of a list has at most {MAX_ANSWER_SIZE // 2**20} MiB",
+        f"takes {MAX_CONNECTIONS} connections",
+        f"does not arrive within {HEAD_TIMEOUT:.0f} s",
+        f"takes {spec_planner.MAX_KEPT // 2**20} MiB of memory at most",
+        f"which has {LOAD_TIMEOUT:.0f} s to answer",
+    ],
+)
+def test_limit_of_the_code_is_the_documented_one(sentence: str) -> None:
+    assert sentence in TEXT
+
+
+def test_well_known_keys_on_the_page_are_among_those_of_the_code() -> None:
+    section = TEXT.split("Well-known keys are", 1)[1].split("The whole list", 1)[0]
+    named = set(re.findall(r"`([^`]+)`", section))
+    assert len(named) > 10
+    assert [key for key in named if not any(fnmatchcase(key, pattern) for pattern in WELL_KNOWN)] == []
+
+
+def test_kinds_of_volumes_that_the_policy_does_not_restrict_are_the_documented_ones() -> None:
+    unrestricted = TEXT.split("The policy does not restrict", 1)[1].split("tolerations", 1)[0]
+    assert "PersistentVolumeClaims" in unrestricted
+    kinds = set(re.findall(r"`(\w+)`", unrestricted))
+    assert kinds == HARMLESS_VOLUMES - {"persistentVolumeClaim"}
+    projected = re.search(r"^\| `projectedVolumes` \| (.*?);", PAGE, re.MULTILINE)
+    assert projected is not None
+    assert set(re.findall(r"`(\w+)`", projected[1])) - {"projected"} == HARMLESS_SOURCES
+
+
+def test_policy_allows_nothing_by_default_but_labels_and_annotations_without_the_well_known_keys() -> None:
+    allowed = {name: value for name, value in PodPolicy().model_dump().items() if value}
+    assert allowed == {"labels": ("*",), "annotations": ("*",)}
+    assert 'The default `["*"]` allows every key except well-known ones' in TEXT
