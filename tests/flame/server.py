@@ -47,6 +47,7 @@ class FlameServer:
         self.calls: list[str] = []
         #: Set to answer every call with this status.
         self.refuses: Status | None = None
+        self.answers_heartbeats = True
         #: Seconds that each answer takes.
         self.delay = 0.0
         self._dialect = dialect
@@ -101,12 +102,16 @@ class FlameServer:
             try:
                 async for message in stream:
                     name = message.heartbeat.node_name
+                    if not self.answers_heartbeats:
+                        return
                     self.model.heartbeat(name, connection)
                     answer = message_class("WatchNodeResponse")()
                     answer.ack.timestamp = 1
                     await stream.send_message(answer)
             finally:
                 self.model.disconnect(name, connection)
+            # Flame leaves its own half of the stream open, until the client is gone.
+            await asyncio.Event().wait()
 
         types = message_class("WatchNodeRequest"), message_class("WatchNodeResponse")
         return self._handler(BACKEND, "WatchNode", handle, Cardinality.STREAM_STREAM, *types)

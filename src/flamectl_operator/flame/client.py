@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -152,10 +151,12 @@ class GrpcSessionManager:
             method: Any = StreamStreamMethod(self._channel(BACKEND), f"/{BACKEND}/WatchNode", _WATCH, _WATCHED)
             async with method.open(timeout=self._deadline) as stream:
                 await stream.send_message(heartbeat, end=True)
-                # The stream ends when the session manager has read the heartbeat and seen that no more comes.
-                with suppress(StreamTerminatedError):
-                    async for _ in stream:
-                        pass
+                # The session manager answers the heartbeat and sees that no more comes. It does not end the stream itself.
+                async for response in stream:
+                    if response.HasField("ack"):
+                        await stream.cancel()
+                        return
+        raise FlameError("Refused", "WatchNode: the heartbeat has no answer")
 
     def close(self) -> None:
         """See `SessionManager`."""

@@ -84,6 +84,16 @@ async def test_report_lost_registers_a_node_without_capacity_and_ends_its_connec
     assert server.model.nodes["gone"].connection is not None
 
 
+async def test_report_lost_fails_when_its_heartbeat_has_no_answer(
+    server: FlameServer, client: GrpcSessionManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A session manager ends the stream of a node that it does not know, and then it does not notice the loss.
+    monkeypatch.setattr(server, "answers_heartbeats", False)
+    with pytest.raises(FlameError) as caught:
+        await client.report_lost("gone")
+    assert caught.value.reason == "Refused"
+
+
 @pytest.mark.parametrize(
     ("status", "reason"),
     [
