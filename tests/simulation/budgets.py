@@ -31,7 +31,7 @@ from tests.simulation.objects import (
     uid_of,
 )
 from tests.simulation.promises import suspending
-from tests.simulation.specs import Wanted, wanted
+from tests.simulation.specs import Wanted, remembered, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +95,8 @@ class Budgets:
 
     def _observe(self, change: Change) -> None:
         if change.resource == FLAME_CLUSTERS and change.new is not None:
-            if change.old is None or change.old.get("spec") != change.new.get("spec"):
+            changed = change.old is None or change.old.get("spec") != change.new.get("spec")
+            if changed or (change.old is not None and remembered(change.old) != remembered(change.new)):
                 self._past(change.new).specs.append((self._loop.now, wanted(change.new)))
         elif change.resource == PODS:
             owner = controller_of(change.old if change.old is not None else change.last)

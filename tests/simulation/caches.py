@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.objects import (
     CLAIMS,
+    FLAME_CLUSTERS,
     PODS,
     REVISION_ANNOTATION,
     Obj,
@@ -27,8 +28,9 @@ from tests.simulation.passes import pass_begun
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.simulation.api_server import ApiServer
+    from tests.simulation.api_server import ApiServer, Change
     from tests.simulation.client import ModelClient
+    from tests.simulation.loop import VirtualLoop
     from tests.simulation.specs import Wanted
 
 
@@ -37,12 +39,21 @@ class Caches:
 
     Args:
         server: The API server.
+        loop: Gives the time.
         blame: Called when something is wrong.
     """
 
-    def __init__(self, server: ApiServer, blame: Callable[[str], None]) -> None:
+    def __init__(self, server: ApiServer, loop: VirtualLoop, blame: Callable[[str], None]) -> None:
         self._server = server
+        self._loop = loop
         self._blame = blame
+        #: Since when each FlameCluster has been going, or gone, by uid.
+        self._going: dict[str, float] = {}
+        server.listeners.append(self._observe)
+
+    def _observe(self, change: Change) -> None:
+        if change.resource == FLAME_CLUSTERS and (change.new is None or terminating(change.new)):
+            self._going.setdefault(uid_of(change.last), self._loop.now)
 
     def known(self, client: ModelClient, cluster: Obj) -> list[Obj]:
         """The object caches of a FlameCluster, as far as a process knows."""
@@ -98,6 +109,12 @@ class Caches:
         ]
         if missing:
             self._blame(f"{what}, which is ready, while {missing[0]} is not")
+
+    def claim_patched(self, client: ModelClient, claim: Obj, metadata: Obj) -> None:
+        """A claim is changed: one that belongs to nobody gets no owner that is gone, or it would go as well."""
+        owners = {each["uid"] for each in metadata.get("ownerReferences") or ()} - {controller_uid(claim)}
+        if any(self._going.get(uid, pass_begun()) < pass_begun() for uid in owners):
+            self._blame(f"{client.name} gives claim {name_of(claim)} an owner that is going or gone")
 
     def claim_deleted(self, client: ModelClient, cluster: Obj, claim: Obj) -> None:
         """A claim is deleted, and with it all that it holds."""

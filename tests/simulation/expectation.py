@@ -186,7 +186,8 @@ def _claims(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
         if claim is None or terminating(claim):
             yield f"claim {desired.name} is missing"
             continue
-        if controller_uid(claim) != (None if desired.retained else uid_of(cluster)):
+        retained = desired.persistence.deletion_policy == "Retain"
+        if controller_uid(claim) != (None if retained else uid_of(cluster)):
             yield f"claim {desired.name} has the owner {controller_uid(claim)}"
         if parse_quantity(claim["spec"]["resources"]["requests"]["storage"]) < parse_quantity(desired.size):
             yield f"claim {desired.name} has not grown"
@@ -196,7 +197,8 @@ def _claims(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
         return
     for claim in world.server.all(CLAIMS, namespace):
         ordinal = cache_ordinal(name, name_of(claim))
-        if ordinal is not None and ordinal >= want.caches and controller_uid(claim) == uid_of(cluster):
+        seen = CLUSTER_LABEL in labels_of(claim)  # without it nobody looks for a claim that is not needed
+        if ordinal is not None and ordinal >= want.caches and seen and controller_uid(claim) == uid_of(cluster):
             yield f"claim {name_of(claim)} still has its owner, though no object cache needs it"
 
 

@@ -249,10 +249,10 @@ class ModelSessionManager:
                 executors = await self._call(lambda model: model.snapshot().executors)
                 sessions = await self._call(lambda model: model.snapshot().sessions)
         except TimeoutError:
-            knowledge.unanswered(self._name)
+            knowledge.unanswered(self._name, self._flame.loop.now)
             raise FlameError("TimedOut", f"no answer within {DEADLINE:g} s") from None
         except FlameError:
-            knowledge.unanswered(self._name)
+            knowledge.unanswered(self._name, self._flame.loop.now)
             raise
         answer = Snapshot(nodes=nodes, executors=executors, sessions=sessions)
         knowledge.answered(self._name, asked, self._flame.loop.now, answer)

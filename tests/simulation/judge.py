@@ -58,6 +58,7 @@ from tests.simulation.specs import SETTINGS, Wanted, wanted
 if TYPE_CHECKING:
     from tests.simulation.api_server import ApiServer, Change
     from tests.simulation.client import ModelClient
+    from tests.simulation.demand import Demand
     from tests.simulation.loop import VirtualLoop
     from tests.simulation.machines import Run
     from tests.simulation.work import Work
@@ -80,9 +81,10 @@ class Judge:
         self.story: list[tuple[float, str, str] | tuple[float, Change]] = []
         self.violations: list[str] = []
         self._promises = Promises(self.blame)
-        self._caches = Caches(server, self.blame)
+        self._caches = Caches(server, loop, self.blame)
         #: Looks at what executors do for Flame, in worlds that have it.
         self.work: Work | None = None
+        self.demand: Demand | None = None
         #: What each life of a session manager, as annotations name it, was in truth: the same storage is the same life.
         self._lives: dict[str, str] = {}
         #: Number of writes of operators, Events included, and of all others, by name of the FlameCluster that they are about.
@@ -175,6 +177,8 @@ class Judge:
         uid = metadata.get("uid") or (uid_of(obj) if obj is not None else "")
         known = client.knowledge.find(resource, uid) or obj
         owner = self._owner(client, known, what) if known is not None else None
+        if resource == CLAIMS and known is not None:
+            self._caches.claim_patched(client, known, metadata)
         why = (metadata.get("annotations") or {}).get(DRAINING_ANNOTATION)
         if owner is not None and known is not None and why is not None:
             self._check_lock(client, owner, what)
@@ -241,6 +245,8 @@ class Judge:
         pods = [manager, *executors] if manager is not None else executors
         caches = self._caches.known(client, cluster)
         self._promises.sent(client, cluster, body, pods, caches, self._now(client))
+        if self.demand is not None:
+            self.demand.writing(client, cluster, body)
         want = wanted(cluster)
         if want.spec is None:
             return

@@ -28,7 +28,7 @@ from tests.simulation.objects import (
     uid_of,
 )
 from tests.simulation.promises import suspending
-from tests.simulation.specs import Wanted, wanted
+from tests.simulation.specs import Wanted, remembered, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -81,11 +81,13 @@ class Heard:
         begun: When it began to ask.
         answers: The latest answers.
         failing: Whether the last question had no answer.
+        failing_since: Since when that has been so.
     """
 
     begun: float
     answers: list[Answer] = field(default_factory=list)
     failing: bool = False
+    failing_since: float = float("inf")
     _present: set[str] = field(default_factory=set)
 
     @property
@@ -95,7 +97,7 @@ class Heard:
 
     def take(self, answer: Answer) -> None:
         """Take in an answer."""
-        self.failing = False
+        self.failing, self.failing_since = False, float("inf")
         self.answers = [*self.answers[-_ANSWERS:], answer]
         self._present = {name for name in answer.snapshot.nodes if answer.snapshot.registered(name)}
 
@@ -212,10 +214,11 @@ class Knowledge:
         attempt_id = status.get("executorManager", {}).get("attemptId", 0)
         self.attempt_ids[uid] = max(self.attempt_ids.get(uid, 0), attempt_id)
         generation = obj["metadata"]["generation"]
-        if self.generations.get(uid, (0, 0.0))[0] < generation:
+        newer = self.generations.get(uid, (0, 0.0))[0] < generation
+        if newer:
             self.generations[uid] = (generation, now)
-            if before is not None:
-                self._past.setdefault(uid, []).append((now, before))
+        if before is not None and (newer or remembered(before) != remembered(obj)):
+            self._past.setdefault(uid, []).append((now, before))
 
     def lose(self, resource: str, uid: str, revision: int, now: float) -> None:
         """An object is gone, or out of sight."""
@@ -263,9 +266,10 @@ class Knowledge:
         """A session manager has answered."""
         self.heard[name].take(Answer(asked, now, snapshot))
 
-    def unanswered(self, name: str) -> None:
+    def unanswered(self, name: str, now: float) -> None:
         """It has not."""
-        self.heard[name].failing = True
+        heard = self.heard[name]
+        heard.failing, heard.failing_since = True, min(now, heard.failing_since)
 
     def find(self, resource: str, uid: str) -> Obj | None:
         return self._objects.get(resource, {}).get(uid)

@@ -36,6 +36,7 @@ from flamectl_operator.observed import component, pods
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.planning import (
+    autoscaling,
     budget,
     claims,
     deletion,
@@ -58,6 +59,7 @@ from flamectl_operator.reconcile import batch, cluster_state, deletion_lock, spe
 from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.dry_run import DryRuns
+from flamectl_operator.reconcile.named_pod import NamedPod
 from flamectl_operator.reconcile.run import Pass
 from flamectl_operator.reconcile.status_writer import StatusWriter
 from flamectl_operator.runtime import outcome, workqueue
@@ -108,6 +110,11 @@ def _mutation_of_flame(function: Mutation) -> Mutation:
 
 def _mutation_of_storage(function: Mutation) -> Mutation:
     _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.stores
+    return _mutation(function)
+
+
+def _mutation_of_demand(function: Mutation) -> Mutation:
+    _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.scales
     return _mutation(function)
 
 
@@ -542,10 +549,12 @@ def executors_of_a_new_session_manager_have_no_dry_run() -> None:
 
 @_mutation
 def a_suspended_session_manager_without_its_label_is_not_looked_for() -> None:
-    async def look(*_args: Any) -> Any:
-        return DONE
+    original = NamedPod.look
 
-    _set(add_session_manager.AddSessionManager, "_look", look)
+    async def look(self: Any, otherwise: Any) -> Any:
+        return otherwise if self.what == "session manager" else await original(self, otherwise)
+
+    _set(NamedPod, "look", look)
 
 
 @_mutation
@@ -1043,8 +1052,7 @@ def pods_that_may_write_to_a_claim_are_deleted_by_force() -> None:
 
 @_mutation_of_flame
 def executors_with_work_are_not_drained() -> None:
-    for planner in (scale, rollout):
-        _set(planner, "drainable", lambda *_args: False)
+    _set(drain, "drainable", lambda *_args: False)
 
 
 @_mutation_of_flame
@@ -1198,6 +1206,43 @@ def executors_that_do_not_register_at_once_are_replaced() -> None:
     _set(registration, "unregistered", missing)
 
 
+# -- Flame: demand
+
+
+@_mutation_of_demand
+def executors_for_the_demand_are_too_many() -> None:
+    original = vars(autoscaling)["compute_demand"]
+
+    def demand(*args: Any) -> Any:
+        found = original(*args)
+        return replace(found, executors=found.executors + 1 if found.executors else 0)
+
+    _set(autoscaling, "compute_demand", demand)
+
+
+@_mutation_of_demand
+def executors_that_were_needed_do_not_stay_warm() -> None:
+    _set(autoscaling, "_down", lambda _limits, _before, _current, wanted, _now: autoscaling._following(wanted))
+
+
+@_mutation_of_demand
+def executors_for_the_demand_never_go() -> None:
+    _set(autoscaling, "_down", lambda _limits, _before, current, *_: autoscaling._following(current))
+
+
+@_mutation_of_demand
+def no_answer_means_no_demand() -> None:
+    def frozen(_seen: Any, _before: Any, _current: int, **_: Any) -> Any:
+        return autoscaling._following(1)
+
+    _set(autoscaling, "_frozen", frozen)
+
+
+@_mutation_of_demand
+def the_number_for_the_demand_is_not_remembered() -> None:
+    _set(autoscaling, "_current", lambda limits, _before: limits.min_replicas)
+
+
 # -- Flame: what is known
 
 
@@ -1268,6 +1313,23 @@ def try_one(task: tuple[str, frozenset[int]]) -> tuple[str, int | None, str, int
     return name, None, "", len(FIXED)
 
 
+def _check(names: list[str]) -> int:
+    """Return 1 when a mutation breaks what is no longer there."""
+    with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
+        wrong = [said for said in pool.map(_applied, names, chunksize=1) if said]
+    print("\n".join(wrong) or f"{len(names)} mutations")  # noqa: T201 - a command
+    return int(bool(wrong))
+
+
+def _applied(name: str) -> str:
+    """Break the operator of this process; return what is wrong with the mutation, or nothing."""
+    try:
+        MUTATIONS[name]()
+    except Exception as error:  # noqa: BLE001 - whatever it is, the operator has changed since the mutation was written
+        return f"{name}: {error!r}"
+    return ""
+
+
 def _record(name: str, seed: int, said: str) -> None:
     """Keep which world caught a mutation; the rows of others stay, except those of mutations that are gone."""
     rows = {**_rows(), name: f"| {name} | {seed} | {said.replace('|', ' ')} |"}
@@ -1286,9 +1348,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutations", description=__doc__)
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--record", action="store_true", help="write what was caught to mutations.md")
+    parser.add_argument(
+        "--check", action="store_true", help="run no world: only see that all that they break is still there"
+    )
     parser.add_argument("names", nargs="*", help="only these")
     arguments = parser.parse_args()
     names = arguments.names or list(MUTATIONS)
+    if arguments.check:
+        return _check(names)
     begun, caught = time.monotonic(), {}
     # One process a mutation: what was broken stays so.
     spoilt: set[int] = set()

@@ -102,6 +102,10 @@ class Scenario:
         edits = (action.args[1] for action in self.actions if action.kind == "edit")
         return any("objectCache" in each or "persistence" in each.get("sessionManager", {}) for each in edits)
 
+    @property
+    def scales(self) -> bool:
+        return any(each.kind == "edit" and "autoscaling" in str(each.args[1]) for each in self.actions)
+
     def without(self, dropped: set[int]) -> Scenario:
         return replace(self, actions=tuple(each for i, each in enumerate(self.actions) if i not in dropped))
 
@@ -127,7 +131,10 @@ class Scenario:
         if "crashes" in moods:
             draw.rare_crashes(child_random(seed, "rare crashes"))
         draw.storage(child_random(seed, "storage"))
-        flame = draw.flame(child_random(seed, "sessions"))
+        draw.retention(child_random(seed, "retention"))
+        draw.orphans(child_random(seed, "orphans"))
+        if flame := draw.flame(child_random(seed, "sessions")):
+            draw.demand(child_random(seed, "demand"))
         draw.late_failures(child_random(seed, "late failures"))
         draw.costly_specs(child_random(seed, "costly specs"))
         draw.batches(child_random(seed, "batches"))
@@ -471,6 +478,30 @@ class _Draw:
                 )
                 self._add(at + random.random() * self._length * 0.5, what, name, random.randrange(100))
 
+    def retention(self, random: Random) -> None:
+        """Claims that are to be retained from now on, by an edit that leaves some without a Pod; in some worlds with storage."""
+        caches = [
+            each for each in self.actions if each.kind == "edit" and "image" in each.args[1].get("objectCache", {})
+        ]
+        if not caches or random.random() < 0.7:
+            return
+        first = random.choice(caches)
+        at, name = min(first.at + random.choice((12.0, 30.0, 60.0)), self._settled - 1.0), first.args[0]
+        claims = {"persistence": {"size": "1Gi", "deletionPolicy": "Delete"}}
+        self._add(max(first.at + 0.1, at - 10.0), "edit", name, {"objectCache": {"replicas": 2, **claims}})
+        claims = {"persistence": {"size": "1Gi", "deletionPolicy": "Retain"}}
+        self._add(at, "edit", name, {"objectCache": {"replicas": random.choice((0, 1)), **claims}})
+
+    def orphans(self, random: Random) -> None:
+        """A FlameCluster goes and leaves its claims, and operators hear of the claims first; in some worlds with storage."""
+        stored = [each for each in self.actions if each.kind == "edit" and "persistence" in str(each.args[1])]
+        if not stored or random.random() < 0.9:
+            return
+        first = random.choice(stored)
+        at = min(first.at + random.choice((8.0, 20.0)), self._settled - 1.0)
+        self._add(at - 0.1, "lag", "flameclusters", random.choice((5.0, 20.0)), 10.0)
+        self._add(at, "remove", first.args[0], "Orphan")
+
     def flame(self, random: Random) -> bool:
         """Sessions, and what happens to executors that work for them and to the way to session managers; in some worlds."""
         if random.random() < 0.92:
@@ -485,6 +516,23 @@ class _Draw:
                 8.0 + random.random() * self._length, "flame_storm", kind, share, random.choice((5.0, 20.0, 90.0))
             )
         return True
+
+    def demand(self, random: Random) -> None:
+        """FlameClusters whose executors follow the demand, for good or for a while."""
+        for name in self.names:
+            if random.random() < 0.6:
+                continue
+            limits = {
+                "minReplicas": random.choice((1, 1, 2)),
+                "maxReplicas": random.choice((3, 4, 6)),
+                "idleTimeoutSeconds": random.choice((30, 60, 90, 120)),
+                "maxPending": random.choice((1, 10)),
+            }
+            at = 2.5 + random.random() * self._length * 0.4
+            self._add(at, "edit", name, {"executorManager": {"replicas": None, "autoscaling": limits}})
+            if random.random() < 0.3:
+                end = min(at + 1.0 + random.random() * self._length, self._settled - 1.0)
+                self._add(end, "edit", name, {"executorManager": {"replicas": 2, "autoscaling": None}})
 
     def _work(self, random: Random, name: str) -> None:
         """Sessions of one FlameCluster, and what becomes of its executors meanwhile."""

@@ -30,7 +30,8 @@ class Wanted:
     Args:
         owner: The FlameCluster.
         spec: Its spec; None when it is invalid.
-        replicas: Executors wanted, 0 while suspended.
+        replicas: Executors wanted, 0 while suspended; where they follow the demand, as many as the status remembers.
+        standing: Likewise, but as if it were not suspended.
         strategy: Type of the update strategy.
         unavailable: How many executors a rolling update may take away.
         surge: How many it may add.
@@ -41,6 +42,7 @@ class Wanted:
     owner: Identity
     spec: FlameClusterSpec | None
     replicas: int = 0
+    standing: int = 0
     strategy: str = "RollingUpdate"
     unavailable: int = 0
     surge: int = 0
@@ -94,22 +96,28 @@ class Wanted:
 def wanted(cluster: Obj) -> Wanted:
     metadata = cluster["metadata"]
     owner = Identity(metadata["name"], metadata["namespace"], metadata["uid"])
-    return _KNOWN.of(owner, cluster.get("spec"))
+    return _KNOWN.of(owner, cluster.get("spec"), remembered(cluster))
+
+
+def remembered(cluster: Obj) -> int | None:
+    """The number of executors for the demand, as a status remembers it."""
+    found = cluster.get("status", {}).get("executorManager", {}).get("autoscaling", {}).get("desired")
+    return found if isinstance(found, int) else None
 
 
 class _Known:
     """What was worked out before, by spec: stored objects are never changed in place, and most writes leave the spec as it is."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Identity, int], tuple[Any, Wanted]] = {}
+        self._found: dict[tuple[Identity, int, int | None], tuple[Any, Wanted]] = {}
 
-    def of(self, owner: Identity, spec: Any) -> Wanted:
-        key = (owner, id(spec))
+    def of(self, owner: Identity, spec: Any, demand: int | None) -> Wanted:
+        key = (owner, id(spec), demand)
         found = self._found.get(key)
         if found is None or found[0] is not spec:
             if len(self._found) > _MANY:
                 self._found.clear()
-            found = self._found[key] = (spec, _wanted(owner, spec))
+            found = self._found[key] = (spec, _wanted(owner, spec, demand))
         return found[1]
 
 
@@ -117,7 +125,7 @@ _KNOWN = _Known()
 _MANY = 512
 
 
-def _wanted(owner: Identity, raw: Any) -> Wanted:
+def _wanted(owner: Identity, raw: Any, demand: int | None) -> Wanted:
     if _is_costly(raw):
         return Wanted(owner, None, paused=raw.get("paused") is True)
     try:
@@ -126,7 +134,10 @@ def _wanted(owner: Identity, raw: Any) -> Wanted:
     except InvalidSpecError:
         return Wanted(owner, None, paused=isinstance(raw, dict) and raw.get("paused") is True)
     executors = raw["executorManager"]
-    replicas = 0 if spec.suspend else executors.get("replicas", 1)
+    scaling, standing = spec.executor_manager.autoscaling, executors.get("replicas", 1)
+    if scaling is not None:
+        standing = min(max(demand or 0, scaling.min_replicas), scaling.max_replicas)
+    replicas = 0 if spec.suspend else standing
     strategy = executors.get("updateStrategy") or {}
     rolling = strategy.get("rollingUpdate") or {}
     unavailable = _share(rolling.get("maxUnavailable", "25%"), replicas, up=False)
@@ -135,6 +146,7 @@ def _wanted(owner: Identity, raw: Any) -> Wanted:
         owner,
         spec,
         replicas,
+        standing,
         strategy.get("type", "RollingUpdate"),
         1 if unavailable == surge == 0 else min(unavailable, replicas),
         surge,

@@ -54,6 +54,12 @@ def test_failing_world_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(shorter.actions) < len(scenario.actions)
 
 
+def test_each_mutation_still_finds_what_it_breaks() -> None:
+    command = [sys.executable, "-m", "tests.simulation.mutations", "--check"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
 def test_each_kind_of_fault_occurs() -> None:
     listen_to_logs(logging.ERROR)
     crashes = (*CRASHED_AT, *RARELY_CRASHED_AT)

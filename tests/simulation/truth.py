@@ -217,7 +217,7 @@ def _state(cluster: Obj, manager: Obj | None, executors: list[Obj], caches: list
     # A suspension that has begun is finished first, and none begins while paused.
     if (unfinished and suspending(cluster)) or (want.suspend and not (want.paused and unfinished)):
         return "Pending"
-    replicas = want.spec.executor_manager.replicas
+    replicas = want.standing
     if manager is not None and not terminating(manager) and failing(manager):
         return "Failed"
     standing = [pod for pod in executors if not terminating(pod)]
@@ -237,7 +237,7 @@ def _ailments(cluster: Obj, manager: Obj | None, executors: list[Obj]) -> Iterat
     elif annotations_of(manager).get(REVISION_ANNOTATION) != want.desired.session_manager.revision:
         yield "healthy, although the session manager is stale"
     standing = [pod for pod in executors if live(pod)]
-    if len(standing) != want.spec.executor_manager.replicas or not all(map(ready, standing)):
+    if len(standing) != want.standing or not all(map(ready, standing)):
         yield "healthy, although not all executors are there and ready"
     elif any(annotations_of(pod).get(REVISION_ANNOTATION) != want.desired.executor.revision for pod in standing):
         yield "healthy, although executors are stale"

@@ -26,7 +26,7 @@ from tests.simulation.objects import (
     uid_of,
 )
 from tests.simulation.passes import pass_begun
-from tests.simulation.specs import wanted
+from tests.simulation.specs import remembered, wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -220,6 +220,14 @@ class Work:
         for pod in self._counting(cluster):
             if ready(pod) and not self.serves(pod):
                 yield f"{name_of(pod)} is ready and not registered"
+        spec, told = wanted(cluster).spec, remembered(cluster)
+        if spec is not None and (scaling := spec.executor_manager.autoscaling) is not None:
+            useful = sum(
+                each.count("pending") + each.count("running") for each in model.sessions.values() if each.is_open
+            )
+            number = min(max(useful, scaling.min_replicas), scaling.max_replicas)
+            if told != number:
+                yield f"{told} executors are wanted for the demand, {number} are needed"
         registered = sum(self.serves(pod) for pod in self._counting(cluster))
         told = cluster.get("status", {}).get("executorManager", {}).get("registered")
         if told != registered:

@@ -22,6 +22,7 @@ from tests.simulation.api_server import ApiServer, Change
 from tests.simulation.budgets import Budgets
 from tests.simulation.claims import Volumes
 from tests.simulation.client import ModelClient, ViewCache
+from tests.simulation.demand import Demand
 from tests.simulation.expectation import names_asked_for, shortcomings
 from tests.simulation.fault_free import differences, untroubled
 from tests.simulation.faults import Faults
@@ -276,6 +277,7 @@ class World:
         flame = work.flame = Flame(self.server, self.loop, random, machines, work, min(self.scenario.latency, 0.3))
         machines.started, machines.ended, machines.heard = flame.started, flame.ended, self._heard
         self.flame, self.work, self.judge.work = flame, work, work
+        self.judge.demand = Demand(self.loop, self.judge.blame, self._patience, self._disturbed_until)
         self._budgets.can_work = work.serves
         self.later(LOOK, work.look)
 

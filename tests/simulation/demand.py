@@ -1,0 +1,104 @@
+"""What holds of numbers of executors that follow the demand: judged when an operator writes another number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flamectl_operator.flame.snapshot import Load
+from tests.simulation.objects import Obj, name_of
+from tests.simulation.passes import pass_begun
+from tests.simulation.specs import remembered
+from tests.simulation.work import CLOCKS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flamectl_operator.api.autoscaling import Autoscaling
+    from flamectl_operator.flame.snapshot import Snapshot
+    from tests.simulation.client import ModelClient
+    from tests.simulation.knowledge import Answer
+    from tests.simulation.loop import VirtualLoop
+
+#: Seconds for which sessions need executors until a pass must have taken note.
+NOTED = 10.0
+#: Seconds that a pass may take.
+PASS = 5.0
+
+
+class Demand:
+    """See the module.
+
+    Args:
+        loop: Gives the time.
+        blame: Called when something is wrong.
+        patience: Gives the seconds that an undisturbed operator may be behind.
+        disturbed_until: Gives the end of the last disturbance.
+    """
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        blame: Callable[[str], None],
+        patience: Callable[[], float],
+        disturbed_until: Callable[[], float],
+    ) -> None:
+        self._loop = loop
+        self._blame = blame
+        self._patience = patience
+        self._disturbed_until = disturbed_until
+
+    def writing(self, client: ModelClient, cluster: Obj, body: Obj) -> None:
+        """A status is about to be written that was worked out from the newest state of its FlameCluster."""
+        before, after, scaling = remembered(cluster), remembered(body), _scaling(client, cluster)
+        if scaling is None or before is None or after is None or before == after:
+            return
+        heard = client.knowledge.heard.get(name_of(cluster))
+        if not scaling.min_replicas <= before <= scaling.max_replicas:
+            return  # it only comes back within its limits
+        what = f"{client.name} changes the number of executors of {name_of(cluster)} from {before} to {after}"
+        if heard is None or not heard.answers or heard.failing_since < pass_begun():
+            self._blame(f"{what}, though it has no answer of the session manager")
+            return
+        at_hand = [each for each in heard.answers if each.said >= pass_begun()]
+        at_hand += [each for each in heard.answers if each.said < pass_begun()][-1:]
+        if after > before and all(needed(each.snapshot) < after for each in at_hand):
+            self._blame(f"{what}, of which sessions can use {max(needed(each.snapshot) for each in at_hand)}")
+        if after < before and (until := self._needed_until(heard.answers, scaling, after)) is not None:
+            self._blame(f"{what}, though sessions needed more until {self._loop.now - until:.0f} s ago")
+
+    def _needed_until(self, answers: list[Answer], scaling: Autoscaling, number: int) -> float | None:
+        """When executors beyond a number were needed last, of those that have to stay warm still; None if none have to."""
+        since = max(self._loop.now - scaling.idle_timeout_seconds + CLOCKS, self._disturbed_until())
+        begin: float | None = None
+        found: float | None = None
+        for each in answers:
+            if each.said < since or each.said > pass_begun() - PASS:
+                continue
+            if needed(each.snapshot) <= number:
+                begin = None
+                continue
+            begin = each.said if begin is None else begin
+            if each.said - begin >= NOTED + self._patience():
+                found = each.said
+        return found
+
+
+def needed(snapshot: Snapshot) -> int:
+    """How many executors of one slot each the open sessions can use, or work for one."""
+    demand = 0
+    for session in snapshot.sessions:
+        if session.is_open:
+            most = session.max_instances if session.max_instances is not None else session.pending + session.running
+            demand += max(session.min_instances, min(session.pending + session.running, most))
+    return max(demand, sum(snapshot.load(node)[0] is Load.BUSY for node in snapshot.by_node))
+
+
+def _scaling(client: ModelClient, cluster: Obj) -> Autoscaling | None:
+    """The limits of the number; None when they have just changed, or something else decides about it."""
+    specs = client.knowledge.specs(cluster, pass_begun())
+    if any(want.spec is None or want.suspend or want.paused for want in specs):
+        return None
+    if client.knowledge.suspending_since(cluster, pass_begun()):
+        return None
+    found = [want.spec.executor_manager.autoscaling for want in specs if want.spec is not None]
+    return found[0] if all(each == found[0] for each in found) else None
