@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import REBOUND_ANNOTATION
+from tests.simulation.check import Check
 from tests.simulation.objects import (
     FLAME_CLUSTERS,
     LIFE_ANNOTATION,
@@ -36,8 +37,8 @@ from tests.simulation.specs import Wanted, remembered, wanted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.simulation.api_server import ApiServer, Change
-    from tests.simulation.loop import VirtualLoop
+    from tests.simulation.api_server import Change
+    from tests.simulation.check import Surroundings
 
 
 @dataclass
@@ -60,38 +61,21 @@ class _Past:
         return [want for _, want in self.specs[first:]]
 
 
-class Budgets:
+class Budgets(Check):
     """Looks at each executor that operators make or delete, when that happens.
 
     Args:
-        server: The API server.
-        loop: Gives the time.
-        blame: Called when there are too many executors, or too few that serve.
-        patience: Gives the seconds that an undisturbed operator may be behind.
-        disturbed_until: Gives the end of the last disturbance, in seconds of the world.
+        surroundings: See `Surroundings`.
         alone: Whether one deployment of the operator has been at work since a time. Two make executors side by side, each with
             ids of its own, and the one that has the lock deletes what is too much.
     """
 
-    def __init__(
-        self,
-        server: ApiServer,
-        loop: VirtualLoop,
-        blame: Callable[[str], None],
-        patience: Callable[[], float],
-        disturbed_until: Callable[[], float],
-        alone: Callable[[float], bool],
-    ) -> None:
-        self._server = server
-        self._loop = loop
-        self._blame = blame
-        self._patience = patience
-        self._disturbed_until = disturbed_until
+    def __init__(self, surroundings: Surroundings, alone: Callable[[float], bool]) -> None:
+        super().__init__(surroundings)
         self._alone = alone
         #: Whether an executor is ready for Flame as well, where there is one.
         self.can_work: Callable[[Obj], bool] = lambda _pod: True
         self._pasts: dict[str, _Past] = {}
-        server.listeners.append(self._observe)
 
     def _observe(self, change: Change) -> None:
         if change.resource == FLAME_CLUSTERS and change.new is not None:

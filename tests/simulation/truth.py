@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flamectl_operator.status.contention import FIRST_REPEAT, LAST_REPEAT, fingerprint
+from tests.simulation.check import Check
 from tests.simulation.objects import (
     CLUSTER_LABEL,
     FLAME_CLUSTERS,
@@ -36,10 +37,10 @@ from tests.simulation.promises import suspending
 from tests.simulation.specs import wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from tests.simulation.api_server import ApiServer, Change
-    from tests.simulation.loop import VirtualLoop
+    from tests.simulation.api_server import Change
+    from tests.simulation.check import Surroundings
 
 HEALTHY = "All components healthy"
 
@@ -69,30 +70,11 @@ class _Speaker:
         return self.spoke_at + min(FIRST_REPEAT * 2.0 ** min(self.repeats, 16), LAST_REPEAT)
 
 
-class Truth:
-    """Compares each status with what it speaks of.
+class Truth(Check):
+    """Compares each status with the objects. A status may be wrong for the seconds of `patience`; see `Check`."""
 
-    Args:
-        server: The API server.
-        loop: Gives the time.
-        blame: Called when a status has been wrong for too long.
-        patience: Gives the seconds that it may be wrong while the operator is not disturbed.
-        disturbed_until: Gives the end of the last disturbance, in seconds of the world.
-    """
-
-    def __init__(
-        self,
-        server: ApiServer,
-        loop: VirtualLoop,
-        blame: Callable[[str], None],
-        patience: Callable[[], float],
-        disturbed_until: Callable[[], float],
-    ) -> None:
-        self._server = server
-        self._loop = loop
-        self._blame = blame
-        self._patience = patience
-        self._disturbed_until = disturbed_until
+    def __init__(self, surroundings: Surroundings) -> None:
+        super().__init__(surroundings)
         #: Since when each FlameCluster's status is wrong, by uid, and in which way.
         self._wrong: dict[str, tuple[float, str]] = {}
         #: Who has written each FlameCluster's status, by uid, and who wrote it last.
@@ -100,7 +82,6 @@ class Truth:
         self._last: dict[str, str] = {}
         #: Until when those that are left may keep silent, by uid of the FlameCluster.
         self._silent_until: dict[str, float] = {}
-        server.listeners.append(self._observe)
 
     def _observe(self, change: Change) -> None:
         if change.resource == FLAME_CLUSTERS:

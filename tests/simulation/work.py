@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flamectl_operator.flame.snapshot import Load, NodeState
+from tests.simulation.check import Check
 from tests.simulation.objects import (
     FLAME_CLUSTERS,
     NAMESPACE,
@@ -29,14 +30,14 @@ from tests.simulation.passes import pass_begun
 from tests.simulation.specs import remembered, wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tests.flame.model import FlameModel
-    from tests.simulation.api_server import ApiServer, Change
+    from tests.simulation.api_server import Change
+    from tests.simulation.check import Surroundings
     from tests.simulation.client import ModelClient
     from tests.simulation.flame import Flame, Manager
     from tests.simulation.knowledge import Answer
-    from tests.simulation.loop import VirtualLoop
     from tests.simulation.specs import Wanted
 
 #: Seconds without an answer after which nobody waits for one: the operator's minute, and what a pass may take.
@@ -54,36 +55,16 @@ LOOK = 10.0
 _COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
-class Work:
-    """See the module.
-
-    Args:
-        server: The API server.
-        loop: Gives the time.
-        blame: Called when something is wrong.
-        patience: Gives the seconds that an undisturbed operator may be behind.
-        disturbed_until: Gives the end of the last disturbance.
-    """
+class Work(Check):
+    """Judges what happens to executors with work; see the module and `Check`."""
 
     flame: Flame
 
-    def __init__(
-        self,
-        server: ApiServer,
-        loop: VirtualLoop,
-        blame: Callable[[str], None],
-        patience: Callable[[], float],
-        disturbed_until: Callable[[], float],
-    ) -> None:
-        self._server = server
-        self._loop = loop
-        self._blame = blame
-        self._patience = patience
-        self._disturbed_until = disturbed_until
+    def __init__(self, surroundings: Surroundings) -> None:
+        super().__init__(surroundings)
         #: When each Pod was marked for draining, by uid, and since when each node of the table is wrong.
         self._marked: dict[str, float] = {}
         self._wrong: dict[tuple[str, str], float] = {}
-        server.listeners.append(self._observe)
 
     def _observe(self, change: Change) -> None:
         if change.resource == PODS and change.new is not None and draining(change.new):

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import traceback
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from flamectl_operator.settings import OperatorConfig
 from tests.simulation.actors import LONGEST_RETRY, UNANSWERED, UNHEARD, Actors
 from tests.simulation.api_server import ApiServer, Change
 from tests.simulation.budgets import Budgets
+from tests.simulation.check import Surroundings
 from tests.simulation.claims import Volumes
 from tests.simulation.client import ModelClient, ViewCache
 from tests.simulation.demand import Demand
@@ -253,15 +254,12 @@ class World:
         self._clients: list[ModelClient] = []
         self._actors = Actors(self)
         self.server.listeners.append(self._feed_watches)
-        self.truth = Truth(self.server, self.loop, self.judge.blame, self._patience, self._disturbed_until)
-        self._budgets = Budgets(
-            self.server,
-            self.loop,
-            self.judge.blame,
-            self._patience,
-            lambda: max(self._disturbed_until(), self.faults.late_until),
-            self._alone_since,
+        self._surroundings = Surroundings(
+            self.server, self.loop, self.judge.blame, self._patience, self._disturbed_until
         )
+        self.truth = Truth(self._surroundings)
+        late = replace(self._surroundings, disturbed_until=lambda: max(self._disturbed_until(), self.faults.late_until))
+        self._budgets = Budgets(late, self._alone_since)
         self._disturbed = 0.0
         self.flame: Flame | None = None
         self.work: Work | None = None
@@ -271,7 +269,7 @@ class World:
 
     def _install_flame(self) -> None:
         """Session managers and executors do what Flame's do, and operators ask them."""
-        work = Work(self.server, self.loop, self.judge.blame, self._patience, self._disturbed_until)
+        work = Work(self._surroundings)
         random = child_random(self.scenario.seed, "flame")
         machines = self.machines
         flame = work.flame = Flame(self.server, self.loop, random, machines, work, min(self.scenario.latency, 0.3))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flamectl_operator.api.flamecluster import UpdateStrategy
+    from flamectl_operator.api.update_strategy import UpdateStrategy
 
 
 @dataclass(frozen=True)

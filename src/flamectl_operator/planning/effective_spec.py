@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from flamectl_operator.api.flamecluster import FlameClusterSpec, UpdateStrategy
+    from flamectl_operator.api.flamecluster import FlameClusterSpec
     from flamectl_operator.api.status import FlameClusterStatus
+    from flamectl_operator.api.update_strategy import UpdateStrategy
     from flamectl_operator.desired.cluster import DesiredCluster
     from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
     from flamectl_operator.observed.cluster import ObservedCluster

@@ -1,0 +1,66 @@
+"""`updateStrategy`: how executors are replaced after a change of the spec."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from flamectl_operator.api.model import IntOrString, Model
+from flamectl_operator.api.rules import Rule
+
+UpdateStrategyType = Literal["RollingUpdate", "Recreate", "OnDelete"]
+
+
+def _percentage(limit: str, what: str) -> Rule:
+    pattern = re.compile(limit, re.ASCII)
+    return Rule(
+        f"type(self) == int ? self >= 0 : self.matches(r'{limit}')",
+        lambda value: value >= 0 if isinstance(value, int) else pattern.fullmatch(value),
+        f"must be a whole number of 0 or more, or a percentage {what}",
+    )
+
+
+_COUNT_OR_PERCENTAGE = IntOrString(8, 'a whole number or a percentage such as "25%"')
+
+
+class RollingUpdate(Model):
+    """Limits of a rolling update."""
+
+    rules: ClassVar = (
+        Rule(
+            "(type(self.maxUnavailable) == int ? self.maxUnavailable != 0 : self.maxUnavailable != '0%')"
+            " || (type(self.maxSurge) == int ? self.maxSurge != 0 : self.maxSurge != '0%')",
+            lambda update: update.max_unavailable not in (0, "0%") or update.max_surge not in (0, "0%"),
+            "maxUnavailable and maxSurge must not both be 0, or no executor could ever be replaced",
+        ),
+    )
+
+    max_unavailable: Annotated[
+        int | str, _COUNT_OR_PERCENTAGE, _percentage(r"^(0|[1-9][0-9]?|100)%$", "from 0% to 100%")
+    ] = Field(
+        "25%",
+        description="The most executors that may be unavailable during the update: a number, or a percentage of replicas, "
+        "rounded down.",
+    )
+    max_surge: Annotated[int | str, _COUNT_OR_PERCENTAGE, _percentage(r"^(0|[1-9][0-9]{0,3})%$", "such as 25%")] = (
+        Field(
+            0,
+            description="The most executors beyond replicas during the update: a number, or a percentage, "
+            "rounded up. If both round to 0, maxUnavailable is 1.",
+        )
+    )
+
+
+class UpdateStrategy(Model):
+    """Replacement of executors after a change of the spec."""
+
+    type: UpdateStrategyType = Field(
+        "RollingUpdate",
+        description="RollingUpdate replaces executors within the limits of rollingUpdate, Recreate replaces all at once, and "
+        "OnDelete replaces only executors that a user deletes.",
+    )
+    rolling_update: RollingUpdate = Field(
+        RollingUpdate(), description="Limits of a rolling update; ignored for other types."
+    )
