@@ -309,7 +309,7 @@ class Actors:
             self._server.delete(CLAIMS, key_of(claim), USER)
 
     def strip_claim_label(self, name: str, pick: int) -> None:
-        # One that has no owner is known by its labels alone.
+        # A claim without an owner is known by its labels alone.
         owned = [claim for claim in self._claims(name) if controller_of(claim) is not None]
         if (claim := self._pick(owned, pick)) is not None:
             self._server.patch(CLAIMS, key_of(claim), {"metadata": {"labels": {CLUSTER_LABEL: None}}}, USER)

@@ -52,7 +52,7 @@ class Denial:
 
 @dataclass
 class Admission:
-    """What is admitted at the moment.
+    """The writes that are admitted at the moment.
 
     Args:
         quota: How many Pods there may be; None for no quota.

@@ -112,7 +112,7 @@ class ApiServer:
         return [table[key] for key in sorted(table) if matches(table[key])]
 
     def log_after(self, resource: str, revision: int) -> list[Change]:
-        """What happened after a resourceVersion.
+        """The changes after a resourceVersion.
 
         Raises:
             GoneError: It is not known any more.
@@ -293,7 +293,7 @@ class ApiServer:
         if resource == FLAME_CLUSTERS and verb != "delete" and (old is None or body.get("spec") != old.get("spec")):
             body = {**body, "spec": completed(body.get("spec"), SPEC)}
             if self.enforces:
-                # What was wrong before may stay so.
+                # A problem that the object had before may stay.
                 ratcheted = spec_problems(old["spec"], key[1]) if old is not None else set()
                 if wrong := spec_problems(body["spec"], key[1]) - ratcheted:
                     raise errors.InvalidError(422, "Invalid", "; ".join(sorted(wrong)))

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Past:
-    """What has happened to one FlameCluster lately, each with its time.
+    """The latest events of one FlameCluster, each with its time.
 
     Args:
         specs: What was wanted from then on.

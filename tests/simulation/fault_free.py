@@ -54,7 +54,7 @@ def untroubled(scenario: Scenario, server: ApiServer) -> Scenario:
 
 
 def differences(scenario: Scenario, server: ApiServer, ideal: ApiServer) -> Iterator[str]:
-    """What a world came to that it should not have.
+    """The differences between a world and the same world without faults.
 
     Args:
         scenario: What happened in it.

@@ -30,7 +30,7 @@ WRITES = frozenset({"create", "status", "patch", "delete"})
 
 @dataclass
 class Fate:
-    """What becomes of one request.
+    """The fate of one request.
 
     Args:
         kind: `ok`, or one of the kinds above.
@@ -110,7 +110,7 @@ class Faults:
     lags: list[tuple[str, float, float]] = field(default_factory=list)
     #: Until when requests are on their way whose senders have given them up.
     late_until: float = 0.0
-    #: What has gone wrong so far, and how often.
+    #: The number of faults so far, by kind.
     happened: Counter[str] = field(default_factory=Counter)
 
     def fate(self, verb: str, resource: str, now: float) -> Fate:

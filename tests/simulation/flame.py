@@ -177,7 +177,7 @@ class Flame:
         return self.machines.session_manager_of(NAMESPACE, name)
 
     def model_of(self, name: str) -> FlameModel | None:
-        """What it is."""
+        """The model in the session manager of a FlameCluster; None while none runs."""
         host = self.host_of(name)
         return self.models.get(host.uid) if host is not None else None
 

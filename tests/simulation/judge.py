@@ -85,7 +85,7 @@ class Judge:
         #: Looks at what executors do for Flame, in worlds that have it.
         self.work: Work | None = None
         self.demand: Demand | None = None
-        #: What each life of a session manager, as annotations name it, was in truth: the same storage is the same life.
+        #: The true life of a session manager behind each life in annotations: the same storage is the same life.
         self._lives: dict[str, str] = {}
         #: Number of writes of operators, Events included, and of all others, by name of the FlameCluster that they are about.
         self.writes: Counter[str] = Counter()
@@ -96,7 +96,7 @@ class Judge:
         self.offsets: dict[str, float] = {}
         #: The last generation of a FlameCluster, by uid, whose deny list had the name of an operator.
         self._denied: dict[tuple[str, str], int] = {}
-        #: Whose name stands in the Lease of the election, or stood in it last; empty when there never was one.
+        #: The present or last holder of the Lease of the election; empty when there was none.
         self._lease = ""
         #: When each Pod was on its way out for the first time, by uid.
         self._departed: dict[str, float] = {}
@@ -274,7 +274,7 @@ class Judge:
     def _observe(self, change: Change) -> None:
         self.story.append((self._loop.now, change))
         if (change.resource, change.key[1]) == (LEASES, ELECTION):
-            # One that is deleted still binds its last holder and the others.
+            # A deleted Lease still binds its last holder and the others.
             self._lease = change.last["spec"].get("holderIdentity", "") if change.new is not None else self._lease
             return
         if change.resource == PODS and terminating(change.last):

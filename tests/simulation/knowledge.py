@@ -1,4 +1,4 @@
-"""What an operator process can know: the newest state of each object that a list, a watch or an answer has brought it.
+"""The knowledge of an operator process: the newest state of each object that a list, a watch or an answer has brought it.
 
 Kept independently of the operator's own stores. A decision is judged by what could be known when it was made: nobody can
 be blamed for a Pod that died a moment ago, but everybody for one whose end he was told of.
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReplacementBackoff:
-    """What a status says of failures and of when the next attempts are due.
+    """The failures in a status, and the times of the next attempts.
 
     Args:
         status: The status.
@@ -60,7 +60,7 @@ class ReplacementBackoff:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a session manager said.
+    """An answer of a session manager.
 
     Args:
         asked: When it was asked.
@@ -75,7 +75,7 @@ class Answer:
 
 @dataclass
 class Heard:
-    """What a process has heard of one life of a session manager.
+    """The answers that a process got from one life of a session manager.
 
     Args:
         begun: When it began to ask.
@@ -155,7 +155,7 @@ class Knowledge:
         self.attempt_ids: dict[str, int] = {}
         #: Since when each Pod is known to be ready, by uid.
         self.ready_known: dict[str, float] = {}
-        #: What session managers said, by name of the FlameCluster.
+        #: The answers of session managers, by name of the FlameCluster.
         self.heard: dict[str, Heard] = {}
         #: When objects were gone as far as is known, by uid.
         self.lost: dict[str, float] = {}

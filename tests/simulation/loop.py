@@ -147,7 +147,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return True
 
     def _timer_handle_cancelled(self, _handle: asyncio.TimerHandle) -> None:
-        """What is cancelled is dropped when its time comes."""
+        """Do nothing, because a cancelled timer is dropped when its time comes."""
 
     def _process_events(self, _events: list[Any]) -> None:
         """There is no I/O."""

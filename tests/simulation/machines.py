@@ -394,7 +394,7 @@ class Machines:
             return
         self._ended(run)
         ended = {"exitCode": code, "reason": reason, "finishedAt": self._server.now()}
-        # One that could not be started has done so in 1970, by what container runtimes say.
+        # Container runtimes say of a container that could not be started that it started in 1970.
         ended["startedAt"] = run.started_at or "1970-01-01T00:00:00Z"
         self._report(run, pod, "Failed", {"terminated": ended})
 

@@ -45,7 +45,7 @@ class Promises:
         self._blame = blame
         #: Names of executors ever made, by the uid of their FlameCluster.
         self._used: dict[str, set[str]] = {}
-        #: Who promised an id last, and ids whose promise somebody else took out of the status, likewise.
+        #: The process that promised each id last, and ids whose promise somebody else took out of the status, likewise.
         self._promised: dict[str, dict[int, str]] = {}
         self._void: dict[str, set[tuple[int, str]]] = {}
         self._next_ids: dict[str, int] = {}
@@ -130,7 +130,7 @@ class Promises:
                 and annotations_of(pod).get(REVISION_ANNOTATION) == before.get("revision")
             ]
             if tried := [pod for pod in newer if pod in concerned]:
-                # One that was made after the last failure, and works, is enough.
+                # One executor that was made after the last failure, and works, is enough.
                 concerned, least = [min(tried, key=_ready_since)], 1
             elif newer and min(moment(pod["metadata"]["creationTimestamp"]) for pod in newer) > long_ago:
                 self._blame(f"{client.name} forgets failures of {name_of(cluster)} before they can have come again")
@@ -193,7 +193,7 @@ class Promises:
         if number is None:
             return
         used = self._used.setdefault(owner["uid"], set())
-        # What was made by a promise that somebody had taken out is nowhere written down once it is gone.
+        # An executor whose promise somebody took out of the status leaves no trace once it is gone.
         if (number, change.actor) not in self._void.get(owner["uid"], ()):
             if change.key[1] in used:
                 self._blame(f"{change.actor} used the name {change.key[1]} again")

@@ -33,7 +33,7 @@ RARELY_CRASHED_AT = (
 )
 #: Requests at which processes stand still.
 STANDSTILLS = ("create leases", "patch leases", "delete pods", "create pods", "status flameclusters")
-#: One is the beginning of the other's children's names: a trap for whoever looks at prefixes only.
+#: The first name is a prefix of the names of the other's children: a trap for code that compares prefixes only.
 NAMES = ("flame", "flame-executor-manager", "f")
 
 
@@ -440,7 +440,7 @@ class _Draw:
             self._add(1.0 + random.random() * self._length, "freeze", random.choice((10.0, 50.0, 65.0, 90.0)))
         self.standstills(random, (10.0, 65.0, 65.0, 90.0))
         if random.random() < 0.3:
-            # Who stands still when one of many deletions is applied must not send the others when the lock is another's.
+            # A process that stands still after one of many deletions must not send the others once another holds the lock.
             name, at = random.choice(self.names), 1.0 + random.random() * self._length
             self._add(at - 0.5, "settings", "controller", "maxWritesInFlight", 1)
             self._add(at, "standstill", "delete pods", random.choice((65.0, 90.0)))

@@ -25,7 +25,7 @@ SETTINGS = FlameSettings()
 
 @dataclass(frozen=True)
 class Wanted:
-    """What one generation of a FlameCluster asks for.
+    """The objects that one generation of a FlameCluster asks for.
 
     Args:
         owner: The FlameCluster.
@@ -106,7 +106,7 @@ def remembered(cluster: Obj) -> int | None:
 
 
 class _Known:
-    """What was worked out before, by spec: stored objects are never changed in place, and most writes leave the spec as it is."""
+    """Results by spec, because stored objects are never changed in place and most writes leave the spec as it is."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[Identity, int, int | None], tuple[Any, Wanted]] = {}

@@ -49,7 +49,7 @@ def test_failing_world_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = next(each for each in short if failure(each))
     shorter = shrink(scenario)
     assert failure(shorter) == failure(scenario)
-    # One creates the FlameCluster, one pauses it, one settles it.
+    # An action creates the FlameCluster, another pauses it, another settles it.
     assert len(shorter.actions) <= 5
     assert len(shorter.actions) < len(scenario.actions)
 
@@ -143,7 +143,7 @@ def test_operator_that_cannot_reach_flame_deletes_what_one_without_flame_deletes
 
 
 def _deletions(world: World) -> Iterator[Change]:
-    """What operators have asked to delete before all faults were over."""
+    """The deletions that operators asked for before all faults were over."""
     changes: list[Change] = []
     world.server.listeners.append(changes.append)
     assert world.run().violations == []

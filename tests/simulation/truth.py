@@ -47,11 +47,11 @@ HEALTHY = "All components healthy"
 
 @dataclass
 class _Speaker:
-    """What one process has written into the status of one FlameCluster.
+    """The statuses that one process has written for one FlameCluster.
 
     Args:
-        said: Fingerprints of it.
-        repeats: How often in a row it has said, over what another process had written, what it had said before.
+        said: Fingerprints of the statuses.
+        repeats: How often in a row it has repeated an earlier status over one of another process.
         spoke_at: When it wrote last.
     """
 
@@ -66,7 +66,7 @@ class _Speaker:
 
     @property
     def silent_until(self) -> float:
-        """Until when it may keep from saying so once more."""
+        """The time until which it may wait before it repeats itself."""
         return self.spoke_at + min(FIRST_REPEAT * 2.0 ** min(self.repeats, 16), LAST_REPEAT)
 
 
@@ -77,7 +77,7 @@ class Truth(Check):
         super().__init__(surroundings)
         #: Since when each FlameCluster's status is wrong, by uid, and in which way.
         self._wrong: dict[str, tuple[float, str]] = {}
-        #: Who has written each FlameCluster's status, by uid, and who wrote it last.
+        #: The processes that have written each FlameCluster's status, by uid, and the last one.
         self._speakers: dict[str, dict[str, _Speaker]] = {}
         self._last: dict[str, str] = {}
         #: Until when those that are left may keep silent, by uid of the FlameCluster.
@@ -97,7 +97,7 @@ class Truth(Check):
                     break
 
     def _listen(self, change: Change) -> None:
-        """Remember who said what in a status."""
+        """Remember which process wrote which status."""
         if change.old is None or change.new is None or change.old.get("status") == change.new.get("status"):
             return
         uid = uid_of(change.last)
@@ -108,10 +108,10 @@ class Truth(Check):
             speaker.speaks(fingerprint(change.new["status"]), self._loop.now, contradicts=contradicts)
 
     def left(self, names: set[str]) -> None:
-        """Of processes that worked side by side some are left, who wait for their turn to contradict one that is gone.
+        """Excuse the processes that are left of several, because they wait before they contradict one that is gone.
 
         Args:
-            names: Of those that are left.
+            names: The names of the processes that are left.
         """
         for uid, speakers in self._speakers.items():
             for name in names & speakers.keys():

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-#: What is wrong with a spec by a rule of the CRD.
+#: Specs that a rule of the CRD rejects.
 _INVALID: tuple[dict[str, Any], ...] = (
     {"sessionManager": {"slot": "cpu=0.5"}},
     {"executorManager": {"replicas": -1}},
@@ -16,9 +16,9 @@ _INVALID: tuple[dict[str, Any], ...] = (
     {"objectCache": {"networkInterface": "eth["}},
     {"flameVersion": "0.8"},
 )
-#: What costs more than the operator accepts: it takes at most 4096 values in one field.
+#: Specs that cost more than the operator accepts: it takes at most 4096 values in one field.
 COSTLY: dict[str, Any] = {"configOverrides": {"limits-of-tenants": [7] * 5000}}
-#: What no rule of the CRD sees: a field that Pods do not have, one that the operator's podPolicy forbids; and a good one.
+#: Specs that no rule of the CRD checks: a field that Pods do not have, one that the operator's podPolicy forbids; and a good one.
 _TEMPLATES: tuple[dict[str, Any], ...] = (
     {"nodeSelectr": {"disk": "ssd"}},
     {"nodeSelectr": {"disk": "ssd"}},

@@ -1,4 +1,4 @@
-"""What holds of executors that have work: judged when an operator marks or deletes one, or tells Flame of one; and in the end."""
+"""The rules for executors that have work, checked when an operator marks or deletes one or tells Flame of one, and in the end."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class Work(Check):
                 yield name_of(pod), "is ready and not in Flame's table"
 
     def shortcomings(self, cluster: Obj) -> Iterator[str]:
-        """What is left to do in the end."""
+        """The work that is left in the end."""
         model = self._model(cluster)
         if model is None:
             return

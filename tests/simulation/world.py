@@ -304,7 +304,7 @@ class World:
         self.loop.call_later(seconds, action)
 
     def start(self, pod: str = "") -> Process:
-        # One that stands by beside others is missed by nobody.
+        # Nobody misses a replica that stands by beside others.
         alone = not (self.scenario.elected and self.running())
         process = Process(self, len(self.processes), pod)
         self.processes.append(process)
@@ -459,7 +459,7 @@ class World:
     async def _rest(self) -> None:
         """Look that nothing more happens, and that nothing gets worse."""
         paused = {name_of(cluster) for cluster in self.flame_clusters() if cluster["spec"].get("paused")}
-        # What is paused has no timer of its own: it is the resync that finds that time has passed.
+        # A paused cluster has no timer of its own. The resync finds that time has passed.
         await asyncio.sleep(
             FORGIVENESS + (RESYNC if paused and self.settings().controller.resync_seconds < NEVER else 0.0)
         )
@@ -470,7 +470,7 @@ class World:
             # Of a paused FlameCluster Pods may go on failing, and its status goes on saying so.
             if not (name in paused and self.judge.others[name] != others[name]):
                 self.judge.blame(f"{count} writes for {name or 'nobody'} although all is as it should be")
-        # Those that are refused, or change nothing, count as well.
+        # Writes that are refused, or change nothing, count as well.
         theirs = tuple(f"{name}{end}" for name in paused for end in ("-", "."))
         for name, count in (self.judge.sent - sent).items():
             if name not in paused | names_asked_for(self) and not name.startswith(theirs):

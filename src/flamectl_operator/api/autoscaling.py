@@ -14,7 +14,7 @@ MAX_WINDOW = 3600
 #: Longest idle time in seconds: a week.
 MAX_IDLE = 7 * 24 * 3600
 
-#: What becomes of an idle cluster.
+#: The action on an idle cluster.
 IdlePolicy = Literal["Suspend"]
 
 

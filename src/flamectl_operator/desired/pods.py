@@ -60,7 +60,7 @@ EXECUTOR_DIRECTORIES = {
 }
 
 
-#: What lies on the session manager's claim, by the directory on the claim.
+#: The mount paths of the directories on the session manager's claim, by the name of the directory.
 PERSISTENT_DIRECTORIES = {"session": "/var/lib/flame/session", "events": "/usr/local/flame/events"}
 CLAIM_VOLUME = f"{OWN_VOLUME_PREFIX}claim"
 

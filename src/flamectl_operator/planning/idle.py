@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _NOT_IDLE = IdleStatus()
-#: What the status says of a cluster that has suspended itself.
+#: The message in the status of a cluster that has suspended itself.
 SUSPENDED_ITSELF = (
     "no session has been open since {since:%Y-%m-%d %H:%M:%S} UTC. Any change of the spec starts the cluster again, such as "
     "suspend: false"

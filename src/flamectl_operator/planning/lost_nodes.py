@@ -27,7 +27,7 @@ REPORT_AGAIN = 60.0
 
 @dataclass(frozen=True)
 class LostNodesPlan:
-    """What the session manager has to be told.
+    """The calls that release the nodes of lost executors.
 
     Args:
         cordon: Nodes of executors that terminate and still run. A release keeps new work away and leaves them their work.

@@ -27,7 +27,7 @@ PATIENCE = 120.0
 
 
 class Others(Protocol):
-    """What users, autoscalers and kubelets do, and the operator never does. Raises the errors of `kube.errors`."""
+    """The actions of users, autoscalers and kubelets, which the operator never takes. They raise the errors of `kube.errors`."""
 
     async def delete(
         self, resource: Resource[Any], name: str, propagation: Literal["Background", "Foreground", "Orphan"]
