@@ -1,4 +1,4 @@
-"""What all benchmarks use: a client, waits on watches, and an operator whose requests are counted."""
+"""The common part of all benchmarks: a client, waits on watches, and an operator whose requests are counted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MEBIBYTE = 1024.0
 
 @dataclass(frozen=True)
 class Usage:
-    """What a process has used so far: resident memory now, in MiB, and seconds of CPU."""
+    """The resources that a process has used so far: resident memory now, in MiB, and seconds of CPU."""
 
     rss: float
     cpu: float
@@ -66,7 +66,7 @@ class Operator:
 
     @property
     def usage(self) -> Usage:
-        """What the process has used so far."""
+        """The resources that the process has used so far."""
         return Usage.of(self.process.process.pid)
 
     def requests(self) -> Counter[str]:

@@ -1,4 +1,4 @@
-"""What a pass and a cached Pod cost, measured in this process on objects of the API server."""
+"""The cost of a pass and of a cached Pod, measured in this process on objects of the API server."""
 
 from __future__ import annotations
 

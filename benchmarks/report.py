@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: What a curve of events is about: seconds since the beginning, and a number.
+#: A point of a curve of events: seconds since the beginning, and a number.
 Curve = list[tuple[float, float]]
 
 

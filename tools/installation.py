@@ -62,7 +62,7 @@ def wait_for_crd(plane: Plane) -> None:
     wait = ("wait", "--for=condition=Established", f"crd/{CRD_NAME}", "--timeout=120s")
     # As long as there is no status at all, kubectl fails instead of waiting.
     wait_until(lambda: plane.kubectl(*wait, check=False).returncode == 0, "the CRD to be established", timeout=PATIENCE)
-    # What kubectl goes by is published a moment after that.
+    # kubectl reads a document that is published a moment after that.
     find = ("get", CRD_NAME, "--all-namespaces")
     wait_until(lambda: plane.kubectl(*find, check=False).returncode == 0, "the CRD to be published", timeout=PATIENCE)
 
@@ -131,7 +131,7 @@ def _binding(namespace: str, name: str, account: dict[str, Any], kind: str, role
     }
 
 
-#: What an operator logs when it has started.
+#: The log line of an operator that has started.
 _STARTED = ("caches synced", "another process leads")
 
 

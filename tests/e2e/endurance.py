@@ -36,7 +36,7 @@ NAMESPACE = "endurance"
 EXECUTORS = 12
 #: Seconds that a rollout may take after all that happened to it: several pauses of a minute.
 LONG = 300.0
-#: What happens to connections in turn, and how often they freeze for longer than a request may take (35 s) in between.
+#: The faults of connections in turn, and how often they freeze for longer than a request may take (35 s) in between.
 KINDS = ("reset", "close", "freeze for a while", "freeze and cut")
 LONG_FREEZE_EVERY = 25
 LONG_FREEZE = 40.0

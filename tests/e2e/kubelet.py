@@ -39,7 +39,7 @@ class PodProcess:
     Args:
         plane: The control plane that has the Pod.
         pod: The Pod; it is scheduled and has an address.
-        image: What its container's image stands for.
+        image: The files that stand for its container's image.
         folder: Where its log and its volumes go.
     """
 
@@ -90,7 +90,7 @@ class PodProcess:
         return self.log.read_text(encoding="utf-8")
 
     def get(self, port: str, path: str) -> tuple[int, str]:
-        """What it answers at a port that the Pod names: status and body.
+        """Its response at a port that the Pod names: status and body.
 
         Raises:
             OSError: Nobody listens there.

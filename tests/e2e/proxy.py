@@ -308,7 +308,7 @@ class _Link:
 
     async def _pass_on(self, target: int) -> None:
         await self.flows.wait()
-        # What a hanging server or a server that is gone does to connections, it does to the clients'.
+        # The proxy treats the clients' connections as a hanging server or a server that is gone would.
         with suppress(OSError):
             reader, writer = await asyncio.open_connection(LOOPBACK, target)
             self._writers.append(writer)

@@ -31,7 +31,7 @@ _OF_A_CONNECTION = frozenset({"connection", "content-length", "host", "keep-aliv
 
 @dataclass
 class _Rule:
-    """What happens to some requests.
+    """A fault of some requests.
 
     Args:
         requests: A regular expression that they match: method, space, path with query.

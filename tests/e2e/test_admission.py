@@ -36,7 +36,7 @@ NOT_DELETED = "is protected and cannot be deleted: " + ADVICE
 NOT_SUSPENDED = "is protected and cannot be suspended: " + ADVICE
 NOT_EMPTIED = "is protected and cannot be scaled to zero: " + ADVICE
 
-#: What a user who is not an administrator is called; RoleBindings of tests name them.
+#: The name of a user who is not an administrator; RoleBindings of tests name this user.
 ALICE = "--as=alice"
 
 

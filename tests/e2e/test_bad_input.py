@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: What `kubectl apply` sends, but for storing the result.
 _DRY_RUN = "/apis/flame.xflops.io/v1alpha1/namespaces/default/flameclusters?dryRun=All&fieldValidation=Strict"
 
-#: What the operator's podPolicy refuses and the CRD knows nothing of: a change of the spec, and the path of the field.
+#: Fields that the operator's podPolicy refuses and the CRD accepts: a change of the spec, and the path of the field.
 FORBIDDEN: dict[str, tuple[Object, str]] = {
     "a directory of the host": (
         {

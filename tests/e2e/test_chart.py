@@ -358,5 +358,5 @@ def test_installation_moves_to_helm_and_its_uninstall_keeps_flame_clusters(helm:
         assert [each["metadata"]["name"] for each in left if "flame" in each["metadata"]["name"]] == [CRD_NAME]
 
         run(helm, "install", *release, str(CHART), "--wait", "--timeout", "300s", home=tmp_path, plane=plane)
-        # Those of before are the garbage collector's to remove, and nobody has waited for it.
+        # The garbage collector removes the earlier ones, and nobody has waited for it.
         wait_until(lambda: len(pods_of(plane, NAMESPACE)) == 2, "two Pods and no others")

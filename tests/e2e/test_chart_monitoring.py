@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(1800)
 
 KINDS = {"podMonitor": "PodMonitor", "rules": "PrometheusRule", "dashboard": "ConfigMap"}
-#: What asks for all of it.
+#: Values that ask for all of it.
 EVERYTHING = dict.fromkeys(KINDS, True)
 
 

@@ -144,6 +144,6 @@ def test_signal_ends_the_operator_with_success(world: World, operator: OperatorP
     assert process.wait(PATIENCE) == 0
     assert '"stopped"' in operator.log.read_text(encoding="utf-8").splitlines()[-1]
 
-    # What it had begun, the next one finishes.
+    # The next process finishes the work that this one had begun.
     operator.start()
     world.wait_running(executors=3)

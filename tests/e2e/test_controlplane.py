@@ -197,7 +197,7 @@ def test_another_process_can_attach(control_plane: Plane, tmp_path: Path) -> Non
 
 
 class TestPlaneOfItsOwn:
-    """What would disturb tests that run at the same time, or ends the control plane."""
+    """Cases that would disturb tests that run at the same time, or that end the control plane."""
 
     def test_components_can_be_stopped_paused_and_restarted(self, tmp_path: Path) -> None:
         with ControlPlane(tmp_path, nodes=2) as plane:

@@ -285,7 +285,7 @@ def test_operators_with_different_settings_become_quiet(world: World, tmp_path: 
     with _two(world, tmp_path, same_settings=False) as pair:
         world.apply(flame_cluster(replicas=4))
         world.wait_running(executors=4)
-        # What is new each says at once, and as long as Pods start there is something new.
+        # Each operator reports news at once, and there are news as long as Pods start.
         before = [len(each.requests("flameclusters/status", "update")) for each in pair]
         world.wait_at_rest(8)
         written = [len(each.requests("flameclusters/status", "update")) for each in pair]

@@ -398,7 +398,7 @@ def test_terminating_executor_does_not_exceed_the_budget_of_a_rollout(world: Wor
     world.wait("it to be gone in the end", lambda: world.has_executors(4))
 
 
-#: What the kubelet says, and what the status makes of it.
+#: A reason of the kubelet, and the message of the status about it.
 WORDS: dict[str, tuple[str, str]] = {
     "CrashLoopBackOff": ("back-off 10s restarting failed container", 'container "executor-manager"'),
     "CreateContainerConfigError": (

@@ -69,7 +69,7 @@ def test_role_grants_exactly_the_used_permissions(world: World, operator: Operat
     world.patch("configmap", CONFIG, {"metadata": {"labels": {CLUSTER_LABEL: None}}})
     world.wait("a repeated event", lambda: [event for event in world.events("ConfigMapUpdated") if event["count"] > 1])
 
-    # What cannot be repaired is deleted, and what is too much as well.
+    # Objects that cannot be repaired are deleted, and surplus objects as well.
     world.patch("configmap", CONFIG, {"immutable": True, "data": {"flame-cluster.yaml": "{}"}})
     world.wait("a new ConfigMap", lambda: not (world.get("configmap", CONFIG) or {"immutable": True}).get("immutable"))
     world.kubectl("scale", "flamecluster/my-flame", "--replicas=1")

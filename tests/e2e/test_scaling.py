@@ -1,4 +1,4 @@
-"""What a scale-up costs the API server, and the sample that gives the operator a share of it."""
+"""The cost of a scale-up for the API server, and the sample that gives the operator a share of it."""
 
 from __future__ import annotations
 

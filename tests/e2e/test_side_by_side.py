@@ -56,7 +56,7 @@ def test_second_operator_shares_only_the_crd_with_the_first(control_plane: Plane
 def test_documented_uninstall_deletes_everything_except_the_crd(control_plane: Plane) -> None:
     commands = re.findall(r"^ +kubectl delete (\S+) (.+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     deleted = {(kind, name) for kind, listed in commands for name in listed.split()}
-    # What is in the namespace goes with it.
+    # Everything in the namespace goes with it.
     assert ("namespace", NAMESPACE) in deleted
 
     first = {

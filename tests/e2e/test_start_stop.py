@@ -146,7 +146,7 @@ def test_operator_stops_cleanly_during_a_rollout(world: World, operator: Operato
         end_in_time(operator)
 
 
-#: What an operator logs when a leader could not renew its Lease for too long, and when a pass took too long to end.
+#: Log lines of an operator whose leader could not renew its Lease for too long, or whose pass took too long to end.
 LOST, UNFINISHED = "leadership lost", "passes in flight did not finish in time"
 
 
@@ -161,7 +161,7 @@ def hang(world: World, proxy: Proxy, operator: OperatorProcess) -> int:
     before = len(logged(operator))
 
     def hanging() -> bool:
-        # Who waits in a pass waits for an answer.
+        # A pass that waits here waits for an answer.
         return value(scrape(operator), "controller_runtime_active_workers") > 0 or LOST in logged(operator, before)
 
     proxy.hold_requests()
@@ -210,7 +210,7 @@ def test_operator_stops_cleanly_with_a_full_queue(world: World, proxy: Proxy, op
     world.wait("it to be told", lambda: '"stopping"' in logged(operator))
     proxy.thaw()
     assert operator.process.wait(PATIENCE) == 0
-    # What had not begun did not begin any more.
+    # Work that had not begun did not begin any more.
     assert len([name for name in names if not world.status(name)]) >= waiting
 
     operator.start()

@@ -169,7 +169,7 @@ def test_operator_works_with_a_newer_crd(world: World, tmp_path: Path) -> None:
         world.wait("the field to be named", lambda: "spec.schedule" in world.status("modern").get("message", ""))
         assert world.status("modern")["state"] == "Failed"
 
-        # What a newer operator has left in the status.
+        # Fields that a newer operator has left in the status.
         later = {"lastDrained": "yesterday", "executorManager": {"drained": 7}}
         world.patch("flamecluster", "plain", {"status": later}, subresource="status")
         world.kubectl("scale", "flamecluster/plain", "--replicas=2")

@@ -48,18 +48,18 @@ _PATHS = {
     "endpointslice": "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices",
 }
 
-#: What an operator never logs, whatever happens to it: each is a bug.
+#: Texts that an operator never logs, because each would be a bug.
 MISHAPS = ("subreconciler failed", "pass failed", "Traceback", "Task exception was never retrieved")
 
 #: Annotations that steer the simulated kubelet (tools/controlplane/kwok-stages.yaml).
 NEVER_READY = "flamectl.test/never-ready"
 HOLD = "flamectl.test/hold"
 
-#: What an operator logs of the first step of a pass, and of the last one: both are about the status.
+#: The names in the log of the first and the last step of a pass: both are about the status.
 _STATUS_STEP = re.compile(r'"subreconciler": "UpdateStatus".*"reconcile_id": "(\w+)"')
 _STATUS_STEPS = 2
 
-#: Who reports the operator's events.
+#: The reporter of the operator's events.
 REPORTER = "flamectl-operator"
 
 

@@ -1,4 +1,4 @@
-"""What a session manager does with nodes, as rules that the fake one keeps and a real one is held to, over real sockets.
+"""The behaviour of a session manager towards nodes, as rules over real sockets, for the fake one and for a real one.
 
 A rule plays the executor manager itself: it registers a node, opens its stream and sends heartbeats.
 """

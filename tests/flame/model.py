@@ -37,7 +37,7 @@ RECONNECT = 3.0
 
 
 class Timer(Protocol):
-    """What the model needs of an event loop; asyncio's has it."""
+    """The part of an event loop that the model needs; asyncio's has it."""
 
     def time(self) -> float:
         """Seconds from some fixed moment."""
@@ -264,7 +264,7 @@ class FlameModel:
                     self._go_on(executor)
 
     def _go_on(self, executor: ModelExecutor) -> None:
-        """What an executor did while nothing was heard of it is told now."""
+        """Report now what an executor did while nothing was heard of it."""
         if executor.state is ExecutorState.VOID:
             self._begin(executor)
         elif executor.task is not None:

@@ -55,7 +55,7 @@ class Stage:
     Args:
         base: The image that it begins with.
         name: Given by `AS`.
-        steps: What it does to its file system, each with the directory and the environment of that moment.
+        steps: The changes of its file system, each with the directory and the environment of that moment.
         environment: `ENV`, apart from what the base has.
         labels: `LABEL`.
         directory: `WORKDIR`.

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 _BASE = "/base"
 BASE_PATH = f"{_BASE}/bin:/usr/bin:/bin"
 
-#: What tells pip where packages come from; it is this machine's business. The Dockerfile's own settings go first.
+#: The settings that tell pip where packages come from, which are this machine's. The Dockerfile's own settings go first.
 _INDEX = ("PIP_", "SSL_", "REQUESTS_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
 
 
 @dataclass(frozen=True)
 class Image:
-    """What a build makes.
+    """The result of a build.
 
     Args:
         root: Its root file system.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _INSIDE = Path(__file__).with_name("inside.py")
 
-#: What every container sees of this machine, so that its programs run. Links to one of them stay links.
+#: The directories of this machine that every container sees, so that its programs run. Links to one of them stay links.
 _MACHINE = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/dev")
 
 
@@ -148,7 +148,7 @@ class Running:
     """A container that runs.
 
     Args:
-        container: What to run.
+        container: The command, and its directory and environment.
         output: Where what it prints goes.
     """
 

@@ -147,7 +147,7 @@ def test_all_steps_are_pythons_so_that_none_depends_on_the_architecture() -> Non
 @pytest.mark.parametrize("platform", ["x86_64-manylinux_2_28", "aarch64-manylinux_2_28"])
 @pytest.mark.parametrize("lock", ["run.txt", "build.txt"])
 def test_there_is_a_wheel_of_each_locked_package_for_each_platform(lock: str, platform: str, tmp_path: Path) -> None:
-    # What the base has: Debian's glibc is newer than 2.28.
+    # The base has Debian's glibc, which is newer than 2.28.
     version = STAGES[-1].base.removeprefix("python:").removesuffix("-slim")
     rehearsal = [
         "--system-certs",

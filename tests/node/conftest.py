@@ -1,4 +1,4 @@
-"""What the scenarios on a real node share: the node, an operator in its own image, a namespace each."""
+"""The shared fixtures of scenarios on a real node: the node, an operator in its own image, a namespace each."""
 
 from __future__ import annotations
 

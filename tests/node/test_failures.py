@@ -1,4 +1,4 @@
-"""What kubelets do to Pods, and what becomes of a FlameCluster then."""
+"""The actions of kubelets on Pods, and their effect on a FlameCluster."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True)
 class Files:
-    """What volumes of a Pod hold.
+    """The content of a Pod's volumes.
 
     Args:
         config_maps: Content of ConfigMaps, by name.
@@ -48,7 +48,7 @@ class PodProcesses:
         manifest: The Pod.
         address: Its IP address.
         network: A process in the Pod's network.
-        files: What its volumes hold.
+        files: The content of its volumes.
         folder: Where its root file system, its emptyDirs and its logs go.
     """
 
@@ -93,7 +93,7 @@ class PodProcesses:
         return None if self._waiting else self._running.process.poll()
 
     def log(self) -> str:
-        """What all its containers have printed."""
+        """The output of all its containers."""
         return (self._folder / "log").read_text(encoding="utf-8")
 
     def started(self) -> bool:

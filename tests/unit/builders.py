@@ -252,7 +252,7 @@ def pod(
     return PodView(metadata=metadata, spec=PodSpec(node), status=status)
 
 
-#: What a Pod is up to.
+#: The state of a Pod.
 PodState = Literal[
     "unscheduled", "unschedulable", "pending", "waiting", "starting", "ready", "crashing", "failed", "succeeded", "half"
 ]

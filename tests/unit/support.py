@@ -30,7 +30,7 @@ def python(program: str, stderr: int | None = None) -> Iterator[subprocess.Popen
     """A Python process, which ends with the block at the latest.
 
     Args:
-        program: What it runs.
+        program: The program that it runs.
         stderr: Where its stderr goes, as for `subprocess`; that of the test if not given.
     """
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=stderr, text=True) as running:

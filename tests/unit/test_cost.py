@@ -1,4 +1,4 @@
-"""What work costs, in counts that are the same on every machine: calls of functions, requests, writes of the status, passes."""
+"""The cost of work, in counts that are equal on every machine: calls of functions, requests, writes of the status, passes."""
 
 from __future__ import annotations
 

@@ -338,7 +338,7 @@ def test_every_runtime_dependency_is_justified() -> None:
 
 # --- reasons --------------------------------------------------------------------------------------------------------------
 
-#: What takes a reason, and where: by its position, or by its name.
+#: Calls that take a reason, with the position or the name of that argument.
 _REASONED = {
     "wait": 0,
     "blocked": 0,
@@ -504,7 +504,7 @@ def _reasons() -> frozenset[str]:
     """All reasons that the operator gives: in outcomes, conditions, events and `unhealthyPods`."""
     found = {reason for file in _files_of_rooms() for reason in _Reasons(file).all()}
     # A Service cannot be made immutable, so there is no reason to delete one.
-    # What a kubelet says of an image that it cannot get has one name.
+    # The reasons of a kubelet for an image that it cannot get have one name.
     found |= (FAILING_REASONS - set(IMAGE_REASONS)) | {*PRECEDENCE, *map(str, announcements._TELL_WHEN_TRUE)}
     return frozenset(found) - {"", "ServiceDeleted"}
 

@@ -48,7 +48,7 @@ MOST_OF_LARGE = 20_000
 RESYNC = OperatorConfig().controller.resync_seconds
 #: FlameClusters of a crowd, and the most calls for each of them in one callback, which lists or queues all of them.
 CROWD, MOST_FOR_EACH = 2000, 90
-#: Those of the API server in memory.
+#: The calls of the API server in memory.
 _API = (
     "get",
     "create",

@@ -715,9 +715,9 @@ async def _log_of(script: Callable[[FakeApi], Coroutine[Any, Any, None]]) -> lis
     return lines
 
 
-#: What is on each line of a pass.
+#: The keys on each line of a pass.
 PASS = {"namespace", "cluster", "generation", "reconcile_id", "trigger"}
-#: What is on each line that says how a step ended.
+#: The keys on each line that says how a step ended.
 STEP = {"subreconciler", "outcome", "writes", "duration_ms"}
 
 

@@ -21,7 +21,7 @@ NAMES = (ETCD, APISERVER, "kube-controller-manager", "kube-scheduler", "kwok")
 
 _SETTINGS = Path(__file__).parent
 
-# What the operator and its tests meet. The others (jobs, volumes ...) would only cost start-up time.
+# The controllers that the operator and its tests meet. The others (jobs, volumes ...) would only cost start-up time.
 _CONTROLLERS = (
     "clusterrole-aggregation",
     "deployment",
@@ -154,7 +154,7 @@ def _controller_manager(files: StateFiles, ports: Ports) -> list[str]:
         f"--controllers={','.join(f'{name}-controller' for name in _CONTROLLERS)}",
         f"--service-account-private-key-file={files.service_account_key}",
         f"--root-ca-file={files.ca}",
-        # A machine that is busy for a minute must not look like twenty lost Nodes. Those who want to lose one delete it.
+        # A machine that is busy for a minute must not look like twenty lost Nodes. To lose a Node, delete it.
         "--node-monitor-grace-period=1h",
         *_UNTHROTTLED,
     ]

@@ -1,4 +1,4 @@
-"""What can go wrong with the local control plane, and what to do about each."""
+"""The errors of the local control plane, each with its remedy."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class UnavailableError(ControlPlaneError):
     transient = True
 
 
-#: What kubectl says when it could not reach the API server, or was told to ask again. Not what a webhook did not answer, nor
+#: Messages of kubectl when it could not reach the API server, or was told to ask again. Not what a webhook did not answer, nor
 #: a kubelet, for those that tests name are not there at all.
 _UNAVAILABLE = re.compile(
     r"(Unable to connect to the server|The connection to the server \S+ was refused)"

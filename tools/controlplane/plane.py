@@ -1,4 +1,4 @@
-"""What can be done with a control plane that runs, whoever started it."""
+"""The handle of a control plane that runs, whoever started it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _READY_TIMEOUT = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """What it takes to use a control plane; other processes read it from the state directory.
+    """The data to use a control plane, which other processes read from the state directory.
 
     Attributes:
         ports: Where the components listen.

@@ -73,7 +73,7 @@ class StateFiles:
 
     @property
     def plane(self) -> Path:
-        """What another process needs to attach; it is there while the control plane is up."""
+        """The file that another process needs to attach; it exists while the control plane is up."""
         return self.root / "plane.json"
 
     @property

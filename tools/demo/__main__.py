@@ -39,7 +39,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Seconds that a person needs to read a command, and again to look at what came of it.
 _PACE = 2.0
 _LOG_LINES = 25
-#: What writing to a pipe that nobody reads any more gives, and writing to a terminal that was closed.
+#: The errors of writing to a pipe that nobody reads any more, and to a terminal that was closed.
 _NOBODY_READS = (errno.EPIPE, errno.EIO)
 
 
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     for number in _SIGNALS:
-        # What nohup had us ignore stays ignored; Ctrl-C is ignored by what a script starts in the background, and heard here.
+        # A signal that nohup ignores stays ignored. A script's background processes ignore Ctrl-C, but this one hears it.
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
     try:

@@ -1,4 +1,4 @@
-"""What can be seen of a FlameCluster at one moment, made from the objects as the API server has them. Pure."""
+"""The visible state of a FlameCluster at one moment, made from the objects as the API server has them. Pure."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What the operator says that it did.
+    """An action that the operator reports.
 
     Attributes:
         uid: Tells it from others.
@@ -116,7 +116,7 @@ class Event:
 
     @property
     def occurrence(self) -> tuple[str, int]:
-        """What is new when it is new, or counted up."""
+        """The part that changes when an event is new, or counted up."""
         return (self.uid, self.count)
 
 

@@ -34,7 +34,7 @@ class Theatre(Protocol):
 
 
 class ChapterFailedError(Exception):
-    """What a chapter promises did not come true.
+    """A promise of a chapter did not come true.
 
     Attributes:
         chapter: Which one.

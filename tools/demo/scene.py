@@ -20,7 +20,7 @@ class Act(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What is shown at one moment.
+    """The picture at one moment.
 
     Attributes:
         clock: Seconds since the demo was started.

@@ -1,4 +1,4 @@
-"""What happens, as data: chapters with the command that a user would type, and what should come of it."""
+"""The story as data: chapters with the command that a user would type, and what should come of it."""
 
 from __future__ import annotations
 

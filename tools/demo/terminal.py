@@ -1,4 +1,4 @@
-"""Who gets a Ctrl-C: the demo alone, so that `make` does not end as if something had failed."""
+"""Ctrl-C goes to the demo alone, so that `make` does not end as if something had failed."""
 
 from __future__ import annotations
 

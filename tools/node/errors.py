@@ -1,4 +1,4 @@
-"""What can go wrong with a real node, and what to do about each."""
+"""The errors of a real node, each with its remedy."""
 
 from __future__ import annotations
 

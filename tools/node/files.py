@@ -62,7 +62,7 @@ class NodeFiles:
 
     @property
     def var(self) -> Path:
-        """What programs on the node write to /var."""
+        """The directory for files that programs on the node write to /var."""
         return self.root / "var"
 
     @property

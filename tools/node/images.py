@@ -44,7 +44,7 @@ FLAME = {
 _RECIPE = "1"
 _SUITE = "bookworm"
 _PACKAGES = ("python3", "python3-venv", "python3-pip", "ca-certificates", "libssl3")
-# What nobody reads in a container.
+# Files that nobody reads in a container.
 _NOT_NEEDED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "var/cache/apt/archives", "var/lib/apt/lists")
 _CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 #: Files that the operator's image is made of, as in .dockerignore and the Dockerfile's COPY instructions.

@@ -39,7 +39,7 @@ def furnish(files: NodeFiles) -> None:
 
 
 def _hide_files_of_the_machine(files: NodeFiles) -> None:
-    # What is written to /run and /var (sockets, network namespaces, leases of addresses, links to logs) stays in here.
+    # Files in /run and /var (sockets, network namespaces, leases of addresses, links to logs) stay in here.
     _run("mount", "-t", "tmpfs", "tmpfs", "/run")
     for name in ("lock", "netns"):
         (Path("/run") / name).mkdir()
@@ -47,7 +47,7 @@ def _hide_files_of_the_machine(files: NodeFiles) -> None:
     for directory in (upper, work, files.kubelet, files.containerd, files.pod_logs):
         directory.mkdir(parents=True, exist_ok=True)
     _run("mount", "-t", "overlay", "overlay", "-o", f"lowerdir=/var,upperdir={upper},workdir={work}", "/var")
-    # What the kubelet mounts for a Pod must appear in the container as well.
+    # Mounts that the kubelet makes for a Pod must appear in the container as well.
     _run("mount", "--bind", str(files.kubelet), str(files.kubelet))
     _run("mount", "--make-rshared", str(files.kubelet))
 

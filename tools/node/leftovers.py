@@ -1,4 +1,4 @@
-"""What a node leaves behind when the process that owns it is killed: its state directory and its cgroup.
+"""The leftovers of a node whose owner was killed: its state directory and its cgroup.
 
 Everything else belongs to the node's namespaces and ends with them. The owner of a state directory holds a lock in it, which the
 kernel releases when the owner dies, so the next run can tell the directories of dead nodes from those of living ones.

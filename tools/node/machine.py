@@ -1,4 +1,4 @@
-"""What a machine needs to run a node, and what of that is missing here."""
+"""The requirements of a node, and the ones that this machine lacks."""
 
 from __future__ import annotations
 

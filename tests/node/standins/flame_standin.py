@@ -1,4 +1,4 @@
-"""What the stand-ins for Flame's binaries have in common: they refuse the configurations that Flame 0.6 refuses.
+"""The common part of the stand-ins for Flame's binaries: they refuse the configurations that Flame 0.6 refuses.
 
 They run on the operator's image, whose packages speak gRPC, and serve the model of `tests/flame`.
 """

@@ -1,4 +1,4 @@
-"""What must be refused and what must be accepted, as changes to a minimal FlameCluster.
+"""Specs that must be refused or accepted, as changes to a minimal FlameCluster.
 
 One table for two judges: the operator's own validation (a unit test) and a real API server (an end-to-end test). Neither may
 let through what the other refuses.
@@ -29,7 +29,7 @@ class Rejection:
     """A change that must be refused.
 
     Args:
-        title: What is wrong.
+        title: The problem in words.
         change: Merged into `MINIMAL`; lists are replaced.
         path: The field that the operator names.
         message: Part of the operator's message, and of the API server's unless `server` says otherwise.
@@ -156,7 +156,7 @@ REJECTIONS: tuple[Rejection, ...] = (
         "name starts with digit", _name("1a"), "metadata.name", "must start with a lower-case letter", "should match"
     ),
     Rejection("name with dot", _name("a.b"), "metadata.name", "letters, digits and -", "should match"),
-    # What must be there, and what must not
+    # Required and forbidden fields
     Rejection("no session manager", _spec(sessionManager=REMOVE), _SESSION, "must be set", "Required value"),
     Rejection("no executor manager", _spec(executorManager=REMOVE), _EXECUTOR, "must be set", "Required value"),
     Rejection("null session manager", _spec(sessionManager=None), _SESSION, "must be set", "Required value"),
@@ -1109,7 +1109,7 @@ REJECTIONS: tuple[Rejection, ...] = (
     ),
 )
 
-#: What the operator alone refuses, for CEL cannot see it: a rejection without a word of the API server.
+#: Specs that the operator alone refuses, because CEL cannot see the problem.
 OPERATOR_REJECTIONS: tuple[Rejection, ...] = (
     Rejection(
         "impossible address",

@@ -1,4 +1,4 @@
-"""What a revision hash is made of: only what the author asked for."""
+"""The input of a revision hash: only the fields that the author set."""
 
 from __future__ import annotations
 

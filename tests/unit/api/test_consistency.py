@@ -1,4 +1,4 @@
-"""What several fields of a spec say together."""
+"""Rules about several fields of a spec."""
 
 from __future__ import annotations
 

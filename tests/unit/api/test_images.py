@@ -1,4 +1,4 @@
-"""What an image's tag says about the version of Flame."""
+"""The version of Flame in an image's tag."""
 
 from __future__ import annotations
 

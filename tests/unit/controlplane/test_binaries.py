@@ -163,7 +163,7 @@ class TestBuild:
         (machine.bin / "fail-at").unlink()
         machine.ensure()
         assert sorted(path.name for path in machine.cache.iterdir()) == sorted(NAMES)
-        # What was complete is not built again; the one that failed is.
+        # Complete binaries are not built again; the one that failed is.
         assert len(machine.builds) == len(NAMES) + 1
 
     def test_concurrent_build_waits_and_builds_nothing(self, machine: Machine) -> None:

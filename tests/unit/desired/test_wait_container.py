@@ -57,7 +57,7 @@ def _start(path: Path, port: int) -> subprocess.Popen[str]:
 def _image(directory: Path, *programs: str, **scripts: str) -> Path:
     """Make a directory with these programs of this machine, and these scripts."""
     for name in (*programs, "sleep", "grep", "sh"):
-        # What is called python3 here may be a script that finds out which Python to run.
+        # python3 may be a script here that finds out which Python to run.
         program = sys.executable if name == "python3" else shutil.which(name)
         (directory / name).symlink_to(Path(program or name).resolve())
     for name, text in scripts.items():

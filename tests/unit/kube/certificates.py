@@ -9,7 +9,7 @@ Made once, with `openssl ca` and these extensions, for Python alone cannot make 
 
 from __future__ import annotations
 
-#: Who signed the others; valid until 2120.
+#: The authority that signed the others; valid until 2120.
 AUTHORITY = """\
 -----BEGIN CERTIFICATE-----
 MIIBgjCCASigAwIBAgIUMEBOhOpS7wMP9qWkq7JlIVoTy0UwCgYIKoZIzj0EAwIw

@@ -52,7 +52,7 @@ class Api(FakeApi):
 
 
 class Process:
-    """One that contends, and notes its terms."""
+    """A candidate that notes its terms."""
 
     def __init__(self, name: str, shared: FakeApi, clock: VirtualClock, predecessors: str = "") -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""What nodes leave behind whose owner was killed."""
+"""The leftovers of nodes whose owner was killed."""
 
 from __future__ import annotations
 

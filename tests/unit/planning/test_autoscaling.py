@@ -134,7 +134,7 @@ def _run(limits: Autoscaling, steps: list[tuple[int, int]], *, restart: bool = F
 
     Args:
         limits: The limits.
-        steps: What is needed, and for how many seconds.
+        steps: The number of executors that are needed, and for how many seconds.
         restart: Whether the operator restarts after each step, so that only the stored status is left.
 
     Returns:

@@ -200,7 +200,7 @@ class Operator:
 
     Args:
         name: Its lock identity.
-        offset: What its clock shows in the beginning.
+        offset: The time that its clock shows in the beginning.
         speed: How many of its seconds pass in one.
         reading: A Lease that was read and whose answer is on its way.
         writing: A write that was sent: the Lease that it is about, and when it was sent.

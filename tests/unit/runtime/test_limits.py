@@ -112,7 +112,7 @@ def test_random_callers_never_exceed_the_limit_and_all_are_admitted(
             async with slots.slot():
                 inside.add(number)
                 try:
-                    # Who was in when the room became smaller may stay; who was let in just now has not run yet.
+                    # Work that was in when the room became smaller may stay; work that was let in just now has not run yet.
                     assert len(inside) <= slots._taken <= max(limits)
                     await asyncio.sleep(stay)
                 finally:

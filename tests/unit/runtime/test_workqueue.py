@@ -243,7 +243,7 @@ async def test_an_idle_queue_is_drained(queue: WorkQueue[str]) -> None:
     await queue.drained()
 
 
-# What it tells
+# Reports
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ class FakeApi:
     faults: list[Fault] = field(default_factory=list)
     #: Called once, right before the next request of this verb on this resource: somebody else was faster.
     interference: dict[tuple[str, str], Callable[[], None]] = field(default_factory=dict)
-    #: What a mutating webhook does to each object that is made or patched.
+    #: A mutating webhook, which changes each object that is made or patched.
     webhook: Callable[[str, Manifest], None] = lambda _plural, _manifest: None
     version: int = 100
     #: Fields of a status, with their path, that the installed CRD does not know: they are dropped without a word.

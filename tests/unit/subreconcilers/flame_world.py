@@ -54,7 +54,7 @@ class ModelFlame:
         self.busy = False
         #: Whether the watcher sleeps between two polls, as it does at rest.
         self.asleep = False
-        #: What is wrong with the way to the session manager; None when it can be reached.
+        #: The problem on the way to the session manager; None when it can be reached.
         self.broken: str | None = None
         self.calls: list[tuple[str, str]] = []
 

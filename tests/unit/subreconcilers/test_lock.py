@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.kube.errors import KubernetesError
 
-#: What there is to delete, as changes of the spec or of the Pods: each a way in which Pods go.
+#: Changes of the spec or of the Pods after which a Pod has to be deleted.
 NEW_EXECUTORS = {"executorManager": {"image": "new"}}
 NEW_SESSION_MANAGER = {"sessionManager": {"image": "new"}}
 
@@ -454,7 +454,7 @@ async def _half_way(world: World) -> None:
 async def test_pod_of_a_lost_deletion_is_not_counted_by_the_next_step(*, disabled: bool) -> None:
     world = await converged({"lockOptions": {"disabled": disabled}} | rolling(5, 1, 0))
     await _half_way(world)
-    # One is too many, and goes, but nobody can say so. Then comes the rollout, which may take one of the other four.
+    # An executor is too many, and goes, but nobody can say so. Then the rollout may take one of the other four.
     world.change("pods", executor_name(6), {"metadata": {"annotations": {DELETION_COST_ANNOTATION: "-1"}}})
     world.edit({"executorManager": {"replicas": 4}})
     world.api.fail("delete", "pods", lost(), name=executor_name(6), applied=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.kube.errors import KubernetesError
 
-#: What promises are made of; without any of these nothing may be done.
+#: The durable fields: nothing may be done unless all of these are stored.
 PROMISES = ["executorManager.nextId", "executorManager.attemptId", "observedGeneration", "sessionManager.revision"]
 #: What the HLD's status has; all else came later.
 HLD = ("state", "message", "configGeneration", "sessionManager", "executorManager")

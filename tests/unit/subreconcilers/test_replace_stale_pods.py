@@ -236,7 +236,7 @@ async def test_deletion_that_came_too_late_is_not_repeated_at_once() -> None:
 
 
 async def test_change_found_by_a_deletion_is_known_to_the_next_pass_without_a_watch_event() -> None:
-    # Who takes the lock reads the Pods before the first deletion, and would know.
+    # An operator that takes the lock reads the Pods before the first deletion, and would know.
     world = await converged({"lockOptions": {"disabled": True}} | replicas(1, type="Recreate"))
     world.edit(NEW_EXECUTORS)
     world.sync()

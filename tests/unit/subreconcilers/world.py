@@ -74,7 +74,7 @@ class World:
         operator_namespace: The namespace of the operator's Pod; empty outside a cluster.
     """
 
-    #: Who the operator is in Leases.
+    #: The operator's identity in Leases.
     lock_identity = "us"
 
     def __init__(

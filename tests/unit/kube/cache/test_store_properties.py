@@ -219,7 +219,7 @@ class StoreMachine(RuleBasedStateMachine):
     def a_bookmark_arrives(self) -> None:
         self.store.apply(bookmark(self.server.version))
 
-    # What must hold, always and in the end.
+    # Invariants, some of them only in the end.
 
     @invariant()
     def no_view_is_older_than_our_own_writes(self) -> None:

@@ -87,7 +87,7 @@ def token(loaded: Credentials) -> str:
     return value
 
 
-# What works
+# Configurations that work
 
 
 async def test_kubeconfig_gives_address_and_token(config: Config, write: Callable[[object], Path]) -> None:
@@ -174,7 +174,7 @@ def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-# What does not
+# Configurations that do not work
 
 
 async def test_missing_file_is_named(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ async def test_empty_impersonation_fields_are_accepted(config: Config, write: Ca
     assert token(await load(write(config))) == "Bearer secret"
 
 
-# What is secret
+# Secrets
 
 PASSWORD = "s3cr3t"  # what no message may contain
 

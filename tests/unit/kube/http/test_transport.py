@@ -838,7 +838,7 @@ async def test_netrc_does_not_replace_the_token(scene: Scene, environment: pytes
     assert scene.tokens() == ["Bearer token-1"]
 
 
-# What is told
+# Reports
 
 
 async def test_each_attempt_is_reported_with_its_status_code(scene: Scene) -> None:

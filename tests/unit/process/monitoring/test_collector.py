@@ -27,7 +27,7 @@ class Scene:
     """An operator that does not run, and a registry that reads it.
 
     Args:
-        namespaces: What it watches.
+        namespaces: The namespaces that it watches.
     """
 
     def __init__(self, *namespaces: str) -> None:
