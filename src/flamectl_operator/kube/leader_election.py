@@ -80,7 +80,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sighting:
+class _ObservedLease:
     """The Lease as it was last seen.
 
     Args:
@@ -132,7 +132,7 @@ class LeaderElector:
             component="leader election", lease=f"{namespace}/{name}", identity=candidate.identity
         )
         self._held: LeaseView | None = None  # the Lease as we last wrote it; None when uncertain
-        self._seen: _Sighting | None = None  # the Lease as we last saw it
+        self._seen: _ObservedLease | None = None  # the Lease as we last saw it
         self._seen_held = False  # whether we ever saw the Lease with a holder
         self._said = ""
         #: The monotonic time of the last attempt to acquire or renew the Lease; None before the first one.
@@ -265,7 +265,7 @@ class LeaderElector:
         """Return whether we have seen the Lease unchanged for this long."""
         now = self._clock.boottime()
         if self._seen is None or self._seen.resource_version != resource_version:
-            self._seen = _Sighting(resource_version, now + seconds)
+            self._seen = _ObservedLease(resource_version, now + seconds)
         return now >= self._seen.expires
 
     def _manifest(self) -> dict[str, Any]:

@@ -101,8 +101,8 @@ def count_session_manager(
         return backoff
     if session_manager_uncounted(manager, backoff):
         return replace(_failed(backoff, now, settings), last_failure=manager.pod.uid)
-    forgiven = _over(session_manager_forgiven_at(backoff, manager, settings), now)
-    return replace(backoff, failures=0, next_attempt=None) if forgiven else backoff
+    over = _over(session_manager_reset_at(backoff, manager, settings), now)
+    return replace(backoff, failures=0, next_attempt=None) if over else backoff
 
 
 def session_manager_uncounted(manager: Component, backoff: ReplacementBackoff) -> bool:
@@ -146,7 +146,7 @@ def count_executors(
         backoff = replace(backoff, failures=0, next_attempt=None)
     elif any(executor_uncounted(executor, backoff, settings) for executor in observed.terminal_executors):
         return replace(_failed(backoff, now, settings), attempt_id=next_id)
-    elif _over(executors_forgiven_at(backoff, observed, replicas, surge, settings), now):
+    elif _over(executors_reset_at(backoff, observed, replicas, surge, settings), now):
         # Executors that have not worked for a while may still fail.
         unproven = [
             executor.executor_id
@@ -196,7 +196,7 @@ def executor_uncounted(executor: Executor, backoff: ReplacementBackoff, settings
     return worked is None or worked < timedelta(seconds=settings.stable_after_seconds)
 
 
-def session_manager_forgiven_at(
+def session_manager_reset_at(
     backoff: ReplacementBackoff, manager: Component | None, settings: FlameSettings
 ) -> datetime | None:
     """Return when the session manager's failures are reset if nothing changes; None when no reset is due.
@@ -211,7 +211,7 @@ def session_manager_forgiven_at(
     return _stable_at(manager, settings)
 
 
-def executors_forgiven_at(
+def executors_reset_at(
     backoff: ReplacementBackoff, observed: ObservedCluster, replicas: int, surge: int, settings: FlameSettings
 ) -> datetime | None:
     """Return when the executors' failures are reset if nothing changes; None when no reset is due.

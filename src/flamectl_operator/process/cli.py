@@ -29,7 +29,7 @@ from flamectl_operator.process.options import (
     MetricsBindAddressOption,
     NamespaceOption,
     WorkersOption,
-    places,
+    config_locations,
 )
 from flamectl_operator.runtime.log_writer import STDERR, LogWriter, can_write
 from flamectl_operator.runtime.tasks import TaskDiedError
@@ -74,7 +74,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     """Run the operator until it is told to stop (SIGTERM, SIGINT)."""
     options = locals()
     with _complaining(), LogWriter(STDERR) as log:
-        asyncio.run(process.run(places(os.environ, **options), log))
+        asyncio.run(process.run(config_locations(os.environ, **options), log))
 
 
 @app.command(name="config")
@@ -98,7 +98,7 @@ def show_config(  # noqa: PLR0913 - one parameter per option
     """Print the settings that `run` would use with the same options, with the origin of each."""
     options = {name: value for name, value in locals().items() if name != "output_format"}
     with _complaining():
-        effective = asyncio.run(process.effective(places(os.environ, **options)))
+        effective = asyncio.run(process.effective(config_locations(os.environ, **options)))
         sys.stdout.write(show(effective) if output_format is ConfigFormat.YAML else show_json(effective))
 
 

@@ -127,7 +127,7 @@ class ConfigLocations:
         return ConfigMapSource(client, *self.config_map)
 
 
-def places(
+def config_locations(
     environ: Mapping[str, str],
     *,
     kubeconfig: Path | None,

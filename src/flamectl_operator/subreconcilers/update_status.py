@@ -49,19 +49,19 @@ def _next_look(run: Pass, observed: ObservedCluster) -> Outcome:
     now = run.clock.now()
     starting = None if run.spec is None or run.effective.suspended else patience_ends(observed, now)
     slow = DONE if starting is None else wait_until("PodsStarting", starting, now)
-    return combine([slow, _forgiven(run, observed)])
+    return combine([slow, _failures_reset(run, observed)])
 
 
-def _forgiven(run: Pass, observed: ObservedCluster) -> Outcome:
+def _failures_reset(run: Pass, observed: ObservedCluster) -> Outcome:
     if not run.may_act:
         return DONE
     effective, settings = run.effective, run.effective.settings
     beyond = surge(effective.update_strategy, effective.wanted_replicas)
     times = (
-        replacement_backoff.session_manager_forgiven_at(
+        replacement_backoff.session_manager_reset_at(
             effective.session_manager_backoff, observed.session_manager, settings
         ),
-        replacement_backoff.executors_forgiven_at(
+        replacement_backoff.executors_reset_at(
             effective.executor_backoff, observed, effective.replicas, beyond, settings
         ),
     )

@@ -13,8 +13,8 @@ from flamectl_operator.planning.replacement_backoff import (
     ReplacementBackoff,
     count_executors,
     count_session_manager,
-    executors_forgiven_at,
-    session_manager_forgiven_at,
+    executors_reset_at,
+    session_manager_reset_at,
 )
 from flamectl_operator.settings import FlameSettings
 from tests.unit.builders import (
@@ -330,7 +330,7 @@ def test_recorded_wait_is_capped_at_the_limit(far: int) -> None:
 def test_reset_time_of_session_manager_failures(failures: int, manager: PodView | None, time: datetime | None) -> None:
     found = Component(manager) if manager is not None else None
 
-    assert session_manager_forgiven_at(ReplacementBackoff(SM_REVISION, failures=failures), found, SETTINGS) == time
+    assert session_manager_reset_at(ReplacementBackoff(SM_REVISION, failures=failures), found, SETTINGS) == time
 
 
 def _without_a_node(number: int) -> PodView:
@@ -398,7 +398,7 @@ def _without_a_node(number: int) -> PodView:
 def test_reset_time_of_executor_failures(failures: int, pods: list[PodView], time: datetime | None) -> None:
     backoff = ReplacementBackoff(EX_REVISION, failures=failures, attempt_id=5)
 
-    assert executors_forgiven_at(backoff, observed(*pods), 2, 0, SETTINGS) == time
+    assert executors_reset_at(backoff, observed(*pods), 2, 0, SETTINGS) == time
 
 
 def test_autoscaler_that_adds_executors_does_not_prevent_the_reset() -> None:

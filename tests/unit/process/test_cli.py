@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from flamectl_operator import __version__
 from flamectl_operator.api.crd import render
 from flamectl_operator.process import cli, options
-from flamectl_operator.process.options import ConfigLocations, places
+from flamectl_operator.process.options import ConfigLocations, config_locations
 from flamectl_operator.process.settings_sources import FileSource
 from flamectl_operator.settings import SettingsError
 from flamectl_operator.settings.catalogue import ENVIRONMENT_PREFIX
@@ -248,7 +248,9 @@ def test_unreadable_config_map_is_reported_in_one_line(kubeconfig: Path) -> None
 
 
 def _places(environ: Mapping[str, str], **given: Any) -> ConfigLocations:
-    return places(environ, **({"kubeconfig": None, "context": None, "config": None, "config_map": None} | given))
+    return config_locations(
+        environ, **({"kubeconfig": None, "context": None, "config": None, "config_map": None} | given)
+    )
 
 
 @pytest.fixture

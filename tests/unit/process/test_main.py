@@ -11,7 +11,7 @@ import yaml
 from flamectl_operator.kube.resources import LEASES, PODS
 from flamectl_operator.process import main as process
 from flamectl_operator.process.live_settings import RELOAD_INTERVAL
-from flamectl_operator.process.options import LogLevel, places
+from flamectl_operator.process.options import LogLevel, config_locations
 from flamectl_operator.runtime.log_writer import LogWriter
 from flamectl_operator.settings import OperatorConfig
 from tests.unit.runtime.virtual_time import VirtualClock, virtually
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def _first(environ: Mapping[str, str], **given: Any) -> OperatorConfig:
-    where = places(environ, kubeconfig=None, context=None, config=None, config_map=None, **given)
+    where = config_locations(environ, kubeconfig=None, context=None, config=None, config_map=None, **given)
     return process._first_settings(where)
 
 
@@ -125,7 +125,7 @@ class Parts:
     def serve(self, script: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """The process runs for as long as the replica does, which is the script."""
         self._script = script
-        where = places({}, kubeconfig=None, context=None, config=self._settings, config_map=None)
+        where = config_locations({}, kubeconfig=None, context=None, config=self._settings, config_map=None)
         virtually(process._serve(where, asyncio.Event(), LogWriter(2)))
 
     # --- The replica

@@ -67,7 +67,7 @@ class Census:
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], Entry] = {}  # by the version of a FlameCluster
 
-    def take(self, clusters: Iterable[FlameClusterView]) -> list[Entry]:
+    def sample(self, clusters: Iterable[FlameClusterView]) -> list[Entry]:
         """Return an entry for each FlameCluster, and forget the others."""
         known: dict[tuple[str, ...], Entry] = {}
         for cluster in clusters:

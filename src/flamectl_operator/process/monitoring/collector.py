@@ -105,7 +105,7 @@ class OperatorCollector(Collector):
             families["flamectl_events_dropped"].add_metric((), operator.events.dropped)
             if operator.some_known:
                 clusters = operator.stores.flame_clusters.all()
-                _read_clusters(self._census.take(each for each in clusters if not each.terminating), families)
+                _read_clusters(self._census.sample(each for each in clusters if not each.terminating), families)
         return families.values()
 
     def _read_queue(self, operator: Operator, families: dict[str, Family]) -> None:

@@ -98,8 +98,8 @@ def _version(name: str, version: str, state: str = "Running") -> FlameClusterVie
 def test_each_version_of_a_flame_cluster_is_read_once(mocker: MockerFixture) -> None:
     read = mocker.spy(census, "sample")
     counted, other = Census(), _version("b", "1")
-    counted.take([_version("a", "1"), other])
-    assert [entry.state for entry in counted.take([_version("a", "2", "Failed"), other])] == ["Failed", "Running"]
+    counted.sample([_version("a", "1"), other])
+    assert [entry.state for entry in counted.sample([_version("a", "2", "Failed"), other])] == ["Failed", "Running"]
     assert [(call.args[0].name, call.args[0].metadata.resource_version) for call in read.call_args_list] == [
         ("a", "1"),
         ("b", "1"),
@@ -109,6 +109,6 @@ def test_each_version_of_a_flame_cluster_is_read_once(mocker: MockerFixture) -> 
 
 def test_a_flame_cluster_that_is_gone_is_forgotten() -> None:
     counted, old = Census(), _version("a", "1")
-    counted.take([old])
-    assert counted.take([]) == []
+    counted.sample([old])
+    assert counted.sample([]) == []
     assert counted._known == {}
