@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from flamectl_operator.api.constants import OWN_VARIABLES
 from flamectl_operator.api.model import Flag, MapKey, Model, Text, without_nulls
-from flamectl_operator.api.quantity import Quantity, canonical, parse_quantity
+from flamectl_operator.api.quantity import ListedQuantity, Quantity, canonical, parse_quantity
 from flamectl_operator.api.rules import Rule, matching
 
 ImagePullPolicy = Literal["Always", "IfNotPresent", "Never"]
@@ -23,9 +23,22 @@ Image = Annotated[
 Quantities = Annotated[dict[str, Quantity], Field(max_length=16), BeforeValidator(without_nulls)]
 
 
-def _requests_within_limits(resources: ResourceRequirements) -> bool:
-    both = resources.requests.keys() & resources.limits.keys()
-    return all(parse_quantity(resources.requests[name]) <= parse_quantity(resources.limits[name]) for name in both)
+# Admission compares these resources, and others where both are whole numbers; the operator compares all. To compare more
+# quantities would exceed the budget that Kubernetes 1.30 has for the rules of a CRD.
+_COMPARED = ("cpu", "memory", "ephemeral-storage")
+
+
+def _compared_within_limits(resources: ResourceRequirements) -> bool:
+    return all(_within_limit(resources, name) for name in _COMPARED)
+
+
+def _others_within_limits(resources: ResourceRequirements) -> bool:
+    return all(_within_limit(resources, name) for name in resources.requests if name not in _COMPARED)
+
+
+def _within_limit(resources: ResourceRequirements, name: str) -> bool:
+    request, limit = resources.requests.get(name), resources.limits.get(name)
+    return request is None or limit is None or parse_quantity(request) <= parse_quantity(limit)
 
 
 class ResourceClaim(Model):
@@ -40,10 +53,18 @@ class ResourceRequirements(Model):
 
     rules: ClassVar = (
         Rule(
-            "!has(self.limits) || !has(self.requests) || self.requests.all(r, !(r in self.limits)"
+            f"!has(self.limits) || !has(self.requests) || [{', '.join(repr(name) for name in _COMPARED)}].all(r,"
+            " !(r in self.requests) || !(r in self.limits)"
             " || !isQuantity(string(self.requests[r])) || !isQuantity(string(self.limits[r]))"
             " || quantity(string(self.requests[r])).compareTo(quantity(string(self.limits[r]))) <= 0)",
-            _requests_within_limits,
+            _compared_within_limits,
+            "requests must not be above limits",
+        ),
+        Rule(
+            "!has(self.limits) || !has(self.requests) || self.requests.all(r, !(r in self.limits)"
+            f" || r in [{', '.join(repr(name) for name in _COMPARED)}]"
+            " || !(type(self.requests[r]) in [int]) || !(type(self.limits[r]) in [int]) || self.requests[r] <= self.limits[r])",
+            _others_within_limits,
             "requests must not be above limits",
         ),
     )
@@ -79,7 +100,7 @@ class ResourceFieldSelector(Model):
 
     container_name: Text | None = Field(None, description="Name of the container; this container when left out.")
     resource: Text = Field(description="Resource to select, such as limits.cpu or requests.memory.")
-    divisor: Quantity | None = Field(None, description="Unit of the value, as a quantity; 1 when left out.")
+    divisor: ListedQuantity | None = Field(None, description="Unit of the value, as a quantity; 1 when left out.")
 
     def authored(self) -> dict[str, Any]:
         """See `Model.authored`; equal quantities look equal."""

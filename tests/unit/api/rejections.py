@@ -562,6 +562,18 @@ REJECTIONS: tuple[Rejection, ...] = (
         "requests must not be above limits",
     ),
     Rejection(
+        "requests above limits of an extended resource",
+        _executor(resources={"limits": {"example.com/gpu": 1}, "requests": {"example.com/gpu": 2}}),
+        f"{_EXECUTOR}.resources",
+        "requests must not be above limits",
+    ),
+    Rejection(
+        "negative divisor",
+        _env({"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "-1"}}}),
+        f"{_EXECUTOR}.env[0].valueFrom.resourceFieldRef.divisor",
+        _QUANTITY,
+    ),
+    Rejection(
         "unknown field in resources",
         _executor(resources={"limit": {"cpu": 1}}),
         f"{_EXECUTOR}.resources.limit",
@@ -1111,6 +1123,12 @@ REJECTIONS: tuple[Rejection, ...] = (
 
 #: Specs that the operator alone refuses, because CEL cannot see the problem.
 OPERATOR_REJECTIONS: tuple[Rejection, ...] = (
+    Rejection(
+        "requests above limits of an extended resource, with a unit",
+        _executor(resources={"limits": {"example.com/gpu": "1k"}, "requests": {"example.com/gpu": "2k"}}),
+        f"{_EXECUTOR}.resources",
+        "requests must not be above limits",
+    ),
     Rejection(
         "impossible address",
         _spec(networkPolicy={"clients": [{"ipBlock": {"cidr": "10.0.0.256/8"}}]}),
