@@ -6,6 +6,8 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 # What `make test` and `make unit` run, for example: make unit TESTS=tests/unit/planning
 TESTS ?= tests
+# Of the control plane, see tools/controlplane/README.md; the default is the newest.
+export KUBERNETES_VERSION
 # End-to-end tests mostly wait, so there are more of them at a time than there are cores.
 WORKERS ?= 6
 

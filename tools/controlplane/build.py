@@ -77,7 +77,10 @@ def build(
         BuildError: `go build` failed.
     """
     total = sum(TARGETS[name].seconds for name in names)
-    report(f"building Kubernetes {versions.kubernetes}, about {about(total)} on two cores")
+    # A module of another Kubernetes may need only etcd and kwok from here.
+    kubernetes = any(TARGETS[name].package.startswith("k8s.io/kubernetes/") for name in names)
+    built = f"Kubernetes {versions.kubernetes}" if kubernetes else " and ".join(names)
+    report(f"building {built}, about {about(total)} on two cores")
     go = find_go(versions.go, report, environment=environment)
     workshop = Path(tempfile.mkdtemp(prefix=".build-", dir=directory))
     try:
@@ -152,16 +155,26 @@ class _Build:
     def _tell(self, number: int, seconds: float, log: Path) -> None:
         before = sum(TARGETS[name].seconds for name in self.names[:number])
         done = (before + min(seconds, TARGETS[self.names[number]].seconds)) / self.total
-        passed = clock(time.monotonic() - self.begin)
-        self.report.moving(f"{self._place(number)}: {_news(log)}, {passed} of {clock(self.total)}", done)
+        passed = time.monotonic() - self.begin
+        self.report.moving(f"{self._place(number)}: {news(log, passed, self.total)}", done)
 
     def _place(self, number: int) -> str:
         return f"{self.names[number]} ({number + 1} of {len(self.names)})"
 
 
-def _news(log: Path) -> str:
-    """Return what Go has done so far, by its output."""
+def news(log: Path, passed: float, total: float) -> str:
+    """Return what Go has done so far, by its output, and how long it took.
+
+    Args:
+        log: The output of `go build -v`.
+        passed: Seconds since the begin of the build.
+        total: Seconds that were estimated for all of it.
+    """
+    if passed > total:
+        # Both do not fit into a line.
+        return f"{clock(passed)}, longer than estimated"
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     compiled = sum(1 for line in lines if re.match(_PACKAGE, line))
     downloads = sum(1 for line in lines if line.startswith(_DOWNLOAD))
-    return f"{downloads} downloads" if compiled == 0 and downloads else f"{compiled} packages"
+    done = f"{downloads} downloads" if compiled == 0 and downloads else f"{compiled} packages"
+    return f"{done}, {clock(passed)} of {clock(total)}"

@@ -96,7 +96,8 @@ def probes(files: StateFiles, ports: Ports) -> dict[str, Probe]:
         "kube-controller-manager": Probe(
             ports.controller_manager, "/healthz", files.pki / "kube-controller-manager.crt"
         ),
-        "kube-scheduler": Probe(ports.scheduler, "/readyz", files.pki / "kube-scheduler.crt"),
+        # The scheduler of Kubernetes 1.30 has no /readyz.
+        "kube-scheduler": Probe(ports.scheduler, "/healthz", files.pki / "kube-scheduler.crt"),
         "kwok": Probe(ports.kwok, "/healthz"),
     }
 

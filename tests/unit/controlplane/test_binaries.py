@@ -16,7 +16,7 @@ from tools.controlplane.binaries import NAMES, cache_directory, choose, ensure_b
 from tools.controlplane.build import build_command
 from tools.controlplane.errors import BinariesError, BuildError
 from tools.controlplane.progress import Reporter
-from tools.controlplane.versions import read_versions
+from tools.controlplane.versions import MODULES, read_versions
 
 # Answers `go version`, logs what it builds, and fails at the package that the file `fail-at` names, half-way through.
 FAKE_GO = """#!/bin/sh
@@ -124,6 +124,24 @@ class TestOrderOfPreference:
         versions = read_versions()
         folder = cache_directory(versions, {"HOME": "/home/me", "XDG_CACHE_HOME": ""})
         assert folder.parent == Path("/home/me/.cache/flamectl-operator/controlplane")
+
+
+class TestOtherKubernetes:
+    def test_programs_come_from_its_module_and_the_rest_from_the_default(self, machine: Machine) -> None:
+        machine.environment["KUBERNETES_VERSION"] = "1.30"
+        paths = machine.ensure()
+        assert {name for name, path in paths.items() if path.parent == machine.cache} == {"etcd", "kwok"}
+        older = cache_directory(read_versions(MODULES["1.30"]), machine.environment)
+        assert {name for name, path in paths.items() if path.parent == older} == set(NAMES) - {"etcd", "kwok"}
+        assert [build.rpartition(" ")[2] for build in machine.builds] == ["go-1.30"] * 4 + ["go"] * 2
+        assert machine.lines[0].startswith("building Kubernetes v1.30.")
+        assert any(line.startswith("building etcd and kwok, about") for line in machine.lines)
+
+    def test_default_build_is_used_for_the_rest(self, machine: Machine) -> None:
+        machine.ensure()
+        machine.environment["KUBERNETES_VERSION"] = "1.30"
+        machine.ensure()
+        assert len(machine.builds) == len(NAMES) + 4
 
 
 class TestBuild:

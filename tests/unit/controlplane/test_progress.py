@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tools.controlplane.build import TARGETS, build
-from tools.controlplane.progress import COLUMNS, Reporter, about, clock, run_with_progress
+from tools.controlplane.build import TARGETS, build, news
+from tools.controlplane.progress import COLUMNS, Reporter, about, run_with_progress
 from tools.controlplane.versions import read_versions
 
 if TYPE_CHECKING:
@@ -113,12 +113,18 @@ def test_build_shows_its_progress_in_80_columns(
     assert [line for line in lines if len(line) > COLUMNS] == []
 
 
-def test_longest_line_of_a_build_fits_80_columns() -> None:
-    name = max(TARGETS, key=len)
-    line = f"{name} (5 of 6): 2345 packages, 12:34 of {clock(sum(each.seconds for each in TARGETS.values()))}"
+@pytest.mark.parametrize(
+    ("passed", "told"), [(450, "2345 packages, 7:30 of 7:30"), (1425, "23:45, longer than estimated")]
+)
+def test_line_of_a_build_says_when_it_takes_longer_and_fits_80_columns(
+    tmp_path: Path, passed: float, told: str
+) -> None:
+    log = tmp_path / "log"
+    log.write_text("example.com/package\n" * 2345, encoding="utf-8")
+    assert news(log, passed, 450) == told
     terminal = Terminal()
-    Reporter(terminal).moving(line, 0.5)
-    assert terminal.getvalue().endswith(line[-5:])
+    Reporter(terminal).moving(f"{max(TARGETS, key=len)} (5 of 6): {told}", 0.5)
+    assert terminal.getvalue().endswith(told)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""go.mod alone determines the versions of the control plane."""
+"""The go.mod of a Go module alone determines the versions of the control plane."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tools.controlplane.versions import MODULE, Versions, cache_key, host_platform, read_versions
+from tools.controlplane.build import TARGETS
+from tools.controlplane.errors import BinariesError
+from tools.controlplane.versions import (
+    MODULE,
+    MODULES,
+    Versions,
+    cache_key,
+    chosen_module,
+    host_platform,
+    read_versions,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,13 +34,27 @@ def module(tmp_path: Path) -> Path:
 def test_versions_are_read_from_the_go_module() -> None:
     versions = read_versions()
     assert versions.kubernetes == "v1.36.3"
-    assert versions.etcd.startswith("v3.")
-    assert versions.kwok.startswith("v0.")
+    assert str(versions.etcd).startswith("v3.")
+    assert str(versions.kwok).startswith("v0.")
     assert versions.go >= (1, 26)
+    assert set(versions.packages) == {target.package for target in TARGETS.values()}
 
 
-def test_staging_modules_have_the_version_of_kubernetes() -> None:
-    versions = read_versions()
+def test_kubernetes_version_chooses_the_go_module() -> None:
+    assert chosen_module({}) == chosen_module({"KUBERNETES_VERSION": ""}) == MODULE
+    for version, module in MODULES.items():
+        assert chosen_module({"KUBERNETES_VERSION": version}) == module
+        assert read_versions(module).kubernetes.startswith(f"v{version}.")
+
+
+def test_unknown_kubernetes_version_is_refused_with_the_choice() -> None:
+    with pytest.raises(BinariesError, match=r"KUBERNETES_VERSION is '1\.29': choose one of 1\.36, 1\.30\."):
+        chosen_module({"KUBERNETES_VERSION": "1.29"})
+
+
+@pytest.mark.parametrize("kubernetes", MODULES)
+def test_staging_modules_have_the_version_of_kubernetes(kubernetes: str) -> None:
+    versions = read_versions(MODULES[kubernetes])
     go_mod = (versions.module / "go.mod").read_text(encoding="utf-8")
     replaced = [line.split()[-1] for line in go_mod.splitlines() if " => " in line]
     assert len(replaced) > 20
@@ -38,8 +62,10 @@ def test_staging_modules_have_the_version_of_kubernetes() -> None:
 
 
 def test_cache_key_is_readable(module: Path) -> None:
-    key = cache_key(Versions("v1.34.4", "v3.6.4", "v0.7.0", (1, 24), module))
+    key = cache_key(Versions("v1.34.4", "v3.6.4", "v0.7.0", (1, 24), (), module))
     assert key.startswith("kubernetes-v1.34.4-etcd-v3.6.4-kwok-v0.7.0-" + "-".join(host_platform()))
+    key = cache_key(Versions("v1.30.14", None, None, (1, 24), (), module))
+    assert key.startswith("kubernetes-v1.30.14-" + "-".join(host_platform()))
 
 
 @pytest.mark.parametrize("file", ["go.mod", "go.sum"])
@@ -61,6 +87,6 @@ def test_cache_key_changes_with_the_machine(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_go_mod_without_its_module_is_refused(module: Path) -> None:
-    (module / "go.mod").write_text("module x\n\ngo 1.24.0\n", encoding="utf-8")
+    (module / "go.mod").write_text("module x\n\ngo 1.24.0\n\ntool (\n)\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"k8s\.io/kubernetes"):
         read_versions(module)
