@@ -12,6 +12,7 @@ import yaml
 
 from flamectl_operator.desired.pod_metadata_policy import WELL_KNOWN
 from flamectl_operator.desired.pod_policy import HARMLESS_SOURCES, HARMLESS_VOLUMES
+from flamectl_operator.flame import answers
 from flamectl_operator.kube.http.credentials import LOAD_TIMEOUT
 from flamectl_operator.kube.http.transport import MAX_ANSWER_SIZE
 from flamectl_operator.process.monitoring.connections import HEAD_TIMEOUT, MAX_CONNECTIONS
@@ -111,6 +112,7 @@ def test_network_policy_closes_all_but_health_and_the_metrics_of_labelled_namesp
         f"takes {MAX_CONNECTIONS} connections",
         f"does not arrive within {HEAD_TIMEOUT:.0f} s",
         f"takes {spec_planner.MAX_KEPT // 2**20} MiB of memory at most",
+        f"has at most {answers.MAX_SIZE // 2**20} MiB and {answers.MAX_ENTRIES:,} entries",
         f"which has {LOAD_TIMEOUT:.0f} s to answer",
     ],
 )

@@ -15,18 +15,19 @@ from grpclib.client import Channel, StreamStreamMethod, UnaryUnaryMethod
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 
+from flamectl_operator.flame import answers
 from flamectl_operator.flame.messages import BACKEND, FRONTEND, message_class
-from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Resources, Session, Snapshot
+from flamectl_operator.flame.snapshot import NodeState
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from flamectl_operator.flame.snapshot import Snapshot
+
 #: Seconds that a call may take, the connection included.
 DEADLINE = 5.0
-
-_OPEN = 0
-#: Suspending and Suspended, from Flame 0.7 on.
-_SUSPENDED = (2, 3)
+#: Characters of a session manager's message that are kept.
+LONGEST = 1024
 
 _EMPTY, _RESULT = message_class("EmptyRequest"), message_class("Result")
 _NODES, _EXECUTORS, _SESSIONS = (message_class(f"{kind}List") for kind in ("Node", "Executor", "Session"))
@@ -120,12 +121,7 @@ class GrpcSessionManager:
             nodes = await self._call(FRONTEND, "ListNodes", _EMPTY(), _NODES)
             executors = await self._list("ListExecutor", _EXECUTORS)
             sessions = await self._list("ListSession", _SESSIONS)
-        return Snapshot(
-            nodes={node.metadata.name or node.spec.hostname: _node_state(node.status.state) for node in nodes.nodes},
-            executors=tuple(map(_executor, executors.executors)),
-            sessions=tuple(map(_session, sessions.sessions)),
-            keeps_idle=self._plural,
-        )
+            return await answers.read(nodes, executors, sessions, keeps_idle=self._plural)
 
     async def release_node(self, name: str) -> None:
         """See `SessionManager`."""
@@ -151,6 +147,7 @@ class GrpcSessionManager:
             method: Any = StreamStreamMethod(self._channel(BACKEND), f"/{BACKEND}/WatchNode", _WATCH, _WATCHED)
             async with method.open(timeout=self._deadline) as stream:
                 await stream.send_message(heartbeat, end=True)
+                answers.limit_messages(stream)
                 # The session manager answers the heartbeat and sees that no more comes. It does not end the stream itself.
                 async for response in stream:
                     if response.HasField("ack"):
@@ -178,11 +175,17 @@ class GrpcSessionManager:
     async def _backend(self, name: str, request: Any) -> None:
         result = await self._call(BACKEND, name, request, _RESULT)
         if result.return_code != 0:
-            raise FlameError("Refused", f"{name}: {result.message or f'return code {result.return_code}'}")
+            raise FlameError("Refused", f"{name}: {result.message[:LONGEST] or f'return code {result.return_code}'}")
 
     async def _call(self, service: str, name: str, request: Any, answer: Any) -> Any:
         method: Any = UnaryUnaryMethod(self._channel(service), f"/{service}/{name}", type(request), answer)
-        return await method(request, timeout=self._deadline)
+        async with method.open(timeout=self._deadline) as stream:
+            await stream.send_message(request, end=True)
+            answers.limit_messages(stream)
+            answered = await stream.recv_message()
+        if answered is None:
+            raise ProtocolError("no answer")
+        return answered
 
     def _channel(self, service: str) -> Channel:
         port = self._endpoint.port + (service == BACKEND)
@@ -223,7 +226,7 @@ class _failures:  # noqa: N801 - reads as a statement
 
 
 def _answered(error: GRPCError) -> FlameError:
-    text = error.message or error.status.name
+    text = (error.message or error.status.name)[:LONGEST]
     if error.status is Status.UNIMPLEMENTED:
         return FlameError("Unsupported", text)
     if error.status in {Status.PERMISSION_DENIED, Status.UNAUTHENTICATED}:
@@ -233,43 +236,3 @@ def _answered(error: GRPCError) -> FlameError:
     if error.status is Status.DEADLINE_EXCEEDED:
         return FlameError("TimedOut", text)
     return FlameError("Refused", text)
-
-
-def _node_state(number: int) -> NodeState:
-    try:
-        return NodeState(number)
-    except ValueError:  # of a later Flame
-        return NodeState.UNKNOWN
-
-
-def _executor_state(number: int) -> ExecutorState:
-    try:
-        return ExecutorState(number)
-    except ValueError:
-        return ExecutorState.UNKNOWN
-
-
-def _executor(message: Any) -> FlameExecutor:
-    return FlameExecutor(message.spec.node, _executor_state(message.status.state), message.status.session_id)
-
-
-def _session(message: Any) -> Session:
-    spec, status = message.spec, message.status
-    return Session(
-        message.metadata.id,
-        status.state == _OPEN,
-        spec.priority,
-        pending=status.pending,
-        running=status.running,
-        min_instances=spec.min_instances,
-        max_instances=spec.max_instances if spec.HasField("max_instances") else None,
-        batch_size=spec.batch_size,
-        resources=_resources(spec.resreq) if spec.HasField("resreq") else None,
-        suspended=status.state in _SUSPENDED,
-    )
-
-
-def _resources(message: Any) -> Resources | None:
-    """Return what a session asks for; nothing at all means the cluster's slot."""
-    found = Resources(message.cpu, message.memory, max(0, message.gpu))
-    return found if any(found) else None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from grpclib.const import Status
 
+from flamectl_operator.flame import answers
 from flamectl_operator.flame.client import Endpoint, FlameError, GrpcSessionManager, verified_by
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Resources, Session
 from tests.flame.certified import served_as_localhost
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from pytest_mock import MockerFixture
 
 
 @pytest.fixture(params=["0.6", "0.7"])
@@ -54,6 +58,59 @@ async def test_snapshot_has_the_resources_of_a_session(
     (session,) = (await client.snapshot()).sessions
 
     assert (session.min_instances, session.max_instances, session.resources) == (2, 5, resources)
+
+
+async def test_answer_over_the_limit_of_grpc_is_refused(server: FlameServer, client: GrpcSessionManager) -> None:
+    for number in range(5):
+        server.model.open_session(f"{number}" * 1_000_000, tasks=1)
+    with pytest.raises(FlameError, match="more than 4 MiB") as refused:
+        await client.snapshot()
+    assert refused.value.reason == "NotUnderstood"
+
+    server.model.sessions.clear()
+    assert (await client.snapshot()).sessions == ()
+
+
+async def test_message_over_the_limit_is_refused_by_its_announced_size(mocker: MockerFixture) -> None:
+    receive = mocker.AsyncMock(return_value=b"x")
+    stream = mocker.Mock(_stream=mocker.Mock(recv_data=receive))
+    answers.limit_messages(stream)
+
+    assert await stream._stream.recv_data(answers.MAX_SIZE) == b"x"
+    with pytest.raises(answers.TooLargeError):
+        await stream._stream.recv_data(answers.MAX_SIZE + 1)
+    receive.assert_awaited_once_with(answers.MAX_SIZE)
+
+
+async def test_list_with_too_many_entries_is_refused(
+    server: FlameServer, client: GrpcSessionManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "MAX_ENTRIES", 2)
+    for name in ("a", "b"):
+        server.model.open_session(name, tasks=1)
+    assert len((await client.snapshot()).sessions) == 2
+
+    server.model.open_session("c", tasks=1)
+    with pytest.raises(FlameError, match="a list has 3 entries, and 2 are the most"):
+        await client.snapshot()
+
+
+@pytest.mark.parametrize("limit", [0, 1])
+async def test_many_entries_are_read_outside_the_event_loop(
+    server: FlameServer, client: GrpcSessionManager, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    threads: list[threading.Thread] = []
+    read = answers._session
+
+    def spy(message: Any) -> Session:
+        threads.append(threading.current_thread())
+        return read(message)
+
+    monkeypatch.setattr(answers, "MAX_IN_LOOP", limit)
+    monkeypatch.setattr(answers, "_session", spy)
+    server.model.open_session("s", tasks=1)
+    assert [session.name for session in (await client.snapshot()).sessions] == ["s"]
+    assert (threads == [threading.main_thread()]) == (limit == 1)
 
 
 async def test_second_snapshot_uses_the_names_that_the_first_one_found(
