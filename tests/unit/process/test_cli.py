@@ -19,8 +19,10 @@ from flamectl_operator.api.crd import render
 from flamectl_operator.process import cli, options
 from flamectl_operator.process.options import ConfigLocations, config_locations
 from flamectl_operator.process.settings_sources import FileSource
+from flamectl_operator.runtime.workflow_graph import as_mermaid, as_text
 from flamectl_operator.settings import SettingsError
 from flamectl_operator.settings.catalogue import ENVIRONMENT_PREFIX
+from flamectl_operator.subreconcilers import PIPELINE
 from tools.installation import WITHOUT_PORTS
 
 if TYPE_CHECKING:
@@ -88,6 +90,15 @@ def test_the_version_is_printed() -> None:
     result = _run("version")
 
     assert (result.exit_code, result.stdout) == (0, f"{__version__}\n")
+
+
+def test_graph_prints_the_pipeline_as_an_outline_or_as_a_chart() -> None:
+    outline, chart = _run("graph"), _run("graph", "--format", "mermaid")
+
+    assert (outline.exit_code, chart.exit_code) == (0, 0)
+    assert outline.stdout == f"{as_text(PIPELINE)}\n"
+    assert chart.stdout == f"{as_mermaid(PIPELINE)}\n"
+    assert all(action.name in outline.stdout and action.name in chart.stdout for action in PIPELINE.actions())
 
 
 def test_without_a_command_help_is_shown() -> None:
