@@ -119,6 +119,11 @@ class Plane:
         return self._files.kubeconfig
 
     @property
+    def kubectl_path(self) -> Path:
+        """Path of kubectl."""
+        return self._running.kubectl
+
+    @property
     def server(self) -> str:
         """URL of the API server."""
         return f"https://{LOOPBACK}:{self._running.ports.apiserver}"
@@ -243,7 +248,7 @@ class Plane:
             subprocess.TimeoutExpired: It took too long.
         """
         result = subprocess.run(
-            [str(self._running.kubectl), *args],
+            [str(self.kubectl_path), *args],
             input=input,
             # HOME is where it caches; settings of the caller's own kubectl must not get in.
             env={
