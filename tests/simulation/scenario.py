@@ -135,6 +135,7 @@ class Scenario:
         draw.orphans(child_random(seed, "orphans"))
         if flame := draw.flame(child_random(seed, "sessions")):
             draw.demand(child_random(seed, "demand"))
+            draw.busy_drains(child_random(seed, "busy drains"))
         draw.late_failures(child_random(seed, "late failures"))
         draw.costly_specs(child_random(seed, "costly specs"))
         draw.batches(child_random(seed, "batches"))
@@ -533,6 +534,22 @@ class _Draw:
             if random.random() < 0.3:
                 end = min(at + 1.0 + random.random() * self._length, self._settled - 1.0)
                 self._add(end, "edit", name, {"executorManager": {"replicas": 2, "autoscaling": None}})
+            elif random.random() < 0.5:
+                # A burst when nothing else happens any more.
+                self._add(self._settled + 25.0, "session", name, random.choice((3, 5)), 40.0, 0, True)  # noqa: FBT003
+
+    def busy_drains(self, random: Random) -> None:
+        """Executors are chosen just when sessions open, and then some answers of the session manager are missing."""
+        if random.random() < 0.7:
+            return
+        name, at = random.choice(self.names), 12.0 + random.random() * self._length
+        self._add(min(at, self._settled) - 8.0, "scale", name, random.choice((3, 5)))
+        self._add(at, "scale", name, random.choice((1, 2)))
+        step = random.choice((0.1, 0.3, 0.6))
+        for number in range(random.choice((2, 8))):
+            self._add(at - 1.0 + number * step, "session", name, 1, random.choice((30.0, 60.0)), 0, True)  # noqa: FBT003
+        if random.random() < 0.6:
+            self._add(at + 2.0, "flame_storm", random.choice(FLAME_FAULTS), random.choice((0.3, 0.6)), 20.0)
 
     def _work(self, random: Random, name: str) -> None:
         """Sessions of one FlameCluster, and what becomes of its executors meanwhile."""

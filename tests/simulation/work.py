@@ -187,10 +187,19 @@ class Work(Check):
                 yield node, "is in Flame's table though its executor is on its way out"
         for pod in self._server.tables[PODS].values():
             manager = self._manager(pod) if controller_uid(pod) == uid_of(cluster) else None
-            if manager is None or not ready(pod) or not is_executor(cluster, pod) or manager.model is not model:
-                continue
-            if manager.reaches and manager.joined_at < self._loop.now and name_of(pod) not in model.nodes:
-                yield name_of(pod), "is ready and not in Flame's table"
+            if manager is not None and manager.model is model and (why := self._deviates(cluster, pod, manager)):
+                yield name_of(pod), why
+
+    def _deviates(self, cluster: Obj, pod: Obj, manager: Manager) -> str:
+        """What is wrong with an executor of the present session manager; nothing, as a rule."""
+        name, model = name_of(pod), manager.model
+        if draining(pod) and standing(pod):
+            busy = any(each.node == name for each in model.executors.values())
+            return "" if busy else "is drained and still there"
+        if not ready(pod) or not is_executor(cluster, pod):
+            return ""
+        missing = manager.reaches and manager.joined_at < self._loop.now and name not in model.nodes
+        return "is ready and not in Flame's table" if missing else ""
 
     def shortcomings(self, cluster: Obj) -> Iterator[str]:
         """The work that is left in the end."""
