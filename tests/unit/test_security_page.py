@@ -106,14 +106,14 @@ def test_network_policy_closes_all_but_health_and_the_metrics_of_labelled_namesp
 @pytest.mark.parametrize(
     "sentence",
     [
-        f"a spec of more than {spec_planner.MAX_SIZE_IN_LOOP // 1024} KiB in a thread",
-        f"filled with more than {MAX_DATA_SIZE // 1024} KiB",
-        f"A page of a list has at most {MAX_ANSWER_SIZE // 2**20} MiB",
-        f"takes {MAX_CONNECTIONS} connections",
-        f"does not arrive within {HEAD_TIMEOUT:.0f} s",
-        f"takes {spec_planner.MAX_KEPT // 2**20} MiB of memory at most",
-        f"has at most {answers.MAX_SIZE // 2**20} MiB and {answers.MAX_ENTRIES:,} entries",
-        f"which has {LOAD_TIMEOUT:.0f} s to answer",
+        f"more than {spec_planner.MAX_SIZE_IN_LOOP // 1024} KiB in a thread",
+        f"more than {MAX_DATA_SIZE // 1024} KiB",
+        f"at most {MAX_ANSWER_SIZE // 2**20} MiB",
+        f"{MAX_CONNECTIONS} connections",
+        f"within {HEAD_TIMEOUT:.0f} s",
+        f"{spec_planner.MAX_KEPT // 2**20} MiB of memory at most",
+        f"{answers.MAX_SIZE // 2**20} MiB and {answers.MAX_ENTRIES:,} entries",
+        f"{LOAD_TIMEOUT:.0f} s to answer",
     ],
 )
 def test_limit_of_the_code_is_the_documented_one(sentence: str) -> None:

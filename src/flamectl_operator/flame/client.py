@@ -11,11 +11,12 @@ import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from grpclib.client import Channel, StreamStreamMethod, UnaryUnaryMethod
+from grpclib.client import StreamStreamMethod, UnaryUnaryMethod
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 
 from flamectl_operator.flame import answers
+from flamectl_operator.flame.frames import LimitedChannel
 from flamectl_operator.flame.messages import BACKEND, FRONTEND, message_class
 from flamectl_operator.flame.snapshot import NodeState
 
@@ -112,7 +113,7 @@ class GrpcSessionManager:
     def __init__(self, endpoint: Endpoint, deadline: float = DEADLINE) -> None:
         self._endpoint = endpoint
         self._deadline = deadline
-        self._channels: dict[int, Channel] = {}
+        self._channels: dict[int, LimitedChannel] = {}
         self._plural = False
 
     async def snapshot(self) -> Snapshot:
@@ -187,10 +188,12 @@ class GrpcSessionManager:
             raise ProtocolError("no answer")
         return answered
 
-    def _channel(self, service: str) -> Channel:
+    def _channel(self, service: str) -> LimitedChannel:
+        """Return the channel for a call."""
         port = self._endpoint.port + (service == BACKEND)
         if port not in self._channels:
-            self._channels[port] = Channel(self._endpoint.host, port, ssl=self._endpoint.tls)
+            self._channels[port] = LimitedChannel(self._endpoint.host, port, self._endpoint.tls)
+        self._channels[port].begin_call()
         return self._channels[port]
 
 
