@@ -40,10 +40,13 @@ _CAUSES = (
     (r"toomanyrequests|rate limit|\b429\b", "the registry limits the number of pulls"),
     (r"no such host|server misbehaving", "the name of the registry cannot be resolved"),
     (r"x509|certificate|HTTP response to HTTPS", "the certificate of the registry is not trusted"),
-    (r"denied|unauthorized|authorization|authentication|forbidden|\b40[13]\b", "access denied, or no such repository"),
+    (
+        r"denied|unauthorized|authorization|authentication|forbidden|\b40[13]\b",
+        "access denied, or no such repository (correct the image, or add imagePullSecrets)",
+    ),
     (r"no match for platform|no matching manifest", "there is none for the platform of the node"),
     (r"no space left", "no space is left on the node"),
-    (r"not ?found|manifest unknown|name unknown|\b404\b", "not found"),
+    (r"not ?found|manifest unknown|name unknown|\b404\b", "not found (correct the image)"),
     (
         r"refused|timeout|timed out|deadline|unreachable|no route|reset by peer|\bEOF\b",
         "the registry cannot be reached",
@@ -122,7 +125,9 @@ def _crash_loop(name: str, last: ContainerStateTerminated | None) -> Trouble:
 
 
 def _out_of_memory(name: str) -> Trouble:
-    return Trouble(OOM_KILLED, "it was killed at its memory limit", f'container "{name}"')
+    return Trouble(
+        OOM_KILLED, "it was killed at its memory limit (raise resources.limits.memory)", f'container "{name}"'
+    )
 
 
 def _pull_cause(message: str, image: str) -> str:

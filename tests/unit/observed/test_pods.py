@@ -75,7 +75,9 @@ FAILED: list[Any] = [
     ),
     pytest.param(
         {"containers": [ended(MAIN, 137, "OOMKilled", "too much")]},
-        Trouble("OOMKilled", "it was killed at its memory limit", f'container "{MAIN}"'),
+        Trouble(
+            "OOMKilled", "it was killed at its memory limit (raise resources.limits.memory)", f'container "{MAIN}"'
+        ),
         id="killed",
     ),
     pytest.param({"containers": [ended(MAIN, 3, "")]}, Trouble("Terminated", f"{MAIN} exited with 3"), id="no reason"),
@@ -107,7 +109,7 @@ FAILED: list[Any] = [
     pytest.param({"phase": "Failed"}, Trouble("Failed"), id="failed without a word"),
     pytest.param(
         {"phase": "Failed", "init": [ended("wait", 137, "OOMKilled")], "containers": [waiting(MAIN)]},
-        Trouble("OOMKilled", "it was killed at its memory limit", 'container "wait"'),
+        Trouble("OOMKilled", "it was killed at its memory limit (raise resources.limits.memory)", 'container "wait"'),
         id="phase Failed, for an init container was not to be started again",
     ),
     pytest.param(

@@ -14,7 +14,11 @@ from flamectl_operator.observed.trouble import MAX_CAUSE, Trouble, ended_trouble
 
 IMAGE = "example.com/flame/executor:v1"
 CRASHED = Trouble("CrashLoopBackOff", "it ended with exit code 1", 'container "main"')
-OUT_OF_MEMORY = Trouble("OOMKilled", "it was killed at its memory limit", 'container "main"')
+NOT_FOUND = "not found (correct the image)"
+DENIED = "access denied, or no such repository (correct the image, or add imagePullSecrets)"
+OUT_OF_MEMORY = Trouble(
+    "OOMKilled", "it was killed at its memory limit (raise resources.limits.memory)", 'container "main"'
+)
 
 
 def _waiting(reason: str, message: str = "", last: ContainerStateTerminated | None = None) -> ContainerStatus:
@@ -25,11 +29,11 @@ def _waiting(reason: str, message: str = "", last: ContainerStateTerminated | No
 @pytest.mark.parametrize(
     ("message", "cause"),
     [
-        (f'failed to pull and unpack image "{IMAGE}": failed to resolve reference "{IMAGE}": {IMAGE}: not found', "not found"),
-        (f'Back-off pulling image "{IMAGE}": ErrImagePull: rpc error: code = NotFound desc = {IMAGE}: not found', "not found"),
+        (f'failed to pull and unpack image "{IMAGE}": failed to resolve reference "{IMAGE}": {IMAGE}: not found', NOT_FOUND),
+        (f'Back-off pulling image "{IMAGE}": ErrImagePull: rpc error: code = NotFound desc = {IMAGE}: not found', NOT_FOUND),
         (f'Back-off pulling image "{IMAGE}"', ""),
-        ("pull access denied, repository does not exist or may require authorization", "access denied, or no such repository"),
-        ("unexpected status from HEAD request: 401 Unauthorized", "access denied, or no such repository"),
+        ("pull access denied, repository does not exist or may require authorization", DENIED),
+        ("unexpected status from HEAD request: 401 Unauthorized", DENIED),
         ("dial tcp: lookup example.com on 10.96.0.10:53: no such host", "the name of the registry cannot be resolved"),
         ("dial tcp 10.0.0.7:5000: connect: connection refused", "the registry cannot be reached"),
         ("dial tcp 10.0.0.7:5000: i/o timeout", "the registry cannot be reached"),
@@ -51,7 +55,9 @@ def test_words_in_the_name_of_an_image_are_not_the_cause() -> None:
         "main", state=_waiting("ErrImagePull", "example.com/denied:1: not found").state, image="example.com/denied:1"
     )
 
-    assert str(waiting_trouble(status)) == 'ImagePullFailed: image "example.com/denied:1": not found'
+    assert (
+        str(waiting_trouble(status)) == 'ImagePullFailed: image "example.com/denied:1": not found (correct the image)'
+    )
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 SM = session_manager()
 IMAGE = "example.com/executor:v1"
-NOT_FOUND = f'ImagePullFailed: image "{IMAGE}": not found'
+NOT_FOUND = f'ImagePullFailed: image "{IMAGE}": not found (correct the image)'
 
 
 def _status(
