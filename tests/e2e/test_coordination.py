@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tests.e2e.world import Recording, Request, World
 
 LOCK = "my-flame-lock"
-#: Of the lock, in seconds: shorter than the default, for it is waited for, or longer than any test waits.
+#: Seconds that the lock lasts: shorter than the default, because tests wait for it, or longer than any test waits.
 SOON, NEVER = 4, 600
 ROUNDS = 4
 #: One executor may be missing.

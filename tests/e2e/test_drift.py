@@ -80,7 +80,7 @@ def test_every_edited_field_of_a_service_is_restored(world: World, operator: Ope
         {"selector": {"app": "other"}},
         {"type": "LoadBalancer", "loadBalancerSourceRanges": ["10.0.0.0/8"]},
         {"publishNotReadyAddresses": True},
-        # Last, for it takes the address away.
+        # This comes last, because it takes the address away.
         {"type": "ExternalName", "externalName": "example.com", "clusterIP": "", "clusterIPs": None},
     ]
     for change in changes:

@@ -153,7 +153,7 @@ LOST, UNFINISHED = "leadership lost", "passes in flight did not finish in time"
 def hang(world: World, proxy: Proxy, operator: OperatorProcess) -> int:
     """From now on no request is answered, and a pass has made one.
 
-    A leader may have ended its term over it by then, for its Lease cannot be renewed either.
+    A leader may have ended its term by then, because its Lease cannot be renewed either.
 
     Returns:
         Where the log was before.

@@ -650,7 +650,7 @@ class Recording:
                     with self._lock:
                         self._changes.append(Change(change["type"], change["object"]))
                     version = change["object"]["metadata"]["resourceVersion"]
-                # The API server hangs up on who does not read fast enough; nothing is lost, for it goes on from there.
+                # The API server hangs up on a slow reader. Nothing is lost, because the watch goes on from there.
                 response.close()
                 self._socket.close()
                 response = self._open(version)

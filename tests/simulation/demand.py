@@ -1,4 +1,4 @@
-"""What holds of numbers of executors that follow the demand: judged when an operator writes another number."""
+"""The rules for numbers of executors that follow the demand, checked when an operator writes another number."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class Knowledge:
         self.suspending: set[str] = set()
         #: When a quota last refused each name, by kind of object.
         self.over_quota: dict[tuple[str, tuple[str, str]], float] = {}
-        #: Since when each Pod that had no node, for there was none, had none, and until when, by namespace and name.
+        #: The time in which each Pod had no node because there was none, by namespace and name: from, and until.
         self._homeless: dict[tuple[str, str], tuple[float, float]] = {}
         #: Until when the status of each FlameCluster said that a suspension had begun, by uid.
         self._suspending_until: dict[str, float] = {}

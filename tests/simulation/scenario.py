@@ -298,7 +298,7 @@ class _Draw:
         for _ in range(random.choice((0, 0, 1, 2))):
             at, name = 1.0 + random.random() * self._length, random.choice(self.names)
             if random.random() < 0.6:
-                # Some of them while the session manager is made anew, for then init containers have to wait.
+                # Some of them while the session manager is replaced, because init containers have to wait then.
                 self._add(at, "delete_session_manager", name, 0)
                 self._add(at + 0.1, "delete_pod", name, random.randrange(100))
                 self._add(at + random.uniform(1.0, 16.0), "crash_init", name, random.randrange(100))

@@ -83,7 +83,7 @@ class Work(Check):
     def deleting(
         self, client: ModelClient, owner: Obj, pod: Obj, known: list[Obj], specs: list[Wanted], *, stale: bool
     ) -> None:
-        """An executor that counts is about to be deleted, for it is one too many or stale."""
+        """Judge the deletion of an executor that counts, because it is surplus or stale."""
         answers = self._answers(client, owner)
         if any(want.drain == 0 for want in specs) or not ready(pod) or not answers:
             return
