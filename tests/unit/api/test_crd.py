@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -169,3 +170,25 @@ def test_kubectl_explain_states_each_default_of_the_spec() -> None:
     assert len(stated) > 5
     assert [each for each in stated if "Default: " not in each["description"]] == []
     assert "Default: " not in str(schema["status"])
+
+
+def test_rules_for_quantities_stay_within_the_budget_of_kubernetes_1_30() -> None:
+    """Its API server assumes 3 MB for such a value, and counts a tenth of that for each function that reads the value."""
+    reading = re.compile(r"type\(self\) [!=]=|isQuantity\(self|quantity\(self|isLessThan|isGreaterThan|self\.\w+\(")
+    one, budget = 314_573, 10_000_000
+    (version,) = custom_resource_definition()["spec"]["versions"]
+
+    def rules(part: dict[str, Any], times: int) -> Iterator[tuple[str, int]]:
+        if part.get("x-kubernetes-int-or-string"):
+            for rule in part.get("x-kubernetes-validations", ()):
+                yield rule["rule"], times
+        for each in part.get("properties", {}).values():
+            yield from rules(each, times)
+        if isinstance(part.get("items"), dict):
+            yield from rules(part["items"], times * part.get("maxItems", 1))
+        if isinstance(part.get("additionalProperties"), dict):
+            yield from rules(part["additionalProperties"], times * part.get("maxProperties", 1))
+
+    found = list(rules(version["schema"]["openAPIV3Schema"]["properties"]["spec"], 1))
+    assert max(times for _, times in found) == 256
+    assert [rule for rule, times in found if len(reading.findall(rule)) * times * one > budget] == []
