@@ -144,7 +144,7 @@ def test_deletion_of_the_namespace_deletes_a_protected_cluster(doomed: World) ->
 
 
 def test_crd_is_protected_by_the_same_annotation(admission: Plane) -> None:
-    # Nothing but rehearsals: the other tests need it.
+    # Dry runs only, because the other tests need it.
     delete = ("delete", "crd", CRD_NAME)
     annotate = ("annotate", "--overwrite", "crd", CRD_NAME)
     assert complaints(admission, *delete) == ""

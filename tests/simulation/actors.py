@@ -407,8 +407,8 @@ class Actors:
     def quota(self, pods: int | None) -> None:
         self._server.admission.quota = pods
 
-    def deny(self, resource: str, verb: str, rehearses: bool) -> None:  # noqa: FBT001
-        self._server.admission.denials.append(Denial(resource, verb, rehearses))
+    def deny(self, resource: str, verb: str, in_dry_runs: bool) -> None:  # noqa: FBT001
+        self._server.admission.denials.append(Denial(resource, verb, in_dry_runs))
 
     def admit(self) -> None:
         self._server.admission.denials.clear()

@@ -42,12 +42,12 @@ class Denial:
     Args:
         resource: Plural name of what it looks at.
         verb: `create`, `update` or `delete`; empty for all three.
-        rehearses: Whether it can be asked in a dry run.
+        in_dry_runs: Whether it can be asked in a dry run.
     """
 
     resource: str
     verb: str
-    rehearses: bool
+    in_dry_runs: bool
 
 
 @dataclass
@@ -65,13 +65,13 @@ class Admission:
     def refuses(self, verb: str, resource: str) -> bool:
         return any(denial.resource == resource and denial.verb in {"", verb} for denial in self.denials)
 
-    def ask_webhooks(self, verb: str, resource: str, *, rehearsal: bool) -> None:
+    def ask_webhooks(self, verb: str, resource: str, *, dry_run: bool) -> None:
         """Admit or refuse a request.
 
         Args:
             verb: `create`, `update` or `delete`.
             resource: Plural name.
-            rehearsal: Whether it is a dry run.
+            dry_run: Whether it is a dry run.
 
         Raises:
             ForbiddenError: It is refused.
@@ -80,7 +80,7 @@ class Admission:
         for denial in self.denials:
             if denial.resource != resource or denial.verb not in {"", verb}:
                 continue
-            if rehearsal and not denial.rehearses:
+            if dry_run and not denial.in_dry_runs:
                 message = 'admission webhook "policy.example.com" does not support dry run'
                 raise errors.BadRequestError(400, "BadRequest", message)
             message = 'admission webhook "policy.example.com" denied the request: not now'

@@ -159,7 +159,7 @@ class ApiServer:
     def dry_run_create(self, resource: str, key: Key, body: Obj, actor: str) -> Obj:
         """A strict create with `dryRun=All`: admission speaks, nothing is stored."""
         body = self._decoded(resource, body, strict=True)
-        self._admitted("create", resource, key, body, actor, rehearsal=True)
+        self._admitted("create", resource, key, body, actor, dry_run=True)
         self._check_name(resource, key)
         return body
 
@@ -287,7 +287,7 @@ class ApiServer:
         actor: str,
         old: Obj | None = None,
         *,
-        rehearsal: bool = False,
+        dry_run: bool = False,
     ) -> Obj:
         """The object as it is stored, if it may be."""
         if resource == FLAME_CLUSTERS and verb != "delete" and (old is None or body.get("spec") != old.get("spec")):
@@ -301,7 +301,7 @@ class ApiServer:
             check_claim_update(old, body)
         if actor.startswith("operator"):
             # Webhooks are there to get in the operator's way; nobody else is asked.
-            self.admission.ask_webhooks(verb, resource, rehearsal=rehearsal)
+            self.admission.ask_webhooks(verb, resource, dry_run=dry_run)
         if resource == PODS and verb == "create":
             self.admission.charge(self.tables[PODS].values())
         return body

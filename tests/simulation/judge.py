@@ -138,7 +138,7 @@ class Judge:
         if executor_number(name_of(owner), name) is None:
             return
         manager = self._parts(client, owner)[0]
-        if manager is not None and client.knowledge.homeless_known(manager) < pass_begun():
+        if manager is not None and client.knowledge.unscheduled_known(manager) < pass_begun():
             self.blame(f"{client.name} creates {name}, though it knows that the session manager finds no node")
         if init_image(body) not in client.possible_init_images():
             image = init_image(body) or "its own image"

@@ -133,11 +133,11 @@ class Knowledge:
         #: When a quota last refused each name, by kind of object.
         self.over_quota: dict[tuple[str, tuple[str, str]], float] = {}
         #: The time in which each Pod had no node because there was none, by namespace and name: from, and until.
-        self._homeless: dict[tuple[str, str], tuple[float, float]] = {}
+        self._unscheduled: dict[tuple[str, str], tuple[float, float]] = {}
         #: Until when the status of each FlameCluster said that a suspension had begun, by uid.
         self._suspending_until: dict[str, float] = {}
         #: Since when it is known of a Pod that it finds no node, by uid.
-        self._homeless_known: dict[str, float] = {}
+        self._unscheduled_known: dict[str, float] = {}
         #: By uid of a FlameCluster.
         self.attempts: dict[str, ReplacementBackoff] = {}
         #: Pods whose deletion this process has sent, by uid, whatever came of it but a refusal.
@@ -196,10 +196,10 @@ class Knowledge:
             self.ready_known.setdefault(uid_of(obj), now)
         else:
             self.ready_known.pop(uid_of(obj), None)
-        if homeless_since(obj) is None:
-            self._homeless_known.pop(uid_of(obj), None)
+        if unscheduled_since(obj) is None:
+            self._unscheduled_known.pop(uid_of(obj), None)
         else:
-            self._homeless_known.setdefault(uid_of(obj), now)
+            self._unscheduled_known.setdefault(uid_of(obj), now)
 
     def _learn_cluster(self, obj: Obj, before: Obj | None, now: float, *, own: bool) -> None:
         uid = uid_of(obj)
@@ -237,9 +237,9 @@ class Knowledge:
         """A Pod may have served, or counted, until now."""
         if ready(old) and (new is None or not ready(new)):
             self._served_until[key_of(old)] = now
-        since = homeless_since(old)
-        if since is not None and (new is None or homeless_since(new) is None):
-            self._homeless[key_of(old)] = (since, now)
+        since = unscheduled_since(old)
+        if since is not None and (new is None or unscheduled_since(new) is None):
+            self._unscheduled[key_of(old)] = (since, now)
         owner = controller_uid(old)
         if owner is not None and live(old) and not (new is not None and live(new) and _same_place(old, new)):
             self._left.append((now, owner, uid_of(old)))
@@ -298,14 +298,14 @@ class Knowledge:
     def unschedulable(self, key: tuple[str, str], since: float) -> float | None:
         """Since when the Pod of that name has found no node, if that was so at any time since then."""
         found = self.named(PODS, key)
-        if found is not None and (begun := homeless_since(found)) is not None:
+        if found is not None and (begun := unscheduled_since(found)) is not None:
             return begun
-        begun, until = self._homeless.get(key, (0.0, -1.0))
+        begun, until = self._unscheduled.get(key, (0.0, -1.0))
         return begun if until >= since else None
 
-    def homeless_known(self, pod: Obj) -> float:
+    def unscheduled_known(self, pod: Obj) -> float:
         """Since when it is known that a Pod finds no node."""
-        return self._homeless_known.get(uid_of(pod), float("inf"))
+        return self._unscheduled_known.get(uid_of(pod), float("inf"))
 
     def suspending_since(self, cluster: Obj, since: float) -> bool:
         """Return whether a suspension was under way at any time since a moment."""
@@ -326,7 +326,7 @@ class Knowledge:
         return [obj for obj in found if controller_uid(obj) == owner]
 
 
-def homeless_since(pod: Obj) -> float | None:
+def unscheduled_since(pod: Obj) -> float | None:
     """Since when a Pod that counts has found no node."""
     scheduled = condition(pod, "PodScheduled")
     found_none = (scheduled.get("status"), scheduled.get("reason")) == ("False", "Unschedulable")

@@ -29,14 +29,14 @@ async def a_name_is_taken_once(bench: Bench) -> None:
         await bench.new_config_map("one")
 
 
-async def a_rehearsal_stores_nothing(bench: Bench) -> None:
+async def a_dry_run_stores_nothing(bench: Bench) -> None:
     body = bench.pod("one", schedulable=False, labels={"app": "x"})
-    rehearsed = await bench.client.dry_run_create(PODS, bench.namespace, body)
-    assert (rehearsed.name, rehearsed.labels) == ("one", {"app": "x"})
+    checked = await bench.client.dry_run_create(PODS, bench.namespace, body)
+    assert (checked.name, checked.labels) == ("one", {"app": "x"})
     assert await bench.find(PODS, "one") is None
 
 
-async def a_rehearsal_under_a_name_that_is_taken_says_so(bench: Bench) -> None:
+async def a_dry_run_under_a_name_that_is_taken_says_so(bench: Bench) -> None:
     await bench.new_pod("one", schedulable=False)
     with pytest.raises(errors.AlreadyExistsError):
         await bench.client.dry_run_create(PODS, bench.namespace, bench.pod("one", schedulable=False))
@@ -500,7 +500,7 @@ async def unknown_fields_of_a_status_are_left_out(bench: Bench) -> None:
     assert told.status == {"state": "Pending"}
 
 
-async def a_rehearsal_of_a_status_stores_nothing(bench: Bench) -> None:
+async def a_dry_run_of_a_status_stores_nothing(bench: Bench) -> None:
     made = await bench.new_flame_cluster()
     body = bench.status(made, status={"state": "Pending", "colour": "red"})
     answer = await bench.client.dry_run_replace_status(FLAME_CLUSTERS, bench.namespace, "flame", body)
@@ -534,8 +534,8 @@ async def names_and_labels_have_a_form(bench: Bench) -> None:
 
 RULES: tuple[Rule, ...] = (
     a_name_is_taken_once,
-    a_rehearsal_stores_nothing,
-    a_rehearsal_under_a_name_that_is_taken_says_so,
+    a_dry_run_stores_nothing,
+    a_dry_run_under_a_name_that_is_taken_says_so,
     a_terminating_object_keeps_its_name,
     generation_counts_changes_of_the_spec_only,
     status_writes_change_nothing_but_the_status,
@@ -574,6 +574,6 @@ RULES: tuple[Rule, ...] = (
     a_lease_is_taken_by_whoever_saw_it_last,
     a_pod_that_is_over_goes_at_once,
     unknown_fields_of_a_status_are_left_out,
-    a_rehearsal_of_a_status_stores_nothing,
+    a_dry_run_of_a_status_stores_nothing,
     names_and_labels_have_a_form,
 )

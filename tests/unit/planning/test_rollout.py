@@ -234,7 +234,7 @@ def test_waiting_executors_are_rebound_before_the_session_manager_is_ready(manag
     assert [executor.executor_id for executor in plan.rebind] == marked
 
 
-def _homeless(seconds: float, reason: str = "Unschedulable") -> PodView:
+def _unscheduled(seconds: float, reason: str = "Unschedulable") -> PodView:
     """Return a session manager that has been unschedulable for some seconds."""
     scheduled = condition("PodScheduled", "False", reason, "0/20 nodes are available", since=ago(seconds))
     return session_manager("unschedulable", conditions=[scheduled])
@@ -243,10 +243,10 @@ def _homeless(seconds: float, reason: str = "Unschedulable") -> PodView:
 @pytest.mark.parametrize(
     ("manager", "quota_blocked", "gone"),
     [
-        pytest.param(_homeless(1), False, [0, 1], id="it finds no node"),
-        pytest.param(_homeless(59), False, [0, 1], id="another node may be on its way"),
-        pytest.param(_homeless(60), False, [0, 1, 2, 3], id="it has found none for a while"),
-        pytest.param(_homeless(600, "SchedulingGated"), False, [], id="it is held back by a gate"),
+        pytest.param(_unscheduled(1), False, [0, 1], id="it finds no node"),
+        pytest.param(_unscheduled(59), False, [0, 1], id="another node may be on its way"),
+        pytest.param(_unscheduled(60), False, [0, 1, 2, 3], id="it has found none for a while"),
+        pytest.param(_unscheduled(600, "SchedulingGated"), False, [], id="it is held back by a gate"),
         pytest.param(None, True, [0, 1], id="a quota has no room for it, and some have started"),
         pytest.param(None, False, [], id="it is on its way"),
     ],
@@ -291,8 +291,8 @@ def test_executors_make_room_for_a_session_manager_refused_by_quota(pods: list[P
 @pytest.mark.parametrize(
     ("manager", "first_seen_ago"),
     [
-        pytest.param(_homeless(20), 600, id="of the condition"),
-        pytest.param(_homeless(600), 20, id="since it was seen: before, a gate held it back"),
+        pytest.param(_unscheduled(20), 600, id="of the condition"),
+        pytest.param(_unscheduled(600), 20, id="since it was seen: before, a gate held it back"),
     ],
 )
 def test_plan_waits_for_the_time_when_waiting_executors_make_room(manager: PodView, first_seen_ago: float) -> None:

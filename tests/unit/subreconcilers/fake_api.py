@@ -156,7 +156,7 @@ class FakeApi:
 
     async def dry_run_create(self, resource: Resource[T], namespace: str, body: Mapping[str, Any]) -> T:
         name = body["metadata"]["name"]
-        fault = self._fault("rehearse", resource.plural, name)
+        fault = self._fault("dry run", resource.plural, name)
         if fault is not None:
             raise fault.error
         self._check_free(resource, namespace, name)

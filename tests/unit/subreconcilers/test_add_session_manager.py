@@ -549,7 +549,7 @@ def _without(plural: str, label: str) -> Callable[[str, dict[str, Any]], None]:
 async def test_session_manager_with_a_refused_replacement_keeps_its_labels() -> None:
     world = await converged()
     world.edit({"sessionManager": {"image": "new"}})
-    world.api.fail("rehearse", "pods", invalid(), times=10)
+    world.api.fail("dry run", "pods", invalid(), times=10)
     world.change("pods", SM_NAME, {"metadata": {"labels": {"app": "web"}}})
 
     await world.run_pass()

@@ -262,7 +262,7 @@ async def test_session_manager_stays_when_its_replacement_would_be_refused(
     world = await converged(replicas(1))
     before = _uid(world)
     world.edit(NEW_SESSION_MANAGER)
-    world.api.fail("rehearse", "pods", error(), times=3)
+    world.api.fail("dry run", "pods", error(), times=3)
 
     for _ in range(3):
         result = await world.run_pass()
@@ -280,7 +280,7 @@ async def test_session_manager_stays_when_its_replacement_would_be_refused(
 async def test_lost_executors_are_replaced_though_the_session_manager_must_stay() -> None:
     world = await converged(replicas(2))
     world.edit(NEW_SESSION_MANAGER)
-    world.api.fail("rehearse", "pods", bad_request(), times=100)
+    world.api.fail("dry run", "pods", bad_request(), times=100)
     await world.run_pass()
     world.set_pod(SM_NAME, "ready", restarts=1)
 
@@ -298,12 +298,12 @@ async def test_session_manager_stays_when_replacements_of_executors_would_be_ref
     """Executors are replaced with the session manager, and one edit may change both."""
     world = await converged(replicas(1))
     world.edit(merged(NEW_SESSION_MANAGER, executor_template({"nodeSelectors": {"gpu": "yes"}})))
-    rehearse = world.api.dry_run_create
+    dry_run = world.api.dry_run_create
 
     async def refuse(resource: Any, namespace: str, body: Any) -> Any:
         if "nodeSelectors" in body["spec"]:
             raise bad_request()
-        return await rehearse(resource, namespace, body)
+        return await dry_run(resource, namespace, body)
 
     mocker.patch.object(world.api, "dry_run_create", refuse)
     await world.converge()
@@ -319,7 +319,7 @@ async def test_executors_stay_when_their_replacements_would_be_refused(
 ) -> None:
     world = await converged(replicas(2, type="Recreate"))
     world.edit(NEW_EXECUTORS)
-    world.api.fail("rehearse", "pods", error(), times=3)
+    world.api.fail("dry run", "pods", error(), times=3)
 
     for _ in range(3):
         await world.run_pass()
@@ -335,7 +335,7 @@ async def test_exhausted_quota_does_not_stop_a_rollout() -> None:
     """The deleted Pod makes room for its replacement."""
     world = await converged(replicas(2, type="Recreate"))
     world.edit(NEW_EXECUTORS)
-    world.api.fail("rehearse", "pods", quota(), times=10)
+    world.api.fail("dry run", "pods", quota(), times=10)
 
     await world.run_pass()
 
@@ -346,7 +346,7 @@ async def test_accepted_template_is_not_dry_run_again() -> None:
     world = await converged(rolling(3, 1, 0))
     world.edit(NEW_EXECUTORS)
     await world.run_pass()
-    world.api.fail("rehearse", "pods", forbidden(), times=100)
+    world.api.fail("dry run", "pods", forbidden(), times=100)
     world.let_pods_become_ready()
 
     await world.converge()
@@ -358,7 +358,7 @@ async def test_accepted_template_is_not_dry_run_again() -> None:
 async def test_failed_dry_run_is_repeated(error: Callable[[], KubernetesError]) -> None:
     world = await converged(replicas(1))
     world.edit(NEW_SESSION_MANAGER)
-    world.api.fail("rehearse", "pods", error())
+    world.api.fail("dry run", "pods", error())
 
     result = await world.run_pass()
     assert len(result.errors) == 1
@@ -376,7 +376,7 @@ async def test_failed_dry_run_keeps_only_stale_pods(error: Callable[[], Kubernet
     world.set_executor(1, "waiting")
     world.set_pod(SM_NAME, "ready", restarts=1)
     world.set_executor(0, "ready")
-    world.api.fail("rehearse", "pods", error(), times=10)
+    world.api.fail("dry run", "pods", error(), times=10)
 
     result = await world.run_pass()
 
@@ -426,13 +426,15 @@ async def test_pod_stays_when_its_replacement_would_lose_identifying_metadata(
 
 
 @pytest.mark.parametrize("what", [each for each in _KNOWN_BY if each != "app"])
-@pytest.mark.parametrize("rehearsed", [True, False], ids=["dry run", "no dry run"])
-async def test_pods_that_lose_identifying_metadata_are_not_created_without_end(what: str, *, rehearsed: bool) -> None:
+@pytest.mark.parametrize("has_dry_runs", [True, False], ids=["dry run", "no dry run"])
+async def test_pods_that_lose_identifying_metadata_are_not_created_without_end(
+    what: str, *, has_dry_runs: bool
+) -> None:
     world = World(replicas(3))
     world.api.webhook = _strip(what)
-    if not rehearsed:
+    if not has_dry_runs:
         words = 'admission webhook "annotations.example.com" does not support dry run'
-        world.api.fail("rehearse", "pods", BadRequestError(400, "BadRequest", words), times=100)
+        world.api.fail("dry run", "pods", BadRequestError(400, "BadRequest", words), times=100)
 
     for _ in range(6):
         await world.run_pass()

@@ -743,7 +743,7 @@ async def test_no_more_executors_are_created_after_a_webhook_removed_their_label
     world.api.webhook = _take_the_label_off
     if not dry_run:
         words = 'admission webhook "labels.example.com" does not support dry run'
-        world.api.fail("rehearse", "pods", BadRequestError(400, "BadRequest", words), times=100)
+        world.api.fail("dry run", "pods", BadRequestError(400, "BadRequest", words), times=100)
 
     for _ in range(4):
         await world.run_pass()
@@ -769,7 +769,7 @@ async def test_executors_are_created_again_from_a_changed_template_when_no_dry_r
     world.edit(replicas(4))
     world.api.webhook = _take_the_label_off
     words = 'admission webhook "labels.example.com" does not support dry run'
-    world.api.fail("rehearse", "pods", BadRequestError(400, "BadRequest", words), times=1000)
+    world.api.fail("dry run", "pods", BadRequestError(400, "BadRequest", words), times=1000)
     await world.run_pass()
 
     world.api.webhook = lambda _plural, _manifest: None

@@ -287,7 +287,7 @@ async def test_stale_executors_do_not_wait_for_an_unschedulable_object_cache() -
 async def test_object_cache_stays_when_its_replacement_would_be_refused() -> None:
     world = await converged(cached())
     world.edit(NEW_IMAGE)
-    world.api.fail("rehearse", "pods", invalid(), times=10)
+    world.api.fail("dry run", "pods", invalid(), times=10)
 
     await world.run_pass()
 
