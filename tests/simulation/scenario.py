@@ -136,6 +136,7 @@ class Scenario:
         if flame := draw.flame(child_random(seed, "sessions")):
             draw.demand(child_random(seed, "demand"))
             draw.busy_drains(child_random(seed, "busy drains"))
+            draw.returns(child_random(seed, "returns"))
         draw.late_failures(child_random(seed, "late failures"))
         draw.costly_specs(child_random(seed, "costly specs"))
         draw.batches(child_random(seed, "batches"))
@@ -550,6 +551,19 @@ class _Draw:
             self._add(at - 1.0 + number * step, "session", name, 1, random.choice((30.0, 60.0)), 0, True)  # noqa: FBT003
         if random.random() < 0.6:
             self._add(at + 2.0, "flame_storm", random.choice(FLAME_FAULTS), random.choice((0.3, 0.6)), 20.0)
+
+    def returns(self, random: Random) -> None:
+        """Executor managers lose their connection for a moment while they are drained, and register again."""
+        if random.random() < 0.85:
+            return
+        name, at = random.choice(self.names), min(25.0 + random.random() * self._length, self._settled)
+        executors = {"replicas": 4, "autoscaling": None, "drain": {"timeoutSeconds": 600}}
+        self._add(at - 12.0, "edit", name, {"executorManager": executors})
+        for _ in range(4):
+            self._add(at - 4.0, "session", name, 1, 150.0, 0, True)  # noqa: FBT003
+        self._add(at, "scale", name, 1)
+        for pick in range(4):
+            self._add(at + 6.0 + 0.1 * pick, "deafen", name, pick, 2.0)
 
     def _work(self, random: Random, name: str) -> None:
         """Sessions of one FlameCluster, and what becomes of its executors meanwhile."""
