@@ -66,7 +66,7 @@ from flamectl_operator.runtime import outcome, workqueue
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.status import health
 from flamectl_operator.status.conditions import ConditionWriter
-from flamectl_operator.status.lull import Lull
+from flamectl_operator.status.debounce import Debounce
 from flamectl_operator.subreconcilers import (
     add_services,
     add_session_manager,
@@ -686,7 +686,7 @@ def counts_that_were_put_off_are_never_written() -> None:
 
 
 @_mutation
-def executors_that_start_in_a_lull_are_forgotten() -> None:
+def executors_that_start_in_a_debounce_interval_are_forgotten() -> None:
     original = operator.Operator._enqueue
 
     def enqueue(self: Any, key: Any, trigger: str, priority: Any, delay: float = 0.0) -> None:
@@ -697,13 +697,13 @@ def executors_that_start_in_a_lull_are_forgotten() -> None:
 
 
 @_mutation
-def a_lull_never_ends() -> None:
-    original = Lull.after_pass
+def a_debounce_interval_never_ends() -> None:
+    original = Debounce.after_pass
 
     def after_pass(self: Any, *args: Any) -> Any:
         return replace(original(self, *args), until=1e9)
 
-    _set(Lull, "after_pass", after_pass)
+    _set(Debounce, "after_pass", after_pass)
 
 
 @_mutation

@@ -20,8 +20,8 @@ from flamectl_operator.reconcile.spec_planner import MAX_SIZE_IN_LOOP
 from flamectl_operator.reconcile.status_writer import StatusWriter
 from flamectl_operator.runtime.moment import Moment
 from flamectl_operator.runtime.slow_start import SlowStart
+from flamectl_operator.status.debounce import Debounce, executors_to_turn
 from flamectl_operator.status.losses import loss_events
-from flamectl_operator.status.lull import Lull, executors_to_turn
 
 if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import FlameClusterSpec
@@ -84,7 +84,7 @@ class ClusterState:
         #: The objects at the last pass, and what the steps last said, so that the log says it once.
         self._seen: ObservedCluster | None = None
         self.told: dict[str, str] = {}
-        self._lull = Lull()
+        self._debounce = Debounce()
 
     async def begin(self, cluster: FlameClusterView, config: OperatorConfig) -> Pass:
         """Begin a pass: observe the objects, and resolve the effective spec.
@@ -98,7 +98,7 @@ class ClusterState:
             RefusedError: RBAC forbids a read.
         """
         generation = cluster.metadata.generation
-        self._lull = replace(self._lull, to_turn=0)
+        self._debounce = replace(self._debounce, to_turn=0)
         self._io.begin(generation, config.controller.max_writes_in_flight)
         self.status.begin(cluster)
         spec = await self._desired(cluster, config.flame)
@@ -141,16 +141,16 @@ class ClusterState:
         )
 
     def end(self, run: Pass, result: Result) -> None:
-        """End a pass: a lull follows if the FlameCluster only waits for executors to become ready."""
+        """End a pass: a debounce interval follows if the FlameCluster only waits for executors to become ready."""
         to_turn = 0
         if run.spec is not None and run.may_act:
             to_turn = executors_to_turn(self.status.stored, run.observe(), run.spec, result)
-        self._lull = self._lull.after_pass(to_turn, self.status.counts_due, self._clock.monotonic())
+        self._debounce = self._debounce.after_pass(to_turn, self.status.counts_due, self._clock.monotonic())
 
     def patience(self, change: Change[PodView]) -> float:
         """Return the seconds that the pass over a change of a Pod may wait; 0 when it must not."""
-        self._lull = self._lull.after_event(self.owner, change.old, change.new)
-        return self._lull.remaining(self._clock.monotonic())
+        self._debounce = self._debounce.after_event(self.owner, change.old, change.new)
+        return self._debounce.remaining(self._clock.monotonic())
 
     def _record_losses(self, observed: ObservedCluster) -> None:
         if self._seen is not None and self._seen is not observed:

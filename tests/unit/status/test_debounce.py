@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from flamectl_operator.api.status import FlameClusterStatus, Generations
 from flamectl_operator.runtime.outcome import Outcome, Result, blocked, wait
-from flamectl_operator.status.lull import FIRST_LULL, LONGEST_LULL, Lull, executors_to_turn, only_starts
+from flamectl_operator.status.debounce import FIRST_INTERVAL, LONGEST_INTERVAL, Debounce, executors_to_turn, only_starts
 from tests.unit.builders import (
     OWNER,
     PodState,
@@ -22,7 +22,7 @@ from tests.unit.builders import (
 if TYPE_CHECKING:
     from flamectl_operator.kube.views import PodView
 
-LULL = Lull(until=11.0, to_turn=3, length=FIRST_LULL)
+DEBOUNCE = Debounce(until=11.0, to_turn=3, length=FIRST_INTERVAL)
 STARTING, READY = executor_pod(0, "starting"), executor_pod(0, "ready")
 
 
@@ -78,69 +78,69 @@ def test_change_of_another_component_is_news() -> None:
 # --- How long a pass may wait
 
 
-def test_executor_that_starts_waits_for_the_end_of_the_lull() -> None:
-    after = LULL.after_event(OWNER, STARTING, READY)
+def test_executor_that_starts_waits_for_the_end_of_the_debounce_interval() -> None:
+    after = DEBOUNCE.after_event(OWNER, STARTING, READY)
 
     assert after.remaining(10.75) == pytest.approx(0.25)
     assert after.remaining(11.5) == 0
 
 
 def test_executor_that_makes_the_state_turn_does_not_wait() -> None:
-    lull = LULL
+    debounce = DEBOUNCE
     waits = []
     for number in range(3):
-        lull = lull.after_event(OWNER, executor_pod(number, "starting"), executor_pod(number, "ready"))
-        waits.append(lull.remaining(10.0) > 0)
+        debounce = debounce.after_event(OWNER, executor_pod(number, "starting"), executor_pod(number, "ready"))
+        waits.append(debounce.remaining(10.0) > 0)
 
     assert waits == [True, True, False]
 
 
 def test_executor_that_stays_ready_counts_once() -> None:
-    lull = LULL
+    debounce = DEBOUNCE
     for _ in range(5):
-        lull = lull.after_event(OWNER, READY, READY)
+        debounce = debounce.after_event(OWNER, READY, READY)
 
-    assert lull.remaining(10.0) > 0
+    assert debounce.remaining(10.0) > 0
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [(None, STARTING), (READY, None), (READY, terminating(READY)), (STARTING, executor_pod(0, "failed"))],
 )
-def test_other_event_ends_the_lull_for_those_that_follow(old: PodView | None, new: PodView | None) -> None:
-    lull = LULL.after_event(OWNER, old, new)
-    assert lull.remaining(10.0) == 0
+def test_other_event_ends_the_debounce_interval_for_those_that_follow(old: PodView | None, new: PodView | None) -> None:
+    debounce = DEBOUNCE.after_event(OWNER, old, new)
+    assert debounce.remaining(10.0) == 0
 
-    assert lull.after_event(OWNER, executor_pod(1, "starting"), executor_pod(1, "ready")).remaining(10.0) == 0
-
-
-def test_no_lull_without_a_pass_that_announces_it() -> None:
-    assert Lull().after_event(OWNER, STARTING, READY).remaining(0.0) == 0
-    assert LULL.after_pass(0, counts_due=99.0, now=10.0).remaining(10.0) == 0
+    assert debounce.after_event(OWNER, executor_pod(1, "starting"), executor_pod(1, "ready")).remaining(10.0) == 0
 
 
-def test_lulls_in_a_row_grow_to_their_limit() -> None:
-    lull, now, lengths = Lull(), 5.0, []
+def test_no_debounce_interval_without_a_pass_that_announces_it() -> None:
+    assert Debounce().after_event(OWNER, STARTING, READY).remaining(0.0) == 0
+    assert DEBOUNCE.after_pass(0, counts_due=99.0, now=10.0).remaining(10.0) == 0
+
+
+def test_debounce_intervals_in_a_row_grow_to_their_limit() -> None:
+    debounce, now, lengths = Debounce(), 5.0, []
     for _ in range(8):
-        lull = lull.after_pass(10, counts_due=0.0, now=now)
-        lengths.append(lull.remaining(now))
-        now = lull.until
+        debounce = debounce.after_pass(10, counts_due=0.0, now=now)
+        lengths.append(debounce.remaining(now))
+        now = debounce.until
 
-    assert lengths[:3] == pytest.approx([FIRST_LULL, 2 * FIRST_LULL, 4 * FIRST_LULL])
-    assert lengths[-2:] == pytest.approx([LONGEST_LULL, LONGEST_LULL])
-
-
-def test_lull_after_a_quiet_time_is_short_again() -> None:
-    lull = Lull(until=10.0, to_turn=5, length=LONGEST_LULL).after_pass(5, counts_due=0.0, now=12.5)
-
-    assert lull.remaining(12.5) == pytest.approx(FIRST_LULL)
+    assert lengths[:3] == pytest.approx([FIRST_INTERVAL, 2 * FIRST_INTERVAL, 4 * FIRST_INTERVAL])
+    assert lengths[-2:] == pytest.approx([LONGEST_INTERVAL, LONGEST_INTERVAL])
 
 
-def test_lull_lasts_until_counts_may_be_written() -> None:
-    assert Lull().after_pass(5, counts_due=11.5, now=10.0).remaining(10.0) == pytest.approx(1.5)
+def test_debounce_interval_after_a_quiet_time_is_short_again() -> None:
+    debounce = Debounce(until=10.0, to_turn=5, length=LONGEST_INTERVAL).after_pass(5, counts_due=0.0, now=12.5)
+
+    assert debounce.remaining(12.5) == pytest.approx(FIRST_INTERVAL)
 
 
-# --- When there is a lull
+def test_debounce_interval_lasts_until_counts_may_be_written() -> None:
+    assert Debounce().after_pass(5, counts_due=11.5, now=10.0).remaining(10.0) == pytest.approx(1.5)
+
+
+# --- When there is a debounce interval
 
 CALM = FlameClusterStatus(generations=Generations(reconciled=1))
 
@@ -171,7 +171,7 @@ def test_nothing_is_awaited_when_all_are_ready() -> None:
     "outcome",
     [wait("Creating", "", 0), blocked("QuotaExceeded", "no room"), wait("StatusContention", "", 1), wait("Changed")],
 )
-def test_work_that_is_left_allows_no_lull(outcome: Outcome) -> None:
+def test_work_that_is_left_allows_no_debounce_interval(outcome: Outcome) -> None:
     assert _to_turn(*_executors(1, 2), result=Result(outcomes=(outcome,))) == 0
 
 
@@ -185,10 +185,10 @@ def test_work_that_is_left_allows_no_lull(outcome: Outcome) -> None:
         {"status": CALM.model_copy(update={"generations": Generations(reconciled=1, has_unhealthy_pods=1)})},
     ],
 )
-def test_anything_else_that_is_awaited_allows_no_lull(given: dict[str, Any]) -> None:
+def test_anything_else_that_is_awaited_allows_no_debounce_interval(given: dict[str, Any]) -> None:
     assert _to_turn(*_executors(1, 2), **given) == 0
 
 
 @pytest.mark.parametrize("reason", ["StatusPaced", "PodsStarting"])
-def test_look_at_the_clock_allows_a_lull(reason: str) -> None:
+def test_look_at_the_clock_allows_a_debounce_interval(reason: str) -> None:
     assert _to_turn(*_executors(1, 2), result=Result(outcomes=(wait(reason, "", 1.0),))) == 2

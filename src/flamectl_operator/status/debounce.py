@@ -1,11 +1,11 @@
-"""A lull: a time in which executors that start change nothing but counts.
+"""A debounce interval: a time in which executors that start change nothing but counts.
 
 While 500 executors become ready one after the other, a pass over each event finds nothing to do and a status that must wait (see
-`pace`). So a pass that found the same announces a lull, and events that only bring executors closer to being ready share one pass
-at its end. Any other event ends the lull at once, and so does the executor that makes the state turn, which is the first one that
-is ready, or the last one.
+`pace`). So a debounce interval follows a pass that found the same, and events that only bring executors closer to being ready
+share one pass at its end. Any other event ends the interval at once, and so does the executor that makes the state turn, which is
+the first one that is ready, or the last one.
 
-A lull delays a pass and never replaces it: each event that it holds back is followed by a pass.
+A debounce interval delays a pass and never replaces it: each event that it holds back is followed by a pass.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.runtime.outcome import Result
 
-#: Seconds of a lull: of the first one, and at most. Each lull that follows another is twice as long.
-FIRST_LULL = 0.05
-LONGEST_LULL = 1.0
+#: Seconds of a debounce interval: of the first one, and at most. One that follows another is twice as long.
+FIRST_INTERVAL = 0.05
+LONGEST_INTERVAL = 1.0
 
 #: Reasons of outcomes that only tell when to look again.
 _IDLE_REASONS = frozenset({"StatusPaced", "PodsStarting", NOT_REGISTERED})
 
 
 @dataclass(frozen=True)
-class Lull:
-    """A lull of one FlameCluster. All times are of one clock that only goes forward.
+class Debounce:
+    """A debounce interval of one FlameCluster. All times are of one clock that only goes forward.
 
     Args:
         until: When it ends, in seconds.
-        to_turn: How many more executors must become ready until the state turns; 0 when there is no lull.
+        to_turn: How many more executors must become ready until the state turns; 0 when there is no debounce interval.
         length: How long it was meant to last, in seconds.
     """
 
@@ -50,8 +50,8 @@ class Lull:
     to_turn: int = 0
     length: float = 0.0
 
-    def after_pass(self, to_turn: int, counts_due: float, now: float) -> Lull:
-        """Return the lull that follows a pass.
+    def after_pass(self, to_turn: int, counts_due: float, now: float) -> Debounce:
+        """Return the debounce interval that follows a pass.
 
         Args:
             to_turn: The result of `executors_to_turn`.
@@ -59,13 +59,13 @@ class Lull:
             now: The time.
         """
         if to_turn == 0:
-            return Lull()
+            return Debounce()
         again = now < self.until + 2 * self.length
-        length = min(2 * self.length, LONGEST_LULL) if again else FIRST_LULL
-        return Lull(max(now + length, counts_due), to_turn, length)
+        length = min(2 * self.length, LONGEST_INTERVAL) if again else FIRST_INTERVAL
+        return Debounce(max(now + length, counts_due), to_turn, length)
 
-    def after_event(self, owner: Identity, old: PodView | None, new: PodView | None) -> Lull:
-        """Return the lull that follows an event about a Pod of this FlameCluster."""
+    def after_event(self, owner: Identity, old: PodView | None, new: PodView | None) -> Debounce:
+        """Return the debounce interval that follows an event about a Pod of this FlameCluster."""
         if self.to_turn == 0:
             return self
         if old is None or new is None or not only_starts(owner, old, new):
