@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -49,6 +49,24 @@ async def test_executors_are_chosen_by_an_answer_that_is_not_old() -> None:
     await world.live(20)
 
     assert [executor_name(each) for each in world.executor_ids] == [busy]
+
+
+async def test_drained_executor_is_deleted_with_one_second_of_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = await converged(replicas(1))
+    session = world.model.open_session("s", tasks=1, seconds=20)
+    await world.live(3)
+    delete, graces = world.api.delete, []
+
+    async def noted(*arguments: Any, **options: Any) -> Any:
+        graces.append(options.get("grace_period_seconds"))
+        return await delete(*arguments, **options)
+
+    monkeypatch.setattr(world.api, "delete", noted)
+    world.edit(replicas(0))
+    await world.live(100, until=lambda: not world.executor_ids)
+
+    assert session.done
+    assert graces == [1]
 
 
 async def test_busy_executor_is_deleted_when_its_session_has_ended() -> None:
