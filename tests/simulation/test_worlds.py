@@ -26,14 +26,16 @@ if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import FlameClusterSpec
     from tests.simulation.api_server import Change
 
+#: Every second of the fixed worlds, because all of them take nine minutes of two cores.
+SHARE = FIXED[::2]
 #: Worlds of each test item. Several items, so that they spread over processes.
-WORLDS = 50
+WORLDS = 25
 
 
-@pytest.mark.parametrize("first", range(0, len(FIXED), WORLDS))
+@pytest.mark.parametrize("first", range(0, len(SHARE), WORLDS))
 def test_worlds_keep_all_invariants(first: int) -> None:
     listen_to_logs(logging.ERROR)
-    failed = {seed: run_seed(seed)[1] for seed in FIXED[first : first + WORLDS]}
+    failed = {seed: run_seed(seed)[1] for seed in SHARE[first : first + WORLDS]}
     wrong = {seed: violations[0] for seed, violations in failed.items() if violations}
     assert not wrong, f"{wrong}\n{summary(min(wrong))}"
 
