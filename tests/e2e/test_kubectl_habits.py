@@ -109,7 +109,7 @@ def test_kubectl_get_shows_state_and_numbers(world: World, operator: OperatorPro
     assert header.split() == ["NAME", "STATE", "REASON", "SESSION", "EXECUTORS", "DESIRED", "AGE"]
     assert row.split()[:6] == ["my-flame", "Running", "Healthy", "1", "2", "2"]
     header, row = world.kubectl("get", "flame", "-o", "wide").splitlines()
-    assert header.split()[7:] == ["SESSIONS", "PENDING", "CACHE", "CONFIG", "ENDPOINT", "MESSAGE"]
+    assert header.split()[7:] == ["REGISTERED", "SESSIONS", "PENDING", "CACHE", "CONFIG", "ENDPOINT", "MESSAGE"]
     assert row.endswith("All components healthy")
 
 

@@ -238,7 +238,7 @@ def test_kubectl_get_shows_the_documented_columns(deployed: World) -> None:
     assert line.split()[:-1] == ["my-flame", "Running", "Healthy", "1", "3", "3"]
 
     head, line = deployed.kubectl("get", "flc", "-o", "wide").splitlines()
-    assert head.split()[7:] == ["SESSIONS", "PENDING", "CACHE", "CONFIG", "ENDPOINT", "MESSAGE"]
+    assert head.split()[7:] == ["REGISTERED", "SESSIONS", "PENDING", "CACHE", "CONFIG", "ENDPOINT", "MESSAGE"]
     assert line.split()[7:] == ["1", "http://my-flame-session-manager:8080", "All", "components", "healthy"]
 
 

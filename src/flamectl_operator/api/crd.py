@@ -45,6 +45,9 @@ def _columns() -> list[dict[str, Any]]:
         _column("Executors", "integer", ".status.executorManager.ready", "Ready executors."),
         _column("Desired", "integer", ".status.executorManager.replicas", "Wanted executors."),
         _column("Age", "date", ".metadata.creationTimestamp", "Time since the resource was created."),
+        _column(
+            "Registered", "integer", ".status.executorManager.registered", "Executors registered with Flame.", wide=True
+        ),
         _column("Sessions", "integer", ".status.sessions.open", "Open sessions.", wide=True),
         _column("Pending", "integer", ".status.sessions.pendingTasks", "Tasks that wait.", wide=True),
         _column("Cache", "integer", ".status.objectCache.ready", "Object caches that are ready.", wide=True),
