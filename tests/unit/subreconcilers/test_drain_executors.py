@@ -38,6 +38,21 @@ async def test_idle_executors_go_first_and_the_busy_one_stays() -> None:
     assert _each_once(session)
 
 
+@pytest.mark.parametrize("priorities", [(1, 5), (5, 1)])
+async def test_executor_of_the_session_with_the_lowest_priority_goes_first(priorities: tuple[int, int]) -> None:
+    world = await converged(replicas(2))
+    for priority in priorities:
+        world.model.open_session(f"s{priority}", tasks=1, seconds=100, priority=priority)
+        await world.live(3)
+    nodes = {each.session.name: each.node for each in world.model.executors.values() if each.session is not None}
+    assert len(set(nodes.values())) == 2
+
+    world.edit(replicas(1))
+    await world.live(10)
+
+    assert [executor_name(each) for each in world.draining] == [nodes["s1"]]
+
+
 async def test_executors_are_chosen_by_an_answer_that_is_not_old() -> None:
     world = await converged(replicas(5))
     world.asked.asleep = True
