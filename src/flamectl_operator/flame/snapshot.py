@@ -55,6 +55,15 @@ class FlameExecutor:
     state: ExecutorState
     session: str = ""
 
+    @property
+    def has_left(self) -> bool:
+        """Whether it has left its session for good, though it is listed.
+
+        With SQLite, Flame 0.6 forgets the executors of a node on disk when the node is released. They go on with their sessions,
+        but can't be moved to another state afterwards: they stay listed until the session manager notices that the node is lost.
+        """
+        return self.state is ExecutorState.RELEASING or (self.state is ExecutorState.UNBINDING and not self.session)
+
 
 class Resources(NamedTuple):
     """The resources of one executor of a session.
@@ -167,7 +176,7 @@ class Snapshot:
         Returns:
             The load; and for a busy node the highest priority of the sessions that it works for.
         """
-        executors = self.by_node.get(node, ())
+        executors = [executor for executor in self.by_node.get(node, ()) if not executor.has_left]
         busy = [executor for executor in executors if executor.state is not ExecutorState.IDLE]
         if not busy:
             return (Load.IDLE if executors else Load.NONE), 0

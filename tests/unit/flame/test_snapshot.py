@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flamectl_operator.flame.snapshot import Resources, Session, SessionCounts, Snapshot
+from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, Resources, Session, SessionCounts, Snapshot
 
 LARGE = Resources(4, 8 << 30)
 
@@ -53,3 +53,8 @@ def test_counts_are_those_of_open_sessions() -> None:
 )
 def test_cluster_is_in_use_while_a_session_is_open_or_will_go_on(session: Session, *, in_use: bool) -> None:
     assert Snapshot({}, sessions=(session,)).in_use is in_use
+
+
+def test_decisions_are_made_anew_when_an_executor_has_left_its_session() -> None:
+    leaving = Snapshot({}, (FlameExecutor("node", ExecutorState.UNBINDING, "s"),))
+    assert not leaving.same_for_decisions(Snapshot({}, (FlameExecutor("node", ExecutorState.UNBINDING),)))

@@ -39,6 +39,23 @@ def test_executor_is_deleted_by_an_answer_to_a_question_after_its_release() -> N
     assert [executor.name for executor, _ in plan.delete] == [NODE]
 
 
+@pytest.mark.parametrize("state", [ExecutorState.UNBINDING, ExecutorState.RELEASING])
+def test_drain_is_over_when_all_that_is_listed_has_left_its_session(state: ExecutorState) -> None:
+    # With SQLite, Flame 0.6 never gets an executor past these states once its node was released.
+    left = Snapshot({}, (FlameExecutor(NODE, state),))
+    plan = plan_drain(_draining(left, BOOTTIME), effective(), {NODE: BOOTTIME - 1}, MOMENT)
+    assert [(executor.name, why) for executor, why in plan.delete] == [(NODE, Deletion.DRAINED)]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [_BUSY, FlameExecutor(NODE, ExecutorState.UNBINDING, "s"), FlameExecutor(NODE, ExecutorState.IDLE)],
+)
+def test_drain_goes_on_while_another_executor_of_the_node_has_not_left(other: FlameExecutor) -> None:
+    seen = Snapshot({}, (FlameExecutor(NODE, ExecutorState.UNBINDING), other))
+    assert plan_drain(_draining(seen, BOOTTIME), effective(), {NODE: BOOTTIME - 1}, MOMENT).delete == ()
+
+
 @pytest.mark.parametrize("nodes", [{}, {NODE: NodeState.READY}])
 def test_drain_with_work_waits_for_news(nodes: dict[str, NodeState]) -> None:
     seen = _draining(Snapshot(nodes, (_BUSY,)), BOOTTIME - 2)
