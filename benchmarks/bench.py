@@ -212,21 +212,22 @@ class Bench:
                     break
             if over:
                 return time.monotonic()
-            watch = self.client.watch(
-                resource,
-                namespace,
-                label_selector=selector,
-                resource_version=version,
-                timeout_seconds=PATIENCE,
-                read_timeout=PATIENCE,
-            )
-            try:
-                async for event in watch:
-                    if event.type is not EventType.BOOKMARK and seen(event.type, event.object):
-                        return time.monotonic()
-            finally:
-                await watch.aclose()
-        raise RuntimeError(f"the watch of {resource.plural} ended")
+            while True:  # a watch may end at any time
+                watch = self.client.watch(
+                    resource,
+                    namespace,
+                    label_selector=selector,
+                    resource_version=version,
+                    timeout_seconds=PATIENCE,
+                    read_timeout=PATIENCE,
+                )
+                try:
+                    async for event in watch:
+                        version = event.object.metadata.resource_version
+                        if event.type is not EventType.BOOKMARK and seen(event.type, event.object):
+                            return time.monotonic()
+                finally:
+                    await watch.aclose()
 
     async def drop(self, namespace: str) -> None:
         """Delete a namespace, and wait until its Pods are gone, so that nothing disturbs what is measured next."""
