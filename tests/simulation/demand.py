@@ -11,13 +11,11 @@ from tests.simulation.specs import remembered
 from tests.simulation.work import CLOCKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from flamectl_operator.api.autoscaling import Autoscaling
     from flamectl_operator.flame.snapshot import Snapshot
+    from tests.simulation.check import Surroundings
     from tests.simulation.client import ModelClient
     from tests.simulation.knowledge import Answer
-    from tests.simulation.loop import VirtualLoop
 
 #: Seconds for which sessions need executors until a pass must have taken note.
 NOTED = 10.0
@@ -26,26 +24,13 @@ PASS = 5.0
 
 
 class Demand:
-    """See the module.
+    """See the module."""
 
-    Args:
-        loop: Gives the time.
-        blame: Called when something is wrong.
-        patience: Gives the seconds that an undisturbed operator may be behind.
-        disturbed_until: Gives the end of the last disturbance.
-    """
-
-    def __init__(
-        self,
-        loop: VirtualLoop,
-        blame: Callable[[str], None],
-        patience: Callable[[], float],
-        disturbed_until: Callable[[], float],
-    ) -> None:
-        self._loop = loop
-        self._blame = blame
-        self._patience = patience
-        self._disturbed_until = disturbed_until
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._loop = surroundings.loop
+        self._blame = surroundings.blame
+        self._patience = surroundings.patience
+        self._disturbed_until = surroundings.disturbed_until
 
     def writing(self, client: ModelClient, cluster: Obj, body: Obj) -> None:
         """A status is about to be written that was worked out from the newest state of its FlameCluster."""

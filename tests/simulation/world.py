@@ -275,7 +275,7 @@ class World:
         flame = work.flame = Flame(self.server, self.loop, random, machines, work, min(self.scenario.latency, 0.3))
         machines.started, machines.ended, machines.heard = flame.started, flame.ended, self._heard
         self.flame, self.work, self.judge.work = flame, work, work
-        self.judge.demand = Demand(self.loop, self.judge.blame, self._patience, self._disturbed_until)
+        self.judge.demand = Demand(self._surroundings)
         self._budgets.can_work = work.serves
         self.later(LOOK, work.look)
 

@@ -60,7 +60,8 @@ class FlameExecutor:
         """Whether it has left its session for good, though it is listed.
 
         With SQLite, Flame 0.6 forgets the executors of a node on disk when the node is released. They go on with their sessions,
-        but can't be moved to another state afterwards: they stay listed until the session manager notices that the node is lost.
+        but Flame cannot move them to another state afterwards. So they stay listed until the session manager notices that the
+        node is lost.
         """
         return self.state is ExecutorState.RELEASING or (self.state is ExecutorState.UNBINDING and not self.session)
 

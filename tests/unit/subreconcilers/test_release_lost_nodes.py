@@ -16,6 +16,13 @@ def _executors(world: FlameWorld) -> list[str]:
     return sorted(executor_name(each) for each in world.executor_ids)
 
 
+def _terminate(world: FlameWorld, executor_id: int) -> None:
+    """Mark a Pod for deletion; it stays."""
+    pod = world.api.find("pods", executor_name(executor_id))
+    assert pod is not None
+    world.api.put("pods", pod | {"metadata": pod["metadata"] | {"deletionTimestamp": "2025-06-01T12:00:00Z"}})
+
+
 async def test_executor_that_dies_with_tasks_leaves_the_table_and_its_tasks_run_elsewhere() -> None:
     world = await converged(replicas(2))
     session = world.model.open_session("s", tasks=6, seconds=20)
@@ -128,9 +135,7 @@ async def test_executor_that_has_ended_and_lost_its_owner_leaves_the_table() -> 
 
 async def test_node_whose_pod_terminates_gets_no_more_work() -> None:
     world = await converged(replicas(1))
-    pod = world.api.find("pods", executor_name(0))
-    assert pod is not None
-    world.api.put("pods", pod | {"metadata": pod["metadata"] | {"deletionTimestamp": "2025-06-01T12:00:00Z"}})
+    _terminate(world, 0)
     world.asked.poll()
     await world.run_pass()
 
@@ -145,9 +150,7 @@ async def test_node_whose_pod_has_failed_and_terminates_is_not_released_before_i
     await world.live(2)
     assert ("report", executor_name(0)) in world.asked.calls
 
-    pod = world.api.find("pods", executor_name(0))
-    assert pod is not None
-    world.api.put("pods", pod | {"metadata": pod["metadata"] | {"deletionTimestamp": "2025-06-01T12:00:00Z"}})
+    _terminate(world, 0)
     await world.run_pass()
 
     assert ("release", executor_name(0)) not in world.asked.calls
