@@ -48,17 +48,6 @@ async def test_tasks_of_a_lost_node_run_elsewhere_after_thirty_seconds() -> None
     assert [task.runs for task in session.tasks] == [2]
 
 
-async def test_silent_node_is_unknown_and_then_not_ready() -> None:
-    model = _model()
-    model.start_executor_manager("a")
-    model.cut_off("a")
-    states = []
-    for seconds in (14, 2, 30):
-        await asyncio.sleep(seconds)
-        states.append(model.nodes["a"].state)
-    assert states == [NodeState.READY, NodeState.UNKNOWN, NodeState.NOT_READY]
-
-
 async def test_release_of_a_living_node_lets_its_session_end_and_brings_no_new_work() -> None:
     model = _model()
     model.start_executor_manager("a")
@@ -96,16 +85,6 @@ async def test_node_that_dies_after_its_release_leaks_its_executors() -> None:
     await asyncio.sleep(110)
     assert session.done
     assert set(model.nodes) == {"b"}
-
-
-async def test_reported_node_gets_no_work_meanwhile() -> None:
-    model = _model()
-    model.start_executor_manager("a")
-    model.kill_executor_manager("a")
-    _report_lost(model, "a")
-    model.open_session("s", tasks=1)
-    await asyncio.sleep(10)
-    assert model.executors == {}
 
 
 async def test_without_storage_the_tasks_of_a_lost_node_never_end() -> None:

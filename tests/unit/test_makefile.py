@@ -33,13 +33,6 @@ def test_the_table_for_contributors_has_every_target() -> None:
     ]
 
 
-def test_make_unit_runs_the_unit_tests_without_a_control_plane() -> None:
-    commands = make("--dry-run", "unit")
-    assert "pytest" in commands
-    assert "tests/unit" in commands
-    assert "tools.controlplane" not in commands
-
-
 def test_make_unit_runs_the_tests_that_the_command_line_names() -> None:
     commands = make("--dry-run", "unit", "TESTS=tests/unit/planning")
     assert re.search(r"pytest .* tests/unit/planning$", commands, re.MULTILINE)

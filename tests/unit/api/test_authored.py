@@ -8,30 +8,6 @@ from typing import Any
 from flamectl_operator.api.validation import parse_spec
 from tests.unit.api.rejections import MINIMAL, changed
 
-_EVERY_DEFAULT: dict[str, Any] = {
-    "sessionManager": {
-        "slot": "cpu=1,mem=1g",
-        "policy": "priority",
-        "storage": "sqlite://flame.db",
-        "resources": {"limits": {}, "requests": {}, "claims": []},
-        "env": [],
-        "podTemplate": {"metadata": {"labels": {}}, "spec": {"containers": [], "nodeSelector": {}}},
-    },
-    "executorManager": {
-        "replicas": 1,
-        "shim": "host",
-        "maxExecutors": 10,
-        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": 0}},
-        "podTemplate": {},
-    },
-    "objectCache": {"networkInterface": "eth0", "storage": "/var/lib/flame/cache"},
-    "flameVersion": "0.6",
-    "suspend": False,
-    "paused": False,
-    "lockOptions": {"disabled": False, "denyList": []},
-    "configOverrides": {},
-}
-
 
 def _authored(**change: Any) -> dict[str, Any]:
     authored = parse_spec(changed(MINIMAL, {"spec": change})["spec"], "my-flame").authored()
@@ -46,10 +22,6 @@ def _limits(cpu: Any) -> dict[str, Any]:
 
 def test_authored_part_of_a_minimal_spec_is_its_images() -> None:
     assert _authored() == MINIMAL["spec"]
-
-
-def test_explicit_default_changes_nothing() -> None:
-    assert _authored(**_EVERY_DEFAULT) == _authored()
 
 
 def test_values_that_differ_from_the_default_are_included() -> None:
@@ -71,13 +43,6 @@ def test_values_that_differ_from_the_default_are_included() -> None:
         "suspend": True,
         "configOverrides": {"cluster": {"limits": None}},
     }
-
-
-def test_authored_part_of_a_component() -> None:
-    spec = parse_spec(changed(MINIMAL, {"spec": {"executorManager": {"maxExecutors": 2}}})["spec"], "my-flame")
-
-    assert spec.executor_manager.authored() == {"image": "xflops/flame-executor-manager:v0.6.0", "maxExecutors": 2}
-    assert spec.object_cache.authored() == {}
 
 
 def test_equal_quantities_are_the_same() -> None:

@@ -10,9 +10,7 @@ from flamectl_operator.api.limits import (
     MAX_DEPTH,
     MAX_FIELD_SIZE,
     MAX_NODES,
-    MAX_SPEC_SIZE,
     cost_problems,
-    size_problems,
 )
 
 
@@ -66,10 +64,3 @@ def test_a_field_over_its_bound_is_named_with_its_size_and_the_bound(spec: Any, 
 )
 def test_a_field_at_its_bound_is_accepted(spec: Any) -> None:
     assert list(cost_problems(spec)) == []
-
-
-def test_a_spec_over_its_bound_is_refused_by_its_size_alone() -> None:
-    assert [str(each) for each in size_problems(MAX_SPEC_SIZE + 1)] == [
-        "spec: must have at most 256 KiB as JSON, has 257 KiB"
-    ]
-    assert list(size_problems(MAX_SPEC_SIZE)) == []

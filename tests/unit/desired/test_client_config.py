@@ -23,10 +23,6 @@ def _context(changes: dict[str, Any]) -> dict[str, Any]:
     return context
 
 
-def test_without_client_config_there_is_none() -> None:
-    assert desired().client_config is None
-
-
 def test_the_current_context_is_the_cluster_with_both_endpoints() -> None:
     assert _file({}) == {
         "current-context": "my-flame",
@@ -38,15 +34,6 @@ def test_the_current_context_is_the_cluster_with_both_endpoints() -> None:
             }
         ],
     }
-
-
-def test_the_config_map_belongs_to_the_cluster() -> None:
-    manifest = desired({"clientConfig": {}}).client_config
-
-    assert manifest is not None
-    assert manifest["metadata"]["name"] == "my-flame-client"
-    assert manifest["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
-    assert manifest["metadata"]["ownerReferences"][0]["uid"] == "owner-uid"
 
 
 def test_excludes_are_in_the_package() -> None:
@@ -72,11 +59,3 @@ def test_overridden_endpoints_and_authorities_reach_clients() -> None:
 @pytest.mark.parametrize("cache", [None, {"endpoint": None}])
 def test_a_cache_that_flame_does_not_know_is_left_out(cache: object) -> None:
     assert "cache" not in _context({"configOverrides": {"cache": cache}})
-
-
-def test_no_pod_depends_on_it() -> None:
-    before, after = desired(), desired({"clientConfig": {"package": {"excludes": ["*.log"]}}})
-
-    assert after.session_manager == before.session_manager
-    assert after.executor == before.executor
-    assert after.config_hash == before.config_hash

@@ -93,13 +93,6 @@ def test_drf_asks_for_gang_only_where_the_release_has_it(image: str, policies: l
     assert config["cluster"]["policy"] == "drf"
 
 
-def test_options_without_a_value_leave_flames_defaults_alone() -> None:
-    text = _text({"limits": {}, "sessionManager": {"recovery": {}}})
-
-    assert text == _text()
-    assert not re.search("schedule_interval|max_sessions|recovery", text)
-
-
 def test_options_are_where_flame_reads_them() -> None:
     config = yaml.safe_load(
         _text(
@@ -159,10 +152,6 @@ def test_every_field_of_the_spec_ends_up_in_the_file() -> None:
     }
 
 
-def test_replicas_are_not_in_the_file() -> None:
-    assert _text({"executorManager": {"replicas": 100}}) == _text()
-
-
 @pytest.mark.parametrize(
     ("overrides", "path", "value"),
     [
@@ -195,10 +184,6 @@ def test_null_in_an_override_removes_a_key() -> None:
     assert "cache" not in config
 
 
-def test_overrides_apply_to_the_flat_file_of_0_5_too() -> None:
-    assert yaml.safe_load(_text({"flameVersion": "0.5", "configOverrides": {"name": "other"}}))["name"] == "other"
-
-
 #: Without surrogates, which the API server replaces.
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 json_values = st.recursive(
@@ -212,15 +197,6 @@ json_objects = st.dictionaries(st.sampled_from("abcd"), json_values, max_size=4)
 @given(json_objects, json_objects)
 def test_overrides_merge_as_rfc_7386_says(base: dict[str, Any], overrides: dict[str, Any]) -> None:
     assert merge(base, overrides) == rfc_7386(base, overrides)
-
-
-@given(json_objects, json_objects)
-def test_merge_does_not_change_its_arguments(base: dict[str, Any], overrides: dict[str, Any]) -> None:
-    before = repr((base, overrides))
-
-    merge(base, overrides)
-
-    assert repr((base, overrides)) == before
 
 
 @given(json_objects)

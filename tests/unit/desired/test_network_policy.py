@@ -46,10 +46,6 @@ def _ports(policy: dict[str, Any], peer: dict[str, Any]) -> set[int]:
     }
 
 
-def test_without_the_field_there_is_no_policy() -> None:
-    assert desired(CACHE, operator_namespace="flamectl-system").network_policy is None
-
-
 def test_the_policy_selects_all_pods_of_the_cluster_and_no_others() -> None:
     selector = _policy()["spec"]["podSelector"]
     ours, others = desired(CACHE), desired(CACHE, Identity("other", "default", "other-uid"))
@@ -101,13 +97,6 @@ def test_operators_pods_have_the_label_of_the_rule(manifest: str) -> None:
     assert f"{label[0]}: {label[1]}" in (ROOT / manifest).read_text(encoding="utf-8")
 
 
-def test_egress_is_left_alone() -> None:
-    spec = _policy()["spec"]
-
-    assert spec["policyTypes"] == ["Ingress"]
-    assert "egress" not in spec
-
-
 @pytest.mark.parametrize(
     ("peer", "stored"),
     [
@@ -137,15 +126,6 @@ def test_egress_is_left_alone() -> None:
 )
 def test_peer_is_written_as_the_api_server_stores_it(peer: dict[str, Any], stored: dict[str, Any]) -> None:
     assert _policy(clients=[peer])["spec"]["ingress"][1]["from"] == [stored]
-
-
-def test_policy_restarts_nothing() -> None:
-    without, with_it = desired(CACHE), desired({"networkPolicy": {"clients": [CLIENT]}, **CACHE})
-
-    assert with_it.session_manager == without.session_manager
-    assert with_it.executor == without.executor
-    assert with_it.object_cache == without.object_cache
-    assert with_it.config_hash == without.config_hash
 
 
 def test_clients_of_the_sample_are_let_in() -> None:

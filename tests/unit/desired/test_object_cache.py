@@ -98,12 +98,6 @@ def test_eviction_is_configured_only_when_the_spec_sets_it() -> None:
     }
 
 
-def test_executors_have_no_directory_for_a_cache_that_does_not_run_beside_them() -> None:
-    volumes = [{volume["name"] for volume in each.executor.manifest["spec"]["volumes"]} for each in (desired(), BASE)]
-
-    assert volumes[0] - volumes[1] == {"flame-object-cache"}
-
-
 @pytest.mark.parametrize(
     "changed",
     [
@@ -141,12 +135,6 @@ def test_object_cache_is_stale_only_after_a_change_of_its_fields(changed: dict[s
     assert after.object_cache is not None
     assert BASE.object_cache is not None
     assert (after.object_cache.revision != BASE.object_cache.revision) is stale
-
-
-def test_setting_an_image_restarts_no_other_component() -> None:
-    assert BASE.session_manager.revision == desired().session_manager.revision
-    assert BASE.executor.revision == desired().executor.revision
-    assert BASE.config_text == desired().config_text
 
 
 def test_an_upgrade_of_the_operator_restarts_no_object_cache() -> None:

@@ -10,11 +10,6 @@ import pytest
 from flamectl_operator.settings import FlameSettings
 from tests.unit.builders import desired, executor_template, session_template
 
-OWN_ENV = {
-    "FLAME_CONFIG": "/etc/flame/flame-cluster.yaml",
-    "OBJECT_CACHE_ADDR": "my-flame-object-cache.default.svc.cluster.local:9090",
-}
-
 
 def _session_manager(changes: dict[str, Any] | None = None, settings: FlameSettings | None = None) -> dict[str, Any]:
     pod_spec: dict[str, Any] = desired(changes, settings=settings or FlameSettings()).session_manager.pod("a")["spec"]
@@ -60,15 +55,6 @@ def test_pods_have_no_service_account_token_and_few_rights(field: str, value: ob
         assert pod[field] == value
 
 
-def test_images_are_those_of_the_spec() -> None:
-    changes = {"sessionManager": {"image": "s:1"}, "executorManager": {"image": "e:1", "imagePullPolicy": "Always"}}
-
-    assert _session_manager(changes)["containers"][0]["image"] == "s:1"
-    assert "imagePullPolicy" not in _session_manager(changes)["containers"][0]
-    assert _executor(changes)["containers"][0]["image"] == "e:1"
-    assert _executor(changes)["containers"][0]["imagePullPolicy"] == "Always"
-
-
 def test_resources_are_kept_as_written() -> None:
     resources = {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"nvidia.com/gpu": "1"}, "claims": [{"name": "c"}]}
     changes = {"sessionManager": {"resources": resources}, "executorManager": {"resources": resources}}
@@ -85,12 +71,6 @@ def test_flame_finds_its_configuration_by_the_flag_of_its_version(version: str, 
     for pod in _both({"flameVersion": version}):
         assert pod["containers"][0]["args"] == [flag, "/etc/flame/flame-cluster.yaml"]
         assert "command" not in pod["containers"][0]
-
-
-def test_the_configuration_is_mounted_where_the_flag_says() -> None:
-    for pod in _both():
-        assert _named(pod["volumes"], "config") == {"name": "config", "configMap": {"name": "my-flame-config"}}
-        assert {"name": "config", "mountPath": "/etc/flame", "readOnly": True} in pod["containers"][0]["volumeMounts"]
 
 
 def test_volumes_and_mounts_match() -> None:
@@ -115,31 +95,6 @@ def test_addresses_are_in_the_clusters_domain() -> None:
 # --- The session manager -----------------------------------------------------------------------------------------------
 
 
-def test_the_session_managers_variables() -> None:
-    [container] = _session_manager()["containers"]
-
-    assert container["name"] == "session-manager"
-    assert _env(container) == OWN_ENV | {"RUST_LOG": "info,flame_session_manager::scheduler::plugins=warn"}
-
-
-def test_the_session_manager_is_restarted_in_place() -> None:
-    assert _session_manager()["restartPolicy"] == "Always"
-    assert "initContainers" not in _session_manager()
-
-
-@pytest.mark.parametrize("probe", ["startupProbe", "readinessProbe", "livenessProbe"])
-def test_the_session_manager_is_probed_by_tcp(probe: str) -> None:
-    [container] = _session_manager()["containers"]
-
-    assert container[probe]["tcpSocket"] == {"port": 8080}
-
-
-def test_the_session_manager_listens_for_clients_and_executors() -> None:
-    ports = {port["containerPort"] for port in _session_manager()["containers"][0]["ports"]}
-
-    assert ports == {8080, 8081}
-
-
 def test_session_manager_has_writable_directories() -> None:
     pod = _session_manager()
 
@@ -148,23 +103,6 @@ def test_session_manager_has_writable_directories() -> None:
 
 
 # --- Executors ---------------------------------------------------------------------------------------------------------
-
-
-def test_the_executors_variables() -> None:
-    [container] = _executor()["containers"]
-
-    assert container["name"] == "executor-manager"
-    assert _env(container) == OWN_ENV | {
-        "RUST_LOG": "info",
-        "SESSION_MANAGER_ADDR": "my-flame-session-manager.default.svc.cluster.local:8080",
-    }
-
-
-def test_an_executor_is_never_restarted_in_place_and_not_probed() -> None:
-    pod = _executor()
-
-    assert pod["restartPolicy"] == "Never"
-    assert not {"startupProbe", "readinessProbe", "livenessProbe"} & pod["containers"][0].keys()
 
 
 def test_an_executor_waits_until_the_backend_answers() -> None:

@@ -97,10 +97,6 @@ def test_flame_0_7_reads_one_security_section_and_none_of_0_6() -> None:
     assert "tls" not in config["cache"]
 
 
-def test_the_file_for_0_7_without_tls_is_that_of_0_6() -> None:
-    assert desired({"flameVersion": "0.7"}).config_text == desired().config_text
-
-
 def test_the_session_manager_gets_its_certificate_key_and_authority() -> None:
     pod = desired(BOTH).session_manager.manifest
 
@@ -126,15 +122,6 @@ def test_executors_get_authorities_and_no_keys(changes: dict[str, Any]) -> None:
         "/etc/flame-tls/cluster",
         *(["/etc/flame-tls/cache"] if "objectCache" in changes else []),
     }
-
-
-def test_probes_stay_tcp_because_flame_has_no_health_service() -> None:
-    [plain] = desired().session_manager.manifest["spec"]["containers"]
-    [secure] = desired(BOTH).session_manager.manifest["spec"]["containers"]
-
-    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-        assert secure[probe] == plain[probe]
-        assert "tcpSocket" in secure[probe]
 
 
 def test_clients_learn_schemes_and_authorities() -> None:
@@ -179,14 +166,6 @@ def test_changed_secret_makes_only_its_readers_stale(change: dict[str, Any], sta
         "executors": before.executor.revision != after.executor.revision,
     }
     assert {component for component, is_stale in moved.items() if is_stale} == stale
-
-
-def test_default_keys_that_are_written_out_change_nothing() -> None:
-    keys = {"certKey": "tls.crt", "keyKey": "tls.key", "caKey": "ca.crt"}
-    before, after = desired({"tls": {"secretName": "x"}}), desired({"tls": {"secretName": "x", **keys}})
-
-    assert after.session_manager == before.session_manager
-    assert after.executor == before.executor
 
 
 def test_a_directory_that_the_author_mounts_takes_the_place_of_the_secret() -> None:

@@ -40,10 +40,6 @@ def modified(obj: PodView) -> WatchEvent[PodView]:
     return WatchEvent(EventType.MODIFIED, obj)
 
 
-def unreadable(obj: PodView) -> WatchEvent[PodView]:
-    return WatchEvent(EventType.UNREADABLE, obj)
-
-
 def deleted(obj: PodView) -> WatchEvent[PodView]:
     return WatchEvent(EventType.DELETED, obj)
 

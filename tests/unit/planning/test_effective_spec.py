@@ -11,9 +11,7 @@ from tests.unit.builders import (
     NOW,
     config_map_view,
     effective,
-    executor,
     observed,
-    replicas,
     session_manager,
     terminating,
 )
@@ -57,11 +55,6 @@ def test_config_generation_never_decreases_and_is_stable_once_written() -> None:
                 assert config_generation(wanted, status, (number, wanted)) == number
 
 
-def test_a_suspended_cluster_wants_no_executors() -> None:
-    assert effective(replicas(3)).replicas == 3
-    assert effective(replicas(3), suspended=True).replicas == 0
-
-
 def test_config_map_is_current_when_owned_and_equal_to_the_desired_one() -> None:
     wanted = effective(config_generation=2)
     current = config_map_view(wanted)
@@ -75,15 +68,6 @@ def test_config_map_is_current_when_owned_and_equal_to_the_desired_one() -> None
         config_map_view(effective({"objectCache": {"storage": "/data/x"}}, config_generation=2)),
     ):
         assert not wanted.config_map_current(observed(config_map=other))
-
-
-def test_pod_with_another_revision_is_stale() -> None:
-    wanted = effective()
-
-    assert not wanted.stale(executor(0))
-    assert wanted.stale(executor(0, revision="old"))
-    assert wanted.stale(executor(0, revision=""))
-    assert not wanted.stale(executor(0, rendered="by an older operator"))
 
 
 @pytest.mark.parametrize(

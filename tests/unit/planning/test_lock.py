@@ -16,7 +16,6 @@ from flamectl_operator.desired import lock as desired
 from flamectl_operator.kube.views import LeaseView
 from flamectl_operator.planning.disruption import disruption_ahead
 from flamectl_operator.planning.lock import (
-    Denied,
     Foreign,
     Free,
     Held,
@@ -80,9 +79,6 @@ def _judge(
         pytest.param(_lease(spec={"leaseDurationSeconds": None}), 30, (), Held("them", THEN + 60), id="no duration"),
         pytest.param(_lease(), 0, ("them",), Free(), id="its holder is on the deny list"),
         pytest.param(_lease(), 0, ("others",), Held("them", THEN + 60), id="others are on the deny list"),
-        pytest.param(None, 0, ("us",), Denied(), id="we are on the deny list"),
-        pytest.param(_lease("us"), 0, ("us", "them"), Denied(), id="ours, but we are on the deny list"),
-        pytest.param(_lease(), 90, ("us",), Denied(), id="expired, but we are on the deny list"),
     ],
 )
 def test_lock_state_of_each_kind_of_lease(

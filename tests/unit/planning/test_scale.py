@@ -87,10 +87,6 @@ def test_missing_executors_are_created_and_surplus_ones_deleted(
     assert (plan.create, _ids(plan.delete), plan.target) == (create, delete, wanted)
 
 
-def test_one_pass_creates_at_most_its_limit() -> None:
-    assert _plan(effective(replicas(1000)), limit=7).create == 7
-
-
 def test_a_suspended_cluster_loses_all_executors() -> None:
     plan = _plan(effective(replicas(3), suspended=True), *_pods(2, "ready"), executor_pod(9, "failed", since=ago(1)))
 
@@ -116,13 +112,6 @@ def test_no_executor_is_created_before_the_config_map_is_current(config_map: Any
     assert [put_off.reason for put_off in plan.waits] == ["ConfigMapNotReady"]
 
 
-def test_surplus_executors_go_even_without_a_config_map() -> None:
-    wanted = effective(replicas(1))
-    plan = plan_scale(observed(*_pods(2), wanted=wanted, config_map=None), wanted, MOMENT, LIMIT)
-
-    assert _ids(plan.delete) == [1]
-
-
 def test_replacements_wait_while_they_keep_failing() -> None:
     backoff = ReplacementBackoff(desired().executor.revision, failures=3, next_attempt=later(20))
     wanted = effective(replicas(3), executor_backoff=backoff)
@@ -133,12 +122,6 @@ def test_replacements_wait_while_they_keep_failing() -> None:
     assert (put_off.reason, put_off.delay) == ("BackOff", 20)
     assert "3 times" in put_off.message
     assert ids_to_reserve(observed(wanted=wanted), wanted, MOMENT, LIMIT) == 0
-
-
-def test_replacement_is_created_when_the_backoff_ends() -> None:
-    backoff = ReplacementBackoff(desired().executor.revision, failures=3, next_attempt=NOW)
-
-    assert _plan(effective(replicas(3), executor_backoff=backoff)).create == 3
 
 
 def _managers_attempts(until: datetime) -> ReplacementBackoff:
@@ -167,12 +150,6 @@ def test_executors_leave_quota_for_the_session_manager(
 
     assert plan.create == made
     assert [put_off.delay for put_off in plan.waits] == ([] if made else [look_again])
-
-
-def test_surplus_executors_are_deleted_during_backoff() -> None:
-    backoff = ReplacementBackoff(desired().executor.revision, failures=3, next_attempt=later(20))
-
-    assert _ids(_plan(effective(replicas(1), executor_backoff=backoff), *_pods(2)).delete) == [1]
 
 
 @pytest.mark.parametrize(
@@ -216,56 +193,11 @@ def test_plan_waits_for_the_next_deletion_of_a_terminal_executor() -> None:
     assert [put_off.delay for put_off in plan.waits] == [5]
 
 
-def test_terminating_terminal_executor_is_not_deleted_again() -> None:
-    plan = _plan(effective(replicas(0)), terminating(executor_pod(0, "failed", since=ago(999))))
-
-    assert (plan.delete_terminal, plan.delete, plan.waits) == ((), (), ())
-
-
-def test_retention_of_terminal_executors_is_a_setting() -> None:
-    settings = FlameSettings(terminal_pod_retention_seconds=0)
-    plan = _plan(effective(replicas(0), settings=settings), executor_pod(0, "failed", since=NOW))
-
-    assert _ids(plan.delete_terminal) == [0]
-
-
 # --- Who goes first ----------------------------------------------------------------------------------------------------
 
 
 def _cost(value: str) -> dict[str, str]:
     return {DELETION_COST_ANNOTATION: value}
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        pytest.param(executor(0, "unscheduled"), executor(9, "pending"), id="not scheduled before pending"),
-        pytest.param(executor(0, "pending"), executor(9, "starting"), id="pending before not ready"),
-        pytest.param(executor(0, "starting"), executor(9, "ready"), id="not ready before ready"),
-        pytest.param(
-            executor(0, annotations=_cost("-1")), executor(9, annotations=_cost("5")), id="cheap before expensive"
-        ),
-        pytest.param(executor(0, annotations=_cost("-1")), executor(9), id="no cost is 0"),
-        pytest.param(executor(9), executor(0, annotations=_cost("dear")), id="a cost that is no number is 0"),
-        pytest.param(executor(0, revision="old"), executor(9), id="stale before current"),
-        pytest.param(executor(9), executor(0), id="the highest id first"),
-        pytest.param(executor(10), executor(9), id="ids are numbers"),
-        pytest.param(
-            executor(0, "unscheduled", annotations=_cost("100")),
-            executor(9, "pending"),
-            id="scheduled counts before cost",
-        ),
-        pytest.param(
-            executor(0, "starting", annotations=_cost("100")),
-            executor(9, revision="old"),
-            id="ready counts before stale",
-        ),
-        pytest.param(executor(0, annotations=_cost("-1")), executor(9, revision="old"), id="cost counts before stale"),
-    ],
-)
-def test_deletion_order_of_executors(first: Executor, second: Executor) -> None:
-    for given_ in ([first, second], [second, first]):
-        assert deletion_order(given_, effective()) == [first, second]
 
 
 STATES: list[Literal["unscheduled", "unschedulable", "pending", "waiting", "starting", "ready", "crashing"]] = [

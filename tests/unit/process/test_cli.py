@@ -14,11 +14,9 @@ import structlog
 import yaml
 from typer.testing import CliRunner
 
-from flamectl_operator import __version__
 from flamectl_operator.api.crd import render
 from flamectl_operator.process import cli, options
 from flamectl_operator.process.options import ConfigLocations, config_locations
-from flamectl_operator.process.settings_sources import FileSource
 from flamectl_operator.runtime.workflow_graph import as_mermaid, as_text
 from flamectl_operator.settings import SettingsError
 from flamectl_operator.settings.catalogue import ENVIRONMENT_PREFIX
@@ -86,12 +84,6 @@ def test_the_crd_is_printed_and_nothing_else() -> None:
     assert yaml.safe_load(result.stdout)["metadata"]["name"] == "flameclusters.flame.xflops.io"
 
 
-def test_the_version_is_printed() -> None:
-    result = _run("version")
-
-    assert (result.exit_code, result.stdout) == (0, f"{__version__}\n")
-
-
 def test_graph_prints_the_pipeline_as_an_outline_or_as_a_chart() -> None:
     outline, chart = _run("graph"), _run("graph", "--format", "mermaid")
 
@@ -99,12 +91,6 @@ def test_graph_prints_the_pipeline_as_an_outline_or_as_a_chart() -> None:
     assert outline.stdout == f"{as_text(PIPELINE)}\n"
     assert chart.stdout == f"{as_mermaid(PIPELINE)}\n"
     assert all(action.name in outline.stdout and action.name in chart.stdout for action in PIPELINE.actions())
-
-
-def test_without_a_command_help_is_shown() -> None:
-    result = _run()
-
-    assert all(command in result.output for command in ("run", "config", "crd", "version"))
 
 
 @pytest.mark.parametrize(
@@ -140,19 +126,11 @@ def test_invalid_kubeconfig_is_reported_in_one_line(kubeconfig: Path, content: s
     assert _said(_run("run", "--kubeconfig", kubeconfig))
 
 
-def test_missing_context_is_reported_in_one_line(kubeconfig: Path) -> None:
-    assert "elsewhere" in _said(_run("run", "--kubeconfig", kubeconfig, "--context", "elsewhere"))
-
-
 def test_invalid_settings_are_reported_in_one_line_with_the_field(kubeconfig: Path, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("flame: {podPolicy: {hostPath: [/]}}")
 
     assert "flame.podPolicy.hostPath" in _said(_run("run", "--kubeconfig", kubeconfig, "--config", config))
-
-
-def test_missing_settings_file_is_reported_in_one_line(kubeconfig: Path, tmp_path: Path) -> None:
-    assert "No such file" in _said(_run("run", "--kubeconfig", kubeconfig, "--config", tmp_path / "missing"))
 
 
 @pytest.mark.parametrize("command", ["run", "config"])
@@ -275,24 +253,9 @@ def test_default_config_map_is_in_the_pods_namespace(pod: dict[str, str]) -> Non
     assert _places(pod).config_map == ("here", "flamectl-operator-config")
 
 
-def test_file_takes_precedence_over_a_config_map(pod: dict[str, str], tmp_path: Path) -> None:
-    found = _places(pod, config=tmp_path)
-
-    assert found.config_map is None
-    assert isinstance(found.source(None), FileSource)
-
-
 def test_a_config_map_may_be_named_anywhere(pod: dict[str, str]) -> None:
     assert _places(pod, config_map="a/b").config_map == ("a", "b")
     assert _places({}, config_map="a/b").config_map == ("a", "b")
-
-
-@pytest.mark.parametrize("given", [{"kubeconfig": "x"}, {"context": "x"}])
-def test_kubeconfig_uses_no_config_map_unless_named(pod: dict[str, str], given: dict[str, Any]) -> None:
-    found = _places(pod, **given)
-
-    assert found.config_map is None
-    assert found.source(None) is None
 
 
 def test_pod_without_known_namespace_requires_the_config_map_option(

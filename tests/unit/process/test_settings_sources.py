@@ -59,23 +59,6 @@ async def test_missing_config_map_is_created_with_the_defaults(api: FakeApi, sou
     assert await source.read() == defaults()
 
 
-async def test_existing_config_map_is_not_changed(api: FakeApi, source: ConfigMapSource) -> None:
-    _put(api, {KEY: "controller: {workers: 3}"})
-
-    await source.prepare()
-
-    assert api.writes == []
-    assert await source.read() == "controller: {workers: 3}"
-
-
-async def test_first_of_two_concurrent_creates_wins(api: FakeApi, source: ConfigMapSource) -> None:
-    api.interference["create", "configmaps"] = lambda: _put(api, {KEY: "logging: {level: debug}"})
-
-    await source.prepare()
-
-    assert await source.read() == "logging: {level: debug}"
-
-
 async def test_forbidden_create_falls_back_to_the_defaults(api: FakeApi, source: ConfigMapSource) -> None:
     api.fail("create", "configmaps", FORBIDDEN)
 
@@ -145,21 +128,6 @@ async def test_failed_create_is_retried(
     assert await source.read() == defaults()
 
 
-@pytest.mark.parametrize("data", [None, {}, {"other.yaml": "x"}])
-async def test_foreign_config_map_is_not_changed(
-    api: FakeApi, source: ConfigMapSource, data: dict[str, str] | None
-) -> None:
-    _put(api, data)
-
-    await source.prepare()
-
-    assert api.writes == []
-    with pytest.raises(
-        NothingThereError, match=r"has no key config\.yaml; does the ConfigMap belong to something else\?"
-    ):
-        await source.read()
-
-
 async def test_events_are_about_the_config_map_once_it_was_seen(api: FakeApi, source: ConfigMapSource) -> None:
     assert source.about is None
     _put(api, {KEY: ""})
@@ -168,14 +136,6 @@ async def test_events_are_about_the_config_map_once_it_was_seen(api: FakeApi, so
     found = _found(api)
     assert found is not None
     assert source.about == ObjectReference("v1", "ConfigMap", NAMESPACE, CONFIG_MAP, found["metadata"]["uid"])
-
-
-async def test_another_config_map_may_be_named(api: FakeApi) -> None:
-    source = ConfigMapSource(api, "a", "b")
-    await source.prepare()
-
-    assert source.name == "ConfigMap a/b"
-    assert api.find("configmaps", "b", "a") is not None
 
 
 async def test_file_is_read_each_time(tmp_path: Path) -> None:
@@ -196,8 +156,3 @@ async def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: byte
 
     with pytest.raises(SettingsError, match=f"^{file}: (No such file|not YAML)"):
         await FileSource(file).read()
-
-
-async def test_directory_is_rejected_as_settings_file(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="directory"):
-        await FileSource(tmp_path).read()

@@ -109,20 +109,6 @@ async def test_missing_prerequisite_is_reported_with_its_remedy(
     assert log[-1]["event"] == "waiting is over"
 
 
-async def test_waiting_for_is_set_only_while_waiting(startup: StartUp) -> None:
-    seen: list[str] = []
-
-    async def step() -> None:
-        seen.append(startup.waiting_for)
-        if len(seen) < 3:
-            raise NO_CRD
-
-    await startup.take(step)
-
-    assert ["FlameCluster" in each for each in seen] == [False, True, True]
-    assert startup.waiting_for == ""
-
-
 async def test_each_cause_is_logged_once(startup: StartUp, log: list[MutableMapping[str, Any]]) -> None:
     timed_out = ConnectionFailedError("timed out")
     await startup.take(failing(REFUSED, timed_out, REFUSED, NO_CRD, NO_CRD), failing(NO_CRD))
@@ -135,12 +121,6 @@ async def test_attempts_become_rarer_and_never_stop(startup: StartUp, clock: Clo
 
     assert all(1 <= later / earlier <= 3 for earlier, later in pairwise(clock.sleeps[:4]))
     assert all(RETRY_LIMIT <= pause <= RETRY_LIMIT * 1.5 for pause in clock.sleeps[5:])
-
-
-async def test_nothing_is_logged_when_nothing_is_missing(startup: StartUp, log: list[MutableMapping[str, Any]]) -> None:
-    await startup.take(failing(), failing())
-
-    assert log == []
 
 
 async def test_hanging_attempt_times_out(

@@ -24,14 +24,6 @@ def test_no_failure_waits_as_long_as_the_first() -> None:
     assert backoff().delay(0) == 0.5
 
 
-def test_a_factor_of_one_keeps_the_delay() -> None:
-    assert backoff(factor=1).delay(50) == 0.5
-
-
-def test_a_base_above_the_limit_waits_the_limit() -> None:
-    assert ExponentialBackoff(base=60, factor=2, limit=30, jitter=0, random=Random(1)).delay(1) == 30
-
-
 def test_jitter_only_lengthens_a_delay() -> None:
     jittered = backoff(jitter=0.5)
     delays = {jittered.delay(2) for _ in range(100)}

@@ -23,12 +23,6 @@ async def test_race_ends_with_its_first_task() -> None:
     assert slow.cancelled()
 
 
-async def test_race_yields_all_tasks_that_ended_at_the_same_moment() -> None:
-    both = [asyncio.create_task(asyncio.sleep(1)) for _ in range(2)]
-    async with racing(*both) as ended:
-        assert ended == set(both)
-
-
 async def test_error_of_the_first_task_is_raised_only_when_awaited() -> None:
     failing, other = asyncio.create_task(fail_after(1)), asyncio.create_task(asyncio.sleep(1e9))
     async with racing(failing, other) as ended:
@@ -97,12 +91,6 @@ async def test_task_that_returns_ends_all_with_an_error() -> None:
         await run_forever({"workers": asyncio.sleep(1), "reflector": asyncio.sleep(2)})
 
 
-async def test_failed_task_is_named_when_two_end_at_once() -> None:
-    with pytest.raises(TaskDiedError) as caught:
-        await run_forever({"a": asyncio.sleep(1), "b": fail_after(1)})
-    assert caught.value.name == "b"
-
-
 async def test_cancelling_cancels_all_tasks() -> None:
     cancelled: list[str] = []
 
@@ -136,11 +124,6 @@ async def test_background_tasks_end_with_the_work() -> None:
 
     await while_running({"settings": wait_for_ever()}, work())
     assert ended == ["work", "background"]
-
-
-async def test_error_of_the_work_is_raised() -> None:
-    with pytest.raises(ValueError, match="broken"):
-        await while_running({"settings": asyncio.sleep(1e9)}, fail_after(1))
 
 
 async def test_work_is_cancelled_when_a_background_task_ends() -> None:

@@ -49,29 +49,6 @@ async def test_a_group_waits_for_one_turn_behind_ten_thousand_keys_of_another() 
     assert [await queue.get(), await queue.get()] == ["a0", "b"]
 
 
-async def test_a_key_in_work_is_not_given_to_a_second_worker(queue: WorkQueue[str]) -> None:
-    queue.add("a")
-    assert await queue.get() == "a"
-    queue.add("a")
-    assert len(queue) == 0
-
-
-async def test_a_key_added_while_in_work_comes_back_when_done(queue: WorkQueue[str]) -> None:
-    queue.add("a")
-    await queue.get()
-    queue.add("a")
-    queue.add("a")
-    queue.done("a")
-    assert await take_all(queue) == ["a"]
-
-
-async def test_a_key_not_added_while_in_work_does_not_come_back(queue: WorkQueue[str]) -> None:
-    queue.add("a")
-    await queue.get()
-    queue.done("a")
-    assert len(queue) == 0
-
-
 async def test_done_for_a_key_that_no_worker_holds_raises(queue: WorkQueue[str]) -> None:
     queue.add("a")
     with pytest.raises(ValueError, match="no worker holds"):
@@ -151,11 +128,6 @@ async def test_delayed_key_is_ready_after_its_delay(queue: WorkQueue[str]) -> No
     assert now() == begun + 30
 
 
-async def test_delay_of_zero_adds_at_once(queue: WorkQueue[str]) -> None:
-    queue.add_after("a", 0)
-    assert len(queue) == 1
-
-
 @pytest.mark.parametrize("delays", [(30, 10), (10, 30)])
 async def test_earlier_of_two_delays_counts(queue: WorkQueue[str], delays: tuple[float, float]) -> None:
     begun = now()
@@ -176,15 +148,6 @@ async def test_higher_priority_of_two_delayed_adds_counts(queue: WorkQueue[str])
     assert await take_all(queue) == ["a", "b"]
 
 
-async def test_an_add_does_not_cancel_a_delayed_one(queue: WorkQueue[str]) -> None:
-    queue.add_after("a", 10)
-    queue.add("a")
-    await queue.get()
-    queue.done("a")
-    await asyncio.sleep(11)
-    assert await take_all(queue) == ["a"]
-
-
 async def test_failures_lengthen_the_delay_until_forgotten(queue: WorkQueue[str]) -> None:
     for expected in (1, 2, 4):
         begun = now()
@@ -196,13 +159,6 @@ async def test_failures_lengthen_the_delay_until_forgotten(queue: WorkQueue[str]
     queue.add_rate_limited("a")
     await queue.get()
     assert now() - begun == pytest.approx(1)
-
-
-async def test_forgetting_an_unknown_key_does_nothing(queue: WorkQueue[str]) -> None:
-    queue.forget("a")
-    queue.add_rate_limited("a")
-    await asyncio.sleep(1)
-    assert await take_all(queue) == ["a"]
 
 
 async def test_no_key_is_handed_out_after_shut_down(queue: WorkQueue[str]) -> None:
@@ -237,10 +193,6 @@ async def test_drained_waits_for_the_workers_in_flight(queue: WorkQueue[str]) ->
     queue.done("a")
     await drained
     assert len(queue) == 0
-
-
-async def test_an_idle_queue_is_drained(queue: WorkQueue[str]) -> None:
-    await queue.drained()
 
 
 # Reports
@@ -290,16 +242,6 @@ async def test_delayed_add_counts_as_retry_and_later_as_add(observed: WorkQueue[
     assert told == ["retried", "retried", "added", "retried"]
     await asyncio.sleep(11)
     assert [name for name, _ in notes.keys][4:] == ["added", "added"]
-
-
-async def test_observer_receives_nothing_after_shut_down(observed: WorkQueue[str], notes: Notes) -> None:
-    observed.add("a")
-    await observed.get()
-    observed.shut_down()
-    observed.add("b")
-    observed.add_after("b", 1)
-    observed.done("a")
-    assert notes.keys == [("added", 0), ("taken", 0), ("done", 0)]
 
 
 async def test_depth_counts_waiting_and_dirty_keys_by_priority(queue: WorkQueue[str]) -> None:

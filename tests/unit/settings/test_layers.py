@@ -113,21 +113,6 @@ def test_last_layer_takes_precedence_and_other_settings_stay() -> None:
     }
 
 
-def test_empty_section_overrides_nothing() -> None:
-    effective = merge([parse("flame: {podPolicy: {privileged: true}}", "below"), parse("flame:\ncontroller:", "above")])
-
-    assert effective.config.flame.pod_policy.privileged
-    assert "above" not in effective.origins.values()
-
-
-def test_defaults_apply_without_layers() -> None:
-    effective = merge([])
-
-    assert effective.config == OperatorConfig()
-    assert set(effective.origins.values()) == {"default"}
-    assert set(effective.origins) == set(catalogue())
-
-
 @given(st.lists(said(), max_size=4))
 def test_each_setting_comes_from_the_last_layer_that_sets_it(places: list[dict[str, Any]]) -> None:
     effective = merge([layer_of("", _document(place)) for place in places])
@@ -168,12 +153,6 @@ def test_a_bad_variable_is_named() -> None:
     assert "; environment variable FLAMECTL_CONFIG_LOGGING_LEVEL: logging.level: " in text
 
 
-def test_a_bad_option_is_named() -> None:
-    text = _complaint(layer_of("command line", {"metrics.bindAddress": ("option --metrics-bind-address", "x")}))
-
-    assert text.startswith("option --metrics-bind-address: metrics.bindAddress: must be HOST:PORT")
-
-
 def test_a_bad_entry_of_a_list_is_named() -> None:
     layer = layer_of("command line", {"controller.namespaces": ("option --namespace", ["a", ""])})
 
@@ -188,13 +167,6 @@ def test_conflict_between_settings_names_all_origins() -> None:
         "file, environment variable FLAMECTL_CONFIG_LEADER_ELECTION_RENEW_DEADLINE_SECONDS:"
         " leaderElection.renewDeadlineSeconds: must be less than leaseDurationSeconds (30 is not less than 20)"
     )
-
-
-def test_consistent_settings_may_come_from_different_layers() -> None:
-    file = parse("leaderElection: {leaseDurationSeconds: 5, retryPeriodSeconds: 1}", "file")
-    environment = environment_layer({"FLAMECTL_CONFIG_LEADER_ELECTION_RENEW_DEADLINE_SECONDS": "3"})
-
-    assert merge([file, environment]).config.leader_election.renew_deadline_seconds == 3
 
 
 @pytest.mark.parametrize(

@@ -99,16 +99,6 @@ async def test_waits_of_requests_are_reported(inner: SlowTransport) -> None:
     assert by_number.held_back == [("GET", inner.host, seconds) for seconds in (0, 1, 2)]
 
 
-async def test_response_and_error_pass_through(inner: SlowTransport) -> None:
-    limited = LimitedTransport(inner, VirtualClock(), max_in_flight=1)
-    assert await limited.send(Request("GET", "/")) == b"answer"
-
-    inner.failures = 1
-    with pytest.raises(TooManyRequestsError):
-        await limited.send(Request("GET", "/"))
-    assert await limited.send(Request("GET", "/")) == b"answer", "the error has left its place to the next one"
-
-
 async def test_stream_neither_waits_nor_counts(inner: SlowTransport) -> None:
     limited = LimitedTransport(inner, VirtualClock(), qps=0.001, max_in_flight=1)
     requests = asyncio.create_task(_ask(limited, 2))
@@ -132,15 +122,6 @@ async def test_request_that_waits_for_a_retry_holds_no_slot(inner: SlowTransport
     assert 11 <= repeated <= 1 + 10 * 1.5
 
 
-async def test_inner_transport_is_not_limited(inner: SlowTransport) -> None:
-    requests = asyncio.create_task(_ask(LimitedTransport(inner, VirtualClock(), max_in_flight=1), 100))
-    await asyncio.sleep(0.5)
-    await inner.send(Request("PUT", "/lease"))
-
-    assert inner.sent == [0, 0.5, 1]
-    requests.cancel()
-
-
 async def test_new_limits_apply_to_waiting_requests(inner: SlowTransport) -> None:
     limited = LimitedTransport(inner, VirtualClock(), qps=0.001, max_in_flight=1)
     requests = asyncio.create_task(_ask(limited, 5))
@@ -150,9 +131,3 @@ async def test_new_limits_apply_to_waiting_requests(inner: SlowTransport) -> Non
 
     assert inner.most == 2
     assert inner.sent[-1] < 14
-
-
-async def test_close_closes_the_inner_transport(inner: SlowTransport) -> None:
-    await LimitedTransport(inner, VirtualClock(), max_in_flight=1).close()
-
-    assert inner.closed

@@ -137,10 +137,3 @@ async def test_total_of_pauses_is_limited(retrying: RetryingTransport, inner: As
         await retrying.send(Request("GET", "/x"))
     assert len(clock.sleeps) == 2
     assert sum(clock.sleeps) <= MAX_TOTAL_WAIT
-
-
-async def test_streams_and_close_pass_through(retrying: RetryingTransport, inner: AsyncMock) -> None:
-    assert retrying.stream("/x", {"a": "b"}, read_timeout=5) is inner.stream.return_value
-    inner.stream.assert_called_once_with("/x", {"a": "b"}, read_timeout=5)
-    await retrying.close()
-    inner.close.assert_awaited_once_with()

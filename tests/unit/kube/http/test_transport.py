@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
@@ -207,25 +206,6 @@ async def test_redirect_is_not_followed_with_credentials(scene: Scene) -> None:
     assert len(scene.requests) == 1
 
 
-async def test_many_requests_run_concurrently(scene: Scene) -> None:
-    arrived = asyncio.Semaphore(0)
-    everyone = asyncio.Event()
-
-    async def handler(_: web.Request) -> web.StreamResponse:
-        arrived.release()
-        await everyone.wait()
-        return web.Response()
-
-    async def release() -> None:
-        for _ in range(50):
-            await arrived.acquire()
-        everyone.set()
-
-    scene.handler = handler
-    async with scene.transport() as transport:
-        await asyncio.gather(release(), *(transport.send(Request("GET", f"/{index}")) for index in range(50)))
-
-
 # Guards
 
 
@@ -274,15 +254,6 @@ async def test_request_without_a_body_cannot_be_guarded(scene: Scene) -> None:
 
 
 # Failures of the way
-
-
-async def test_closed_port_is_a_failed_connection(scene: Scene) -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        scene.address = f"http://127.0.0.1:{unused.getsockname()[1]}"
-        async with scene.transport() as transport:
-            with pytest.raises(ConnectionFailedError, match="POST /x: no connection: "):
-                await transport.send(Request("POST", "/x", body=b"{}"))
 
 
 async def test_server_without_tls_is_a_failed_connection(scene: Scene) -> None:
@@ -384,23 +355,6 @@ async def test_request_on_a_lost_reused_connection_is_not_repeated(scene: Scene,
     assert [request.method for request in scene.requests] == ["GET", method]
 
 
-async def hang_up_in_the_middle(request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse()
-    response.enable_chunked_encoding()
-    await response.prepare(request)
-    await response.write(b'{"first": "line"}\n{"second": ')
-    assert request.transport is not None
-    request.transport.close()
-    return response
-
-
-async def test_truncated_response_is_a_lost_connection(scene: Scene) -> None:
-    scene.handler = hang_up_in_the_middle
-    async with scene.transport() as transport:
-        with pytest.raises(ConnectionLostError):
-            await transport.send(Request("GET", "/x"))
-
-
 async def test_endless_response_is_aborted_at_the_size_limit(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flamectl_operator.kube.http.transport.MAX_ANSWER_SIZE", 1 << 20)
     sent = 0
@@ -462,13 +416,6 @@ async def test_stream_is_read_line_by_line(scene: Scene) -> None:
     assert scene.requests[0].query == {"watch": "true"}
 
 
-async def test_very_long_lines_are_read_completely(scene: Scene) -> None:
-    big = msgspec.json.encode({"data": "x" * 5_000_000})
-    scene.handler = stream_of(big + b"\n" + big + b"\n")
-    async with scene.transport() as transport:
-        assert await read(transport) == [big, big]
-
-
 async def test_silent_stream_is_lost(scene: Scene) -> None:
     scene.handler = stream_of(b"one\n", then_wait=True)
     seen: list[bytes] = []
@@ -482,23 +429,6 @@ async def test_silent_stream_is_lost(scene: Scene) -> None:
         with pytest.raises(ConnectionLostError, match="timed out"):
             await follow()
     assert seen == [b"one"]
-
-
-async def test_broken_stream_is_lost(scene: Scene) -> None:
-    scene.handler = hang_up_in_the_middle
-    async with scene.transport() as transport:
-        with pytest.raises(ConnectionLostError):
-            await read(transport)
-
-
-async def test_refused_stream_raises_the_servers_error(scene: Scene) -> None:
-    async def handler(_: web.Request) -> web.StreamResponse:
-        return web.json_response({"kind": "Status", "message": "too old"}, status=410)
-
-    scene.handler = handler
-    async with scene.transport() as transport:
-        with pytest.raises(ApiError, match="too old"):
-            await read(transport)
 
 
 async def test_error_of_the_reader_of_a_stream_is_not_translated(scene: Scene) -> None:
@@ -589,17 +519,6 @@ async def test_unchanged_credentials_are_not_tried_again(scene: Scene) -> None:
     assert log == []
 
 
-async def test_failed_load_of_credentials_keeps_the_servers_error(scene: Scene) -> None:
-    scene.only_accept("nobody")
-    with capture_logs() as log:
-        async with scene.transport() as transport:
-            scene.clock.seconds += 60
-            scene.load_error = ConfigurationError("no such file")
-            with pytest.raises(UnauthorizedError):
-                await transport.send(Request("GET", "/x"))
-    assert [line["error"] for line in log] == ["no such file"]
-
-
 async def test_credentials_are_renewed_before_they_expire(scene: Scene) -> None:
     scene.expires_at = NOW + timedelta(hours=1)
     async with scene.transport() as transport:
@@ -609,15 +528,6 @@ async def test_credentials_are_renewed_before_they_expire(scene: Scene) -> None:
         for _ in range(2):
             await transport.send(Request("GET", "/x"))
     assert scene.tokens() == ["Bearer token-1", "Bearer token-1", "Bearer token-2"]
-
-
-async def test_expired_credentials_are_renewed_before_a_request(scene: Scene) -> None:
-    scene.expires_at = NOW + timedelta(hours=1)
-    async with scene.transport() as transport:
-        scene.clock.seconds += 3600
-        scene.expires_at = NOW + timedelta(hours=2)
-        await transport.send(Request("GET", "/x"))
-    assert scene.tokens() == ["Bearer token-2"]
 
 
 async def test_requests_continue_with_valid_credentials_while_a_plugin_hangs(scene: Scene) -> None:
@@ -677,16 +587,6 @@ async def test_unusable_new_credentials_keep_the_old_ones(scene: Scene, monkeypa
                 await transport.send(Request("GET", "/x"))
     assert len(log) == 1
     assert "the proxy of the environment" in log[0]["error"]
-
-
-async def test_credentials_about_to_expire_are_used_without_others(scene: Scene) -> None:
-    scene.expires_at = NOW + timedelta(hours=1)
-    with capture_logs():
-        async with scene.transport() as transport:
-            scene.clock.seconds += 3600
-            scene.load_error = ConfigurationError("no such file")
-            await transport.send(Request("GET", "/x"))
-    assert scene.tokens() == ["Bearer token-1"]
 
 
 async def test_connections_close_when_their_last_stream_has_ended(scene: Scene) -> None:
@@ -811,12 +711,6 @@ def test_no_proxy_has_the_rules_of_kubectl(
     assert environment_proxy(host) == ("" if direct else "http://proxy:3128")
 
 
-def test_proxy_without_a_scheme_uses_http(environment: pytest.MonkeyPatch) -> None:
-    environment.setenv("HTTPS_PROXY", "proxy:3128")
-
-    assert environment_proxy("https://api.example.test") == "http://proxy:3128"
-
-
 async def test_proxy_of_the_kubeconfig_takes_precedence_over_the_environment(
     scene: Scene, environment: pytest.MonkeyPatch
 ) -> None:
@@ -854,15 +748,6 @@ async def test_each_attempt_is_reported_with_its_status_code(scene: Scene) -> No
     assert scene.answers() == [("GET", 200), ("POST", 201), ("DELETE", 404)]
 
 
-async def test_attempt_with_old_credentials_is_reported_separately(scene: Scene) -> None:
-    scene.only_accept("token-2")
-    async with scene.transport() as transport:
-        scene.clock.seconds += 60
-        await transport.send(Request("GET", "/x"))
-    assert scene.answers() == [("GET", 401), ("GET", 200)]
-    assert len(scene.notes.requests) == 1
-
-
 async def test_attempt_without_an_answer_is_reported_without_a_code(scene: Scene) -> None:
     async def handler(request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
@@ -898,13 +783,6 @@ async def test_only_durations_of_requests_are_reported(scene: Scene) -> None:
         await read(transport)
     assert [(method, seconds) for method, _, seconds in scene.notes.requests] == [("PUT", 3)]
     assert scene.answers() == [("PUT", 200), ("GET", 200)]
-
-
-async def test_user_info_in_an_address_is_not_reported() -> None:
-    client = ApiClient(Configuration(host="https://user:secret@here.test:6443/k8s"))
-    connection = session.Connection(Credentials(client, "test", "any"))
-    assert connection.host == "here.test:6443"
-    await connection.close()
 
 
 async def test_each_attempt_records_progress(scene: Scene) -> None:

@@ -101,13 +101,6 @@ async def test_queue_metrics_show_the_present_queue() -> None:
     assert scene.value("controller_runtime_max_concurrent_reconciles", controller="flamecluster") == 3
 
 
-async def test_idle_queue_is_empty() -> None:
-    scene = Scene()
-    assert scene.value("workqueue_unfinished_work_seconds", **QUEUE) == 0
-    assert scene.value("workqueue_longest_running_processor_seconds", **QUEUE) == 0
-    assert scene.value("controller_runtime_active_workers", controller="flamecluster") == 0
-
-
 # Watches
 
 
@@ -128,18 +121,6 @@ async def test_watch_metrics_take_the_most_silent_watch_of_a_resource() -> None:
         ("pods",),
         ("services",),
     }
-
-
-async def test_watch_without_events_is_silent_since_its_start() -> None:
-    """The operator has no permission in its namespace."""
-    scene = Scene("a", "b")
-    pods = [reflector for reflector in scene.operator.reflectors if reflector.plural == "pods"]
-    now = asyncio.get_running_loop().time()
-    pods[0].last_contact = now - 10
-    assert scene.series("flamectl_watch_last_contact_seconds") == set(), "they have not begun"
-
-    pods[1].begun = now - 400
-    assert scene.value("flamectl_watch_last_contact_seconds", resource="pods") == 400
 
 
 # The process
@@ -224,18 +205,6 @@ async def test_clusters_are_counted_only_by_the_working_replica_after_sync() -> 
     scene.works = False
     assert scene.series("flamectl_clusters") == scene.series("flamectl_executors_desired") == set()
     assert scene.series("workqueue_depth") == set()
-
-
-async def test_depth_counts_keys_added_again_during_work() -> None:
-    scene = Scene()
-    queue = scene.operator.queue
-    queue.add(("team", "a"))
-    await queue.get()
-    assert scene.value("workqueue_depth", **QUEUE, priority="0") == 0
-    queue.add(("team", "a"))
-    assert scene.value("workqueue_depth", **QUEUE, priority="0") == 1
-    [depth] = [metric for metric in scene.collector.describe() if metric.name == "workqueue_depth"]
-    assert "keys that were added again while a worker holds them" in depth.documentation
 
 
 async def test_collector_describes_every_metric() -> None:

@@ -158,13 +158,3 @@ async def test_hanging_election_fails_liveness() -> None:
     assert "the election has hung for 76 s" in process.monitor.health.live["leader-election"]()
     api.let_go.set()
     await process.end()
-
-
-async def test_no_leader_is_exported_without_election() -> None:
-    process = Process("a", _api(), elects=False)
-    await asyncio.sleep(1)
-
-    assert process.leads is None
-    assert process.clusters == 1
-    assert process.ready
-    await process.end()

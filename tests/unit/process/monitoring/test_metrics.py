@@ -33,13 +33,6 @@ def buckets(metrics: Metrics, metric: str) -> list[str]:
     ]
 
 
-def test_metrics_instances_are_independent() -> None:
-    one, other = Metrics("a", "1"), Metrics("a", "1")
-    one.key_added()
-    labels = {"name": "a", "controller": "a"}
-    assert (value(one, "workqueue_adds_total", **labels), value(other, "workqueue_adds_total", **labels)) == (1, 0)
-
-
 def test_creation_times_are_not_exported(metrics: Metrics) -> None:
     names = {sample.name for family in metrics.registry.collect() for sample in family.samples}
     assert {name for name in names if name.endswith("_created")} == set()
@@ -83,12 +76,6 @@ def test_counters_start_at_zero(
     assert value(metrics, sample, **labels) == 2
 
 
-def test_only_a_pass_with_an_error_counts_as_one(metrics: Metrics) -> None:
-    metrics.pass_ended("success", 1)
-    metrics.pass_ended("requeue", 1)
-    assert value(metrics, "controller_runtime_reconcile_errors_total", **CONTROLLER) == 0
-
-
 def test_steps_are_counted_by_name_and_outcome(metrics: Metrics) -> None:
     metrics.step_ended(StepReport("Shear", "done", 0.25, 0))
     metrics.step_ended(StepReport("Shear", "wait", 0.5, 3))
@@ -107,20 +94,6 @@ def test_requests_are_counted_by_code_method_and_host(metrics: Metrics) -> None:
         assert value(metrics, "rest_client_requests_total", code=code, method=method, host="here:6443") == 1
     assert value(metrics, "rest_client_request_duration_seconds_sum", verb="POST", host="here:6443") == 0.25
     assert value(metrics, "rest_client_rate_limiter_duration_seconds_sum", verb="POST", host="here:6443") == 0.5
-
-
-def test_leader_metric_is_read_at_each_scrape(metrics: Metrics) -> None:
-    leads = False
-    metrics.watch_election("shepherd", lambda: leads)
-    assert value(metrics, "leader_election_master_status", name="shepherd") == 0
-    leads = True
-    assert value(metrics, "leader_election_master_status", name="shepherd") == 1
-
-
-def test_event_loop_lag_is_read_at_each_scrape(metrics: Metrics) -> None:
-    assert value(metrics, "flamectl_event_loop_lag_seconds") == 0
-    metrics.watch_event_loop(lambda: 1.5)
-    assert value(metrics, "flamectl_event_loop_lag_seconds") == 1.5
 
 
 def test_settings_metrics_are_read_at_each_scrape(metrics: Metrics) -> None:
