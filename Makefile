@@ -9,7 +9,7 @@ TESTS ?= tests
 # Of the control plane, see tools/controlplane/README.md; the default is the newest.
 export KUBERNETES_VERSION
 # End-to-end tests mostly wait, so there are more of them at a time than there are cores.
-WORKERS ?= 6
+WORKERS ?= 8
 
 # Whether `make test` runs the scenarios on a real node as well; empty for no.
 NODE ?= $(if $(filter tests,$(TESTS)),yes)

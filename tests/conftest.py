@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,11 @@ ROOT = Path(__file__).resolve().parent.parent
 # On a loaded machine an example takes as long as it takes, and so does finding one.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell ignores it for what runs in the background, and the processes of tests would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)  # after all has been shuffled

@@ -89,7 +89,9 @@ def allow_in(plane: Plane, namespace: str, name: str = SERVICE_ACCOUNT, *, home:
                 role | {"metadata": {"name": role_name, "namespace": home}},
                 _binding(home, f"{name}{role_name.removeprefix(ROLE)}", account, "Role", role_name),
             ]
-    plane.kubectl("apply", "--server-side", "-f", "-", input=yaml.safe_dump_all(manifests))
+    for manifest in manifests:
+        if not plane.patch(_path(manifest), manifest, apply=True):
+            raise RuntimeError(f"the API server does not accept {manifest}")
     last = [each for each in manifests if each["kind"] == "Role"][-1]
     user = f"system:serviceaccount:{home}:{name}"
     wait_until(lambda: _is_allowed(plane, user, home, last["rules"][0]), "the permissions to be in force")
@@ -114,6 +116,13 @@ def _is_allowed(plane: Plane, user: str, namespace: str, rule: dict[str, Any]) -
     }
     answer = plane._post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)  # noqa: SLF001 - of these tools
     return bool(answer["status"]["allowed"])
+
+
+def _path(manifest: dict[str, Any]) -> str:
+    """Where the API server has an object that gives permissions in a namespace."""
+    metadata = manifest["metadata"]
+    group = "/api/v1" if manifest["apiVersion"] == "v1" else f"/apis/{manifest['apiVersion']}"
+    return f"{group}/namespaces/{metadata['namespace']}/{manifest['kind'].lower()}s/{metadata['name']}"
 
 
 def _manifests() -> list[dict[str, Any]]:

@@ -33,7 +33,7 @@ nothing to do. The decisions are pure functions in `planning/` and `status/`; a 
 |---|---|---|
 | `done` | goes on | when something changes |
 | `wait` | goes on | after `delay` seconds, or when something changes |
-| `stop` | ends here | likewise |
+| `stop` | ends here: only RecordBeforeActing stops a pass | likewise |
 | `error` | goes on; an error of RecordBeforeActing ends it | with backoff, 0.5 s to a minute |
 
 The shortest delay of all steps wins. A refusal (quota, admission, RBAC) is an error that `Degraded` shows at once; so is a bug.

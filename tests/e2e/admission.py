@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from tests.e2e.world import Object, World, flame_cluster
+from tests.e2e.namespace import E2ENamespace, Object, flame_cluster
 from tools.controlplane.waiting import wait_until
 from tools.installation import ROOT
 
@@ -32,7 +32,7 @@ def put_in_force(plane: Plane) -> None:
         plane: Where to; the CRD must be there.
     """
     plane.kubectl("apply", "--server-side", "-k", str(ADMISSION))
-    world = World(plane, f"admission-{uuid.uuid4().hex[:10]}")
+    world = E2ENamespace(plane, f"admission-{uuid.uuid4().hex[:10]}")
     plane.create_namespace(world.namespace, {"pod-security.kubernetes.io/enforce": "restricted"})
     world.apply(protected())
     wait_until(lambda: "is protected" in refusal(world, "delete", "flc/my-flame"), "deletions to be refused")
@@ -46,7 +46,7 @@ def put_in_force(plane: Plane) -> None:
     plane.kubectl("delete", "namespace", world.namespace, "--wait=false")
 
 
-def refusal(world: World, *arguments: str) -> str:
+def refusal(world: E2ENamespace, *arguments: str) -> str:
     """Return kubectl's error for a dry run of a change; empty when it succeeds."""
     return complaints(world.plane, "--namespace", world.namespace, *arguments)
 

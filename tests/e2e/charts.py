@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -15,13 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from tests.e2e.world import Object
+    from tests.e2e.namespace import Object
     from tools.controlplane import Plane
 
 RELEASE = "flamectl-operator"
 #: Labels and annotations that Helm asks for, and that config/ does without.
 LABELS = {f"app.kubernetes.io/{name}" for name in ("name", "instance", "version", "managed-by")} | {"helm.sh/chart"}
 ANNOTATIONS = {"helm.sh/resource-policy"}
+#: What Helm rendered in this process, by values, namespace and release.
+_RENDERED: dict[tuple[str, str, str], dict[str, Object]] = {}
 
 
 def run(helm: Path, *arguments: str, home: Path, plane: Plane | None = None) -> str:
@@ -39,11 +42,15 @@ def run(helm: Path, *arguments: str, home: Path, plane: Plane | None = None) -> 
 def template(
     helm: Path, home: Path, values: Mapping[str, Any], namespace: str = NAMESPACE, release: str = RELEASE
 ) -> dict[str, Object]:
-    """The objects of the chart, by kind, namespace and name."""
-    file = home / "values.yaml"
-    file.write_text(yaml.safe_dump(dict(values)), encoding="utf-8")
-    text = run(helm, "template", release, str(CHART), "--namespace", namespace, "--values", str(file), home=home)
-    return by_name(yaml.safe_load_all(text))
+    """The objects of the chart, by kind, namespace and name; the same values are rendered once in a process."""
+    content = yaml.safe_dump(dict(values))
+    rendered = _RENDERED.get((content, namespace, release))
+    if rendered is None:
+        file = home / "values.yaml"
+        file.write_text(content, encoding="utf-8")
+        text = run(helm, "template", release, str(CHART), "--namespace", namespace, "--values", str(file), home=home)
+        rendered = _RENDERED[content, namespace, release] = by_name(yaml.safe_load_all(text))
+    return deepcopy(rendered)
 
 
 def by_name(objects: Any) -> dict[str, Object]:

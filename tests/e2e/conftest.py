@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.admission import put_in_force
-from tests.e2e.world import World, operator_with
+from tests.e2e.namespace import E2ENamespace, operator_with
 from tools.controlplane import ControlPlane, Plane
 from tools.controlplane.errors import ToolchainError
 from tools.helm import ensure_helm
@@ -62,18 +62,18 @@ def helm() -> Path:
 
 
 @pytest.fixture
-def world(installed: Plane) -> Iterator[World]:
+def world(installed: Plane) -> Iterator[E2ENamespace]:
     """A namespace of the test's own."""
     namespace = f"e2e-{uuid.uuid4().hex[:10]}"
     audited_from = installed.audit_log.stat().st_size
     installed.create_namespace(namespace)
     installed.wait_for_service_account(namespace)
-    yield World(installed, namespace, audited_from)
-    installed.kubectl("delete", "namespace", namespace, "--wait=false")
+    yield E2ENamespace(installed, namespace, audited_from)
+    installed._request("DELETE", f"/api/v1/namespaces/{namespace}")
 
 
 @pytest.fixture
-def operator(world: World, tmp_path: Path) -> Iterator[OperatorProcess]:
+def operator(world: E2ENamespace, tmp_path: Path) -> Iterator[OperatorProcess]:
     """An operator for the test's namespace, under the permissions that are shipped; it must stop cleanly in the end."""
     with operator_with(world, tmp_path) as process:
         yield process

@@ -8,7 +8,7 @@ import urllib.request
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tests.e2e.world import flame_cluster, supervised
+from tests.e2e.namespace import flame_cluster, supervised
 from tools.controlplane.waiting import PATIENCE
 from tools.installation import WITH_FREE_PORTS, OperatorProcess
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.e2e.world import World
+    from tests.e2e.namespace import E2ENamespace
 
 
 @contextmanager
-def early(world: World, kubeconfig: Path, folder: Path) -> Iterator[OperatorProcess]:
+def early(world: E2ENamespace, kubeconfig: Path, folder: Path) -> Iterator[OperatorProcess]:
     """An operator that cannot begin yet. In the end it must have begun, without anybody starting it again."""
     arguments = [*WITH_FREE_PORTS, "--namespace", world.namespace]
     with supervised(OperatorProcess(kubeconfig, folder / "operator.log", arguments), wait=False) as operator:
@@ -44,7 +44,7 @@ def readiness(operator: OperatorProcess) -> str:
             return str(error.read().decode())
 
 
-def wait_for_word(world: World, operator: OperatorProcess, words: str) -> None:
+def wait_for_word(world: E2ENamespace, operator: OperatorProcess, words: str) -> None:
     """Wait until an operator says what it waits for, to whom asks for its readiness."""
     world.wait(words, lambda: f"[-]start-up failed: {words}" in readiness(operator))
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
+from tests.e2e.namespace import E2ENamespace, flame_cluster, operator_with, uids
 from tests.e2e.proxy import Proxy, kubeconfig_through
-from tests.e2e.world import World, flame_cluster, operator_with, uids
 from tools.controlplane import ControlPlane
 from tools.controlplane.waiting import wait_until
 from tools.installation import allow_in, install
@@ -135,7 +135,7 @@ class Ordeal:
         rounds: The size of the run.
     """
 
-    def __init__(self, world: World, operator: OperatorProcess, proxy: Proxy, rounds: Rounds) -> None:
+    def __init__(self, world: E2ENamespace, operator: OperatorProcess, proxy: Proxy, rounds: Rounds) -> None:
         self._world = world
         self._operator = operator
         self._proxy = proxy
@@ -236,7 +236,7 @@ def endure(plane: Plane, folder: Path, rounds: Rounds) -> Account:
     """
     install(plane)
     plane.create_namespace(NAMESPACE)
-    world = World(plane, NAMESPACE)
+    world = E2ENamespace(plane, NAMESPACE)
     with Proxy(plane.ports.apiserver) as proxy:
         kubeconfig = kubeconfig_through(allow_in(plane, NAMESPACE), proxy.port, folder)
         with operator_with(world, folder, kubeconfig=kubeconfig) as operator:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterator
 
-    from tests.e2e.world import World
+    from tests.e2e.namespace import E2ENamespace
 
 R = TypeVar("R")
 
@@ -33,7 +33,7 @@ class Flame:
         tls: Its certificate; None for plain text.
     """
 
-    def __init__(self, world: World, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, world: E2ENamespace, tls: ssl.SSLContext | None = None) -> None:
         self._world = world
         self._tls = tls
         self._loop = asyncio.new_event_loop()
@@ -101,7 +101,7 @@ class Flame:
 
 
 @contextmanager
-def flame_in(world: World, tls: ssl.SSLContext | None = None) -> Iterator[Flame]:
+def flame_in(world: E2ENamespace, tls: ssl.SSLContext | None = None) -> Iterator[Flame]:
     """Run a session manager for a namespace."""
     flame = Flame(world, tls)
     flame.start()

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tests.e2e.world import World
+    from tests.e2e.namespace import E2ENamespace
 
 #: Bytes of a hostile spec, just below what the API server stores.
 SIZE = 1_200_000
@@ -24,7 +24,7 @@ def hostile_overrides(depth: int) -> dict[str, Any]:
     return {"x": [nested] * (SIZE // (len(json.dumps(nested, ensure_ascii=False).encode()) + 1))}
 
 
-def in_state(world: World, state: str) -> set[str]:
+def in_state(world: E2ENamespace, state: str) -> set[str]:
     """Names of the FlameClusters in a state, from the table that the API server prints: the objects may have megabytes.
 
     Args:

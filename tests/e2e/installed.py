@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from tests.e2e.world import MISHAPS, Object, flame_cluster
+from tests.e2e.namespace import MISHAPS, Object, flame_cluster
 from tools.installation import ROOT
 
 if TYPE_CHECKING:

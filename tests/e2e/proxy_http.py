@@ -142,13 +142,19 @@ class HttpProxy(LoopThread):
         async with self._session.request(
             request.method, url, headers=headers, data=body or None, timeout=aiohttp.ClientTimeout(total=None)
         ) as answer:
-            if rule is not None and rule.lost:
-                await answer.read()
-                transport.abort()
-                return web.Response()
-            if rule is not None:
-                await asyncio.sleep(rule.late)
-            return await self._answer(request, answer)
+            try:
+                if rule is not None and rule.lost:
+                    await answer.read()
+                    transport.abort()
+                    return web.Response()
+                if rule is not None:
+                    await asyncio.sleep(rule.late)
+                return await self._answer(request, answer)
+            finally:
+                # The response is not complete when the client has gone. A TLS connection that is closed in order waits for the
+                # API server, and the loop of the proxy may end before that.
+                if answer.connection is not None and answer.connection.transport is not None:
+                    answer.connection.transport.abort()
 
     async def _answer(self, request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
         headers = {name: value for name, value in answer.headers.items() if name.lower() not in _OF_A_CONNECTION}

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.e2e.flame import Flame, flame_in
-from tests.e2e.world import flame_cluster, operator_with
+from tests.e2e.namespace import flame_cluster, operator_with
 from tools.controlplane.errors import KubectlError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.e2e.world import World
+    from tests.e2e.namespace import E2ENamespace
 
 PATIENCE = 180.0
 LIMITS = {"limits": {"cpu": "1", "memory": "1Gi"}}
 
 
 @pytest.fixture
-def flame(world: World) -> Iterator[Flame]:
+def flame(world: E2ENamespace) -> Iterator[Flame]:
     with flame_in(world) as flame:
         yield flame
 
@@ -34,13 +34,13 @@ def _cluster(**autoscaling: Any) -> dict[str, Any]:
     return manifest
 
 
-def _desired(world: World) -> int | None:
+def _desired(world: E2ENamespace) -> int | None:
     found: int | None = world.status().get("executorManager", {}).get("autoscaling", {}).get("desired")
     return found
 
 
 def test_burst_gets_six_executors_and_then_one_again_and_no_task_is_lost_or_repeated(
-    world: World, flame: Flame, tmp_path: Path
+    world: E2ENamespace, flame: Flame, tmp_path: Path
 ) -> None:
     with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):
         world.apply(_cluster(idleTimeoutSeconds=5))
@@ -62,31 +62,15 @@ def test_burst_gets_six_executors_and_then_one_again_and_no_task_is_lost_or_repe
         world.wait("a clean table", lambda: len(flame.table) == 1, PATIENCE)
 
 
-def test_kubectl_scale_says_why_it_cannot_set_the_number(world: World) -> None:
+def test_kubectl_scale_says_why_it_cannot_set_the_number(world: E2ENamespace) -> None:
     world.apply(_cluster())
     with pytest.raises(KubectlError, match="must be left out where autoscaling is set"):
         world.kubectl("scale", "flc/my-flame", "--replicas=5")
 
 
-def test_cluster_moves_to_autoscaling_and_back_without_a_restart(world: World, flame: Flame, tmp_path: Path) -> None:
-    with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):
-        plain = flame_cluster(replicas=2)
-        plain["spec"]["executorManager"]["resources"] = LIMITS
-        world.apply(plain)
-        world.wait_running(executors=2)
-        before = {pod["metadata"]["name"] for pod in world.executors()}
-
-        world.apply(_cluster(minReplicas=2))
-        world.wait("the number to follow the demand", lambda: _desired(world) == 2, PATIENCE)
-        world.wait_running(executors=2)
-        world.apply(plain)
-        world.wait("the number of the spec", lambda: "autoscaling" not in world.status()["executorManager"], PATIENCE)
-        world.wait_running(executors=2)
-
-        assert {pod["metadata"]["name"] for pod in world.executors()} == before
-
-
-def test_idle_cluster_suspends_itself_until_suspend_is_set_to_false(world: World, flame: Flame, tmp_path: Path) -> None:
+def test_idle_cluster_suspends_itself_until_suspend_is_set_to_false(
+    world: E2ENamespace, flame: Flame, tmp_path: Path
+) -> None:
     with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):
         world.apply(flame_cluster(replicas=1, idle={"timeoutSeconds": 5}))
         world.wait_running(executors=1)

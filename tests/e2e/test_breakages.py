@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.test_refusals import allow_everything_but
-from tests.e2e.world import (
+from tests.e2e.namespace import (
     HOLD,
     NEVER_READY,
     annotated,
@@ -19,11 +18,12 @@ from tests.e2e.world import (
     flame_cluster,
     operator_with,
 )
+from tests.e2e.test_refusals import allow_everything_but
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.e2e.world import World
+    from tests.e2e.namespace import E2ENamespace
     from tools.installation import OperatorProcess
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "troubleshooting.md"
@@ -44,37 +44,37 @@ def _rows() -> Iterator[tuple[str, tuple[str, str, str]]]:
 ROWS = dict(_rows())
 
 
-def _pulling(world: World) -> None:
+def _pulling(world: E2ENamespace) -> None:
     world.apply(flame_cluster(replicas=1, executorManager={"podTemplate": annotated(never_ready="true")}))
     pod = world.wait("the executor", world.live_executors)[0]["metadata"]["name"]
     waiting = {"waiting": {"reason": "ErrImagePull", "message": "failed to resolve reference: any: not found"}}
     world.patch_status(pod, containerStatuses=[container_status("executor-manager", ready=False, state=waiting)])
 
 
-def _no_node(world: World) -> None:
+def _no_node(world: E2ENamespace) -> None:
     world.apply(flame_cluster(replicas=1, executorManager=HUGE))
 
 
-def _quota(world: World) -> None:
+def _quota(world: E2ENamespace) -> None:
     world.limit_pods(3)
     world.apply(flame_cluster(replicas=5))
 
 
-def _pod_security(world: World) -> None:
+def _pod_security(world: E2ENamespace) -> None:
     world.enforce("restricted")
     world.apply(flame_cluster(replicas=1))
 
 
-def _typo_in_template(world: World) -> None:
+def _typo_in_template(world: E2ENamespace) -> None:
     world.apply(flame_cluster(replicas=1, executorManager={"podTemplate": {"spec": {"nodeSelectr": {"a": "b"}}}}))
 
 
-def _foreign_service(world: World) -> None:
+def _foreign_service(world: E2ENamespace) -> None:
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": MANAGER}, "spec": {"ports": [{"port": 80}]}}
     world.apply(service, flame_cluster(replicas=1))
 
 
-def _session_manager_deleted(world: World) -> None:
+def _session_manager_deleted(world: E2ENamespace) -> None:
     world.apply(flame_cluster(replicas=1))
     world.wait_running(executors=1)
     world.annotate("pod", MANAGER, f"{HOLD}=true")
@@ -83,14 +83,14 @@ def _session_manager_deleted(world: World) -> None:
     assert event["type"] == "Warning"
 
 
-def _misnamed_container(world: World) -> None:
+def _misnamed_container(world: E2ENamespace) -> None:
     container = {"name": "executor", "image": "example.com/x:1"}
     world.apply(flame_cluster(replicas=1, executorManager={"podTemplate": {"spec": {"containers": [container]}}}))
     world.wait("the status", lambda: world.status().get("state") == "Running")
     assert "executor" in condition(world.status(), "ConfigValid")["message"]
 
 
-def _config_map_edited(world: World) -> None:
+def _config_map_edited(world: E2ENamespace) -> None:
     world.apply(flame_cluster(replicas=1))
     world.wait_running(executors=1)
     world.patch("configmap", "my-flame-config", {"data": {"flame-cluster.yaml": "edited"}})
@@ -99,12 +99,12 @@ def _config_map_edited(world: World) -> None:
     assert "somebody edited data" in event["message"]
 
 
-def _permissions(world: World) -> None:
+def _permissions(world: E2ENamespace) -> None:
     allow_everything_but(world, "pods", "create")
     world.apply(flame_cluster(replicas=1))
 
 
-def _stalled_rollout(world: World) -> None:
+def _stalled_rollout(world: E2ENamespace) -> None:
     world.apply(flame_cluster(replicas=4))
     world.wait_running(executors=4)
     world.change(executorManager=HUGE)
@@ -112,7 +112,7 @@ def _stalled_rollout(world: World) -> None:
     world.wait("the Pod to be named", lambda: new in world.status()["message"])
 
 
-def _out_of_memory(world: World) -> None:
+def _out_of_memory(world: E2ENamespace) -> None:
     template = {"metadata": {"annotations": {NEVER_READY: "true"}}}
     world.apply(flame_cluster(replicas=1, sessionManager={"podTemplate": template}))
     world.wait("the session manager", lambda: world.get("pod", MANAGER))
@@ -126,7 +126,7 @@ def _out_of_memory(world: World) -> None:
     world.patch_status(MANAGER, containerStatuses=[status])
 
 
-BREAKAGES: dict[str, Callable[[World], None]] = {
+BREAKAGES: dict[str, Callable[[E2ENamespace], None]] = {
     "wrong image": _pulling,
     "no node has room": _no_node,
     "quota used up": _quota,
@@ -148,7 +148,7 @@ def test_every_row_of_the_table_has_a_test() -> None:
 
 
 @pytest.mark.parametrize("breakage", BREAKAGES)
-def test_breakage_is_reported_as_the_table_says(world: World, operator: OperatorProcess, breakage: str) -> None:
+def test_breakage_is_reported_as_the_table_says(world: E2ENamespace, operator: OperatorProcess, breakage: str) -> None:
     state, reason, message = ROWS[breakage]
     BREAKAGES[breakage](world)
 
@@ -165,14 +165,14 @@ def test_breakage_is_reported_as_the_table_says(world: World, operator: Operator
         assert "endpoint" not in world.status()["sessionManager"]
 
 
-def test_misspelt_field_is_refused_by_kubectl_apply(world: World) -> None:
+def test_misspelt_field_is_refused_by_kubectl_apply(world: E2ENamespace) -> None:
     manifest: dict[str, Any] = flame_cluster(replicas=1)
     manifest["spec"]["executorManager"]["replica"] = 3
     with pytest.raises(Exception, match=re.escape(ROWS["misspelt field of the FlameCluster"][2])):
         world.apply(manifest)
 
 
-def test_stopped_operator_leaves_observed_generation_behind(world: World, tmp_path: Path) -> None:
+def test_stopped_operator_leaves_observed_generation_behind(world: E2ENamespace, tmp_path: Path) -> None:
     with operator_with(world, tmp_path):
         world.apply(flame_cluster(replicas=1))
         world.wait_running(executors=1)
@@ -184,7 +184,7 @@ def test_stopped_operator_leaves_observed_generation_behind(world: World, tmp_pa
     assert cluster["status"] == before
 
 
-def test_deleted_namespace_leaves_no_warning_in_the_log(world: World, operator: OperatorProcess) -> None:
+def test_deleted_namespace_leaves_no_warning_in_the_log(world: E2ENamespace, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)
     world.annotate("pod", "my-flame-executor-manager-0", f"{HOLD}=true")

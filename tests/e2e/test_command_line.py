@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.e2e.world import World, flame_cluster, supervised
+from tests.e2e.namespace import E2ENamespace, flame_cluster, supervised
 from tools.controlplane.waiting import PATIENCE, wait_until
 from tools.installation import WITHOUT_PORTS, OperatorProcess
 
@@ -63,13 +63,8 @@ def _cluster(kubeconfig: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [
-        (None, "there is no such file"),
-        ("", "is not a kubeconfig"),
-        ("a: [b", "is not YAML"),
-        ("apiVersion: v1\nkind: Config\n", "current-context"),
-    ],
-    ids=["missing", "empty", "not YAML", "without a context"],
+    [(None, "there is no such file"), ("a: [b", "is not YAML")],
+    ids=["missing", "not YAML"],
 )
 def test_unusable_kubeconfig_is_reported_in_one_line(tmp_path: Path, content: str | None, words: str) -> None:
     kubeconfig = tmp_path / "kubeconfig"
@@ -88,13 +83,8 @@ def test_missing_context_is_reported_in_one_line(installed: Plane) -> None:
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [
-        (None, "No such file"),
-        ("controller: {wokers: 3}", "controller.wokers"),
-        ("controller: {workers: 0}", "controller.workers"),
-        ("a: [b", "not YAML"),
-    ],
-    ids=["missing", "unknown key", "bad value", "not YAML"],
+    [(None, "No such file"), ("controller: {wokers: 3}", "controller.wokers")],
+    ids=["missing", "unknown key"],
 )
 def test_invalid_settings_are_reported_in_one_line(
     installed: Plane, tmp_path: Path, content: str | None, words: str
@@ -109,17 +99,14 @@ def test_invalid_settings_are_reported_in_one_line(
     assert words in complaint
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_signal_ends_the_operator_while_the_api_server_does_not_answer(
-    installed: Plane, tmp_path: Path, number: signal.Signals
-) -> None:
+def test_signal_ends_the_operator_while_the_api_server_does_not_answer(installed: Plane, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(PATIENCE)
         address = f"https://127.0.0.1:{silent.getsockname()[1]}"
         kubeconfig = _edited(installed, tmp_path, lambda it: _cluster(it).update(server=address))
         process = OperatorProcess(kubeconfig, tmp_path / "operator.log")
         with supervised(process, wait=False) as operator, silent.accept()[0]:
-            operator.process.send_signal(number)
+            operator.process.send_signal(signal.SIGTERM)
             assert operator.process.wait(PATIENCE) == 0
 
 
@@ -134,13 +121,12 @@ def test_config_waits_for_the_api_server_until_a_signal(installed: Plane, tmp_pa
             wait_until(lambda: "cannot talk to the API server" in log.read_text(encoding="utf-8"), "it to complain")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_signal_ends_the_operator_with_success(world: World, operator: OperatorProcess, number: signal.Signals) -> None:
+def test_signal_ends_the_operator_with_success(world: E2ENamespace, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=3))
     world.wait("work to be under way", lambda: world.get("configmap", "my-flame-config"))
 
     process = operator.process
-    process.send_signal(number)
+    process.send_signal(signal.SIGINT)
     assert process.wait(PATIENCE) == 0
     assert '"stopped"' in operator.log.read_text(encoding="utf-8").splitlines()[-1]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from tests.e2e.world import (
+from tests.e2e.namespace import (
     annotated,
     condition,
     count_ready,
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.e2e.world import Recording, Request, World
+    from tests.e2e.namespace import E2ENamespace, Recording, Request
 
 LOCK = "my-flame-lock"
 #: Seconds that the lock lasts: shorter than the default, because tests wait for it, or longer than any test waits.
 SOON, NEVER = 4, 600
-ROUNDS = 4
+ROUNDS = 3
 #: One executor may be missing.
 ONE_BY_ONE = {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1}}}
 #: None becomes ready before the test lets it: a rollout stops at each, and whoever holds the lock then keeps it.
@@ -48,7 +48,7 @@ class Deployment:
     identity: str
     account: str
     operator: OperatorProcess
-    world: World
+    world: E2ENamespace
 
     def requests(self, resource: str, *verbs: str) -> list[Request]:
         return [
@@ -62,14 +62,10 @@ class Deployment:
         """Name of Pods that it deleted."""
         return [request.name for request in self.requests("pods", "delete")]
 
-    @property
-    def lease_writes(self) -> int:
-        return len(self.requests("leases", "create", "patch", "update", "delete"))
-
 
 @contextmanager
 def _two(
-    world: World, folder: Path, *, expires_in: int = SOON, same_settings: bool = True
+    world: E2ENamespace, folder: Path, *, expires_in: int = SOON, same_settings: bool = True
 ) -> Iterator[tuple[Deployment, Deployment]]:
     """Two that see the same namespace; both must stop cleanly."""
     pair = []
@@ -91,23 +87,23 @@ def expires_in() -> int:
 
 
 @pytest.fixture
-def deployments(world: World, tmp_path: Path, expires_in: int) -> Iterator[tuple[Deployment, Deployment]]:
+def deployments(world: E2ENamespace, tmp_path: Path, expires_in: int) -> Iterator[tuple[Deployment, Deployment]]:
     """Two with the same settings."""
     with _two(world, tmp_path, expires_in=expires_in) as pair:
         yield pair
 
 
-def _holder(world: World) -> str:
+def _holder(world: E2ENamespace) -> str:
     lease = world.get("lease", LOCK)
     return str(lease["spec"]["holderIdentity"]) if lease is not None else ""
 
 
-def _held_back_anew(world: World, before: set[str]) -> set[str]:
+def _held_back_anew(world: E2ENamespace, before: set[str]) -> set[str]:
     """The executors that wait to be let start, once there are others than before."""
     return world.held_back() - before
 
 
-def _all_look(world: World, deployments: tuple[Deployment, Deployment]) -> None:
+def _all_look(world: E2ENamespace, deployments: tuple[Deployment, Deployment]) -> None:
     """Touch the FlameCluster and a Pod of it, and wait until each operator has looked at both."""
     for kind, name in (("flamecluster", "my-flame"), ("pod", "my-flame-session-manager")):
         provoke_a_pass(world, *(each.operator for each in deployments), kind=kind, name=name)
@@ -151,7 +147,7 @@ def assert_only_holders_deleted(
 
 @pytest.mark.parametrize("expires_in", [NEVER], ids=[""])
 def test_rollout_under_two_operators_keeps_its_budget_and_deletes_each_pod_once(
-    world: World, deployments: tuple[Deployment, Deployment]
+    world: E2ENamespace, deployments: tuple[Deployment, Deployment]
 ) -> None:
     world.apply(flame_cluster(replicas=6, executorManager=ONE_BY_ONE))
     world.wait_running(executors=6)
@@ -175,7 +171,9 @@ def test_rollout_under_two_operators_keeps_its_budget_and_deletes_each_pod_once(
     assert [owner["kind"] for owner in lease["metadata"]["ownerReferences"]] == ["FlameCluster"]
 
 
-def test_cluster_at_rest_reads_and_writes_no_lease(world: World, deployments: tuple[Deployment, Deployment]) -> None:
+def test_cluster_at_rest_reads_and_writes_no_lease(
+    world: E2ENamespace, deployments: tuple[Deployment, Deployment]
+) -> None:
     world.apply(flame_cluster(replicas=3))
     world.wait_running(executors=3)
     world.kubectl("scale", "flamecluster/my-flame", "--replicas=1")
@@ -193,7 +191,7 @@ def test_cluster_at_rest_reads_and_writes_no_lease(world: World, deployments: tu
 
 
 @pytest.mark.parametrize("expires_in", [NEVER], ids=[""])
-def test_deny_list_takes_effect_at_once(world: World, deployments: tuple[Deployment, Deployment]) -> None:
+def test_deny_list_takes_effect_at_once(world: E2ENamespace, deployments: tuple[Deployment, Deployment]) -> None:
     blue, green = deployments
     world.apply(flame_cluster(replicas=6))
     world.wait_running(executors=6)
@@ -217,7 +215,7 @@ def test_deny_list_takes_effect_at_once(world: World, deployments: tuple[Deploym
     world.wait_running(executors=1)
 
 
-def test_disabled_lock_creates_no_lease(world: World, deployments: tuple[Deployment, Deployment]) -> None:
+def test_disabled_lock_creates_no_lease(world: E2ENamespace, deployments: tuple[Deployment, Deployment]) -> None:
     world.apply(flame_cluster(replicas=3, lockOptions={"disabled": True}))
     world.wait_running(executors=3)
     world.change(executorManager={"maxExecutors": 20})
@@ -232,7 +230,7 @@ def test_disabled_lock_creates_no_lease(world: World, deployments: tuple[Deploym
 
 @pytest.mark.parametrize("expires_in", [2 * SOON], ids=[""])  # who deletes must be done before another holds it
 def test_frozen_holder_loses_the_lock_and_deletes_nothing_afterwards(
-    world: World, deployments: tuple[Deployment, Deployment]
+    world: E2ENamespace, deployments: tuple[Deployment, Deployment]
 ) -> None:
     world.apply(flame_cluster(replicas=6, executorManager=HELD_BACK))
     world.let_finish(executors=6)
@@ -261,7 +259,7 @@ def test_frozen_holder_loses_the_lock_and_deletes_nothing_afterwards(
 
 @pytest.mark.parametrize("expires_in", [NEVER], ids=[""])
 def test_restarted_operator_continues_with_its_own_lock_at_once(
-    world: World, deployments: tuple[Deployment, Deployment]
+    world: E2ENamespace, deployments: tuple[Deployment, Deployment]
 ) -> None:
     blue, green = deployments
     green.operator.kill()
@@ -280,7 +278,7 @@ def test_restarted_operator_continues_with_its_own_lock_at_once(
         assert set(_holders(leases).values()) == {"blue", ""}
 
 
-def test_operators_with_different_settings_become_quiet(world: World, tmp_path: Path) -> None:
+def test_operators_with_different_settings_become_quiet(world: E2ENamespace, tmp_path: Path) -> None:
     """Each operator counts the executors of the other one as outdated, so their statuses differ."""
     with _two(world, tmp_path, same_settings=False) as pair:
         world.apply(flame_cluster(replicas=4))

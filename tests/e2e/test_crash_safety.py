@@ -6,13 +6,13 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tests.e2e.world import annotated, executor_id, flame_cluster, uids
+from tests.e2e.namespace import annotated, executor_id, flame_cluster, uids
 from tools.installation import OperatorProcess, allow_in
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.e2e.world import Recording, World
+    from tests.e2e.namespace import E2ENamespace, Recording
 
 
 def assert_no_name_twice(recording: Recording) -> None:
@@ -26,7 +26,9 @@ def so_many(recording: Recording, count: int) -> bool:
     return len(recording.created()) >= count
 
 
-def test_operator_killed_three_times_creates_exactly_150_executors(world: World, operator: OperatorProcess) -> None:
+def test_operator_killed_three_times_creates_exactly_150_executors(
+    world: E2ENamespace, operator: OperatorProcess
+) -> None:
     # However late it is killed, it cannot have finished.
     world.limit_pods(50)
     with world.record("pod") as recording:
@@ -44,7 +46,7 @@ def test_operator_killed_three_times_creates_exactly_150_executors(world: World,
     world.wait_at_rest(7)
 
 
-def test_ids_are_not_reused_after_scale_to_zero_and_a_crash(world: World, operator: OperatorProcess) -> None:
+def test_ids_are_not_reused_after_scale_to_zero_and_a_crash(world: E2ENamespace, operator: OperatorProcess) -> None:
     with world.record("pod") as recording:
         world.apply(flame_cluster(replicas=3))
         world.wait_running(executors=3)
@@ -59,7 +61,7 @@ def test_ids_are_not_reused_after_scale_to_zero_and_a_crash(world: World, operat
     assert [executor_id(pod) for pod in world.executors()] == [5]
 
 
-def test_operator_killed_during_a_rollout_finishes_it(world: World, operator: OperatorProcess) -> None:
+def test_operator_killed_during_a_rollout_finishes_it(world: E2ENamespace, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=8))
     world.wait_running(executors=8)
     before = uids(world.executors())
@@ -78,7 +80,9 @@ def test_operator_killed_during_a_rollout_finishes_it(world: World, operator: Op
     world.wait("the old ones to be gone", lambda: world.has_executors(8))
 
 
-def test_two_operators_create_exactly_the_wanted_pods(world: World, operator: OperatorProcess, tmp_path: Path) -> None:
+def test_two_operators_create_exactly_the_wanted_pods(
+    world: E2ENamespace, operator: OperatorProcess, tmp_path: Path
+) -> None:
     kubeconfig = allow_in(world.plane, world.namespace)
     second = OperatorProcess(
         kubeconfig, tmp_path / "second.log", ["--namespace", world.namespace, "--log-level", "debug"]

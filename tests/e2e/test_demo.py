@@ -33,10 +33,6 @@ WHOLE_STORY = 600.0
 
 def processes_of(folder: Path) -> list[str]:
     """The command lines that name a folder: each process of a control plane, and its operator, has its files in one."""
-    return [command for _, command in pids_of(folder)]
-
-
-def pids_of(folder: Path) -> list[tuple[int, str]]:
     found = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -44,7 +40,7 @@ def pids_of(folder: Path) -> list[tuple[int, str]]:
         except OSError:
             continue  # it has ended meanwhile
         if str(folder) in command:
-            found.append((int(file.parent.name), command))
+            found.append(command)
     return found
 
 
@@ -81,19 +77,6 @@ def test_demo_plays_all_chapters_in_order_and_leaves_nothing(tmp_path: Path) -> 
     ]
     assert len(re.findall(r"^ *\d+\.\ds    done in ", output, re.MULTILINE)) == len(chapters())
     assert "\x1b" not in output
-    assert_nothing_is_left(tmp_path)
-
-
-def test_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
-    with demo(tmp_path) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if "Chapter 2" in line:
-                break
-        process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=WHOLE_STORY)
-    assert process.returncode == 128 + signal.SIGINT, output
-    assert "Traceback" not in output
     assert_nothing_is_left(tmp_path)
 
 
@@ -152,17 +135,3 @@ def _shown(output: str) -> tuple[Path, str]:
     assert log is not None
     assert address is not None
     return Path(log[1]), address[1]
-
-
-def test_kept_demo_reports_the_death_of_its_operator(tmp_path: Path) -> None:
-    with demo(tmp_path, "--keep") as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if "/metrics" in line:
-                break
-        (operator,) = [pid for pid, command in pids_of(tmp_path) if "flamectl_operator run" in command]
-        os.kill(operator, signal.SIGKILL)
-        output, _ = process.communicate(timeout=WHOLE_STORY)
-    assert process.returncode == 1
-    assert "the operator has ended with exit code -9; the end of its log:" in output
-    assert_nothing_is_left(tmp_path)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from tests.e2e.namespace import E2ENamespace, condition, flame_cluster, is_ready, uids
 from tests.e2e.volumes import add_volumes
-from tests.e2e.world import World, condition, flame_cluster, is_ready, uids
 
 if TYPE_CHECKING:
     from tools.installation import OperatorProcess
@@ -28,7 +28,7 @@ USER = {"spec": {"securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "f
 KINDS = ("pod", "service", "configmap", "lease", "networkpolicy", "persistentvolumeclaim")
 
 
-def _everything(world: World, policy: str) -> dict[str, Any]:
+def _everything(world: E2ENamespace, policy: str) -> dict[str, Any]:
     # Each of these claims takes a volume, and a volume that a deleted claim had is not used again.
     persistence = {"size": "1Gi", "storageClassName": add_volumes(world, 4), "deletionPolicy": policy}
     return flame_cluster(
@@ -51,7 +51,7 @@ def _everything(world: World, policy: str) -> dict[str, Any]:
     )
 
 
-def _claims(world: World) -> dict[str, str]:
+def _claims(world: E2ENamespace) -> dict[str, str]:
     return uids(world.all("persistentvolumeclaim"))
 
 
@@ -59,12 +59,12 @@ def _cache_names(count: int) -> set[str]:
     return {f"my-flame-object-cache-{ordinal}" for ordinal in range(count)}
 
 
-def _has_caches(world: World, count: int) -> bool:
+def _has_caches(world: E2ENamespace, count: int) -> bool:
     pods = [pod for pod in world.all("pod") if pod["metadata"]["labels"].get("app") == "flame-object-cache"]
     return {pod["metadata"]["name"] for pod in pods} == _cache_names(count) and all(map(is_ready, pods))
 
 
-def _has_claims(world: World, caches: int) -> bool:
+def _has_claims(world: E2ENamespace, caches: int) -> bool:
     return _claims(world).keys() == {MANAGER, *_cache_names(caches)}
 
 
@@ -79,11 +79,11 @@ def _mounted(pod: dict[str, Any]) -> dict[str, tuple[str, list[str]]]:
     }
 
 
-def _file(world: World, config_map: str, file: str) -> Any:
+def _file(world: E2ENamespace, config_map: str, file: str) -> Any:
     return yaml.safe_load(world.existing("configmap", config_map)["data"][file])
 
 
-def _check_certificates(world: World) -> None:
+def _check_certificates(world: E2ENamespace) -> None:
     """Servers have their own key, executors only authorities, and each endpoint the scheme of TLS."""
     assert _mounted(world.existing("pod", MANAGER)) == {CLUSTER_TLS: (CLUSTER_SECRET, CERTIFICATE)}
     assert _mounted(world.existing("pod", "my-flame-object-cache-0")) == {CACHE_TLS: (CACHE_SECRET, CERTIFICATE)}
@@ -112,7 +112,7 @@ def _check_certificates(world: World) -> None:
         assert f"my-flame-{service}.{world.namespace}.svc.cluster.local" in described
 
 
-def _check_network_policy(world: World) -> None:
+def _check_network_policy(world: E2ENamespace) -> None:
     spec = world.existing("networkpolicy", "my-flame-network-policy")["spec"]
     labels = {key: {pod["metadata"]["labels"].get(key) for pod in world.all("pod")} for key in ("app", CLUSTER_LABEL)}
     assert {CLUSTER_LABEL: {"my-flame"}, "app": set(spec["podSelector"]["matchExpressions"][0]["values"])} == labels
@@ -124,7 +124,7 @@ def _check_network_policy(world: World) -> None:
 
 @pytest.mark.parametrize("policy", ["Delete", "Retain"])
 def test_everything_works_together_in_a_restricted_namespace_and_leaves_what_is_retained(
-    world: World, operator: OperatorProcess, policy: str
+    world: E2ENamespace, operator: OperatorProcess, policy: str
 ) -> None:
     world.enforce("restricted")
     others = {kind: uids(world.all(kind)).keys() for kind in KINDS}
@@ -162,7 +162,7 @@ def test_everything_works_together_in_a_restricted_namespace_and_leaves_what_is_
     assert {request for request in requests if request.resource == "secrets"} == set()
 
 
-def test_network_policy_is_repaired_and_goes_with_the_field(world: World, operator: OperatorProcess) -> None:
+def test_network_policy_is_repaired_and_goes_with_the_field(world: E2ENamespace, operator: OperatorProcess) -> None:
     name = "my-flame-network-policy"
     world.apply(flame_cluster(replicas=1, networkPolicy={"clients": [CLIENT]}))
     world.wait_running(executors=1)
@@ -179,7 +179,9 @@ def test_network_policy_is_repaired_and_goes_with_the_field(world: World, operat
     assert uids(world.all("pod")) == pods
 
 
-def test_network_policy_of_somebody_else_is_left_alone_and_reported(world: World, operator: OperatorProcess) -> None:
+def test_network_policy_of_somebody_else_is_left_alone_and_reported(
+    world: E2ENamespace, operator: OperatorProcess
+) -> None:
     theirs = {"metadata": {"name": "my-flame-network-policy"}, "spec": {"podSelector": {}}}
     world.apply({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy"} | theirs)
     before = world.existing("networkpolicy", "my-flame-network-policy")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.flame import Flame, flame_in
-from tests.e2e.world import flame_cluster, operator_with
+from tests.e2e.namespace import flame_cluster, operator_with
 from tests.flame.certified import served_as_localhost
 from tests.unit.kube.certificates import AUTHORITY
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.e2e.world import World
+    from tests.e2e.namespace import E2ENamespace
 
 PATIENCE = 180.0
 
 
 @pytest.fixture
-def flame(world: World) -> Iterator[Flame]:
+def flame(world: E2ENamespace) -> Iterator[Flame]:
     with flame_in(world) as flame:
         yield flame
 
 
-def _executors(world: World) -> set[str]:
+def _executors(world: E2ENamespace) -> set[str]:
     return {pod["metadata"]["name"] for pod in world.live_executors()}
 
 
-def _start(world: World, flame: Flame, executors: int) -> None:
+def _start(world: E2ENamespace, flame: Flame, executors: int) -> None:
     world.apply(flame_cluster(replicas=executors))
     world.wait_running(executors=executors)
     world.wait("all executors to register", lambda: flame.table == _executors(world))
@@ -39,7 +39,7 @@ def _start(world: World, flame: Flame, executors: int) -> None:
     )
 
 
-def test_rollout_under_load_loses_and_repeats_no_task(world: World, flame: Flame, tmp_path: Path) -> None:
+def test_rollout_under_load_loses_and_repeats_no_task(world: E2ENamespace, flame: Flame, tmp_path: Path) -> None:
     with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):
         _start(world, flame, 10)
         before = _executors(world)
@@ -54,7 +54,7 @@ def test_rollout_under_load_loses_and_repeats_no_task(world: World, flame: Flame
         world.wait_running(executors=10, timeout=PATIENCE)
 
 
-def test_scale_down_keeps_the_busy_executor(world: World, flame: Flame, tmp_path: Path) -> None:
+def test_scale_down_keeps_the_busy_executor(world: E2ENamespace, flame: Flame, tmp_path: Path) -> None:
     with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):
         _start(world, flame, 5)
         flame.ask(lambda model: model.open_session("s", tasks=1, seconds=60))
@@ -75,7 +75,7 @@ def test_scale_down_keeps_the_busy_executor(world: World, flame: Flame, tmp_path
 
 
 def test_tasks_of_a_dead_executor_run_elsewhere_and_its_node_is_released(
-    world: World, flame: Flame, tmp_path: Path
+    world: E2ENamespace, flame: Flame, tmp_path: Path
 ) -> None:
     with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):
         _start(world, flame, 3)
@@ -90,7 +90,7 @@ def test_tasks_of_a_dead_executor_run_elsewhere_and_its_node_is_released(
         world.wait("a clean table", lambda: flame.table == _executors(world), PATIENCE)
 
 
-def test_operator_killed_during_a_drain_finishes_it(world: World, flame: Flame, tmp_path: Path) -> None:
+def test_operator_killed_during_a_drain_finishes_it(world: E2ENamespace, flame: Flame, tmp_path: Path) -> None:
     with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}") as operator:
         _start(world, flame, 2)
         flame.ask(lambda model: model.open_session("s", tasks=2, seconds=25, max_instances=2))
@@ -109,7 +109,7 @@ def test_operator_killed_during_a_drain_finishes_it(world: World, flame: Flame, 
         world.wait("a clean table", lambda: flame.table == _executors(world), PATIENCE)
 
 
-def test_session_manager_with_tls_is_asked_when_the_spec_has_its_authority(world: World, tmp_path: Path) -> None:
+def test_session_manager_with_tls_is_asked_when_the_spec_has_its_authority(world: E2ENamespace, tmp_path: Path) -> None:
     folder = tmp_path / "certificate"
     folder.mkdir()
     with (
@@ -129,7 +129,7 @@ def test_session_manager_with_tls_is_asked_when_the_spec_has_its_authority(world
         assert _executors(world) == before
 
 
-def _reachable(world: World) -> str:
+def _reachable(world: E2ENamespace) -> str:
     """The reason of the condition SessionManagerReachable."""
     (found,) = [each for each in world.status()["conditions"] if each["type"] == "SessionManagerReachable"]
     reason: str = found["reason"]

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from tests.e2e.world import flame_cluster, supervised
+from tests.e2e.namespace import flame_cluster, supervised
 from tools.installation import OperatorProcess, allow_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.e2e.world import Object, Recording, Request, World
+    from tests.e2e.namespace import E2ENamespace, Object, Recording, Request
 
 LEASE = "flamectl-operator"
 #: Shorter than the defaults, and in the same proportions: what is shown here does not depend on their length. A loaded machine
 #: may cost a leader its lead at any time all the same, and nothing here may depend on that either.
 TIMING = {"leaseDurationSeconds": 6, "renewDeadlineSeconds": 4, "retryPeriodSeconds": 0.8}
-ROUNDS = 20
+ROUNDS = 8
 
 _OF_THE_LEAD = re.compile(r'"event": "(leading|leadership lost|leadership released|another process leads)"')
 
@@ -39,7 +39,7 @@ class Replica:
 
     account: str
     operator: OperatorProcess
-    world: World
+    world: E2ENamespace
 
     @property
     def leads(self) -> bool:
@@ -66,7 +66,7 @@ class Replica:
 
 
 @pytest.fixture
-def replicas(world: World, tmp_path: Path) -> Iterator[tuple[Replica, Replica]]:
+def replicas(world: E2ENamespace, tmp_path: Path) -> Iterator[tuple[Replica, Replica]]:
     """Two that are started one after the other; both must stop cleanly."""
     election = {"leaderElect": True, "resourceNamespace": world.namespace, **TIMING}
     settings = tmp_path / "settings.yaml"
@@ -80,7 +80,7 @@ def replicas(world: World, tmp_path: Path) -> Iterator[tuple[Replica, Replica]]:
         yield pair[0], pair[1]
 
 
-def _by_role(world: World, replicas: tuple[Replica, Replica]) -> tuple[Replica, Replica]:
+def _by_role(world: E2ENamespace, replicas: tuple[Replica, Replica]) -> tuple[Replica, Replica]:
     """The leader and the other."""
     first, second = replicas
 
@@ -92,7 +92,7 @@ def _by_role(world: World, replicas: tuple[Replica, Replica]) -> tuple[Replica, 
 
 
 def test_new_leader_completes_exactly_200_executors_after_the_leader_is_killed(
-    world: World, replicas: tuple[Replica, Replica]
+    world: E2ENamespace, replicas: tuple[Replica, Replica]
 ) -> None:
     # However late the leader is killed, it cannot have finished.
     world.limit_pods(120)
@@ -114,7 +114,9 @@ def test_new_leader_completes_exactly_200_executors_after_the_leader_is_killed(
 
 @pytest.mark.long
 @pytest.mark.timeout(1200)
-def test_frozen_leader_changes_nothing_after_another_leads(world: World, replicas: tuple[Replica, Replica]) -> None:
+def test_frozen_leader_changes_nothing_after_another_leads(
+    world: E2ENamespace, replicas: tuple[Replica, Replica]
+) -> None:
     chance = random.Random(1)
     with world.record("lease") as leases:
         world.apply(flame_cluster(replicas=3))
@@ -147,7 +149,7 @@ def test_frozen_leader_changes_nothing_after_another_leads(world: World, replica
     assert len(late) <= 1, late
 
 
-def _scale(world: World, chance: random.Random) -> int:
+def _scale(world: E2ENamespace, chance: random.Random) -> int:
     """Ask for another number of executors, and return it."""
     current: int = (world.get("flamecluster", "my-flame") or {})["spec"]["executorManager"]["replicas"]
     wanted = chance.choice([count for count in (1, 4, 8, 12) if count != current])
@@ -155,7 +157,7 @@ def _scale(world: World, chance: random.Random) -> int:
     return wanted
 
 
-def _observed(world: World) -> bool:
+def _observed(world: E2ENamespace) -> bool:
     found = world.get("flamecluster", "my-flame")
     return found is not None and found["status"]["observedGeneration"] == found["metadata"]["generation"]
 

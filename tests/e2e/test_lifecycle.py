@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from tests.e2e.world import World, condition, executor_id, flame_cluster
+from tests.e2e.namespace import E2ENamespace, condition, executor_id, flame_cluster
 
 if TYPE_CHECKING:
     from tools.installation import OperatorProcess
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 QUIET = 20.0
 
 
-def assert_quiet(world: World, before: dict[str, str], seconds: float = QUIET) -> None:
+def assert_quiet(world: E2ENamespace, before: dict[str, str], seconds: float = QUIET) -> None:
     """Assert that nothing new is written for a while, because an absent event can only be observed by waiting."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -25,7 +25,7 @@ def assert_quiet(world: World, before: dict[str, str], seconds: float = QUIET) -
         time.sleep(1)
 
 
-def test_applied_manifest_becomes_a_running_cluster(world: World, operator: OperatorProcess) -> None:
+def test_applied_manifest_becomes_a_running_cluster(world: E2ENamespace, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=3))
     status = world.wait_running(executors=3)
 
@@ -41,7 +41,7 @@ def test_applied_manifest_becomes_a_running_cluster(world: World, operator: Oper
 
 
 def test_scaling_up_down_to_zero_and_back_ends_at_the_wanted_number_and_rests(
-    world: World, operator: OperatorProcess
+    world: E2ENamespace, operator: OperatorProcess
 ) -> None:
     world.apply(flame_cluster(replicas=3))
     world.wait_running(executors=3)
@@ -59,7 +59,7 @@ def test_scaling_up_down_to_zero_and_back_ends_at_the_wanted_number_and_rests(
     assert_quiet(world, before)
 
 
-def test_deleted_cluster_leaves_nothing(world: World, operator: OperatorProcess) -> None:
+def test_deleted_cluster_leaves_nothing(world: E2ENamespace, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=3))
     world.wait_running(executors=3)
     world.kubectl("scale", "flamecluster/my-flame", "--replicas=2")
@@ -75,7 +75,7 @@ def test_deleted_cluster_leaves_nothing(world: World, operator: OperatorProcess)
 
 
 def test_changed_configuration_updates_the_config_map_and_replaces_its_pods(
-    world: World, operator: OperatorProcess
+    world: E2ENamespace, operator: OperatorProcess
 ) -> None:
     world.apply(flame_cluster(replicas=3))
     world.wait_running(executors=3)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.world import World, flame_cluster, is_ready, operator_with, uids
+from tests.e2e.namespace import E2ENamespace, flame_cluster, is_ready, operator_with, uids
 from tools.controlplane import ControlPlane
 from tools.controlplane.waiting import PATIENCE
 from tools.installation import install
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.e2e.world import Object, Recording
+    from tests.e2e.namespace import Object, Recording
     from tools.controlplane import Plane
 
 MANAGER = "my-flame-session-manager"
@@ -32,14 +32,14 @@ def plane() -> Iterator[Plane]:
 
 
 @pytest.fixture
-def world(plane: Plane) -> World:
+def world(plane: Plane) -> E2ENamespace:
     """A namespace of the test's own; it goes with the control plane."""
     namespace = f"lost-{uuid.uuid4().hex[:10]}"
     plane.create_namespace(namespace)
-    return World(plane, namespace)
+    return E2ENamespace(plane, namespace)
 
 
-def lose(world: World, node: str) -> set[str]:
+def lose(world: E2ENamespace, node: str) -> set[str]:
     """Delete a Node, and wait until its Pods are collected; returns their uids."""
     lost = {pod["metadata"]["uid"] for pod in world.all("pod") if pod["spec"]["nodeName"] == node}
     world.plane.kubectl("delete", "node", node)
@@ -57,7 +57,7 @@ def failures(clusters: Recording) -> list[Object]:
     ]
 
 
-def followers(world: World) -> list[str]:
+def followers(world: E2ENamespace) -> list[str]:
     """Return the lives of the session manager that ready executors belong to."""
     return [
         pod["metadata"]["annotations"]["flame.xflops.io/session-manager"]
@@ -67,7 +67,7 @@ def followers(world: World) -> list[str]:
 
 
 @pytest.mark.long
-def test_pods_of_lost_nodes_are_recreated_at_once(world: World, tmp_path: Path) -> None:
+def test_pods_of_lost_nodes_are_recreated_at_once(world: E2ENamespace, tmp_path: Path) -> None:
     with operator_with(world, tmp_path), world.record("flamecluster") as clusters:
         world.apply(flame_cluster(replicas=3))
         world.wait_running(executors=3)

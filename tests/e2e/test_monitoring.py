@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from tests.e2e.namespace import E2ENamespace, flame_cluster, supervised
 from tests.e2e.scraping import get, scrape, value
-from tests.e2e.world import World, flame_cluster, supervised
 from tests.unit.process.monitoring.everything import everything
 from tools.controlplane.waiting import PATIENCE, wait_until
 from tools.installation import NAMESPACE, ROOT, WITH_FREE_PORTS, OperatorProcess, allow_in
@@ -28,7 +28,7 @@ CLUSTER = {"cluster": "my-flame"}
 
 
 @pytest.fixture
-def observed(world: World, tmp_path: Path) -> Iterator[OperatorProcess]:
+def observed(world: E2ENamespace, tmp_path: Path) -> Iterator[OperatorProcess]:
     """An operator that serves health and metrics; it must stop cleanly in the end."""
     arguments = [*WITH_FREE_PORTS, "--namespace", world.namespace]
     process = OperatorProcess(allow_in(world.plane, world.namespace), tmp_path / "operator.log", arguments)
@@ -52,7 +52,7 @@ def test_working_operator_is_alive_and_ready(observed: OperatorProcess) -> None:
     assert get(health, "/metrics")[0] == 404
 
 
-def test_metrics_follow_the_cluster_and_end_with_it(world: World, observed: OperatorProcess) -> None:
+def test_metrics_follow_the_cluster_and_end_with_it(world: E2ENamespace, observed: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=3))
     world.wait_running(executors=3)
 
@@ -91,7 +91,7 @@ def test_metrics_follow_the_cluster_and_end_with_it(world: World, observed: Oper
     world.wait("the series of the cluster to end", forgotten)
 
 
-def test_scrape_has_exactly_the_documented_metrics_and_labels(world: World, observed: OperatorProcess) -> None:
+def test_scrape_has_exactly_the_documented_metrics_and_labels(world: E2ENamespace, observed: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=1, objectCache={"image": "xflops/flame-object-cache:v0.6.0"}))
     world.wait_running(executors=1)
 
@@ -114,7 +114,7 @@ def _leads(operator: OperatorProcess) -> float:
     return value(scrape(operator), "leader_election_master_status", name="flamectl-operator")
 
 
-def test_both_replicas_are_ready_and_only_the_leader_counts_clusters(world: World, tmp_path: Path) -> None:
+def test_both_replicas_are_ready_and_only_the_leader_counts_clusters(world: E2ENamespace, tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     # A machine that stands still for a while must not cost the leader its lead; it gives it back when it ends.
     timing = {"leaseDurationSeconds": 300, "renewDeadlineSeconds": 200}
@@ -139,7 +139,7 @@ def test_both_replicas_are_ready_and_only_the_leader_counts_clusters(world: Worl
         world.wait("the other to be alive", partial(_is_well, second, "/healthz"))
 
 
-def test_metrics_show_refused_settings_and_pending_restarts(world: World, tmp_path: Path) -> None:
+def test_metrics_show_refused_settings_and_pending_restarts(world: E2ENamespace, tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text("controller: {resyncSeconds: 600}", encoding="utf-8")
     arguments = [*WITH_FREE_PORTS, "--namespace", world.namespace, "--config", str(settings)]

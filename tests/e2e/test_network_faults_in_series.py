@@ -19,7 +19,7 @@ from flamectl_operator.kube.http.connection import connect
 from flamectl_operator.kube.resources import CONFIG_MAPS
 from flamectl_operator.runtime.clock import SystemClock
 from tests.e2e.endurance import Rounds, endure
-from tests.e2e.world import World
+from tests.e2e.namespace import E2ENamespace
 from tools.controlplane import ControlPlane
 from tools.controlplane.ports import LOOPBACK
 from tools.controlplane.waiting import PATIENCE
@@ -102,7 +102,7 @@ def etcd(plane: Plane, verb: str, body: dict[str, Any]) -> dict[str, Any]:
 
 async def test_list_with_an_expired_continue_token_starts_again(plane: Plane) -> None:
     plane.create_namespace("forgotten")
-    world = World(plane, "forgotten")
+    world = E2ENamespace(plane, "forgotten")
     for number in range(5):
         world.kubectl("create", "configmap", f"one-of-five-{number}")
     there = {each["metadata"]["name"] for each in world.all("configmap")}

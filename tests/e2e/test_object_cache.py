@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tests.e2e.world import World, flame_cluster, is_ready
+from tests.e2e.namespace import E2ENamespace, flame_cluster, is_ready
 
 if TYPE_CHECKING:
     from tools.installation import OperatorProcess
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 IMAGE = "xflops/flame-object-cache:v0.6.0"
 
 
-def _caches(world: World) -> dict[str, dict[str, Any]]:
+def _caches(world: E2ENamespace) -> dict[str, dict[str, Any]]:
     pods = [pod for pod in world.all("pod") if pod["metadata"]["labels"].get("app") == "flame-object-cache"]
     return {pod["metadata"]["name"]: pod for pod in pods if "deletionTimestamp" not in pod["metadata"]}
 
@@ -22,17 +22,17 @@ def _names(count: int) -> set[str]:
     return {f"my-flame-object-cache-{ordinal}" for ordinal in range(count)}
 
 
-def _has(world: World, count: int) -> bool:
+def _has(world: E2ENamespace, count: int) -> bool:
     caches = _caches(world)
     return caches.keys() == _names(count) and all(map(is_ready, caches.values()))
 
 
-def _others(world: World) -> dict[str, str]:
+def _others(world: E2ENamespace) -> dict[str, str]:
     pods = [pod for pod in world.all("pod") if pod["metadata"]["labels"].get("app") != "flame-object-cache"]
     return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
 
 
-def test_object_cache_is_scaled_replaced_and_removed(world: World, operator: OperatorProcess) -> None:
+def test_object_cache_is_scaled_replaced_and_removed(world: E2ENamespace, operator: OperatorProcess) -> None:
     world.enforce("baseline")
     world.apply(flame_cluster(replicas=2, objectCache={"image": IMAGE}))
     world.wait_running(executors=2)
@@ -63,7 +63,7 @@ def test_object_cache_is_scaled_replaced_and_removed(world: World, operator: Ope
     assert {"ObjectCacheCreated", "ObjectCacheDeleted"} <= {event["reason"] for event in world.all("event")}
 
 
-def test_deleted_object_cache_is_recreated_under_its_name(world: World, operator: OperatorProcess) -> None:
+def test_deleted_object_cache_is_recreated_under_its_name(world: E2ENamespace, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=0, objectCache={"image": IMAGE, "replicas": 2}))
     world.wait_running(executors=0)
     before = _caches(world)["my-flame-object-cache-1"]["metadata"]["uid"]
@@ -75,15 +75,3 @@ def test_deleted_object_cache_is_recreated_under_its_name(world: World, operator
 
     world.wait("the object cache to come back", back)
     world.wait_running(executors=0)
-
-
-def test_suspended_cluster_has_no_object_caches(world: World, operator: OperatorProcess) -> None:
-    world.apply(flame_cluster(replicas=1, objectCache={"image": IMAGE, "replicas": 2}))
-    world.wait_running(executors=1)
-
-    world.patch("flamecluster", "my-flame", {"spec": {"suspend": True}})
-    world.wait("all Pods to go", lambda: not world.all("pod"))
-
-    world.patch("flamecluster", "my-flame", {"spec": {"suspend": False}})
-    world.wait_running(executors=1)
-    assert _has(world, 2)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from flamectl_operator.api.crd import custom_resource_definition
-from tests.e2e.world import Object, World, flame_cluster
+from tests.e2e.namespace import E2ENamespace, Object, flame_cluster
 from tools.controlplane.errors import KubectlError
 from tools.installation import ROOT, OperatorProcess, allow_in
 
@@ -48,11 +48,11 @@ _FIELD = re.compile(r"^( +)(\S+)\t<")
 
 
 @pytest.fixture(scope="module")
-def deployed(installed: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def deployed(installed: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[E2ENamespace]:
     """A cluster with three executors that runs; the tests here only look at it, so they share it."""
     namespace = f"e2e-{uuid.uuid4().hex[:10]}"
     installed.create_namespace(namespace)
-    world = World(installed, namespace)
+    world = E2ENamespace(installed, namespace)
     log = tmp_path_factory.mktemp("objects") / "operator.log"
     with OperatorProcess(allow_in(installed, namespace), log, ["--namespace", namespace]):
         resources = {"limits": {"cpu": "200m", "memory": "1Gi"}}
@@ -62,7 +62,7 @@ def deployed(installed: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iter
     installed.kubectl("delete", "namespace", namespace, "--wait=false")
 
 
-def _children(world: World) -> list[Object]:
+def _children(world: E2ENamespace) -> list[Object]:
     found = [*world.all("pod"), *world.all("service"), *world.all("configmap")]
     return [child for child in found if child["metadata"]["name"] != "kube-root-ca.crt"]
 
@@ -77,7 +77,7 @@ def _env(container: Object) -> dict[str, str]:
     return {variable["name"]: variable["value"] for variable in container["env"]}
 
 
-def test_cluster_has_exactly_the_documented_children(deployed: World) -> None:
+def test_cluster_has_exactly_the_documented_children(deployed: E2ENamespace) -> None:
     assert sorted(child["metadata"]["name"] for child in _children(deployed)) == [
         "my-flame-config",
         "my-flame-executor-manager-0",
@@ -89,7 +89,7 @@ def test_cluster_has_exactly_the_documented_children(deployed: World) -> None:
     ]
 
 
-def test_child_is_controlled_by_the_cluster_and_blocks_its_foreground_deletion(deployed: World) -> None:
+def test_child_is_controlled_by_the_cluster_and_blocks_its_foreground_deletion(deployed: E2ENamespace) -> None:
     uid = deployed.existing("flamecluster", "my-flame")["metadata"]["uid"]
     for child in _children(deployed):
         assert child["metadata"]["ownerReferences"] == [
@@ -104,7 +104,7 @@ def test_child_is_controlled_by_the_cluster_and_blocks_its_foreground_deletion(d
         ], child["metadata"]["name"]
 
 
-def test_child_has_labels_for_cluster_and_component(deployed: World) -> None:
+def test_child_has_labels_for_cluster_and_component(deployed: E2ENamespace) -> None:
     components = {
         "my-flame-config": {"config"},
         "my-flame-object-cache": {"object-cache"},
@@ -122,13 +122,13 @@ def test_child_has_labels_for_cluster_and_component(deployed: World) -> None:
         assert labels["app"] == f"flame-{labels['app.kubernetes.io/component']}"
 
 
-def test_config_map_holds_the_documented_configuration(deployed: World) -> None:
+def test_config_map_holds_the_documented_configuration(deployed: E2ENamespace) -> None:
     data = deployed.existing("configmap", "my-flame-config")["data"]
     assert data.keys() == {"flame-cluster.yaml"}
     assert yaml.safe_load(data["flame-cluster.yaml"]) == yaml.safe_load(HLD_CONFIG)
 
 
-def test_services_select_their_pods_and_open_the_ports_of_flame(deployed: World) -> None:
+def test_services_select_their_pods_and_open_the_ports_of_flame(deployed: E2ENamespace) -> None:
     for name, selected, ports in (
         ("my-flame-session-manager", "flame-session-manager", {"http": 8080, "backend": 8081}),
         ("my-flame-object-cache", "flame-executor-manager", {"grpc": 9090}),
@@ -141,7 +141,7 @@ def test_services_select_their_pods_and_open_the_ports_of_flame(deployed: World)
         assert {port["protocol"] for port in spec["ports"]} == {"TCP"}
 
 
-def test_services_lead_to_ready_pods(deployed: World) -> None:
+def test_services_lead_to_ready_pods(deployed: E2ENamespace) -> None:
     def leads_to(service: str, pods: set[str]) -> bool:
         slices = [
             each
@@ -159,7 +159,7 @@ def test_services_lead_to_ready_pods(deployed: World) -> None:
         deployed.wait(f"endpoints of {service}", partial(leads_to, service, pods))
 
 
-def test_session_manager_has_probes_and_restarts_in_place(deployed: World) -> None:
+def test_session_manager_has_probes_and_restarts_in_place(deployed: E2ENamespace) -> None:
     pod = deployed.existing("pod", "my-flame-session-manager")
     container = _container(pod, "session-manager")
 
@@ -177,7 +177,7 @@ def test_session_manager_has_probes_and_restarts_in_place(deployed: World) -> No
     assert _env(container)["RUST_LOG"]
 
 
-def test_executors_wait_for_the_session_manager_and_never_restart_in_place(deployed: World) -> None:
+def test_executors_wait_for_the_session_manager_and_never_restart_in_place(deployed: E2ENamespace) -> None:
     manager = f"my-flame-session-manager.{deployed.namespace}.svc.cluster.local"
     for pod in deployed.executors():
         assert pod["spec"]["restartPolicy"] == "Never"
@@ -197,14 +197,14 @@ def test_executors_wait_for_the_session_manager_and_never_restart_in_place(deplo
 
 
 def test_executors_with_requests_equal_to_limits_are_guaranteed(
-    deployed: World,
+    deployed: E2ENamespace,
 ) -> None:
     for number in range(3):
         pod = deployed.existing("pod", f"my-flame-executor-manager-{number}")
         assert pod["status"]["qosClass"] == "Guaranteed"
 
 
-def test_every_pod_mounts_the_configuration_and_no_api_token(deployed: World) -> None:
+def test_every_pod_mounts_the_configuration_and_no_api_token(deployed: E2ENamespace) -> None:
     for pod in deployed.all("pod"):
         spec = pod["spec"]
         assert spec["automountServiceAccountToken"] is False
@@ -216,7 +216,7 @@ def test_every_pod_mounts_the_configuration_and_no_api_token(deployed: World) ->
         assert mounts["config"] == {"name": "config", "mountPath": "/etc/flame", "readOnly": True}
 
 
-def test_default_pods_fit_the_baseline_level(deployed: World) -> None:
+def test_default_pods_fit_the_baseline_level(deployed: E2ENamespace) -> None:
     def complaints(level: str) -> str:
         label = ("label", "namespace", deployed.namespace, f"pod-security.kubernetes.io/enforce={level}", "--overwrite")
         return deployed.plane.kubectl(*label, "--dry-run=server").stderr
@@ -226,13 +226,13 @@ def test_default_pods_fit_the_baseline_level(deployed: World) -> None:
     assert "violate" not in complaints("baseline")
 
 
-def test_restricted_sample_runs_under_the_restricted_level(world: World, operator: OperatorProcess) -> None:
+def test_restricted_sample_runs_under_the_restricted_level(world: E2ENamespace, operator: OperatorProcess) -> None:
     world.enforce("restricted")
     world.kubectl("apply", "-f", str(ROOT / "config" / "samples" / "flamecluster-restricted.yaml"))
     world.wait_running("restricted", executors=3)
 
 
-def test_kubectl_get_shows_the_documented_columns(deployed: World) -> None:
+def test_kubectl_get_shows_the_documented_columns(deployed: E2ENamespace) -> None:
     head, line = deployed.kubectl("get", "flc").splitlines()
     assert head.split() == ["NAME", "STATE", "REASON", "SESSION", "EXECUTORS", "DESIRED", "AGE"]
     assert line.split()[:-1] == ["my-flame", "Running", "Healthy", "1", "3", "3"]
@@ -243,11 +243,11 @@ def test_kubectl_get_shows_the_documented_columns(deployed: World) -> None:
 
 
 @pytest.mark.parametrize("category", ["all", "flame"])
-def test_kubectl_lists_clusters_by_category(deployed: World, category: str) -> None:
+def test_kubectl_lists_clusters_by_category(deployed: E2ENamespace, category: str) -> None:
     assert "flamecluster.flame.xflops.io/my-flame" in deployed.kubectl("get", category, "-o", "name").split()
 
 
-def test_kubectl_explains_every_field_of_the_spec(deployed: World) -> None:
+def test_kubectl_explains_every_field_of_the_spec(deployed: E2ENamespace) -> None:
     schema = custom_resource_definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     explained: set[str] = set()
     parents: list[str] = []
@@ -261,12 +261,12 @@ def test_kubectl_explains_every_field_of_the_spec(deployed: World) -> None:
 
 
 @pytest.mark.parametrize("field", ["sessionManager.slot", "executorManager.updateStrategy", "suspend", "flameVersion"])
-def test_kubectl_explain_shows_the_description_of_a_field(deployed: World, field: str) -> None:
+def test_kubectl_explain_shows_the_description_of_a_field(deployed: E2ENamespace, field: str) -> None:
     _, _, description = _explain(deployed, f"flamecluster.spec.{field}").partition("DESCRIPTION:")
     assert len(description.split()) > 3
 
 
-def _explain(world: World, *arguments: str) -> str:
+def _explain(world: E2ENamespace, *arguments: str) -> str:
     """Return kubectl's output; the API server publishes the schema of a new CRD some seconds late."""
 
     def explained() -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.world import HOLD, Object, World, condition, executor_id, flame_cluster, uids
+from tests.e2e.namespace import HOLD, E2ENamespace, Object, condition, executor_id, flame_cluster, uids
 
 if TYPE_CHECKING:
     from tools.installation import OperatorProcess
@@ -39,7 +39,7 @@ def _without_server_side_changes(found: Object) -> Object:
     return rest
 
 
-def _degraded(world: World, reason: str) -> Object:
+def _degraded(world: E2ENamespace, reason: str) -> Object:
     """Wait for the condition that a name is taken."""
     found: Object = world.wait(
         "Degraded to say that a name is taken",
@@ -52,7 +52,7 @@ def _degraded(world: World, reason: str) -> Object:
     return found
 
 
-def _touched(world: World, kind: str, name: str) -> list[str]:
+def _touched(world: E2ENamespace, kind: str, name: str) -> list[str]:
     """Return the operator's writes to an object. A create that finds the name taken does not count."""
     return [
         request.verb
@@ -62,13 +62,16 @@ def _touched(world: World, kind: str, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "labels", [{"app": "theirs"}, {CLUSTER_LABEL: "my-flame"}], ids=["out of sight", "with our label"]
-)
-@pytest.mark.parametrize(
-    ("kind", "name"), [("ConfigMap", CONFIG), ("Service", CACHE), ("Service", MANAGER), ("Pod", MANAGER)]
+    ("kind", "name", "labels"),
+    [
+        ("ConfigMap", CONFIG, {"app": "theirs"}),
+        ("Service", CACHE, {CLUSTER_LABEL: "my-flame"}),
+        ("Service", MANAGER, {"app": "theirs"}),
+        ("Pod", MANAGER, {CLUSTER_LABEL: "my-flame"}),
+    ],
 )
 def test_foreign_object_is_reported_and_not_changed_until_deleted(
-    world: World, operator: OperatorProcess, kind: str, name: str, labels: dict[str, str]
+    world: E2ENamespace, operator: OperatorProcess, kind: str, name: str, labels: dict[str, str]
 ) -> None:
     world.apply(_foreign(kind, name, labels=labels))
     theirs = _without_server_side_changes(world.existing(kind.lower(), name))
@@ -103,18 +106,7 @@ def test_foreign_object_is_reported_and_not_changed_until_deleted(
     assert condition(status, "Degraded")["status"] == "False"
 
 
-def test_all_taken_names_are_reported_together(world: World, operator: OperatorProcess) -> None:
-    world.apply(_foreign("ConfigMap", CONFIG), _foreign("Service", MANAGER), _foreign("Service", CACHE))
-    world.apply(flame_cluster())
-
-    def complete() -> bool:
-        message = condition(world.status(), "Degraded").get("message", "")
-        return all(name in message for name in (f'ConfigMap "{CONFIG}"', f'Service "{MANAGER}"', f'Service "{CACHE}"'))
-
-    world.wait("all of them to be named", complete)
-
-
-def test_foreign_pod_with_an_executors_name_only_uses_up_its_id(world: World, operator: OperatorProcess) -> None:
+def test_foreign_pod_with_an_executors_name_only_uses_up_its_id(world: E2ENamespace, operator: OperatorProcess) -> None:
     world.apply(_foreign("Pod", "my-flame-executor-manager-1"))
     world.apply(flame_cluster(replicas=3))
 
@@ -129,9 +121,9 @@ def test_foreign_pod_with_an_executors_name_only_uses_up_its_id(world: World, op
     assert _touched(world, "Pod", "my-flame-executor-manager-1") == []
 
 
-@pytest.mark.parametrize(("kind", "name"), [("ConfigMap", CONFIG), ("Service", MANAGER), ("Pod", MANAGER)])
+@pytest.mark.parametrize(("kind", "name"), [("Service", MANAGER), ("Pod", MANAGER)])
 def test_children_of_an_earlier_cluster_are_awaited(
-    world: World, operator: OperatorProcess, kind: str, name: str
+    world: E2ENamespace, operator: OperatorProcess, kind: str, name: str
 ) -> None:
     owner = {
         "apiVersion": "flame.xflops.io/v1alpha1",
@@ -158,20 +150,7 @@ def test_children_of_an_earlier_cluster_are_awaited(
     assert _touched(world, kind, name) == []
 
 
-def test_object_of_another_cluster_is_a_conflict(world: World, operator: OperatorProcess) -> None:
-    world.apply(flame_cluster("other", replicas=0))
-    world.wait_running("other", executors=0)
-    owner = world.existing("service", "other-session-manager")["metadata"]["ownerReferences"][0]
-    world.apply(_foreign("Pod", MANAGER, labels={CLUSTER_LABEL: "my-flame"}, ownerReferences=[owner]))
-    world.apply(flame_cluster(replicas=1))
-
-    world.wait("it to be named", lambda: f'Pod "{MANAGER}"' in world.status().get("message", ""))
-    degraded = condition(world.status(), "Degraded")
-    assert degraded["reason"] == "NameConflict"
-    assert "FlameCluster other" in degraded["message"]
-
-
-def test_recreated_cluster_starts_as_its_names_become_free(world: World, operator: OperatorProcess) -> None:
+def test_recreated_cluster_starts_as_its_names_become_free(world: E2ENamespace, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)
     before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in world.all("pod")}
@@ -194,7 +173,9 @@ def test_recreated_cluster_starts_as_its_names_become_free(world: World, operato
     assert [_touched(world, "Pod", name) for name in before] == [[]] * len(before), "the garbage collector's work"
 
 
-def test_orphaned_children_are_foreign_to_the_next_cluster_of_the_name(world: World, operator: OperatorProcess) -> None:
+def test_orphaned_children_are_foreign_to_the_next_cluster_of_the_name(
+    world: E2ENamespace, operator: OperatorProcess
+) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)
     world.wait_at_rest()
@@ -226,7 +207,7 @@ def test_orphaned_children_are_foreign_to_the_next_cluster_of_the_name(world: Wo
     world.wait_running(executors=2)
 
 
-def test_terminating_cluster_gets_no_more_writes(world: World, operator: OperatorProcess) -> None:
+def test_terminating_cluster_gets_no_more_writes(world: E2ENamespace, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)
     _set_finalizers(world, f'["{FINALIZER}"]')
@@ -252,7 +233,7 @@ def test_terminating_cluster_gets_no_more_writes(world: World, operator: Operato
     world.wait_running(executors=1)
 
 
-def _set_finalizers(world: World, finalizers: str) -> None:
+def _set_finalizers(world: E2ENamespace, finalizers: str) -> None:
     world.kubectl(
         "patch", "flamecluster/my-flame", "--type=merge", "--patch", f'{{"metadata": {{"finalizers": {finalizers}}}}}'
     )

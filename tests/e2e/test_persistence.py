@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tests.e2e.namespace import E2ENamespace, condition, flame_cluster, uids
 from tests.e2e.volumes import add_volumes
-from tests.e2e.world import World, condition, flame_cluster, uids
 
 if TYPE_CHECKING:
     from tools.installation import OperatorProcess
 
-MANAGER = "my-flame-session-manager"
 IMAGE = "xflops/flame-object-cache:v0.6.0"
 
 
-def _claims(world: World) -> dict[str, str]:
-    return uids(world.all("persistentvolumeclaim"))
-
-
-def _persistent(world: World, volumes: int, policy: str, *, caches: int = 1) -> dict[str, Any]:
+def _persistent(world: E2ENamespace, volumes: int, policy: str, *, caches: int = 1) -> dict[str, Any]:
     persistence = {"size": "1Gi", "storageClassName": add_volumes(world, volumes), "deletionPolicy": policy}
     return flame_cluster(
         replicas=2,
@@ -27,7 +22,7 @@ def _persistent(world: World, volumes: int, policy: str, *, caches: int = 1) -> 
     )
 
 
-def test_claim_grows_and_cannot_shrink(world: World, operator: OperatorProcess) -> None:
+def test_claim_grows_and_cannot_shrink(world: E2ENamespace, operator: OperatorProcess) -> None:
     world.apply(_persistent(world, 2, "Delete"))
     world.wait_running(executors=2)
     before = uids(world.all("pod"))
@@ -47,7 +42,9 @@ def test_claim_grows_and_cannot_shrink(world: World, operator: OperatorProcess) 
     assert uids(world.all("pod")) == before
 
 
-def test_growth_that_the_storage_class_does_not_allow_is_reported(world: World, operator: OperatorProcess) -> None:
+def test_growth_that_the_storage_class_does_not_allow_is_reported(
+    world: E2ENamespace, operator: OperatorProcess
+) -> None:
     persistence = {"size": "1Gi", "storageClassName": add_volumes(world, 1, growing=False)}
     world.apply(flame_cluster(replicas=1, objectCache={"image": IMAGE, "persistence": persistence}))
     world.wait_running(executors=1)
@@ -63,7 +60,9 @@ def test_growth_that_the_storage_class_does_not_allow_is_reported(world: World, 
     world.wait_running(executors=1)
 
 
-def test_existing_claim_is_waited_for_and_shared_with_no_other_cluster(world: World, operator: OperatorProcess) -> None:
+def test_existing_claim_is_waited_for_and_shared_with_no_other_cluster(
+    world: E2ENamespace, operator: OperatorProcess
+) -> None:
     storage_class = add_volumes(world, 1)
     manager = {"storage": "fs:///var/lib/flame/session", "persistence": {"existingClaim": "mine"}}
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from tests.e2e.namespace import E2ENamespace, condition, flame_cluster
 from tests.e2e.volumes import add_volumes
-from tests.e2e.world import World, condition, flame_cluster
 from tools.installation import NAMESPACE, RBAC, ROLE, SERVICE_ACCOUNT, OperatorProcess, allow_in
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _permissions(rules: list[dict[str, Any]]) -> Iterator[Permission]:
                     yield (group, resource, verb)
 
 
-def test_role_grants_exactly_the_used_permissions(world: World, operator: OperatorProcess) -> None:
+def test_role_grants_exactly_the_used_permissions(world: E2ENamespace, operator: OperatorProcess) -> None:
     def is_labelled(kind: str, name: str) -> bool:
         found = world.get(kind, name)
         return found is not None and found["metadata"]["labels"].get(CLUSTER_LABEL) == "my-flame"
@@ -94,7 +94,7 @@ def test_role_has_no_wildcards_no_secrets_and_no_duplicates() -> None:
     assert not [rule for rule in _rules() if "nonResourceURLs" in rule]
 
 
-def test_missing_permission_on_finalizers_is_reported_until_it_is_granted(world: World, tmp_path: Path) -> None:
+def test_missing_permission_on_finalizers_is_reported_until_it_is_granted(world: E2ENamespace, tmp_path: Path) -> None:
     def grant(permissions: set[Permission]) -> None:
         rules = [
             {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
@@ -130,7 +130,7 @@ def test_missing_permission_on_finalizers_is_reported_until_it_is_granted(world:
         world.wait_running(executors=1, timeout=240)
 
 
-def test_cluster_wide_installation_has_its_permissions_in_every_namespace(world: World) -> None:
+def test_cluster_wide_installation_has_its_permissions_in_every_namespace(world: E2ENamespace) -> None:
     wanted = set(_permissions(_rules()))
     asking = {
         ("authorization.k8s.io", "selfsubjectaccessreviews", "create"),
@@ -143,11 +143,11 @@ def test_cluster_wide_installation_has_its_permissions_in_every_namespace(world:
     assert _granted(world) - asking == wanted
 
 
-def _is_granted(world: World, permission: Permission) -> bool:
+def _is_granted(world: E2ENamespace, permission: Permission) -> bool:
     return permission in _granted(world)
 
 
-def _granted(world: World) -> set[Permission]:
+def _granted(world: E2ENamespace) -> set[Permission]:
     user = f"--as=system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
     table = world.kubectl("auth", "can-i", "--list", user).splitlines()
     granted: set[Permission] = set()

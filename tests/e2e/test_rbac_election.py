@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from tests.e2e.world import World, flame_cluster, supervised
+from tests.e2e.namespace import E2ENamespace, flame_cluster, supervised
 from tools.installation import RBAC, OperatorProcess, allow_in
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ ROLE = "flamectl-operator-election"
 
 
 @pytest.fixture
-def home(installed: Plane) -> Iterator[World]:
+def home(installed: Plane) -> Iterator[E2ENamespace]:
     """The operator's own namespace."""
     namespace = f"home-{uuid.uuid4().hex[:10]}"
     installed.create_namespace(namespace)
-    yield World(installed, namespace)
+    yield E2ENamespace(installed, namespace)
     installed.kubectl("delete", "namespace", namespace, "--wait=false")
 
 
@@ -43,7 +43,9 @@ def allowed() -> set[tuple[str, str, str]]:
     }
 
 
-def test_election_role_grants_exactly_the_used_permissions(world: World, home: World, tmp_path: Path) -> None:
+def test_election_role_grants_exactly_the_used_permissions(
+    world: E2ENamespace, home: E2ENamespace, tmp_path: Path
+) -> None:
     kubeconfig = allow_in(world.plane, world.namespace, home=home.namespace)
     election = {"leaderElect": True, "resourceNamespace": home.namespace}
     settings = tmp_path / "settings.yaml"

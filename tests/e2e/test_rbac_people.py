@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from tests.e2e.world import flame_cluster
+from tests.e2e.namespace import flame_cluster
 from tools.controlplane.errors import KubectlError
 
 if TYPE_CHECKING:
-    from tests.e2e.world import World
+    from tests.e2e.namespace import E2ENamespace
 
 ALICE = "--as=alice"
 
 
-def refused(world: World, *command: str) -> str:
+def refused(world: E2ENamespace, *command: str) -> str:
     """Return kubectl's error for alice; empty when the command succeeds."""
     try:
         world.kubectl(*command, ALICE)
@@ -25,13 +25,13 @@ def refused(world: World, *command: str) -> str:
     return ""
 
 
-def make(world: World, role: str, verb: str, resource: str) -> None:
+def make(world: E2ENamespace, role: str, verb: str, resource: str) -> None:
     """Make alice what she is to be, and wait until she may do what config/rbac has added to the role."""
     world.kubectl("create", "rolebinding", "alice", f"--clusterrole={role}", "--user=alice")
     world.wait("alice's rights", lambda: world.may(verb, resource, "alice"))
 
 
-def test_view_role_reads_flame_clusters_and_changes_nothing(world: World) -> None:
+def test_view_role_reads_flame_clusters_and_changes_nothing(world: E2ENamespace) -> None:
     world.apply(flame_cluster(replicas=2))
     make(world, "view", "get", "flameclusters/scale")
 
@@ -46,7 +46,7 @@ def test_view_role_reads_flame_clusters_and_changes_nothing(world: World) -> Non
         assert "is forbidden" in refused(world, *command)
 
 
-def test_edit_role_writes_flame_clusters_but_not_their_status(world: World) -> None:
+def test_edit_role_writes_flame_clusters_but_not_their_status(world: E2ENamespace) -> None:
     make(world, "edit", "update", "flameclusters/scale")
     manifest = yaml.safe_dump(flame_cluster(replicas=2))
 
@@ -60,6 +60,6 @@ def test_edit_role_writes_flame_clusters_but_not_their_status(world: World) -> N
 
 
 @pytest.mark.parametrize("command", ["get", "delete"])
-def test_users_without_a_role_may_do_nothing(world: World, command: str) -> None:
+def test_users_without_a_role_may_do_nothing(world: E2ENamespace, command: str) -> None:
     world.apply(flame_cluster(replicas=0))
     assert "is forbidden" in refused(world, command, "flc/my-flame")

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.e2e.world import condition, flame_cluster, operator_with, uids
+from tests.e2e.namespace import condition, flame_cluster, operator_with, uids
 from tools.installation import ROLE, SERVICE_ACCOUNT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.e2e.world import Object, World
+    from tests.e2e.namespace import E2ENamespace, Object
     from tools.installation import OperatorProcess
 
 NOT_ROOT = {"podTemplate": {"spec": {"securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000}}}}
 
 
-def degraded(world: World, reason: str, *words: str) -> Object | None:
+def degraded(world: E2ENamespace, reason: str, *words: str) -> Object | None:
     """The status once it is degraded for this reason, in these words."""
     status = world.status()
     found = condition(status, "Degraded")
@@ -32,7 +32,7 @@ def degraded(world: World, reason: str, *words: str) -> Object | None:
     return status if as_expected and all(word in found["message"] for word in words) else None
 
 
-def allow_everything_but(world: World, resource: str, verb: str) -> None:
+def allow_everything_but(world: E2ENamespace, resource: str, verb: str) -> None:
     """Take one permission from the operator of this namespace."""
     role: Object = yaml.safe_load(world.plane.kubectl("get", "clusterrole", ROLE, "-o", "yaml").stdout)
     rules: list[dict[str, Any]] = []
@@ -56,7 +56,7 @@ def allow_everything_but(world: World, resource: str, verb: str) -> None:
     world.wait_forbidden(verb, resource)
 
 
-def allow_again(world: World) -> None:
+def allow_again(world: E2ENamespace) -> None:
     account = f"--serviceaccount={world.namespace}:{SERVICE_ACCOUNT}"
     world.kubectl("create", "rolebinding", SERVICE_ACCOUNT, f"--clusterrole={ROLE}", account)
 
@@ -67,7 +67,7 @@ def seconds_between(times: list[str]) -> list[float]:
 
 
 def test_quota_refusal_is_reported_once_retried_slowly_and_resolved_when_raised(
-    world: World, operator: OperatorProcess
+    world: E2ENamespace, operator: OperatorProcess
 ) -> None:
     world.limit_pods(3)
     world.apply(flame_cluster(replicas=5))
@@ -94,7 +94,9 @@ def test_quota_refusal_is_reported_once_retried_slowly_and_resolved_when_raised(
     assert uids(world.executors()).keys() == {f"my-flame-executor-manager-{number}" for number in range(5)}
 
 
-def test_missing_permission_is_reported_and_resolved_when_granted(world: World, operator: OperatorProcess) -> None:
+def test_missing_permission_is_reported_and_resolved_when_granted(
+    world: E2ENamespace, operator: OperatorProcess
+) -> None:
     allow_everything_but(world, "pods", "create")
     world.apply(flame_cluster(replicas=2))
     who = f"system:serviceaccount:{world.namespace}:{SERVICE_ACCOUNT}"
@@ -112,7 +114,7 @@ def test_missing_permission_is_reported_and_resolved_when_granted(world: World, 
 
 
 @contextmanager
-def webhook_that_does_not_answer(world: World) -> Iterator[None]:
+def webhook_that_does_not_answer(world: E2ENamespace) -> Iterator[None]:
     """Register a webhook for Pods of this namespace that never answers."""
     kind = "ValidatingWebhookConfiguration"
     webhook = {
@@ -142,7 +144,9 @@ def webhook_that_does_not_answer(world: World) -> Iterator[None]:
 
 
 @pytest.mark.long
-def test_unresponsive_webhook_is_reported_after_a_while_until_removed(world: World, operator: OperatorProcess) -> None:
+def test_unresponsive_webhook_is_reported_after_a_while_until_removed(
+    world: E2ENamespace, operator: OperatorProcess
+) -> None:
     with webhook_that_does_not_answer(world):
         world.apply(flame_cluster(replicas=2))
         words = ("failed calling webhook", "absent.example.com", "connection refused")
@@ -155,7 +159,7 @@ def test_unresponsive_webhook_is_reported_after_a_while_until_removed(world: Wor
     assert sum(event["count"] for event in world.events("RequestsFailing")) <= 3
 
 
-def test_pod_that_may_not_be_deleted_does_not_block_other_replacements(world: World, tmp_path: Path) -> None:
+def test_pod_that_may_not_be_deleted_does_not_block_other_replacements(world: E2ENamespace, tmp_path: Path) -> None:
     with operator_with(world, tmp_path, terminalPodRetentionSeconds=1):
         world.apply(flame_cluster(replicas=3))
         world.wait_running(executors=3)
@@ -177,7 +181,7 @@ def test_pod_that_may_not_be_deleted_does_not_block_other_replacements(world: Wo
 
 
 def test_restricted_namespace_names_the_violation_and_admits_corrected_pods(
-    world: World, operator: OperatorProcess
+    world: E2ENamespace, operator: OperatorProcess
 ) -> None:
     world.enforce("restricted")
     world.apply(flame_cluster(replicas=2))
@@ -193,16 +197,11 @@ def test_restricted_namespace_names_the_violation_and_admits_corrected_pods(
     assert condition(world.status(), "Degraded")["status"] == "False"
 
 
-def test_baseline_namespace_admits_default_pods(world: World, operator: OperatorProcess) -> None:
-    world.enforce("baseline")
-    world.apply(flame_cluster(replicas=2))
-    world.wait_running(executors=2)
-
-
-@pytest.mark.parametrize("strategy", ["RollingUpdate", "Recreate"])
-@pytest.mark.parametrize("component", ["sessionManager", "executorManager"])
+@pytest.mark.parametrize(
+    ("component", "strategy"), [("sessionManager", "RollingUpdate"), ("executorManager", "Recreate")]
+)
 def test_rejected_pod_template_costs_no_pod(
-    world: World, operator: OperatorProcess, component: str, strategy: str
+    world: E2ENamespace, operator: OperatorProcess, component: str, strategy: str
 ) -> None:
     world.apply(flame_cluster(replicas=4, executorManager={"updateStrategy": {"type": strategy}}))
     world.wait_running(executors=4)

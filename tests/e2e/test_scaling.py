@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tests.e2e.world import World, flame_cluster
+from tests.e2e.namespace import E2ENamespace, flame_cluster
 from tools.installation import ROOT
 
 if TYPE_CHECKING:
@@ -16,7 +16,9 @@ SAMPLE = ROOT / "config" / "samples" / "priority-and-fairness.yaml"
 COUNT = 60
 
 
-def test_scale_up_sends_one_create_for_each_executor_and_few_statuses(world: World, operator: OperatorProcess) -> None:
+def test_scale_up_sends_one_create_for_each_executor_and_few_statuses(
+    world: E2ENamespace, operator: OperatorProcess
+) -> None:
     world.apply(flame_cluster(replicas=0))
     world.wait_running(executors=0)
     world.wait_at_rest()
@@ -32,7 +34,7 @@ def test_scale_up_sends_one_create_for_each_executor_and_few_statuses(world: Wor
     assert sent["update flameclusters/status"] <= COUNT // 2
 
 
-def test_api_server_accepts_the_sample_of_priority_and_fairness(world: World) -> None:
+def test_api_server_accepts_the_sample_of_priority_and_fairness(world: E2ENamespace) -> None:
     accepted = world.kubectl("apply", "--dry-run=server", "-f", str(SAMPLE))
 
     assert accepted.count("created (server dry run)") == 3

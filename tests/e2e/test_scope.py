@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.world import World, flame_cluster, supervised
+from tests.e2e.namespace import E2ENamespace, flame_cluster, supervised
 from tools.controlplane import ControlPlane
 from tools.installation import NAMESPACE, SERVICE_ACCOUNT, OperatorProcess, allow_in, install
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def other_worlds(installed: Plane) -> Iterator[list[World]]:
-    worlds = [World(installed, f"scope-{uuid.uuid4().hex[:10]}") for _ in range(2)]
+def other_worlds(installed: Plane) -> Iterator[list[E2ENamespace]]:
+    worlds = [E2ENamespace(installed, f"scope-{uuid.uuid4().hex[:10]}") for _ in range(2)]
     for each in worlds:
         installed.create_namespace(each.namespace)
     yield worlds
@@ -29,7 +29,7 @@ def other_worlds(installed: Plane) -> Iterator[list[World]]:
 
 
 def test_operator_serves_only_its_configured_namespaces(
-    world: World, other_worlds: list[World], tmp_path: Path
+    world: E2ENamespace, other_worlds: list[E2ENamespace], tmp_path: Path
 ) -> None:
     other, closed = other_worlds
     kubeconfig = allow_in(world.plane, world.namespace)
@@ -53,12 +53,12 @@ def test_operator_serves_only_its_configured_namespaces(
 def test_operator_without_configured_namespaces_serves_all_including_new_ones(tmp_path: Path) -> None:
     with ControlPlane(nodes=2) as plane:
         install(plane)
-        there = World(plane, "default")
+        there = E2ENamespace(plane, "default")
         there.apply(flame_cluster(replicas=1))
         kubeconfig = plane.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT)
         with supervised(OperatorProcess(kubeconfig, tmp_path / "operator.log")):
             there.wait_running(executors=1)
-            later = World(plane, "later")
+            later = E2ENamespace(plane, "later")
             plane.create_namespace(later.namespace)
             later.apply(flame_cluster(replicas=1))
             later.wait_running(executors=1)

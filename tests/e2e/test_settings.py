@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.e2e.world import Request, World, executor_id, flame_cluster, supervised, uids
+from tests.e2e.namespace import E2ENamespace, Request, executor_id, flame_cluster, supervised, uids
 from tools.controlplane.waiting import PATIENCE
 from tools.installation import RBAC, OperatorProcess, allow_in
 
@@ -25,36 +25,36 @@ CONFIG_MAP = "flamectl-operator-config"
 
 
 @pytest.fixture
-def home(installed: Plane) -> Iterator[World]:
+def home(installed: Plane) -> Iterator[E2ENamespace]:
     """The operator's own namespace, which is not the one that it serves."""
     namespace = f"home-{uuid.uuid4().hex[:10]}"
     installed.create_namespace(namespace)
-    yield World(installed, namespace)
+    yield E2ENamespace(installed, namespace)
     installed.kubectl("delete", "namespace", namespace, "--wait=false")
 
 
 @pytest.fixture
-def kubeconfig(world: World, home: World) -> Path:
+def kubeconfig(world: E2ENamespace, home: E2ENamespace) -> Path:
     return allow_in(world.plane, world.namespace, home=home.namespace)
 
 
 @pytest.fixture
-def operator(world: World, home: World, kubeconfig: Path, tmp_path: Path) -> Iterator[OperatorProcess]:
+def operator(world: E2ENamespace, home: E2ENamespace, kubeconfig: Path, tmp_path: Path) -> Iterator[OperatorProcess]:
     arguments = ["--namespace", world.namespace, "--config-map", f"{home.namespace}/{CONFIG_MAP}"]
     with supervised(OperatorProcess(kubeconfig, tmp_path / "operator.log", arguments)) as process:
         yield process
 
 
-def _edit(home: World, settings: Any) -> None:
+def _edit(home: E2ENamespace, settings: Any) -> None:
     text = settings if isinstance(settings, str) else yaml.safe_dump(settings)
     home.patch("configmap", CONFIG_MAP, {"data": {"config.yaml": text}})
 
 
-def _told(home: World, reason: str, words: str) -> list[dict[str, Any]]:
+def _told(home: E2ENamespace, reason: str, words: str) -> list[dict[str, Any]]:
     return [event for event in home.events(reason) if words in event["message"]]
 
 
-def _wait_told(home: World, reason: str, words: str) -> dict[str, Any]:
+def _wait_told(home: E2ENamespace, reason: str, words: str) -> dict[str, Any]:
     found: list[dict[str, Any]] = home.wait(f"the event {reason}: {words}", lambda: _told(home, reason, words))
     about = found[0]["involvedObject"]
     config_map = home.get("configmap", CONFIG_MAP)
@@ -63,13 +63,13 @@ def _wait_told(home: World, reason: str, words: str) -> dict[str, Any]:
     return found[0]
 
 
-def _init_images(world: World) -> dict[int, str]:
+def _init_images(world: E2ENamespace) -> dict[int, str]:
     return {executor_id(pod): pod["spec"]["initContainers"][0]["image"] for pod in world.executors()}
 
 
 @pytest.mark.long
 def test_edit_takes_effect_at_run_time_and_an_invalid_one_changes_nothing(
-    world: World, home: World, operator: OperatorProcess
+    world: E2ENamespace, home: E2ENamespace, operator: OperatorProcess
 ) -> None:
     made = home.get("configmap", CONFIG_MAP)
     assert made is not None
@@ -122,7 +122,7 @@ def test_edit_takes_effect_at_run_time_and_an_invalid_one_changes_nothing(
     assert operator.process.poll() is None
 
 
-def test_log_level_follows_an_edit(world: World, home: World, operator: OperatorProcess) -> None:
+def test_log_level_follows_an_edit(world: E2ENamespace, home: E2ENamespace, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=1))
     world.wait_running(executors=1)
     assert '"level":"debug"' not in _log(operator)
@@ -138,7 +138,7 @@ def _log(operator: OperatorProcess) -> str:
 
 
 def test_own_namespace_role_grants_exactly_the_used_permissions(
-    world: World, home: World, operator: OperatorProcess
+    world: E2ENamespace, home: E2ENamespace, operator: OperatorProcess
 ) -> None:
     def asked() -> list[Request]:
         return [request for request in home.operator_requests() if request.namespace == home.namespace]
@@ -165,7 +165,9 @@ def test_own_namespace_role_grants_exactly_the_used_permissions(
     assert [request for request in home.operator_requests() if request.code == HTTPStatus.FORBIDDEN] == []
 
 
-def test_foreign_config_map_is_not_changed(world: World, home: World, kubeconfig: Path, tmp_path: Path) -> None:
+def test_foreign_config_map_is_not_changed(
+    world: E2ENamespace, home: E2ENamespace, kubeconfig: Path, tmp_path: Path
+) -> None:
     home.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}, "data": {"theirs": "x"}})
     arguments = ["--namespace", world.namespace, "--config-map", f"{home.namespace}/{CONFIG_MAP}"]
     with supervised(OperatorProcess(kubeconfig, tmp_path / "operator.log", arguments)) as operator:
@@ -183,7 +185,7 @@ def _config(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
-def test_config_command_shows_settings_and_creates_nothing(home: World, kubeconfig: Path) -> None:
+def test_config_command_shows_settings_and_creates_nothing(home: E2ENamespace, kubeconfig: Path) -> None:
     place = f"{home.namespace}/{CONFIG_MAP}"
     options = ["--kubeconfig", str(kubeconfig), "--config-map", place]
     shown = _config(*options, "--log-level", "error")

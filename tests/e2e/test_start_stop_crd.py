@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.e2e.early import early, wait_for_word, warnings
-from tests.e2e.world import World, condition, executor_id, flame_cluster, operator_with, uids
+from tests.e2e.namespace import E2ENamespace, condition, executor_id, flame_cluster, operator_with, uids
 from tools.controlplane import ControlPlane
 from tools.controlplane.waiting import wait_until
 from tools.installation import CRD, CRD_NAME, allow_in, install, wait_for_crd
@@ -35,11 +35,11 @@ def plane() -> Iterator[Plane]:
 
 
 @pytest.fixture
-def world(plane: Plane) -> Iterator[World]:
+def world(plane: Plane) -> Iterator[E2ENamespace]:
     """A namespace of the test's own; in the end the CRD is that of this version again."""
     namespace = f"crd-{uuid.uuid4().hex[:10]}"
     plane.create_namespace(namespace)
-    yield World(plane, namespace)
+    yield E2ENamespace(plane, namespace)
     apply_crd(plane, lambda _: None)
     plane.kubectl("delete", "namespace", namespace, "--wait=false")
 
@@ -93,7 +93,7 @@ def without_next_id(schema: Schema) -> None:
     drop(schema, "executorManager", "nextId")
 
 
-def test_operator_waits_for_a_missing_crd(world: World, tmp_path: Path) -> None:
+def test_operator_waits_for_a_missing_crd(world: E2ENamespace, tmp_path: Path) -> None:
     delete_crd(world.plane)
     with early(world, allow_in(world.plane, world.namespace), tmp_path) as operator:
         wait_for_word(world, operator, "the FlameCluster resource is not known to the API server")
@@ -103,7 +103,7 @@ def test_operator_waits_for_a_missing_crd(world: World, tmp_path: Path) -> None:
     assert "flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -" in line
 
 
-def test_operator_survives_the_deletion_of_the_crd(world: World, tmp_path: Path) -> None:
+def test_operator_survives_the_deletion_of_the_crd(world: E2ENamespace, tmp_path: Path) -> None:
     with operator_with(world, tmp_path) as operator:
         pid = operator.process.pid
         world.apply(flame_cluster(replicas=3))
@@ -124,7 +124,7 @@ def test_operator_survives_the_deletion_of_the_crd(world: World, tmp_path: Path)
         assert operator.process.pid == pid
 
 
-def test_operator_reports_an_older_crd(world: World, tmp_path: Path) -> None:
+def test_operator_reports_an_older_crd(world: E2ENamespace, tmp_path: Path) -> None:
     apply_crd(world.plane, as_in_the_hld)
     with operator_with(world, tmp_path):
         world.apply(flame_cluster(replicas=2))
@@ -139,7 +139,7 @@ def test_operator_reports_an_older_crd(world: World, tmp_path: Path) -> None:
         assert condition(world.status(), "Degraded")["status"] == "False"
 
 
-def test_operator_reports_a_crd_downgraded_at_run_time(world: World, tmp_path: Path) -> None:
+def test_operator_reports_a_crd_downgraded_at_run_time(world: E2ENamespace, tmp_path: Path) -> None:
     with operator_with(world, tmp_path):
         world.apply(flame_cluster(replicas=2))
         world.wait_running(executors=2)
@@ -155,7 +155,7 @@ def test_operator_reports_a_crd_downgraded_at_run_time(world: World, tmp_path: P
         assert [executor_id(pod) for pod in world.executors()] == [0, 1, 2]
 
 
-def test_operator_works_with_a_newer_crd(world: World, tmp_path: Path) -> None:
+def test_operator_works_with_a_newer_crd(world: E2ENamespace, tmp_path: Path) -> None:
     def newer(schema: Schema) -> None:
         schema["spec"]["properties"]["schedule"] = {"type": "string"}
         schema["status"]["properties"]["lastDrained"] = {"type": "string"}

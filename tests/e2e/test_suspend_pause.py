@@ -5,21 +5,21 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tests.e2e.world import HOLD, condition, flame_cluster, provoke_a_pass, revision_of, uids
+from tests.e2e.namespace import HOLD, condition, flame_cluster, provoke_a_pass, revision_of, uids
 
 if TYPE_CHECKING:
-    from tests.e2e.world import Object, World
+    from tests.e2e.namespace import E2ENamespace, Object
     from tools.installation import OperatorProcess
 
 MANAGER = "my-flame-session-manager"
 
 
-def suspended(world: World) -> Object | None:
+def suspended(world: E2ENamespace) -> Object | None:
     status = world.status()
     return status if condition(status, "Suspended").get("status") == "True" else None
 
 
-def paused(world: World) -> Object | None:
+def paused(world: E2ENamespace) -> Object | None:
     status = world.status()
     return status if condition(status, "Paused").get("status") == "True" else None
 
@@ -30,7 +30,7 @@ def is_suspending(found: Object) -> bool:
 
 
 def test_suspension_is_recorded_before_the_first_deletion_and_keeps_config_and_services(
-    world: World, operator: OperatorProcess
+    world: E2ENamespace, operator: OperatorProcess
 ) -> None:
     world.apply(flame_cluster(replicas=3))
     world.wait_running(executors=3)
@@ -57,7 +57,7 @@ def test_suspension_is_recorded_before_the_first_deletion_and_keeps_config_and_s
     assert condition(world.status(), "Suspended")["status"] == "False"
 
 
-def test_revoked_suspension_is_finished_first(world: World, operator: OperatorProcess) -> None:
+def test_revoked_suspension_is_finished_first(world: E2ENamespace, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=3))
     world.wait_running(executors=3)
     before = uids(world.all("pod"))
@@ -78,23 +78,7 @@ def test_revoked_suspension_is_finished_first(world: World, operator: OperatorPr
     assert not set(before.values()) & set(uids(world.all("pod")).values())
 
 
-def test_executor_stuck_terminating_does_not_block_the_end_of_a_suspension(
-    world: World, operator: OperatorProcess
-) -> None:
-    world.apply(flame_cluster(replicas=2))
-    world.wait_running(executors=2)
-    stuck = "my-flame-executor-manager-0"
-    world.annotate("pod", stuck, f"{HOLD}=true")
-    world.change(suspend=True)
-    world.wait("all but the held Pod to be gone", lambda: uids(world.all("pod")).keys() == {stuck})
-
-    world.change(suspend=False)
-    world.wait_running(executors=2)
-    world.annotate("pod", stuck, f"{HOLD}-")
-    world.wait("it to be gone in the end", lambda: world.has_executors(2))
-
-
-def test_suspended_cluster_stays_suspended_through_other_edits(world: World, operator: OperatorProcess) -> None:
+def test_suspended_cluster_stays_suspended_through_other_edits(world: E2ENamespace, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=2, suspend=True))
     world.wait("the cluster to be suspended", partial(suspended, world))
 
@@ -108,7 +92,7 @@ def test_suspended_cluster_stays_suspended_through_other_edits(world: World, ope
     world.wait_running(executors=5)
 
 
-def test_paused_cluster_is_not_repaired_until_resumed(world: World, operator: OperatorProcess) -> None:
+def test_paused_cluster_is_not_repaired_until_resumed(world: E2ENamespace, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=3))
     world.wait_running(executors=3)
     world.change(paused=True)
@@ -139,25 +123,7 @@ def test_paused_cluster_is_not_repaired_until_resumed(world: World, operator: Op
     assert not set(before.values()) & set(uids(world.live_executors()).values())
 
 
-def test_suspension_withdrawn_while_paused_deletes_nothing(world: World, operator: OperatorProcess) -> None:
-    world.apply(flame_cluster(replicas=2))
-    world.wait_running(executors=2)
-    before = uids(world.all("pod"))
-    world.change(paused=True, suspend=True)
-    world.wait("the cluster to be paused", partial(paused, world))
-    assert uids(world.all("pod")) == before
-
-    with world.record("pod") as recording:
-        world.change(paused=False, suspend=False)
-        world.wait_running(executors=2)
-        provoke_a_pass(world, operator)
-        gone = {change.object["metadata"]["name"] for change in recording.changes() if change.type == "DELETED"}
-
-    assert gone == set()
-    assert uids(world.all("pod")) == before
-
-
-def test_pause_holds_a_suspension_that_has_begun(world: World, operator: OperatorProcess) -> None:
+def test_pause_holds_a_suspension_that_has_begun(world: E2ENamespace, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_running(executors=2)
     world.annotate("pod", MANAGER, f"{HOLD}=true")

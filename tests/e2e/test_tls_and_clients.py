@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from tests.e2e.world import World, flame_cluster
+from tests.e2e.namespace import E2ENamespace, flame_cluster
 
 if TYPE_CHECKING:
     from tools.installation import OperatorProcess
 
 
-def _file(world: World, config_map: str, file: str) -> Any:
+def _file(world: E2ENamespace, config_map: str, file: str) -> Any:
     return yaml.safe_load(world.existing("configmap", config_map)["data"][file])
 
 
-def test_foreign_secret_is_rejected_with_the_field_and_the_setting(world: World, operator: OperatorProcess) -> None:
+def test_foreign_secret_is_rejected_with_the_field_and_the_setting(
+    world: E2ENamespace, operator: OperatorProcess
+) -> None:
     world.apply(flame_cluster(tls={"secretName": "database"}))
 
     status = world.wait("the refusal", lambda: (found := world.status()).get("state") == "Failed" and found)
@@ -26,7 +28,7 @@ def test_foreign_secret_is_rejected_with_the_field_and_the_setting(world: World,
     assert world.all("pod") == []
 
 
-def test_client_configuration_is_created_repaired_and_removed(world: World, operator: OperatorProcess) -> None:
+def test_client_configuration_is_created_repaired_and_removed(world: E2ENamespace, operator: OperatorProcess) -> None:
     world.apply(flame_cluster(replicas=1))
     world.wait_running(executors=1)
     assert world.get("configmap", "my-flame-client") is None

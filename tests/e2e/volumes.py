@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.e2e.world import World
+    from tests.e2e.namespace import E2ENamespace
 
 
-def add_volumes(world: World, count: int, size: str = "10Gi", *, growing: bool = True) -> str:
+def add_volumes(world: E2ENamespace, count: int, size: str = "10Gi", *, growing: bool = True) -> str:
     """Create volumes that the claims of one test can bind to.
 
     Args:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.node import operator as installed_operator
-from tests.node.world import NodeWorld
+from tests.node.namespace import NodeNamespace
 from tools.controlplane import Plane
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ def node() -> Plane:
 
 
 @pytest.fixture
-def empty_world(node: Plane, request: pytest.FixtureRequest) -> Iterator[NodeWorld]:
+def empty_world(node: Plane, request: pytest.FixtureRequest) -> Iterator[NodeNamespace]:
     """A namespace of the test's own; `indirect` parametrization gives the Pod Security level that it enforces."""
     level = getattr(request, "param", "")
     name = f"node-{uuid.uuid4().hex[:8]}"
     node.create_namespace(name, {"pod-security.kubernetes.io/enforce": level} if level else None)
-    yield NodeWorld(node, name)
+    yield NodeNamespace(node, name)
     node.kubectl("delete", "namespace", name, "--wait=false")
 
 
@@ -45,6 +45,6 @@ def operator(node: Plane) -> Plane:
 
 
 @pytest.fixture
-def world(empty_world: NodeWorld, operator: Plane) -> NodeWorld:
+def world(empty_world: NodeNamespace, operator: Plane) -> NodeNamespace:
     """A namespace of the test's own that the operator serves."""
     return empty_world

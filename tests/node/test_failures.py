@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.world import condition, flame_cluster, is_ready, uids
-from tests.node.world import container_state, kill_container
+from tests.e2e.namespace import condition, flame_cluster, is_ready, uids
+from tests.node.namespace import container_state, kill_container
 from tools.controlplane.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.node.world import NodeWorld
+    from tests.node.namespace import NodeNamespace
     from tools.controlplane import Plane
 
 
-def test_killed_executor_is_replaced_under_a_new_name(world: NodeWorld) -> None:
+def test_killed_executor_is_replaced_under_a_new_name(world: NodeNamespace) -> None:
     world.apply(flame_cluster(replicas=2))
     before = world.wait_registered(executors=2)
     killed = min(before)
@@ -32,7 +32,7 @@ def test_killed_executor_is_replaced_under_a_new_name(world: NodeWorld) -> None:
     assert before - after == {killed}
 
 
-def test_killed_session_manager_restarts_in_place_and_all_executors_are_replaced(world: NodeWorld) -> None:
+def test_killed_session_manager_restarts_in_place_and_all_executors_are_replaced(world: NodeNamespace) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_registered(executors=2)
     manager, executors = world.existing("pod", "my-flame-session-manager"), uids(world.live_executors())
@@ -46,7 +46,7 @@ def test_killed_session_manager_restarts_in_place_and_all_executors_are_replaced
     assert after["status"]["containerStatuses"][0]["restartCount"] == 1
 
 
-def test_executor_that_exceeds_its_memory_limit_is_replaced(world: NodeWorld) -> None:
+def test_executor_that_exceeds_its_memory_limit_is_replaced(world: NodeNamespace) -> None:
     limited = {"resources": {"limits": {"memory": "64Mi"}}}
     world.apply(flame_cluster(replicas=1, sessionManager={"slot": "cpu=1,mem=32m"}, executorManager=limited))
     [greedy] = world.wait_registered(executors=1)
@@ -63,7 +63,7 @@ def test_executor_that_exceeds_its_memory_limit_is_replaced(world: NodeWorld) ->
     world.wait_registered(executors=1)
 
 
-def test_unpullable_image_is_reported_once_until_it_is_corrected(world: NodeWorld) -> None:
+def test_unpullable_image_is_reported_once_until_it_is_corrected(world: NodeNamespace) -> None:
     world.apply(flame_cluster(replicas=2, executorManager={"image": "registry.invalid/executor:1"}))
     status = world.wait("the status to name the cause", lambda: _degraded(world, "ImagePullFailed"))
     assert "registry.invalid/executor:1" in condition(status, "Degraded")["message"]
@@ -86,7 +86,7 @@ def test_unpullable_image_is_reported_once_until_it_is_corrected(world: NodeWorl
     world.wait_registered(executors=2)
 
 
-def test_session_manager_whose_liveness_probe_fails_restarts_in_place(world: NodeWorld) -> None:
+def test_session_manager_whose_liveness_probe_fails_restarts_in_place(world: NodeNamespace) -> None:
     probe = _probe("!", "-e", "/tmp/ill") | {"failureThreshold": 1, "terminationGracePeriodSeconds": 1}
     world.apply(flame_cluster(replicas=1, sessionManager=_with_probe("session-manager", livenessProbe=probe)))
     world.wait_registered(executors=1)
@@ -99,7 +99,7 @@ def test_session_manager_whose_liveness_probe_fails_restarts_in_place(world: Nod
     assert world.session_manager()["metadata"]["uid"] == before["metadata"]["uid"]
 
 
-def test_executor_whose_readiness_probe_fails_is_named_until_it_passes(world: NodeWorld) -> None:
+def test_executor_whose_readiness_probe_fails_is_named_until_it_passes(world: NodeNamespace) -> None:
     probe = _probe("-e", "/tmp/flame/well")
     world.apply(flame_cluster(replicas=1, executorManager=_with_probe("executor-manager", readinessProbe=probe)))
     told = world.wait("the status to name the executor", lambda: _unhealthy(world, "PodNotReady"))
@@ -116,12 +116,14 @@ def _with_probe(container: str, **probe: object) -> dict[str, object]:
     return {"podTemplate": {"spec": {"containers": [{"name": container, **probe}]}}}
 
 
-def _unhealthy(world: NodeWorld, reason: str) -> dict[str, Any] | None:
+def _unhealthy(world: NodeNamespace, reason: str) -> dict[str, Any] | None:
     """Return what the status says of the first Pod that is unhealthy for a reason."""
     return next((each for each in world.status().get("unhealthyPods", []) if each["reason"] == reason), None)
 
 
-def test_executors_find_no_place_on_a_cordoned_node_until_it_is_uncordoned(world: NodeWorld, cordoned: Plane) -> None:
+def test_executors_find_no_place_on_a_cordoned_node_until_it_is_uncordoned(
+    world: NodeNamespace, cordoned: Plane
+) -> None:
     world.apply(flame_cluster(replicas=1))
     status = world.wait("the status to say that no node is to be had", lambda: _degraded(world, "Unschedulable"))
     assert "unschedulable" in condition(status, "Degraded")["message"]
@@ -130,7 +132,7 @@ def test_executors_find_no_place_on_a_cordoned_node_until_it_is_uncordoned(world
     world.wait_registered(executors=1)
 
 
-def test_silent_node_is_named_and_its_return_replaces_nothing(world: NodeWorld, frozen: Plane) -> None:
+def test_silent_node_is_named_and_its_return_replaces_nothing(world: NodeNamespace, frozen: Plane) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_registered(executors=2)
     before = uids(world.all("pod"))
@@ -167,7 +169,7 @@ def frozen(operator: Plane) -> Iterator[Plane]:
     wait_until(recovered, "the node to be ready again", interval=0.5)
 
 
-def _degraded(world: NodeWorld, reason: str) -> dict[str, object] | None:
+def _degraded(world: NodeNamespace, reason: str) -> dict[str, object] | None:
     status = world.status()
     found = any(each["type"] == "Degraded" and each["reason"] == reason for each in status.get("conditions", []))
     return status if found else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from tests.e2e.world import flame_cluster, uids
+from tests.e2e.namespace import flame_cluster, uids
 from tests.node import operator as installed
 from tools.helm import ensure_helm
 from tools.installation import NAMESPACE, ROOT, wait_for_crd
@@ -16,13 +16,13 @@ from tools.installation import NAMESPACE, ROOT, wait_for_crd
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.node.world import NodeWorld
+    from tests.node.namespace import NodeNamespace
     from tools.controlplane import Plane
 
 _CHART = ROOT / "charts" / "flamectl-operator"
 
 
-def test_upgrade_by_kustomize_and_a_way_back_restart_nothing(world: NodeWorld, tmp_path: Path) -> None:
+def test_upgrade_by_kustomize_and_a_way_back_restart_nothing(world: NodeNamespace, tmp_path: Path) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_registered(executors=2)
     before = uids(world.all("pod"))
@@ -41,7 +41,7 @@ def test_upgrade_by_kustomize_and_a_way_back_restart_nothing(world: NodeWorld, t
     assert before.items() <= uids(world.all("pod")).items()
 
 
-def test_uninstalled_by_kustomize_and_installed_by_helm(world: NodeWorld) -> None:
+def test_uninstalled_by_kustomize_and_installed_by_helm(world: NodeNamespace) -> None:
     plane = world.plane
     world.apply(flame_cluster(replicas=1))
     world.wait_registered(executors=1)

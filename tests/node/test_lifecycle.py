@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.world import flame_cluster, uids
-from tests.node.world import CLIENT
+from tests.e2e.namespace import flame_cluster, uids
+from tests.node.namespace import CLIENT
 
 if TYPE_CHECKING:
-    from tests.node.world import NodeWorld
+    from tests.node.namespace import NodeNamespace
 
 _USER = {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000}
 _RESTRICTED = {"podTemplate": {"spec": {"securityContext": _USER}}}
 
 
-def test_cluster_runs_scales_rolls_and_goes(world: NodeWorld) -> None:
+def test_cluster_runs_scales_rolls_and_goes(world: NodeNamespace) -> None:
     world.apply(flame_cluster(replicas=2))
     first = world.wait_registered(executors=2)
 
@@ -44,7 +44,7 @@ def test_cluster_runs_scales_rolls_and_goes(world: NodeWorld) -> None:
 
 
 @pytest.mark.parametrize("empty_world", ["restricted"], indirect=True)
-def test_cluster_runs_under_the_restricted_level(world: NodeWorld) -> None:
+def test_cluster_runs_under_the_restricted_level(world: NodeNamespace) -> None:
     world.apply(
         flame_cluster(replicas=2, sessionManager=_RESTRICTED | {"storage": "none"}, executorManager=_RESTRICTED)
     )

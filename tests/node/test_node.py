@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.node.world import NodeWorld
+    from tests.node.namespace import NodeNamespace
 
 _ASK_API_SERVER = (
     "import ssl, urllib.request as r; d='/var/run/secrets/kubernetes.io/serviceaccount/';"
@@ -14,5 +14,5 @@ _ASK_API_SERVER = (
 )
 
 
-def test_pod_reaches_api_server_by_its_name_in_dns(empty_world: NodeWorld) -> None:
+def test_pod_reaches_api_server_by_its_name_in_dns(empty_world: NodeNamespace) -> None:
     assert empty_world.run_pod("asks", "python3", "-c", _ASK_API_SERVER) == "200\n"

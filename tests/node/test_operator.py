@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tests.e2e.hostile import hostile_overrides, in_state
-from tests.e2e.world import executor_id, flame_cluster, uids
+from tests.e2e.namespace import executor_id, flame_cluster, uids
 from tests.node import operator as installed
-from tests.node.world import NodeWorld, container_state, kill_container
+from tests.node.namespace import NodeNamespace, container_state, kill_container
 from tools.installation import NAMESPACE
 
 if TYPE_CHECKING:
-    from tests.e2e.world import Object
+    from tests.e2e.namespace import Object
     from tools.controlplane import Plane
 
 _MIB = 1024 * 1024
@@ -33,7 +33,7 @@ def test_both_replicas_are_ready_under_the_restricted_level(operator: Plane) -> 
     assert all(json.loads(line)["level"] for line in log.splitlines())
 
 
-def test_killed_leader_restarts_and_flame_notices_nothing(world: NodeWorld) -> None:
+def test_killed_leader_restarts_and_flame_notices_nothing(world: NodeNamespace) -> None:
     world.apply(flame_cluster(replicas=2))
     world.wait_registered(executors=2)
     before = uids(world.all("pod"))
@@ -52,7 +52,7 @@ def test_killed_leader_restarts_and_flame_notices_nothing(world: NodeWorld) -> N
     installed.rolled_out(world.plane)
 
 
-def test_killed_leader_leads_again_within_four_seconds(world: NodeWorld) -> None:
+def test_killed_leader_leads_again_within_four_seconds(world: NodeNamespace) -> None:
     costs: list[float] = []
     # A machine that stands still for a while must not fail the test, so the best of three counts.
     while len(costs) < 3 and min(costs, default=_PROMISED) >= _PROMISED:
@@ -64,7 +64,7 @@ def _cost_of_a_death(plane: Plane) -> float:
     """Kill the leader's container. Return the seconds until the next one of its Pod has written the Lease."""
     installed.restart(plane)
     leader = _pod(plane, installed.leader(plane))
-    own = NodeWorld(plane, NAMESPACE)
+    own = NodeNamespace(plane, NAMESPACE)
     with own.record("lease") as recording:
         former = own.existing("lease", installed.LEASE)["spec"]["holderIdentity"]
         killed = datetime.now(UTC)
@@ -76,7 +76,7 @@ def _cost_of_a_death(plane: Plane) -> float:
     return (datetime.fromisoformat(taken["spec"]["renewTime"]) - killed).total_seconds()
 
 
-def test_tenant_with_eight_specs_of_a_megabyte_stops_nobody(world: NodeWorld) -> None:
+def test_tenant_with_eight_specs_of_a_megabyte_stops_nobody(world: NodeNamespace) -> None:
     installed.restart(world.plane)
     world.apply(flame_cluster("victim", replicas=1))
     world.wait_registered(name="victim", executors=1)
@@ -113,7 +113,7 @@ def test_image_adds_less_than_ninety_megabytes_to_its_base(operator: Plane) -> N
         assert sum(archive.getmember(layer).size for layer in added) < 90_000_000
 
 
-def test_rollout_of_the_operator_during_a_scale_up_makes_no_executor_too_many(world: NodeWorld) -> None:
+def test_rollout_of_the_operator_during_a_scale_up_makes_no_executor_too_many(world: NodeNamespace) -> None:
     world.apply(flame_cluster(replicas=1))
     world.wait_registered(executors=1)
 
@@ -125,7 +125,7 @@ def test_rollout_of_the_operator_during_a_scale_up_makes_no_executor_too_many(wo
     assert sorted(executor_id(pod) for pod in world.executors()) == list(range(6))
 
 
-def test_memory_of_both_replicas_stays_far_below_their_limit(world: NodeWorld) -> None:
+def test_memory_of_both_replicas_stays_far_below_their_limit(world: NodeNamespace) -> None:
     world.apply(flame_cluster(replicas=3))
     world.wait_registered(executors=3)
 

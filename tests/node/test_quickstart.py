@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.node.world import CLIENT, NodeWorld
+from tests.node.namespace import CLIENT, NodeNamespace
 from tools.installation import ROOT
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def _commands() -> list[str]:
 
 
 def test_quickstart_leads_from_an_operator_to_a_client_and_to_nothing(operator: Plane) -> None:
-    world, commands = NodeWorld(operator, "default"), _commands()
+    world, commands = NodeNamespace(operator, "default"), _commands()
     [forward] = (number for number, line in enumerate(commands) if line.startswith(_FORWARD))
     [last] = (number for number, line in enumerate(commands) if "delete flameclusters" in line)
 

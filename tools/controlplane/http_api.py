@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import http.client
 import json
 import ssl
+import threading
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
 # Seconds for one request. A loaded machine may stand still for a while; a probe is repeated anyway.
 _TIMEOUT = 60.0
 _PROBE_TIMEOUT = 10.0
+#: Open connections of the main thread, by port and certificate: a wait asks ten times a second, and a handshake costs more
+#: than a question.
+_KEPT: dict[object, http.client.HTTPConnection] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,16 @@ def probe(target: Probe) -> bool:
     return status == HTTPStatus.OK
 
 
-def request(method: str, path: str, *, port: int, ca: Path, token: str, body: object = None) -> Response:
+def request(
+    method: str,
+    path: str,
+    *,
+    port: int,
+    ca: Path,
+    token: str,
+    body: object = None,
+    content_type: str = "application/json",
+) -> Response:
     """Send one request to the API server.
 
     Args:
@@ -59,32 +74,67 @@ def request(method: str, path: str, *, port: int, ca: Path, token: str, body: ob
         ca: Certificates to verify it by.
         token: Bearer token.
         body: An object to send as JSON, if any.
+        content_type: What a patch is.
 
     Raises:
         OSError: It can't be reached.
         HTTPException: It went away in the middle of an answer.
     """
     payload = None if body is None else json.dumps(body)
-    status, content = _send(method, path, port=port, ca=ca, token=token, body=payload)
+    headers = {"Content-Type": content_type, "Authorization": f"Bearer {token}"}
+    status, content = _ask(method, path, port, ca, headers, payload)
     try:
         return Response(status, json.loads(content))
     except ValueError:
         return Response(status, content.decode(errors="replace"))
 
 
-def _send(
-    method: str,
-    path: str,
-    *,
-    port: int,
-    ca: Path | None,
-    token: str = "",
-    body: str | None = None,
-    timeout: float = _TIMEOUT,
-) -> tuple[int, bytes]:
-    headers = {"Content-Type": "application/json"}
-    if token:
-        headers["Authorization"] = f"Bearer {token}"
+def _ask(method: str, path: str, port: int, ca: Path, headers: dict[str, str], body: str | None) -> tuple[int, bytes]:
+    """Send a request, a read on the connection that is open; a read is repeated on a new connection when that one is lost."""
+    certificate = (str(ca), ca.stat().st_mtime_ns)
+    keeps = method == "GET" and threading.current_thread() is threading.main_thread()
+    connection = _KEPT.pop((port, certificate), None) if keeps else None
+    lost = (OSError, http.client.HTTPException) if connection is not None else ()
+    try:
+        answer = _exchanged(connection or _connection(port, certificate), method, path, headers, body)
+    except lost:
+        answer = _exchanged(_connection(port, certificate), method, path, headers, body)
+    connection, response, content = answer
+    if keeps and not response.will_close:
+        _KEPT[port, certificate] = connection
+    else:
+        connection.close()
+    return response.status, content
+
+
+@atexit.register
+def _close() -> None:
+    while _KEPT:
+        _KEPT.popitem()[1].close()
+
+
+def _exchanged(
+    connection: http.client.HTTPConnection, method: str, path: str, headers: dict[str, str], body: str | None
+) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse, bytes]:
+    try:
+        connection.request(method, path, body, headers)
+        response = connection.getresponse()
+        return connection, response, response.read()
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _connection(port: int, certificate: tuple[str, int]) -> http.client.HTTPConnection:
+    return http.client.HTTPSConnection(LOOPBACK, port, timeout=_TIMEOUT, context=_context(*certificate))
+
+
+@functools.lru_cache(maxsize=8)
+def _context(ca: str, _written: int) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=ca)
+
+
+def _send(method: str, path: str, *, port: int, ca: Path | None, timeout: float) -> tuple[int, bytes]:
     connection = (
         http.client.HTTPConnection(LOOPBACK, port, timeout=timeout)
         if ca is None
@@ -93,7 +143,7 @@ def _send(
         )
     )
     try:
-        connection.request(method, path, body, headers)
+        connection.request(method, path)
         response = connection.getresponse()
         return response.status, response.read()
     finally:

@@ -267,6 +267,22 @@ class Plane:
             raise KubectlError(result)
         return result
 
+    def patch(self, path: str, body: object, *, apply: bool = False) -> bool:
+        """Send a merge patch, or a server-side apply, without the cost of a kubectl.
+
+        Args:
+            path: Path and query.
+            body: The patch, or the whole object.
+            apply: Whether it is applied, under the name of kubectl, as by `kubectl apply --server-side --force-conflicts`.
+
+        Returns:
+            Whether the API server accepted it.
+        """
+        kind = "apply-patch+yaml" if apply else "merge-patch+json"
+        query = "?fieldManager=kubectl&force=true" if apply else ""
+        response = self._request("PATCH", path + query, body, f"application/{kind}")
+        return response.status < HTTPStatus.BAD_REQUEST
+
     def create_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> None:
         """Create a namespace in which Pods can be created when this returns, and nothing else appears by itself.
 
@@ -311,12 +327,16 @@ class Plane:
             The file, in the state directory; a second call for the same ServiceAccount overwrites it.
 
         Raises:
-            KubectlError: There is no such ServiceAccount.
+            ControlPlaneError: There is no such ServiceAccount.
         """
-        seconds = f"{duration.total_seconds():.0f}s"
-        result = self.kubectl("create", "token", name, f"--namespace={namespace}", f"--duration={seconds}")
+        asked = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": int(duration.total_seconds())},
+        }
+        made = self._post(f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token", asked)
         path = self._files.kubeconfigs / f"{namespace}.{name}.kubeconfig"
-        write_kubeconfig(path, port=self.ports.apiserver, ca=self._files.ca, user=name, token=result.stdout.strip())
+        write_kubeconfig(path, port=self.ports.apiserver, ca=self._files.ca, user=name, token=made["status"]["token"])
         return path
 
     @property
@@ -339,11 +359,15 @@ class Plane:
 
         wait_until(ready, f"{component} to become ready; its log is {self.log_file(component)}", timeout=_READY_TIMEOUT)
 
-    def _request(self, method: str, path: str, body: object = None) -> http_api.Response:
+    def _request(
+        self, method: str, path: str, body: object = None, content_type: str = "application/json"
+    ) -> http_api.Response:
         connection = self._running
-        port = connection.ports.apiserver
+        port, ca = connection.ports.apiserver, self._files.ca
         try:
-            return http_api.request(method, path, port=port, ca=self._files.ca, token=connection.token, body=body)
+            return http_api.request(
+                method, path, port=port, ca=ca, token=connection.token, body=body, content_type=content_type
+            )
         except (ssl.SSLCertVerificationError, FileNotFoundError) as error:
             raise ControlPlaneError(f"{method} {path}: the API server can't be trusted: {error}") from error
         except (OSError, HTTPException) as error:

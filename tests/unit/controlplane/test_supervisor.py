@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tools.controlplane.controlplane import ControlPlane
-from tools.controlplane.errors import ComponentError, NotRunningError, StartError, WaitTimeoutError
-from tools.controlplane.plane import Connection, Plane
-from tools.controlplane.ports import pick_ports
+from tools.controlplane.errors import NotRunningError, StartError, WaitTimeoutError
+from tools.controlplane.plane import Plane
 from tools.controlplane.progress import Reporter
 from tools.controlplane.state import StateFiles, prepare
 from tools.controlplane.supervisor import Address, Orders, Supervisor, bound_to_this_process
@@ -73,13 +72,6 @@ def test_component_runs_until_it_is_stopped(orders: Orders, files: StateFiles) -
     assert not (files.pids / "first").exists()
 
 
-def test_restarted_component_continues_its_log(orders: Orders, files: StateFiles) -> None:
-    start(orders, files, "first")
-    orders.stop("first")
-    orders.start("first")
-    wait_until(lambda: files.log("first").read_text(encoding="utf-8").count("started") == 2, "the second start")
-
-
 def test_components_end_in_reverse_order(supervisor: Supervisor, orders: Orders, files: StateFiles) -> None:
     pids = [start(orders, files, name) for name in ("first", "second")]
     supervisor.close()
@@ -89,17 +81,6 @@ def test_components_end_in_reverse_order(supervisor: Supervisor, orders: Orders,
         orders.pid("first")
 
 
-def test_paused_component_stands_still_and_can_be_stopped(orders: Orders, files: StateFiles) -> None:
-    pid = start(orders, files, "first")
-    orders.pause("first")
-    wait_until(lambda: state_of(pid) == "T", "the process to be paused")
-    orders.resume("first")
-    wait_until(lambda: state_of(pid) in {"R", "S"}, "the process to go on")
-    orders.pause("first")
-    orders.stop("first")
-    assert state_of(pid) == ""
-
-
 def test_component_that_ignores_sigterm_is_killed(files: StateFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tools.controlplane.supervisor._GRACE", 0.1)
     script = "trap '' TERM; echo started; while :; do sleep 0.01; done"
@@ -107,24 +88,6 @@ def test_component_that_ignores_sigterm_is_killed(files: StateFiles, monkeypatch
     pid = start(Orders(supervisor.address), files, "deaf")
     supervisor.close()
     assert state_of(pid) == ""
-
-
-@pytest.mark.parametrize("order", ["pause", "resume"])
-def test_stopped_component_cannot_be_paused_or_resumed(orders: Orders, order: str) -> None:
-    with pytest.raises(ComponentError, match="first does not run"):
-        getattr(orders, order)("first")
-
-
-def test_running_or_unknown_component_cannot_be_started(orders: Orders) -> None:
-    orders.start("first")
-    with pytest.raises(ComponentError, match="runs already"):
-        orders.start("first")
-    with pytest.raises(ComponentError, match="no component 'third', only first, second"):
-        orders.start("third")
-
-
-def test_stop_of_a_stopped_component_does_nothing(orders: Orders) -> None:
-    orders.stop("second")
 
 
 def test_unauthorised_caller_is_refused_and_the_next_caller_served(supervisor: Supervisor, orders: Orders) -> None:
@@ -228,34 +191,3 @@ class TestStart:
         with pytest.raises(KeyboardInterrupt):
             ControlPlane(tmp_path / "state", binaries=binaries).start()
         assert state_of(int(pid_file.read_text(encoding="ascii"))) == ""
-
-    def test_stop_before_a_start_does_nothing(self, tmp_path: Path) -> None:
-        ControlPlane(tmp_path).stop()
-
-
-class TestAttach:
-    def test_saved_control_plane_serves_another_process(self, supervisor: Supervisor, files: StateFiles) -> None:
-        saved = Connection(ports=pick_ports(), supervisor=supervisor.address, token="secret", kubectl=Path("/kubectl"))
-        saved.save(files.plane)
-        assert Connection.load(files.plane) == saved
-        assert files.plane.stat().st_mode & 0o077 == 0
-        attached = Plane.attach(files.root)
-        assert attached.ports == saved.ports
-        assert attached.kubeconfig == files.kubeconfig
-
-    def test_directory_without_a_control_plane_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(NotRunningError, match="no control plane runs in"):
-            Plane.attach(tmp_path)
-
-    def test_directory_of_a_killed_owner_is_refused(self, files: StateFiles) -> None:
-        supervisor = Supervisor({}, files)
-        connection = Connection(pick_ports(), supervisor.address, "secret", Path("/kubectl"))
-        supervisor.close()
-        connection.save(files.plane)
-        with pytest.raises(NotRunningError):
-            Plane.attach(files.root)
-
-
-def test_failed_wait_names_the_awaited_condition() -> None:
-    with pytest.raises(WaitTimeoutError, match="timed out after 0 s waiting for godot"):
-        wait_until(lambda: False, "godot", timeout=0)

@@ -1,15 +1,15 @@
-"""A namespace on a real node, as its users see it: what `tests.e2e.world` has, and what takes containers that run."""
+"""A namespace on a real node, as its users see it: what `tests.e2e.namespace` has, and what takes containers that run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.e2e.world import World
+from tests.e2e.namespace import E2ENamespace
 from tools.node.images import FLAME
 from tools.node.node import ctr
 
 if TYPE_CHECKING:
-    from tests.e2e.world import Object
+    from tests.e2e.namespace import Object
 
 #: An image that is on the node and has a shell, Python, and a client of Flame.
 TOOLS_IMAGE = FLAME["session-manager"]
@@ -17,7 +17,7 @@ TOOLS_IMAGE = FLAME["session-manager"]
 CLIENT = "/usr/local/flame/bin/flame-nodes"
 
 
-class NodeWorld(World):
+class NodeNamespace(E2ENamespace):
     """A namespace on a real node."""
 
     def run_pod(self, name: str, *command: str) -> str:
