@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.events import EventRecorder
     from flamectl_operator.kube.views import PodView
     from flamectl_operator.observed.flame_cluster import FlameClusterView
-    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.reconcile.reconcile_pass import Pass
     from flamectl_operator.reconcile.stores import Stores
     from flamectl_operator.runtime.clock import Clock
     from flamectl_operator.runtime.observer import Observer

@@ -10,7 +10,8 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flamectl_operator.flame.client import DEADLINE, FlameError
+from flamectl_operator.flame.client import DEADLINE
+from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.flame.snapshot import Snapshot
 from tests.flame.model import RECONNECT, FlameModel
 from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, name_of

@@ -27,7 +27,7 @@ class LivelockError(Exception):
     """Somebody is busy without end."""
 
 
-#: Turns of the loop that no world needs; most need some ten thousand.
+#: FairQueue of the loop that no world needs; most need some ten thousand.
 MAX_TURNS = 60_000
 
 

@@ -60,9 +60,9 @@ from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.dry_run import DryRuns
 from flamectl_operator.reconcile.named_pod import NamedPod
-from flamectl_operator.reconcile.run import Pass
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.status_writer import StatusWriter
-from flamectl_operator.runtime import outcome, workqueue
+from flamectl_operator.runtime import outcome, share, workqueue
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.status import health
 from flamectl_operator.status.conditions import ConditionWriter
@@ -680,7 +680,7 @@ def counts_that_were_put_off_are_never_written() -> None:
     original = outcome.wait
 
     def wait(reason: str, message: str, delay: float) -> Any:
-        return DONE if reason == "StatusPaced" else original(reason, message, delay)
+        return DONE if reason == "StatusThrottled" else original(reason, message, delay)
 
     _set(status_writer, "wait", wait)
 
@@ -694,6 +694,11 @@ def executors_that_start_in_a_debounce_interval_are_forgotten() -> None:
             original(self, key, trigger, priority)
 
     _set(operator.Operator, "_enqueue", enqueue)
+
+
+@_mutation
+def a_flame_cluster_beside_others_gets_no_share_of_the_writes() -> None:
+    _set(share, "BESIDE_OTHERS", 0)
 
 
 @_mutation
@@ -748,7 +753,7 @@ def the_final_status_is_forgotten() -> None:
     original = update_status.UpdateStatus.run
 
     async def run(self: Any, subject: Any) -> Any:
-        return DONE if subject.report.acted else await original(self, subject)
+        return DONE if subject.report.acting_steps_ran else await original(self, subject)
 
     _set(update_status.UpdateStatus, "run", run)
 
@@ -1042,7 +1047,8 @@ def pods_that_may_write_to_a_claim_are_deleted_by_force() -> None:
     def terminating(observed: Any, manager: Any, effective: Any, now: Any) -> Any:
         found = original(observed, manager, effective, now)
         over = deletion.given_up_at(observed, manager, effective, now) <= now.wall
-        return session_manager.SessionManagerPlan(session_manager.Action.FORCE_DELETE, "stuck") if over else found
+        forced = session_manager.SessionManagerPlan(session_manager.SessionManagerAction.FORCE_DELETE, "stuck")
+        return forced if over else found
 
     _set(session_manager, "_terminating", terminating)
 

@@ -45,7 +45,7 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.idle import IN_USE, Idleness
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
-from flamectl_operator.runtime.moment import Moment
+from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.settings import FlameSettings
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ V = TypeVar("V", bound=KubernetesObject)
 
 NOW = datetime(2025, 6, 1, 12, 0, 0, tzinfo=UTC)
 BOOTTIME = 50_000.0
-MOMENT = Moment(NOW, BOOTTIME)
+MOMENT = ClockReading(NOW, BOOTTIME)
 OWNER = Identity("my-flame", "default", "owner-uid")
 SETTINGS = FlameSettings()
 MINIMAL: dict[str, Any] = {

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import chart
 from benchmarks.__main__ import BENCHMARKS, DOCS
-from benchmarks.report import Row, as_json, table
+from benchmarks.report import Row, table
 
 GROWN = Row("0 -> 500", 1.05, 1.10, "x", "detail", {"bare": [(0, 0), (2, 500)], "operator": [(0, 0), (2.1, 500)]}, "up")
 TOO_MUCH = Row("memory", 70.0, 60.0, "MiB")
@@ -21,27 +21,11 @@ def test_table_tells_which_goals_are_reached() -> None:
     assert lines[3] == "| memory | 70.00 MiB | 60.00 MiB | no |  |"
 
 
-def test_json_has_each_figure() -> None:
-    found = as_json([GROWN, TOO_MUCH], {"cores": 2})
-
-    assert [(row["name"], row["value"], row["reached"]) for row in found["rows"]] == [
-        ("0 -> 500", 1.05, True),
-        ("memory", 70.0, False),
-    ]
-
-
 def test_chart_of_curves_has_a_line_and_a_name_for_each() -> None:
     root = ET.fromstring(chart.curves(GROWN.name, "seconds", "ready", GROWN.curves))
 
     assert sum(each.tag.endswith("polyline") for each in root) == 2
     assert {"bare", "operator", "seconds", "ready", "0 -> 500"} <= {each.text for each in root}
-
-
-def test_chart_of_goals_has_a_bar_for_each_row() -> None:
-    root = ET.fromstring(chart.goals([GROWN, TOO_MUCH]))
-
-    # One rectangle is the background.
-    assert sum(each.tag.endswith("rect") for each in root) == 3
 
 
 @pytest.mark.parametrize(

@@ -87,9 +87,17 @@ def test_relative_link_leads_to_a_file(page: Path) -> None:
     assert lost == []
 
 
+def test_every_module_on_the_page_of_guards_exists() -> None:
+    modules = {path.name for path in SOURCE.rglob("*.py")} | {
+        path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py")
+    }
+    assert set(re.findall(r"`([\w/]+\.py)`", _text("docs/guards.md"))) - modules == set()
+
+
 def test_index_lists_every_page() -> None:
     index = _text("docs/README.md")
-    assert [page.name for page in DOCS.glob("*.md") if page.name != "README.md" and f"({page.name})" not in index] == []
+    unlisted = [page.name for page in DOCS.glob("*.md") if page.name != "README.md" and f"({page.name})" not in index]
+    assert unlisted == [], "docs/README.md has no link to these pages: add one for each"
 
 
 def test_readme_has_the_two_commands() -> None:
@@ -162,7 +170,8 @@ def test_every_setting_is_explained_with_default_and_restart() -> None:
         f"| `{path}` | `{_shown(setting.default)}` | {'live' if setting.live else 'restart'} |"
         for path, setting in catalogue().items()
     }
-    assert sorted(row for row in wanted if row not in text) == []
+    absent = sorted(row for row in wanted if row not in text)
+    assert absent == [], "docs/settings.md has no rows that begin like these: add each, or correct its default"
 
 
 def test_shown_variable_sets_the_setting_beside_it() -> None:
@@ -183,12 +192,12 @@ def test_explained_setting_exists() -> None:
 
 def test_every_command_line_option_is_explained() -> None:
     options = {f"--{name.replace('_', '-')}" for name in inspect.signature(cli.run).parameters}
-    assert _missing(options, "docs/settings.md") == []
+    assert _missing(options, "docs/settings.md") == [], "explain these options in docs/settings.md"
 
 
 def test_every_permission_of_the_pod_policy_is_explained() -> None:
     fields = {field.alias or name for name, field in PodPolicy.model_fields.items()}
-    assert _missing(fields, "docs/security.md") == []
+    assert _missing(fields, "docs/security.md") == [], "explain these fields of podPolicy in docs/security.md"
 
 
 def test_every_permission_of_the_operator_is_explained() -> None:
@@ -196,7 +205,8 @@ def test_every_permission_of_the_operator_is_explained() -> None:
     own = (each for each in objects if not each["metadata"]["name"].endswith(("-edit", "-view")))
     resources = {name for each in own for rule in each.get("rules", ()) for name in rule["resources"]}
     assert {"flameclusters", "pods", "leases"} <= resources
-    assert _missing(resources | {each["metadata"]["name"] for each in objects}, "docs/security.md") == []
+    unexplained = _missing(resources | {each["metadata"]["name"] for each in objects}, "docs/security.md")
+    assert unexplained == [], "explain these resources and roles of config/rbac in docs/security.md"
 
 
 # --- the API --------------------------------------------------------------------------------------------------------------
@@ -234,14 +244,15 @@ def _in_section(path: str) -> str:
 def test_every_field_of_the_resource_is_explained(part: str) -> None:
     fields = {_in_section(path) for path, _ in _fields({"properties": {part: _schema()[part]}})}
     paths = {path for path in fields if path != part and not path.startswith("podTemplate.")}
-    assert _missing(paths, "docs/flamecluster.md") == []
+    assert _missing(paths, "docs/flamecluster.md") == [], "add a row for each of these fields to docs/flamecluster.md"
 
 
 def test_every_pod_template_field_with_rules_is_named() -> None:
     code = re.findall(r"`([^`\n]+)`", _text("docs/flamecluster.md").partition("### podTemplate")[2])
     named = {word for part in code for word in re.findall(r"\w+", part)}
     fields = {_in_section(path) for path, _ in _fields({"properties": {"spec": _schema()["spec"]}})}
-    assert {path.split(".")[-1] for path in fields if path.startswith("podTemplate.")} - named == set()
+    unnamed = {path.split(".")[-1] for path in fields if path.startswith("podTemplate.")} - named
+    assert unnamed == set(), "name these fields in the section podTemplate of docs/flamecluster.md"
 
 
 def test_every_default_of_the_spec_is_documented() -> None:
@@ -252,7 +263,8 @@ def test_every_default_of_the_spec_is_documented() -> None:
         if "default" in field and not isinstance(field["default"], dict) and path == _in_section(path)
     }
     rows = {path: re.search(rf"^\| `{re.escape(path)}` \|.*$", text, re.MULTILINE) for path, _ in wanted}
-    assert sorted(path for path, value in wanted if (row := rows[path]) is None or f"`{value}`" not in row[0]) == []
+    wrong = sorted(path for path, value in wanted if (row := rows[path]) is None or f"`{value}`" not in row[0])
+    assert wrong == [], "the rows of these fields in docs/flamecluster.md do not have the default of the CRD"
 
 
 # --- monitoring -----------------------------------------------------------------------------------------------------------
@@ -279,7 +291,10 @@ def test_documented_metrics_and_labels_are_the_exported_ones() -> None:
         _full_name(metric): {name for sample in metric.samples for name in sample.labels} - {"le"}
         for metric in everything()
     }
-    assert explained == served
+    assert explained == served, (
+        "the tables of docs/monitoring.md (left) differ from the exported metrics (right), each with its labels; a new metric "
+        "has no labels on the right until `tests/unit/process/monitoring/everything.py` reports something that it counts"
+    )
 
 
 def test_documented_alerts_are_the_defined_ones_and_have_a_remedy() -> None:
@@ -306,20 +321,29 @@ def test_documented_patience_with_watches_is_the_one_of_the_code() -> None:
 
 # --- the operator's parts -------------------------------------------------------------------------------------------------
 
+RENEW = "docs/subreconcilers.md is written from the pipeline: run `make generate`"
+
 
 def test_documented_steps_have_the_order_of_the_pipeline() -> None:
     headings = _HEADING.findall(_text("docs/subreconcilers.md"))
     names = [step.name for step in PIPELINE.actions()]
-    assert [match[1] for heading in headings if (match := re.fullmatch(r"\d+\. (\w+).*", heading))] == names
+    assert [match[1] for heading in headings if (match := re.fullmatch(r"\d+\. (\w+).*", heading))] == names, RENEW
 
 
 def test_page_of_the_steps_is_up_to_date() -> None:
-    assert _text("docs/subreconcilers.md") == steps_page.render() + "\n"
+    assert _text("docs/subreconcilers.md") == steps_page.render() + "\n", RENEW
 
 
 def test_architecture_lists_every_room() -> None:
     rooms = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert _missing({f"{room}/" for room in rooms}, "docs/architecture.md") == []
+    assert _missing({f"{room}/" for room in rooms}, "docs/architecture.md") == [], "add a row for each to The rooms"
+
+
+def test_architecture_names_files_that_exist() -> None:
+    files = [f"/{_name(path)}" for folder in (SOURCE, ROOT / "tests") for path in folder.rglob("*.py")]
+    named = set(re.findall(r"`([\w/]+\.py)`", _text("docs/architecture.md")))
+    lost = sorted(name for name in named if not any(file.endswith(f"/{name}") for file in files))
+    assert lost == [], "docs/architecture.md names these files, which have moved or gone"
 
 
 def test_every_logging_component_is_documented() -> None:
@@ -333,7 +357,7 @@ def test_every_runtime_dependency_is_justified() -> None:
     project = tomllib.loads(_text("pyproject.toml"))["project"]
     names = {re.split(r"[<>=~! ]", each)[0] for each in project["dependencies"]}
     explained = set(re.findall(r"^\| `([\w-]+)` \|", _text("docs/dependencies.md"), re.MULTILINE))
-    assert explained == names
+    assert explained == names, "docs/dependencies.md (left) has a row for each dependency of pyproject.toml (right)"
 
 
 # --- reasons --------------------------------------------------------------------------------------------------------------
@@ -491,7 +515,10 @@ class _Reasons:
                 yield from self._values(statement.value, called)
 
     def _unknown(self, node: ast.expr) -> str:
-        return f"{_name(self._path)}:{node.lineno}: cannot tell which reason `{ast.unparse(node)}` is; teach this test"
+        return (
+            f"{_name(self._path)}:{node.lineno}: unknown reason `{ast.unparse(node)}`: write a literal or a constant,"
+            " or add the expression to _PASSED_ON if the reason was given in another call"
+        )
 
 
 def _files_of_rooms() -> Iterator[Path]:
@@ -521,7 +548,8 @@ def test_every_function_with_a_reason_is_known() -> None:
                     if any(isinstance(each, ast.AnnAssign) and ast.unparse(each.target) == "reason" for each in body):
                         takers.add(name)
     # RefusedError takes its own in the constructor.
-    assert takers - {"__init__"} <= _REASONED.keys()
+    unknown = takers - {"__init__"} - _REASONED.keys()
+    assert unknown == set(), "add these to _REASONED, with the position of their argument `reason`"
 
 
 def test_reasons_are_found_in_every_form_of_a_call() -> None:
@@ -540,24 +568,29 @@ def test_reasons_are_found_in_every_form_of_a_call() -> None:
 
 
 def test_documented_precedence_of_reasons_is_the_one_of_the_code() -> None:
-    assert [row[0].strip("`") for row in _table("docs/flamecluster.md", "### reason")] == list(PRECEDENCE)
+    documented = [row[0].strip("`") for row in _table("docs/flamecluster.md", "### reason")]
+    assert documented == list(PRECEDENCE), "the table of reasons in docs/flamecluster.md has the order of PRECEDENCE"
 
 
 def test_every_reason_that_needs_attention_has_a_precedence() -> None:
     takers = {"blocked", "RefusedError"}
     found = {reason for file in _files_of_rooms() for reason in _Reasons(file).all(takers)}
     assert {"QuotaExceeded", "ServiceConflict"} <= found
-    assert sorted(found - set(PRECEDENCE)) == []
+    assert sorted(found - set(PRECEDENCE)) == [], "give these a place in PRECEDENCE of status/reason.py"
 
 
 def test_every_reason_is_explained() -> None:
-    assert _missing(set(_reasons()), "docs/troubleshooting.md") == []
+    assert _missing(set(_reasons()), "docs/troubleshooting.md") == [], (
+        "explain these reasons under Reasons in docs/troubleshooting.md: that of a wait in the table of steps that wait"
+    )
 
 
 def test_explained_reason_exists_in_the_code() -> None:
     section = _text("docs/troubleshooting.md").partition("## Reasons")[2]
     named = set(re.findall(r"^\| `([A-Z]\w+)`", section, re.MULTILINE))
-    assert sorted(named - _reasons()) == []
+    assert sorted(named - _reasons()) == [], (
+        "docs/troubleshooting.md explains reasons that nothing gives: remove the rows"
+    )
 
 
 # --- what does not belong into a repository -------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ def callbacks(mocker: MockerFixture) -> Iterator[Callbacks]:
         yield callbacks
 
 
-class _World:
+class _CountedOperator:
     """An operator, and kubelets that start every Pod when they are asked to."""
 
     def __init__(self, callbacks: Callbacks) -> None:
@@ -202,11 +202,11 @@ _LARGEST = {
 }
 
 
-async def _deploy(callbacks: Callbacks, spec: dict[str, Any]) -> _World:
+async def _deploy(callbacks: Callbacks, spec: dict[str, Any]) -> _CountedOperator:
     """Deploy a FlameCluster and start its Pods."""
     with callbacks.uncounted():
         raw = raw_spec(merged(replicas(3), spec))
-    world = _World(callbacks)
+    world = _CountedOperator(callbacks)
     async with world.running():
         world.write(raw)
         await world.start_pods()
@@ -247,7 +247,7 @@ async def test_refused_spec_of_a_megabyte_costs_no_more_than_a_small_one(depth: 
 async def test_objects_that_others_have_made_large_cost_little_more_than_small_ones(callbacks: Callbacks) -> None:
     text, many = "é" * 250_000, {f"example.com/{number}": "x" for number in range(10_000)}
     foreign = {"metadata": {"name": "foreign", "namespace": "default", "labels": {CLUSTER_LABEL: "c"}}}
-    world = _World(callbacks)
+    world = _CountedOperator(callbacks)
     async with world.running():
         world.write(raw_spec(replicas(3)))
         await world.start_pods()
@@ -271,7 +271,7 @@ async def test_objects_that_others_have_made_large_cost_little_more_than_small_o
 
 @pytest.mark.parametrize("spec", [{"paused": True}, session_template({"hostPID": True})], ids=["paused", "refused"])
 async def test_passes_that_wait_for_nothing_share_the_event_loop(spec: dict[str, Any], callbacks: Callbacks) -> None:
-    world = _World(callbacks)
+    world = _CountedOperator(callbacks)
     async with world.running():
         for number in range(100):
             world.write(raw_spec(spec), f"c{number}")
@@ -285,7 +285,7 @@ async def test_crowd_of_flame_clusters_is_listed_and_queued_at_little_cost_for_e
     async def reconcile(key: Key) -> Result:
         return Result()
 
-    world = _World(callbacks)
+    world = _CountedOperator(callbacks)
     world.operator._controller.reconcile = reconcile  # type: ignore[method-assign]
     for number in range(CROWD):
         world.write(raw_spec(), f"c{number}")

@@ -15,7 +15,7 @@ from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.operator import Operator
-from flamectl_operator.process.monitoring.census import Census
+from flamectl_operator.process.monitoring.cluster_samples import ClusterSamples
 from flamectl_operator.reconcile.spec_planner import SpecPlanner
 from flamectl_operator.reconcile.stores import Stores
 from flamectl_operator.runtime.observer import UNOBSERVED
@@ -71,12 +71,12 @@ def _bytes_for_each(count: int, limit: int) -> Iterator[None]:
 
 
 def test_stored_and_counted_flame_clusters_take_a_few_kilobytes_each() -> None:
-    stores, census = Stores.empty(), Census()
+    stores, samples = Stores.empty(), ClusterSamples()
     with _bytes_for_each(MANY, STORED):
         stores.flame_clusters.replace(
             [_cluster(f"c{number}", "crowd", number + 1) for number in range(MANY)], f"{MANY}"
         )
-        assert len(census.sample(stores.flame_clusters.all())) == MANY
+        assert len(samples.sample(stores.flame_clusters.all())) == MANY
 
 
 async def test_planned_flame_clusters_take_some_tens_of_kilobytes_each() -> None:

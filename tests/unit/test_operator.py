@@ -135,26 +135,6 @@ async def test_change_of_a_child_enqueues_its_owner_and_the_cluster_in_its_label
     assert await _queued(operator) == keys
 
 
-async def test_changed_label_enqueues_the_old_and_the_new_cluster() -> None:
-    operator, _ = _operator()
-    operator.stores.pods.apply(WatchEvent(EventType.ADDED, PodView(metadata=_meta(label="a"))))
-    await _queued(operator)
-
-    operator.stores.pods.apply(WatchEvent(EventType.MODIFIED, PodView(metadata=_meta(version=2, label="b"))))
-
-    assert await _queued(operator) == ["default/a", "default/b"]
-
-
-async def test_deletion_of_a_child_enqueues_its_owner() -> None:
-    operator, _ = _operator()
-    operator.stores.pods.apply(WatchEvent(EventType.ADDED, PodView(metadata=_meta(owner=OURS))))
-    await _queued(operator)
-
-    operator.stores.pods.apply(WatchEvent(EventType.DELETED, PodView(metadata=_meta(version=2, owner=OURS))))
-
-    assert await _queued(operator) == ["default/my-flame"]
-
-
 @pytest.mark.parametrize("store", ["pods", "services", "config_maps"])
 async def test_response_about_a_child_enqueues_its_owner_once(store: str) -> None:
     operator, _ = _operator()
@@ -201,12 +181,6 @@ def _edit_cluster(api: FakeApi, name: str, **spec: Any) -> None:
     api.put("flameclusters", found | {"metadata": metadata, "spec": found["spec"] | spec})
 
 
-def _message(api: FakeApi, name: str) -> str:
-    found = api.find("flameclusters", name)
-    assert found is not None
-    return str(found.get("status", {}).get("message", ""))
-
-
 def _executors(api: FakeApi, name: str) -> int:
     return sum(
         "executor-manager" in pod["metadata"]["name"]
@@ -230,34 +204,6 @@ async def _during(operator: Operator, script: Callable[[], Coroutine[Any, Any, N
     finally:
         stop.set()
         await running
-
-
-async def test_existing_and_new_clusters_are_reconciled() -> None:
-    operator, api = _operator()
-    _put_cluster(api, "first")
-
-    async def script() -> None:
-        await asyncio.sleep(1)
-        _put_cluster(api, "second", 3)
-        await asyncio.sleep(1)
-        _make_ready(api)
-        await asyncio.sleep(1)
-
-    await _during(operator, script)
-    for name, count in (("first", 2), ("second", 3)):
-        assert _message(api, name) == "All components healthy"
-        assert _executors(api, name) == count
-
-
-async def test_events_are_written_before_the_operator_ends() -> None:
-    operator, api = _operator()
-    _put_cluster(api, "first")
-
-    async def script() -> None:
-        await asyncio.sleep(0.5)
-
-    await _during(operator, script)
-    assert {event["reason"] for event in api.all("events")} >= {"SessionManagerCreated", "ExecutorsCreated"}
 
 
 async def test_no_pass_starts_before_the_caches_have_synced() -> None:
@@ -354,24 +300,6 @@ async def test_hanging_pass_does_not_prevent_the_end() -> None:
     assert asyncio.get_running_loop().time() - started < 30
 
 
-async def test_resync_of_a_converged_cluster_writes_nothing() -> None:
-    operator, api = _operator({"controller": {"resyncSeconds": 100}})
-    _put_cluster(api, "first")
-    passes = _passes(operator)
-
-    async def script() -> None:
-        await asyncio.sleep(1)
-        _make_ready(api)
-        await asyncio.sleep(1)
-        passes.clear()
-        api.writes.clear()
-        await asyncio.sleep(1000)
-
-    await _during(operator, script)
-    assert 9 <= len(passes) <= 11
-    assert api.writes == []
-
-
 #: More passes than any of these tests has; who makes as many is in a busy loop.
 TOO_MANY = 1000
 
@@ -462,38 +390,6 @@ async def test_flame_settings_enqueue_all_clusters_with_low_priority() -> None:
     assert await _queued(operator) == ["default/c", "default/a", "default/b"]
 
 
-async def test_other_settings_enqueue_nothing() -> None:
-    operator, _ = _operator()
-    operator.stores.flame_clusters.replace([FlameClusterView.of(metadata=_meta("a"))], "5")
-    await _queued(operator)
-
-    operator.reconfigure(OperatorConfig.model_validate({"controller": {"maxCreatesPerPass": 5}}))
-
-    assert await _queued(operator) == []
-
-
-async def test_other_settings_are_used_from_the_next_pass_on() -> None:
-    operator, api = _operator()
-    _put_cluster(api, "first", 1)
-
-    async def script() -> None:
-        await asyncio.sleep(1)
-        operator.reconfigure(OperatorConfig.model_validate({"flame": {"initImage": "x"}}))
-        _put_cluster(api, "second", 1)
-        await asyncio.sleep(1)
-
-    await _during(operator, script)
-    images = {
-        pod["metadata"]["labels"][LABEL]: pod["spec"]["initContainers"][0]["image"]
-        for pod in api.all("pods")
-        if "initContainers" in pod["spec"]
-    }
-    assert images == {"first": "xflops/flame-executor-manager:v0.6.0", "second": "x"}
-    first = api.find("flameclusters", "first")
-    assert first is not None
-    assert first["status"]["executorManager"]["outdated"] == 1
-
-
 @pytest.mark.parametrize("seconds", [10, 10_000])
 async def test_resync_period_may_change_during_the_wait(seconds: float) -> None:
     operator, api = _operator({"controller": {"resyncSeconds": 1000}})
@@ -538,19 +434,6 @@ async def test_unexpected_exception_in_a_pass_affects_no_other_cluster() -> None
     await _during(operator, script)
     assert _executors(api, "good") == 2
     assert 1 < crashes < 6, "it is retried, with backoff"
-
-
-async def test_invalid_cluster_affects_no_other_cluster() -> None:
-    operator, api = _operator()
-    _put_cluster(api, "bad", executorManager=5)
-    _put_cluster(api, "good")
-
-    async def script() -> None:
-        await asyncio.sleep(5)
-
-    await _during(operator, script)
-    assert _message(api, "bad").startswith("Invalid spec: spec.executorManager")
-    assert _executors(api, "good") == 2
 
 
 #: Just below what the API server takes.
@@ -683,27 +566,6 @@ async def test_unexpected_exception_in_a_pass_is_reported_as_a_crash() -> None:
     assert (notes.crashes, notes.passes[0][0]) == (1, "error")
 
 
-async def test_running_passes_are_tracked() -> None:
-    operator, _ = _operator()
-
-    async def reconcile(key: Key) -> Result:
-        await asyncio.sleep(5)
-        return Result()
-
-    operator._controller.reconcile = reconcile  # type: ignore[method-assign]
-
-    async def script() -> None:
-        await asyncio.sleep(1)
-        operator.queue.add(("default", "a"))
-        await asyncio.sleep(3)
-        longest_idle = operator.passes.longest_idle()
-        assert longest_idle == (("default", "a"), asyncio.get_running_loop().time() - 3)
-        await asyncio.sleep(3)
-        assert operator.passes.longest_idle() is None
-
-    await _during(operator, script)
-
-
 # --- Its log -----------------------------------------------------------------------------------------------------------
 
 
@@ -742,15 +604,6 @@ async def test_each_log_line_of_a_pass_has_cluster_id_and_trigger() -> None:
         assert line.keys() >= PASS | STEP, line
         assert (line["namespace"], line["cluster"]) == ("default", "first")
     assert {"FlameCluster", "Pod", "retry"} <= {part for line in log for part in line["trigger"].split(",")}
-
-
-async def test_log_lines_of_one_pass_share_an_id() -> None:
-    log = [line for line in await _log_of(_eventful) if line.get("subreconciler") == "UpdateStatus"]
-
-    # It opens and closes each pass.
-    ids = [line["reconcile_id"] for line in log]
-    assert ids[::2] == ids[1::2]
-    assert len(set(ids)) == len(ids) / 2
 
 
 async def test_wait_or_failure_is_logged_with_its_reason() -> None:

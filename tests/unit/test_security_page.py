@@ -17,7 +17,7 @@ from flamectl_operator.kube.http.credentials import LOAD_TIMEOUT
 from flamectl_operator.kube.http.transport import MAX_ANSWER_SIZE
 from flamectl_operator.process.monitoring.connections import HEAD_TIMEOUT, MAX_CONNECTIONS
 from flamectl_operator.reconcile import spec_planner
-from flamectl_operator.reconcile.reduction import MAX_DATA_SIZE
+from flamectl_operator.reconcile.transform import MAX_DATA_SIZE
 from flamectl_operator.settings import PodPolicy
 
 ROOT = Path(__file__).resolve().parents[2]

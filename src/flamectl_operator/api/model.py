@@ -33,6 +33,7 @@ class Model(BaseModel):
         validate_by_alias=True,
         extra="forbid",
         frozen=True,
+        defer_build=True,
     )
 
     #: Rules about several fields; a rule about one field is declared at the field.

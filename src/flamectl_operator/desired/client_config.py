@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from flamectl_operator.api.constants import CLIENT_CONFIG_FILE
 from flamectl_operator.desired import names
 from flamectl_operator.desired.flame_config import render
-from flamectl_operator.desired.shapes import as_object
+from flamectl_operator.desired.unvalidated import as_object
 
 if TYPE_CHECKING:
     from flamectl_operator.api.client_config import ClientConfigSpec

@@ -52,7 +52,8 @@ class Identity:
         """Return the labels of a child.
 
         Args:
-            component: `session-manager`, `executor-manager`, `object-cache`, `config` or `lock`.
+            component: `session-manager`, `executor-manager` or `object-cache`. An object that belongs to none of these has a word
+                of its own, such as `config` or `lock`.
         """
         return {
             CLUSTER_LABEL: self.name,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.api.constants import OWN_PREFIX
 from flamectl_operator.api.problems import Problem
-from flamectl_operator.desired.shapes import as_object
+from flamectl_operator.desired.unvalidated import as_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.api.problems import InvalidSpecError, Problem
 from flamectl_operator.desired.pod_metadata_policy import metadata_problems
-from flamectl_operator.desired.shapes import as_object
 from flamectl_operator.desired.tls import own_secrets
+from flamectl_operator.desired.unvalidated import as_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

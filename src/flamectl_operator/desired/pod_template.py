@@ -25,8 +25,8 @@ from flamectl_operator.api.constants import (
 from flamectl_operator.desired import names, revision
 from flamectl_operator.desired.field_paths import authored_paths
 from flamectl_operator.desired.qos import keep_guaranteed
-from flamectl_operator.desired.shapes import as_object, entries, entry
 from flamectl_operator.desired.strategic_merge import strategic_merge
+from flamectl_operator.desired.unvalidated import as_object, entries, entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.api.constants import WAIT_CONTAINER
 from flamectl_operator.api.quantity import parse_quantity
-from flamectl_operator.desired.shapes import as_object, entries, entry
+from flamectl_operator.desired.unvalidated import as_object, entries, entry
 
 if TYPE_CHECKING:
     from decimal import Decimal

@@ -124,8 +124,6 @@ class Client(Protocol):
     ) -> Page[T]:
         """Read a page of a list with a consistent read, never from a cache.
 
-        An object that cannot be decoded does not fail the page.
-
         Args:
             resource: The resource.
             namespace: The namespace, or None for all of them.

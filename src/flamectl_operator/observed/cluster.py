@@ -48,6 +48,7 @@ class Views:
         network_policy: The object with the name of the NetworkPolicy.
         claims: All PersistentVolumeClaims with the FlameCluster's label, in its namespace.
         flame: The knowledge about the session manager.
+        quota_refused: Names whose last create a quota refused. Executors are left out, because no decision asks for them.
     """
 
     config_map: ConfigMapView | None
@@ -57,6 +58,7 @@ class Views:
     network_policy: NetworkPolicyView | None = None
     claims: tuple[PersistentVolumeClaimView, ...] = ()
     flame: Knowledge = knowledge.OFF
+    quota_refused: frozenset[str] = frozenset()
 
     def same(self, other: Views) -> bool:
         """Return whether these are the same objects by identity, because the stores never change an object in place."""
@@ -67,6 +69,7 @@ class Views:
             and self.client_config is other.client_config
             and self.network_policy is other.network_policy
             and self.flame is other.flame
+            and self.quota_refused == other.quota_refused
             and len(self.services) == len(other.services)
             and all(map(is_, self.services, other.services))
         )
@@ -86,7 +89,6 @@ class ObservedCluster:
         highest_executor_id: The highest id in the name of any Pod, with any owner; -1 when there is none.
         first_seen_terminating: The `boottime` when this process first saw each Pod terminate, by uid.
         unschedulable: The `boottime` when this process first saw the session manager unschedulable; None if it is not.
-        session_manager_quota_refused: Whether a quota refused the last attempt to create the session manager in this pass.
     """
 
     owner: Identity
@@ -98,7 +100,6 @@ class ObservedCluster:
     highest_executor_id: int
     first_seen_terminating: Mapping[str, float]
     unschedulable: float | None
-    session_manager_quota_refused: bool = False
 
     @classmethod
     def of(
@@ -169,6 +170,11 @@ class ObservedCluster:
         """The session manager, if it exists and belongs to this FlameCluster; it may be terminating."""
         pod = self.session_manager_pod
         return Component(pod) if pod is not None and pod.controlled_by(self.owner.uid) else None
+
+    @property
+    def session_manager_quota_refused(self) -> bool:
+        """Whether there is no session manager because a quota refused to create it."""
+        return self.session_manager_pod is None and names.session_manager(self.owner.name) in self.views.quota_refused
 
     @cached_property
     def session_manager_life(self) -> str:

@@ -15,6 +15,7 @@ from flamectl_operator.kube.views import KubernetesObject, ObjectMeta, View
 
 _EMPTY = msgspec.Raw(b"{}")
 #: Bytes of a status, and of each field of a larger status. The operator's own status is smaller, because its messages are short.
+_DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 #: But a user who may write the status could put a megabyte into it, which each pass would read.
 MAX_STATUS_SIZE = 256 * 1024
 MAX_STATUS_FIELD_SIZE = 16 * 1024
@@ -43,6 +44,9 @@ class SpecSummary(View, frozen=True):
 
 
 class FlameClusterView(KubernetesObject, frozen=True):
+_SUMMARY_DECODER = msgspec.json.Decoder(SpecSummary)
+
+
     """A FlameCluster."""
 
     raw_spec: msgspec.Raw = msgspec.field(default=_EMPTY, name="spec")

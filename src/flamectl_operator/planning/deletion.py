@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.component import Component
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.runtime.moment import Moment
+    from flamectl_operator.runtime.clock_reading import ClockReading
 
 #: Set by users, as for ReplicaSets: a Pod with a lower cost is deleted first.
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
@@ -53,7 +53,9 @@ def deletion_order(
     )
 
 
-def given_up_at(observed: ObservedCluster, component: Component, effective: EffectiveSpec, now: Moment) -> datetime:
+def given_up_at(
+    observed: ObservedCluster, component: Component, effective: EffectiveSpec, now: ClockReading
+) -> datetime:
     """Return when a terminating Pod is force-deleted: its grace period plus `forceDeleteAfterSeconds` after it was first seen so.
 
     Its deletionTimestamp could give an earlier time, above all after a restart of the operator. But that is by the API server's

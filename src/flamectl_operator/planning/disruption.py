@@ -9,20 +9,20 @@ from flamectl_operator.planning.drain import plan_drain
 from flamectl_operator.planning.object_cache import plan_object_caches, stale_object_caches, stale_to_replace
 from flamectl_operator.planning.rollout import plan_rollout
 from flamectl_operator.planning.scale import plan_scale
-from flamectl_operator.planning.session_manager import Action, plan_session_manager
+from flamectl_operator.planning.session_manager import SessionManagerAction, plan_session_manager
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.runtime.moment import Moment
+    from flamectl_operator.runtime.clock_reading import ClockReading
 
 
 def deletions_due(
     observed: ObservedCluster,
     effective: EffectiveSpec,
-    now: Moment,
+    now: ClockReading,
     *,
     session_manager_replaceable: bool,
     object_caches_replaceable: bool,
@@ -40,7 +40,10 @@ def deletions_due(
         executors_replaceable: Whether stale executors may be deleted.
         released_at: When this process released nodes in Flame, by the clock's `boottime`.
     """
-    if plan_session_manager(observed, effective, now).action in {Action.DELETE, Action.FORCE_DELETE}:
+    if plan_session_manager(observed, effective, now).action in {
+        SessionManagerAction.DELETE,
+        SessionManagerAction.FORCE_DELETE,
+    }:
         return True
     scale = plan_scale(observed, effective, now, limit=0)
     if scale.deletes or scale.drain or plan_object_caches(observed, effective, now).delete:

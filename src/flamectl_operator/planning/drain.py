@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.runtime.moment import Moment
+    from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Outcome
 
 #: Seconds without an answer of the session manager after which marked executors are deleted, as if there were no drains.
@@ -97,7 +97,7 @@ def split_drainable(
     return tuple(drain), tuple(others)
 
 
-def undecided(observed: ObservedCluster, effective: EffectiveSpec, now: Moment) -> bool:
+def undecided(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> bool:
     """Return whether executors are not chosen yet, because an answer of the session manager is due within seconds.
 
     The answer may be the first one, or the last one may be too old to tell which executors have work now.
@@ -120,7 +120,7 @@ def occupied(observed: ObservedCluster) -> int:
 
 
 def plan_drain(
-    observed: ObservedCluster, effective: EffectiveSpec, released_at: Mapping[str, float], now: Moment
+    observed: ObservedCluster, effective: EffectiveSpec, released_at: Mapping[str, float], now: ClockReading
 ) -> DrainPlan:
     """Decide about the executors that are being drained.
 
@@ -157,7 +157,7 @@ def _deletion(
     effective: EffectiveSpec,
     released_at: Mapping[str, float],
     end: datetime,
-    now: Moment,
+    now: ClockReading,
 ) -> Deletion | None:
     """Return why an executor is deleted now; None when it stays."""
     if effective.suspended:
@@ -175,7 +175,7 @@ def _deletion(
     return Deletion.TIMED_OUT if end <= now.wall else None
 
 
-def _give_up_at(observed: ObservedCluster, now: Moment) -> datetime:
+def _give_up_at(observed: ObservedCluster, now: ClockReading) -> datetime:
     silent = max(0.0, now.boottime - observed.flame.unknown_since)
     return now.wall + timedelta(seconds=GIVE_UP_AFTER - min(silent, GIVE_UP_AFTER))
 

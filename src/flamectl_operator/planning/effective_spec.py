@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.autoscaling import Scaling
     from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
-    from flamectl_operator.runtime.moment import Moment
+    from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.settings import FlameSettings
 
 T = TypeVar("T", bound="KubernetesObject")
@@ -198,7 +198,7 @@ def resolve_effective_spec(
     *,
     generation: int,
     next_id: int,
-    now: Moment,
+    now: ClockReading,
     overdue: Sequence[Executor] = (),
 ) -> EffectiveSpec:
     """Derive the spec that applies now, from the spec and from the status.

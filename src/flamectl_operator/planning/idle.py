@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.api.flamecluster import FlameClusterSpec
     from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.runtime.moment import Moment
+    from flamectl_operator.runtime.clock_reading import ClockReading
 
 
 _NOT_IDLE = IdleStatus()
@@ -59,7 +59,7 @@ def suspended_itself(remembered: IdleStatus) -> str:
 
 
 def plan_idle(
-    spec: FlameClusterSpec, observed: ObservedCluster, before: IdleStatus, generation: int, now: Moment
+    spec: FlameClusterSpec, observed: ObservedCluster, before: IdleStatus, generation: int, now: ClockReading
 ) -> Idleness:
     """Decide whether a cluster suspends itself.
 

@@ -97,11 +97,6 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Denied:
-    """This operator is on the deny list."""
-
-
-@dataclass(frozen=True)
 class Foreign:
     """The Lease of that name does not belong to this FlameCluster.
 
@@ -112,7 +107,7 @@ class Foreign:
     lease: LeaseView
 
 
-LeaseState = Free | Held | Denied | Foreign
+LeaseState = Free | Held | Foreign
 
 
 def observe_lease(
@@ -147,8 +142,6 @@ def check_lease(
         me: The lock identity of this operator.
         now: The time.
     """
-    if me in options.deny_list:
-        return Denied()
     if lease is not None and not lease.controlled_by(owner):
         return Foreign(lease)
     if observed_lease is None or observed_lease.holder in {"", me} or observed_lease.holder in options.deny_list:

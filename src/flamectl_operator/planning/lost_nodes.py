@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flamectl_operator.flame.snapshot import Snapshot
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.runtime.moment import Moment
+    from flamectl_operator.runtime.clock_reading import ClockReading
 
 #: Seconds after which a node is reported as lost once more, if executors are still listed on it: the session manager needs 30.
 REPORT_AGAIN = 60.0
@@ -45,7 +45,7 @@ class LostNodesPlan:
 
 
 def plan_lost_nodes(
-    observed: ObservedCluster, next_id: int, reported_at: Mapping[str, float], now: Moment
+    observed: ObservedCluster, next_id: int, reported_at: Mapping[str, float], now: ClockReading
 ) -> LostNodesPlan:
     """Decide what the session manager has to be told.
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.object_cache import ObjectCache
     from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.runtime.moment import Moment
+    from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Outcome
 
 
@@ -68,7 +68,7 @@ class ObjectCachePlan:
     waits: tuple[Outcome, ...] = ()
 
 
-def plan_object_caches(observed: ObservedCluster, effective: EffectiveSpec, now: Moment) -> ObjectCachePlan:
+def plan_object_caches(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> ObjectCachePlan:
     """Decide what to do about object caches, apart from stale ones.
 
     Args:
@@ -191,7 +191,7 @@ def _terminating(
     observed: ObservedCluster,
     cache: ObjectCache,
     effective: EffectiveSpec,
-    now: Moment,
+    now: ClockReading,
     delete: list[Removal],
     waits: list[Outcome],
 ) -> None:

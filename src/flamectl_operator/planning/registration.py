@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
-    from flamectl_operator.runtime.moment import Moment
+    from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Outcome
     from flamectl_operator.settings import FlameSettings
 
@@ -55,7 +55,7 @@ class Unregistered:
     again: bool = False
 
 
-def unregistered(observed: ObservedCluster, settings: FlameSettings, now: Moment) -> tuple[Unregistered, ...]:
+def unregistered(observed: ObservedCluster, settings: FlameSettings, now: ClockReading) -> tuple[Unregistered, ...]:
     """Return the executors that run without being registered, by id.
 
     Args:
@@ -89,12 +89,14 @@ def unregistered(observed: ObservedCluster, settings: FlameSettings, now: Moment
     return tuple(found)
 
 
-def overdue(observed: ObservedCluster, settings: FlameSettings, now: Moment) -> tuple[Executor, ...]:
+def overdue(observed: ObservedCluster, settings: FlameSettings, now: ClockReading) -> tuple[Executor, ...]:
     """Return the executors whose time to register is over."""
     return tuple(each.executor for each in unregistered(observed, settings, now) if each.deadline <= now.wall)
 
 
-def unregistered_to_delete(observed: ObservedCluster, effective: EffectiveSpec, now: Moment) -> tuple[Executor, ...]:
+def unregistered_to_delete(
+    observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading
+) -> tuple[Executor, ...]:
     """Return the executors that are replaced now because they did not register.
 
     They go within the budget of the update strategy; one by one while fewer than half of the executors are registered, since then
@@ -122,7 +124,7 @@ def unregistered_to_delete(observed: ObservedCluster, effective: EffectiveSpec, 
     return tuple(counted[: max(0, at_once - starting)])
 
 
-def registration_outcome(observed: ObservedCluster, settings: FlameSettings, now: Moment) -> Outcome:
+def registration_outcome(observed: ObservedCluster, settings: FlameSettings, now: ClockReading) -> Outcome:
     """Return the outcome about executors that are not registered, and when to look again."""
     missing = unregistered(observed, settings, now)
     if not missing:
@@ -136,9 +138,9 @@ def registration_outcome(observed: ObservedCluster, settings: FlameSettings, now
     return wait_until(NOT_REGISTERED, min(times), now.wall, message) if times else wait(NOT_REGISTERED, message)
 
 
-def _may_replace(backoff: ReplacementBackoff, now: Moment) -> bool:
+def _may_replace(backoff: ReplacementBackoff, now: ClockReading) -> bool:
     return backoff.next_attempt is None or backoff.next_attempt <= now.wall
 
 
-def _wall(boottime: float, now: Moment) -> datetime:
+def _wall(boottime: float, now: ClockReading) -> datetime:
     return now.wall - timedelta(seconds=max(0.0, now.boottime - boottime))

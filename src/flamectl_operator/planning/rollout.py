@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.component import Component
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.runtime.moment import Moment
+    from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Outcome
 
 #: The reasons for replacing an executor, as text for an event.
@@ -61,7 +61,7 @@ class RolloutPlan:
 def plan_rollout(
     observed: ObservedCluster,
     effective: EffectiveSpec,
-    now: Moment,
+    now: ClockReading,
     *,
     keep_stale: bool = False,
 ) -> RolloutPlan:
@@ -110,7 +110,7 @@ def plan_rollout(
     )
 
 
-def _without_session_manager(observed: ObservedCluster, effective: EffectiveSpec, now: Moment) -> RolloutPlan:
+def _without_session_manager(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> RolloutPlan:
     """Plan while the session manager is not ready, so that no executor serves a session.
 
     Executors that wait for the session manager only need its new life, and they need it before it is ready, because then
@@ -143,7 +143,7 @@ def _make_room(executors: Sequence[Executor], waits: tuple[Outcome, ...]) -> Rol
     return RolloutPlan(delete=tuple((executor, MAKE_ROOM) for executor in executors), waits=waits)
 
 
-def _unschedulable_since(observed: ObservedCluster, manager: Component, now: Moment) -> datetime | None:
+def _unschedulable_since(observed: ObservedCluster, manager: Component, now: ClockReading) -> datetime | None:
     """Return since when the scheduler has found no node for the session manager.
 
     Its condition may be older, because a Pod with scheduling gates has the same condition for another reason.

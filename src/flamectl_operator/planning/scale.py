@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.runtime.moment import Moment
+    from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Outcome
 
 
@@ -60,7 +60,7 @@ class ScalePlan:
         return (*self.delete_terminal, *self.delete_unregistered, *self.delete)
 
 
-def plan_scale(observed: ObservedCluster, effective: EffectiveSpec, now: Moment, limit: int) -> ScalePlan:
+def plan_scale(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading, limit: int) -> ScalePlan:
     """Decide how many executors to create, or which ones to delete.
 
     Args:
@@ -103,7 +103,7 @@ def wanted_now(observed: ObservedCluster, effective: EffectiveSpec) -> int:
     return max(replicas, min(len(live), most))
 
 
-def ids_to_reserve(observed: ObservedCluster, effective: EffectiveSpec, now: Moment, limit: int) -> int:
+def ids_to_reserve(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading, limit: int) -> int:
     """Return how many executors this pass may create at most, after the earlier steps have run.
 
     Args:
@@ -117,7 +117,7 @@ def ids_to_reserve(observed: ObservedCluster, effective: EffectiveSpec, now: Mom
     return min(max(0, wanted_now(observed, effective) - occupied(observed)), limit)
 
 
-def _creation_wait(observed: ObservedCluster, effective: EffectiveSpec, now: Moment) -> Outcome | None:
+def _creation_wait(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> Outcome | None:
     """Return why missing executors are not created in this pass."""
     if (hold := creation_wait(observed, effective, now)) is not None:
         return hold
@@ -132,7 +132,7 @@ def _creation_wait(observed: ObservedCluster, effective: EffectiveSpec, now: Mom
     return None
 
 
-def creation_wait(observed: ObservedCluster, effective: EffectiveSpec, now: Moment) -> Outcome | None:
+def creation_wait(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> Outcome | None:
     """Return why missing executors are not created yet, unless an earlier step of the pass can change that."""
     hold = effective.executor_backoff.back_off("executors", now.wall)
     if hold is None and effective.update_strategy.type == "Recreate":
@@ -151,7 +151,7 @@ def _session_manager_first(observed: ObservedCluster, effective: EffectiveSpec, 
     return wait_until("WaitingForSessionManager", next_attempt, now)
 
 
-def _recreate_wait(observed: ObservedCluster, effective: EffectiveSpec, now: Moment) -> Outcome | None:
+def _recreate_wait(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> Outcome | None:
     """Wait for old executors to be gone, because `Recreate` never runs two revisions side by side.
 
     An executor that never terminates, because its node is lost, does not block the others for ever.

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.views import KubernetesObject, PodView
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.runtime.moment import Moment
+    from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Outcome
 
 
-class Action(Enum):
+class SessionManagerAction(Enum):
     """An action on the session manager."""
 
     NOTHING = "nothing"
@@ -49,12 +49,12 @@ class SessionManagerPlan:
             session manager is wanted.
     """
 
-    action: Action
+    action: SessionManagerAction
     why: str = ""
     wait: Outcome | None = None
 
 
-def plan_session_manager(observed: ObservedCluster, effective: EffectiveSpec, now: Moment) -> SessionManagerPlan:
+def plan_session_manager(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> SessionManagerPlan:
     """Decide what to do about the session manager. The rollout decides about a stale one."""
     manager, pod = observed.session_manager, observed.session_manager_pod
     if pod is not None and manager is None:
@@ -64,12 +64,12 @@ def plan_session_manager(observed: ObservedCluster, effective: EffectiveSpec, no
     if manager.terminating:
         return _terminating(observed, manager, effective, now)
     if effective.suspended:
-        return SessionManagerPlan(Action.DELETE, "suspended")
+        return SessionManagerPlan(SessionManagerAction.DELETE, "suspended")
     if manager.terminal:
         return _over(manager, effective)
     if session_manager_repair(manager.pod, observed.owner, effective) is not None:
-        return SessionManagerPlan(Action.REPAIR)
-    return SessionManagerPlan(Action.NOTHING)
+        return SessionManagerPlan(SessionManagerAction.REPAIR)
+    return SessionManagerPlan(SessionManagerAction.NOTHING)
 
 
 def session_manager_repair(pod: PodView, owner: Identity, effective: EffectiveSpec) -> dict[str, Any] | None:
@@ -101,31 +101,33 @@ def is_predecessors(existing: KubernetesObject, owner: Identity) -> bool:
 
 def _taken(pod: PodView, owner: Identity) -> SessionManagerPlan:
     if not is_predecessors(pod, owner):
-        return SessionManagerPlan(Action.WAIT)
+        return SessionManagerPlan(SessionManagerAction.WAIT)
     message = f'Pod "{pod.name}" of an earlier FlameCluster with this name still exists'
-    return SessionManagerPlan(Action.WAIT, wait=wait("NameNotFree", message))
+    return SessionManagerPlan(SessionManagerAction.WAIT, wait=wait("NameNotFree", message))
 
 
 def _missing(observed: ObservedCluster, effective: EffectiveSpec, now: datetime) -> SessionManagerPlan:
     if effective.suspended:
-        return SessionManagerPlan(Action.LOOK)
+        return SessionManagerPlan(SessionManagerAction.LOOK)
     if not effective.config_map_current(observed):
-        return SessionManagerPlan(Action.LOOK, wait=wait("ConfigMapNotReady"))
+        return SessionManagerPlan(SessionManagerAction.LOOK, wait=wait("ConfigMapNotReady"))
     if (hold := claim_wait(observed, effective.desired.session_manager_claim)) is not None:
-        return SessionManagerPlan(Action.LOOK, wait=hold)
+        return SessionManagerPlan(SessionManagerAction.LOOK, wait=hold)
     back_off = effective.session_manager_backoff.back_off("session manager", now)
-    return SessionManagerPlan(Action.CREATE if back_off is None else Action.LOOK, wait=back_off)
+    return SessionManagerPlan(
+        SessionManagerAction.CREATE if back_off is None else SessionManagerAction.LOOK, wait=back_off
+    )
 
 
 def _over(manager: Component, effective: EffectiveSpec) -> SessionManagerPlan:
     """Leave a session manager that failed since the pass began to the next pass, which counts the failure first."""
     if session_manager_uncounted(manager, effective.session_manager_backoff):
-        return SessionManagerPlan(Action.WAIT, wait=wait("Changed", delay=0))
-    return SessionManagerPlan(Action.DELETE, str(manager.trouble))
+        return SessionManagerPlan(SessionManagerAction.WAIT, wait=wait("Changed", delay=0))
+    return SessionManagerPlan(SessionManagerAction.DELETE, str(manager.trouble))
 
 
 def _terminating(
-    observed: ObservedCluster, manager: Component, effective: EffectiveSpec, now: Moment
+    observed: ObservedCluster, manager: Component, effective: EffectiveSpec, now: ClockReading
 ) -> SessionManagerPlan:
     """Wait for the Pod to terminate, or force its deletion when its time is over, because its name is needed."""
     until = given_up_at(observed, manager, effective, now)
@@ -136,8 +138,8 @@ def _terminating(
     if effective.desired.spec.session_manager.persistence is not None:
         # A process on a node that is out of reach may still write. Deleted by force, it would get a neighbour on its claim.
         message += "; it is not deleted by force, because it may still write to its claim"
-        return SessionManagerPlan(Action.WAIT, wait=wait("Terminating", message))
+        return SessionManagerPlan(SessionManagerAction.WAIT, wait=wait("Terminating", message))
     if until <= now.wall and not forced:
-        return SessionManagerPlan(Action.FORCE_DELETE, "stuck terminating")
+        return SessionManagerPlan(SessionManagerAction.FORCE_DELETE, "stuck terminating")
     put_off = wait("Terminating", message) if forced else wait_until("Terminating", until, now.wall, message)
-    return SessionManagerPlan(Action.WAIT, wait=put_off)
+    return SessionManagerPlan(SessionManagerAction.WAIT, wait=put_off)

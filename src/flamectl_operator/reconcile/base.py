@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from flamectl_operator.runtime.workflow import Action
 
 if TYPE_CHECKING:
-    from flamectl_operator.reconcile.run import Pass  # noqa: F401 - named in the base class below
+    from flamectl_operator.reconcile.reconcile_pass import Pass  # noqa: F401 - named in the base class below
 
 #: The `writes` of a step that writes the status and changes no child object.
 STATUS = "FlameCluster status"

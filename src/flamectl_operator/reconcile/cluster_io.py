@@ -90,6 +90,7 @@ class ClusterIO(ClusterReads):
         """
         WRITES.get().sent += 1
         name = manifest["metadata"]["name"]
+        self._quota_refused -= {name}  # an earlier refusal says nothing about this attempt
         try:
             created = await self.client.create(resource, self.owner.namespace, manifest, strict=True)
         except REFUSALS as error:
@@ -97,11 +98,10 @@ class ClusterIO(ClusterReads):
             if await self._exists(resource, name):
                 raise _already_exists(resource, name) from error
             refusal = RefusedError.of(error, explain)
-            self._note_quota(name, refused=refusal.reason == QUOTA_EXCEEDED)
+            if refusal.reason == QUOTA_EXCEEDED and names.executor_id(self.owner.name, name) is None:
+                self._quota_refused |= {name}
             raise refusal from error
         except KubernetesError as error:
-            # An earlier refusal says nothing about this attempt.
-            self._note_quota(name, refused=False)
             found = await self._read_after_failure(resource, name, error)
             if found is None or not found.controlled_by(self.owner.uid):
                 raise
@@ -109,7 +109,6 @@ class ClusterIO(ClusterReads):
                 # Another request created it, a user removed its label, and so the watch does not show it.
                 raise _already_exists(resource, name) from error
             created = found
-        self._note_quota(name, refused=False)
         self.stores.of(resource).observe(created)
         return created
 
@@ -204,11 +203,6 @@ class ClusterIO(ClusterReads):
     def reference(self) -> ObjectReference:
         """The reference to the FlameCluster in events."""
         return ObjectReference(API_VERSION, KIND, self.owner.namespace, self.owner.name, self.owner.uid)
-
-    def _note_quota(self, name: str, *, refused: bool) -> None:
-        """Record whether a quota refused the last attempt to create the session manager."""
-        if name == names.session_manager(self.owner.name):
-            self._quota_refused = refused
 
     async def _exists(self, resource: Resource[T], name: str) -> bool:
         """Return whether an object is known to exist."""

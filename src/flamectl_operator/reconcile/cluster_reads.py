@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from flamectl_operator.api.constants import CLUSTER_LABEL
@@ -17,6 +16,8 @@ from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.slow_start import in_parallel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.flame.knowledge import Knowledge
     from flamectl_operator.kube.client import Client
@@ -32,8 +33,8 @@ T = TypeVar("T", bound=KubernetesObject)
 class ClusterReads:
     """Reads the objects of one FlameCluster.
 
-    Between passes it keeps the Pods whose last create or delete has an unknown outcome, the last snapshot, and whether a quota
-    refused the session manager. All of it may be lost without harm.
+    Between passes it keeps the Pods whose last create or delete has an unknown outcome, the names that a quota refused, and the
+    last snapshot. All of it may be lost without harm.
 
     Args:
         owner: The FlameCluster.
@@ -51,8 +52,8 @@ class ClusterReads:
         self._generation = 0
         self._unknown_writes: set[str] = set()
         self._observed: ObservedCluster | None = None
-        self._observed_at: tuple[int, ...] = ()
-        self._quota_refused = False
+        self._observed_at: tuple[object, ...] = ()
+        self._quota_refused: frozenset[str] = frozenset()
         self._service_names = (names.session_manager(owner.name), names.object_cache(owner.name))
         self._config_map_names = (names.config_map(owner.name), names.client_config(owner.name))
         self._network_policy_name = names.network_policy(owner.name)
@@ -71,12 +72,11 @@ class ClusterReads:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
         observed, flame = self._observed, self.stores.flame.knowledge(self.owner.key)
         # Each step takes a snapshot, and few of them change anything.
-        if observed is None or observed.views.flame is not flame or self._observed_at != self.stores.changes:
-            self._observed_at = self.stores.changes
+        present = (self.stores.changes, self._quota_refused)
+        if observed is None or observed.views.flame is not flame or self._observed_at != present:
+            self._observed_at = present
             observed = ObservedCluster.of(self.owner, self._views(flame), self.clock.boottime(), observed)
             self._observed = observed
-        if self._quota_refused and observed.session_manager_pod is None:
-            return replace(observed, session_manager_quota_refused=True)
         return observed
 
     def _views(self, flame: Knowledge) -> Views:
@@ -92,6 +92,7 @@ class ClusterReads:
             claims=stores.claims.by_index(owner.key),
             flame=flame,
         )
+            quota_refused=self._quota_refused,
 
     @property
     def session_manager_life(self) -> str:

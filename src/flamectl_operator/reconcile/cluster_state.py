@@ -13,17 +13,19 @@ from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.dry_run import DryRuns
 from flamectl_operator.reconcile.executor_ids import ExecutorIds
+from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.report import Report
-from flamectl_operator.reconcile.run import Pass
 from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
 from flamectl_operator.reconcile.spec_planner import MAX_SIZE_IN_LOOP
 from flamectl_operator.reconcile.status_writer import StatusWriter
-from flamectl_operator.runtime.moment import Moment
+from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.slow_start import SlowStart
 from flamectl_operator.status.debounce import Debounce, executors_to_turn
 from flamectl_operator.status.losses import loss_events
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from flamectl_operator.api.flamecluster import FlameClusterSpec
     from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.kube.cache.store import Change
@@ -108,7 +110,7 @@ class ClusterState:
         next_id = self._ids.advance(stored, observed)
         effective = None
         if spec.desired is not None:
-            moment = Moment(now, self._clock.boottime())
+            reading = ClockReading(now, self._clock.boottime())
             effective = resolve_effective_spec(
                 spec.desired,
                 observed,
@@ -116,8 +118,8 @@ class ClusterState:
                 config.flame,
                 generation=generation,
                 next_id=next_id,
-                now=moment,
-                overdue=overdue(observed, config.flame, moment),
+                now=reading,
+                overdue=overdue(observed, config.flame, reading),
             )
             self._ids.drop_before(effective.executor_backoff.attempt_id, observed)
         options = spec.desired.spec.lock_options if spec.desired is not None else LockOptions()
@@ -145,6 +147,8 @@ class ClusterState:
         to_turn = 0
         if run.spec is not None and run.may_act:
             to_turn = executors_to_turn(self.status.stored, run.observe(), run.spec, result)
+        if not result.interrupted:
+            self.status.end(run.report.errors)
         self._debounce = self._debounce.after_pass(to_turn, self.status.counts_due, self._clock.monotonic())
 
     def patience(self, change: Change[PodView]) -> float:

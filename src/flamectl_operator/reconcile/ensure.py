@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from flamectl_operator.kube.errors import AlreadyExistsError
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.reconcile.outcomes import RECHECK_TAKEN_NAME, changed, name_taken, undone
-from flamectl_operator.reconcile.reduction import is_too_large, is_too_large_policy
+from flamectl_operator.reconcile.transform import is_too_large, is_too_large_policy
 from flamectl_operator.runtime.outcome import DONE, Outcome, wait
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from flamectl_operator.reconcile.cluster_io import ClusterIO
 
 
-async def existing_claim(io: ClusterIO, name: str, field: str) -> PersistentVolumeClaimView | Outcome:
-    """Return the claim, or why no Pod can mount it. The claim is promised to the FlameCluster until `mounting` ends.
+async def reserve_existing_claim(io: ClusterIO, name: str, field: str) -> PersistentVolumeClaimView | Outcome:
+    """Reserve the claim for the FlameCluster until `mount_reserved` ends, and return it, or why no Pod can mount it.
 
     Args:
         io: The FlameCluster's objects.
@@ -47,8 +47,8 @@ async def existing_claim(io: ClusterIO, name: str, field: str) -> PersistentVolu
 
 
 @contextmanager
-def mounting(io: ClusterIO, claim: PersistentVolumeClaimView) -> Iterator[None]:
-    """End the promise of the claim after the block has created its Pod, unless the outcome is unknown.
+def mount_reserved(io: ClusterIO, claim: PersistentVolumeClaimView) -> Iterator[None]:
+    """End the reservation of the claim after the block has created its Pod, unless the outcome is unknown.
 
     Args:
         io: The FlameCluster's objects.
@@ -58,17 +58,17 @@ def mounting(io: ClusterIO, claim: PersistentVolumeClaimView) -> Iterator[None]:
         yield
     except (KubernetesError, RefusedError) as error:
         if not getattr(error, "outcome_unknown", False):
-            io.stores.claim_promises.end(claim.uid, io.owner.uid)
+            io.stores.claim_reservations.end(claim.uid, io.owner.uid)
         raise
-    io.stores.claim_promises.end(claim.uid, io.owner.uid)
+    io.stores.claim_reservations.end(claim.uid, io.owner.uid)
 
 
 def _use(io: ClusterIO, claim: PersistentVolumeClaimView) -> str:
     """Return how another FlameCluster uses the claim; empty when none does."""
     if (user := _other_user(io, claim)) is not None:
         return f'is used by Pod "{user.name}" of FlameCluster "{user.labels[CLUSTER_LABEL]}"'
-    other = io.stores.claim_promises.take(claim.uid, io.owner.name, io.owner.uid, io.clock.monotonic())
-    return "" if other is None else f'is promised to FlameCluster "{other}", which is about to create its Pod'
+    other = io.stores.claim_reservations.take(claim.uid, io.owner.name, io.owner.uid, io.clock.monotonic())
+    return "" if other is None else f'is reserved for FlameCluster "{other}", which is about to create its Pod'
 
 
 def _other_user(io: ClusterIO, claim: PersistentVolumeClaimView) -> PodView | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.desired.pod_template import ComponentTemplate
     from flamectl_operator.kube.views import PodView
-    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
 @dataclass(frozen=True)

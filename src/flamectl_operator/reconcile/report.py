@@ -25,7 +25,7 @@ class Report:
 
     errors: list[Exception] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
-    acted: bool = False
+    acting_steps_ran: bool = False
 
     def add(self, step: str, result: Result, *, acts: bool) -> None:
         """Add the result of a step.
@@ -35,15 +35,15 @@ class Report:
             result: The result of the step.
             acts: Whether the step may change child objects.
         """
-        self.acted |= acts
+        self.acting_steps_ran |= acts
         if not (result.errors or result.outcomes):
             return
         self.errors += result.errors
         self.outcomes += [outcome for outcome in result.outcomes if outcome.message]
-        self.outcomes += [told for error in result.errors if (told := _outcome_of(step, error)) is not None]
+        self.outcomes += [outcome for error in result.errors if (outcome := _outcome_of(step, error)) is not None]
 
     @property
-    def interrupted(self) -> bool:
+    def requests_failed(self) -> bool:
         """Whether a request failed, so that the report may be incomplete."""
         return any(isinstance(error, KubernetesError) for error in self.errors)
 

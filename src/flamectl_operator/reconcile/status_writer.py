@@ -20,7 +20,7 @@ from flamectl_operator.status.conditions import ConditionWriter
 from flamectl_operator.status.contention import Contention
 from flamectl_operator.status.events import condition_events
 from flamectl_operator.status.failing import Failing, failing
-from flamectl_operator.status.pace import Pace
+from flamectl_operator.status.throttle import Throttle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,8 +42,8 @@ class StatusWriter:
     """Writes the status of one FlameCluster.
 
     Between passes it keeps the last status that it read or wrote, in parsed form; how often another writer overwrote it; the
-    pace of writing counts; the fields that the installed CRD prunes; and requests that fail in pass after pass. All of it may be
-    lost without harm.
+    throttle of writes of counts; the fields that the installed CRD prunes; and requests that fail in pass after pass. All of it
+    may be lost without harm.
 
     Args:
         io: The FlameCluster's objects.
@@ -54,7 +54,7 @@ class StatusWriter:
         self._cluster: FlameClusterView | None = None
         self._parsed: tuple[msgspec.Raw, FlameClusterStatus] | None = None
         self._contention = Contention()
-        self._pace = Pace()
+        self._throttle = Throttle()
         #: A status that was not stored completely, and its stored part.
         self._pruned: tuple[dict[str, Any], dict[str, Any]] | None = None
         self._unknown_fields: frozenset[str] = frozenset()
@@ -82,13 +82,21 @@ class StatusWriter:
     @property
     def counts_due(self) -> float:
         """When a status that differs in counts alone may be written again, by the monotonic clock."""
-        return self._pace.counts_due
+        return self._throttle.counts_due
 
     def persistent_failure(self, errors: Iterable[Exception]) -> Outcome | None:
-        """Count the errors of a pass; return an outcome for the status when requests fail in pass after pass."""
+        """Return an outcome for the status when requests fail in pass after pass; None otherwise.
+
+        Args:
+            errors: The errors of the present pass.
+        """
         now = self._io.clock.monotonic()
-        self._failing = failing(self._failing, errors, now)
-        return self._failing.outcome(now) if self._failing is not None else None
+        series = failing(self._failing, errors, now)
+        return series.outcome(now) if series is not None else None
+
+    def end(self, errors: Iterable[Exception]) -> None:
+        """End a pass, and count its errors."""
+        self._failing = failing(self._failing, errors, self._io.clock.monotonic())
 
     async def write(self, status: FlameClusterStatus) -> Outcome | None:
         """Write the status if it differs from the stored status.
@@ -111,11 +119,11 @@ class StatusWriter:
         if (delay := self._contention.delay(wire, before, now)) > 0:
             return wait("StatusContention", "", delay)
         earlier, version = self.stored, self.cluster.metadata.resource_version
-        if (delay := self._pace.delay(before, wire, now)) > 0:
-            return wait("StatusPaced", "", delay)
+        if (delay := self._throttle.delay(before, wire, now)) > 0:
+            return wait("StatusThrottled", "", delay)
         WRITES.get().sent += 1
         try:
-            stored = await self._send(wire, records=durable_fields(status) != durable_fields(earlier))
+            stored = await self._send(wire, must_be_ours=durable_fields(status) != durable_fields(earlier))
         except (ConflictError, NotFoundError):
             WRITES.get().conflicts += 1
             await self._io.refresh(FLAME_CLUSTERS, self._io.owner.name)
@@ -124,7 +132,7 @@ class StatusWriter:
         self._cluster, kept = stored, stored.status
         self._parsed = (stored.raw_status, status) if kept == wire else None
         self._contention = self._contention.wrote(wire, before, kept, now)
-        self._pace = self._pace.wrote(before, wire, now)
+        self._throttle = self._throttle.wrote(before, wire, now)
         if stored.metadata.resource_version != version:
             self._log_turn(earlier, status)
             self._record_events(earlier, status)
@@ -151,17 +159,20 @@ class StatusWriter:
         if durable_fields(self.stored) == durable_fields(status):
             self._crd_outdated = False
             return None
-        # Only a part was stored, so write back the previous values, with the reason.
+        return await self._record_outdated_crd(before)
+
+    async def _record_outdated_crd(self, before: FlameClusterStatus) -> Outcome:
+        """Write back the previous values with the reason, because only a part was stored; return why the pass must stop."""
         writer = ConditionWriter(before.conditions, self.cluster.metadata.generation, self._io.clock.now())
         message = self._outdated_crd_message()
         degraded = writer.make(ConditionType.DEGRADED, status=True, reason=OUTDATED_CRD, message=message)
-        told = {
+        refusal = {
             "state": before.state or State.PENDING,
             "reason": OUTDATED_CRD,
             "message": message,
             "conditions": writer.merge([degraded]),
         }
-        if (put_off := await self.write(before.model_copy(update=told))) is not None:
+        if (put_off := await self.write(before.model_copy(update=refusal))) is not None:
             return _stopped_by(put_off)
         self._crd_outdated = True
         return stop(OUTDATED_CRD, message, RECHECK_CRD)
@@ -186,12 +197,13 @@ class StatusWriter:
             _LOG.warning("the installed CRD is older than the operator", fields_not_stored=sorted(unknown))
         self._unknown_fields |= unknown
 
-    async def _send(self, wire: dict[str, Any], *, records: bool) -> FlameClusterView:
+    async def _send(self, wire: dict[str, Any], *, must_be_ours: bool) -> FlameClusterView:
         """Replace the status. When the response is lost, a read tells whether it was stored.
 
         Args:
             wire: The status.
-            records: Whether its durable fields change. Then only this very write counts as success.
+            must_be_ours: Whether an equal status in the store is no proof, because another operator may have written it and
+                reserved the same ids. Then a lost response counts as a failure.
         """
         metadata = self.cluster.metadata
         try:
@@ -199,7 +211,7 @@ class StatusWriter:
                 FLAME_CLUSTERS, metadata.namespace, metadata.name, self._body(wire)
             )
         except KubernetesError as error:
-            if records or not error.outcome_unknown:
+            if must_be_ours or not error.outcome_unknown:
                 raise
             try:
                 found = await self._io.refresh(FLAME_CLUSTERS, metadata.name)

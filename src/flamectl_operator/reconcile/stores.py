@@ -11,8 +11,8 @@ from flamectl_operator.kube.cache.store import Store
 from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, PODS, SERVICES, Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.reconcile.claim_promises import ClaimPromises
-from flamectl_operator.reconcile.reduction import (
+from flamectl_operator.reconcile.claim_reservations import ClaimReservations
+from flamectl_operator.reconcile.transform import (
     keep_config_map,
     keep_metadata,
     keep_network_policy,
@@ -47,7 +47,7 @@ class Stores:
     claims: Store[PersistentVolumeClaimView]
     network_policies: Store[NetworkPolicyView]
     flame: Flame
-    claim_promises: ClaimPromises = field(default_factory=ClaimPromises)
+    claim_reservations: ClaimReservations = field(default_factory=ClaimReservations)
 
     @classmethod
     def empty(cls, flame: Flame | None = None) -> Stores:
@@ -57,12 +57,12 @@ class Stores:
             flame: The knowledge about the session managers; None when they are not polled.
         """
         return cls(
-            flame_clusters=Store(reduce=keep_metadata),
-            pods=Store(_cluster_of, selects=_is_labelled, reduce=keep_pod),
-            services=Store(selects=_is_labelled, reduce=keep_service),
-            config_maps=Store(selects=_is_labelled, reduce=keep_config_map),
+            flame_clusters=Store(transform=keep_metadata),
+            pods=Store(_cluster_of, selects=_is_labelled, transform=keep_pod),
+            services=Store(selects=_is_labelled, transform=keep_service),
+            config_maps=Store(selects=_is_labelled, transform=keep_config_map),
             claims=Store(_cluster_of, selects=_is_labelled),
-            network_policies=Store(selects=_is_labelled, reduce=keep_network_policy),
+            network_policies=Store(selects=_is_labelled, transform=keep_network_policy),
             flame=flame or NotAsked(),
         )
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from flamectl_operator.runtime.least_recent import LeastRecentlyUsed
 from flamectl_operator.runtime.limits import Bucket
+from flamectl_operator.runtime.lru_cache import LRUCache
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, MutableMapping
@@ -60,7 +60,7 @@ class LogLimits:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._total = Bucket(TOTAL_RATE, TOTAL_BURST, clock.boottime())
-        self._lines: LeastRecentlyUsed[_Line] = LeastRecentlyUsed(MAX_LINES)
+        self._lines: LRUCache[_Line] = LRUCache(MAX_LINES)
         self._lock = Lock()
 
     def admit(self, key: Hashable, rate: float, burst: float) -> int | None:

@@ -69,7 +69,10 @@ def blocked(reason: str, message: str, delay: float | None = None) -> Outcome:
 
 
 def stop(reason: str, message: str, delay: float | None = None) -> Outcome:
-    """Return an outcome that ends the pass here, because the later steps cannot run yet."""
+    """Return an outcome that ends the `Sequential` workflow of the step here, because its later steps cannot run yet.
+
+    The other steps of an `InOrder` workflow still run.
+    """
     return Outcome(Kind.STOP, reason, message, delay)
 
 

@@ -32,7 +32,8 @@ class Action(ABC, Generic[S]):
         name: CamelCase, as logs, metrics and documentation call it.
         summary: One sentence on what the action is responsible for.
         reads: The objects that the action reads, for documentation.
-        writes: The objects that the action changes, for documentation.
+        writes: The objects that the action changes, for documentation. A controller may also conclude from `writes` whether an
+            action changes anything.
     """
 
     name: ClassVar[str]

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from flamectl_operator.runtime.fair_queue import FairQueue
 from flamectl_operator.runtime.observer import UNOBSERVED
-from flamectl_operator.runtime.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -66,7 +66,7 @@ class WorkQueue(Generic[K]):
     ) -> None:
         self._backoff = backoff
         self._observer = observer
-        self._ready: dict[Priority, Turns[K]] = {priority: Turns(group) for priority in Priority}
+        self._ready: dict[Priority, FairQueue[K]] = {priority: FairQueue(group) for priority in Priority}
         self._processing: dict[K, float] = {}  # the time since when
         self._dirty: dict[K, Priority] = {}  # added again while a worker holds them
         self._added: dict[K, float] = {}  # when each waiting key, also a dirty one, was first added

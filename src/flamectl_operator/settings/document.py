@@ -25,7 +25,7 @@ MAX_DEPTH = 10
 
 #: The width of explanations in columns.
 _WIDTH = 100
-_ONE_LINE = 10 * MAX_LENGTH
+_ONE_LINE = 1_000_000
 
 _PREAMBLE = """\
 # The settings of flamectl-operator. Each setting is shown with its default, which applies while its line is a
@@ -72,8 +72,6 @@ def parse(text: str, origin: str) -> Layer:
     Raises:
         SettingsError: The text is not YAML.
     """
-    if len(text) > MAX_LENGTH:
-        raise SettingsError(f"{origin}: longer than {MAX_LENGTH} characters")
     try:
         return Layer(origin, yaml.load(text, _Loader))  # noqa: S506 - it is a safe loader
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:

@@ -66,7 +66,7 @@ class StatusInput:
         problem: Why the spec is invalid; empty when it is valid.
         outcomes: Outcomes of the steps of this pass; None before the acting steps have run.
         registration: The outcome about executors that are not registered, for the time before the steps have run.
-        interrupted: Whether failed requests kept the pass from finding out all that the status should say.
+        requests_failed: Whether failed requests kept the pass from finding out all that the status should say.
     """
 
     before: FlameClusterStatus
@@ -77,7 +77,7 @@ class StatusInput:
     problem: str = ""
     outcomes: Sequence[Outcome] | None = None
     registration: Outcome = DONE
-    interrupted: bool = False
+    requests_failed: bool = False
 
     @property
     def paused(self) -> bool:
@@ -203,8 +203,8 @@ def _outcomes(given: StatusInput) -> tuple[Sequence[Outcome], bool]:
         return (), False
     if given.outcomes is None:
         return (*earlier, given.registration), True
-    silent = given.interrupted and not any(outcome.attention for outcome in given.outcomes)
-    return (*given.outcomes, *(earlier if silent else ())), given.interrupted
+    silent = given.requests_failed and not any(outcome.attention for outcome in given.outcomes)
+    return (*given.outcomes, *(earlier if silent else ())), given.requests_failed
 
 
 def _session_manager(given: StatusInput) -> SessionManagerStatus:

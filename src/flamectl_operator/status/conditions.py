@@ -244,13 +244,7 @@ def _degraded(
     return writer.make(ConditionType.DEGRADED, status=False, reason=AS_EXPECTED, message="Nobody has to act")
 
 
-@dataclass(frozen=True)
-class _Kept:
-    reason: str
-    message: str
-
-
-def _kept_failing(observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus) -> _Kept | None:
+def _kept_failing(observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus) -> Outcome | None:
     """Return the message of `Degraded` between two attempts of a component that keeps failing, or None.
 
     At that moment nothing is seen to fail, because the container was just started once more, or the failed Pod is gone; but the
@@ -260,17 +254,17 @@ def _kept_failing(observed: ObservedCluster, effective: EffectiveSpec, before: F
     if effective.suspended or said is None or said.status != "True":
         return None
     told = said.message if said.reason in FAILING else ""
-    earlier = _Kept(said.reason, said.message)
+    earlier = blocked(said.reason, said.message)
     named, executors = names_pods(told, observed)
     if told and any(component.live and not component.ready for component in named):
         return earlier
     if _still_degraded(said, effective.session_manager_backoff) and not observed.session_manager_ready:
         known = told.partition(": ")[0] == names.session_manager(observed.owner.name)
-        return earlier if known else _Kept(PODS_FAILING, "replacements of the session manager failed")
+        return earlier if known else blocked(PODS_FAILING, "replacements of the session manager failed")
     if _still_degraded(said, effective.executor_backoff) and len(observed.ready_executors) < effective.replicas:
         gone = not any(component.live for component in named)
         known = bool(told) and gone and executors
-        return earlier if known else _Kept(PODS_FAILING, "replacements of executors failed")
+        return earlier if known else blocked(PODS_FAILING, "replacements of executors failed")
     return None
 
 

@@ -1,7 +1,7 @@
 """A debounce interval: a time in which executors that start change nothing but counts.
 
 While 500 executors become ready one after the other, a pass over each event finds nothing to do and a status that must wait (see
-`pace`). So a debounce interval follows a pass that found the same, and events that only bring executors closer to being ready
+`throttle`). So a debounce interval follows a pass that found the same, and events that only bring executors closer to being ready
 share one pass at its end. Any other event ends the interval at once, and so does the executor that makes the state turn, which is
 the first one that is ready, or the last one.
 
@@ -18,7 +18,7 @@ from flamectl_operator.api.status import Generations
 from flamectl_operator.desired import names
 from flamectl_operator.observed import pods
 from flamectl_operator.planning.registration import NOT_REGISTERED
-from flamectl_operator.status.pace import PRECISION
+from flamectl_operator.status.throttle import PRECISION
 
 if TYPE_CHECKING:
     from flamectl_operator.api.status import FlameClusterStatus
@@ -33,7 +33,7 @@ FIRST_INTERVAL = 0.05
 LONGEST_INTERVAL = 1.0
 
 #: Reasons of outcomes that only tell when to look again.
-_IDLE_REASONS = frozenset({"StatusPaced", "PodsStarting", NOT_REGISTERED})
+_IDLE_REASONS = frozenset({"StatusThrottled", "PodsStarting", NOT_REGISTERED})
 
 
 @dataclass(frozen=True)

@@ -24,16 +24,16 @@ from flamectl_operator.subreconcilers.update_status import UpdateStatus
 from flamectl_operator.subreconcilers.watch_session_manager import WatchSessionManager
 
 if TYPE_CHECKING:
-    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.reconcile.reconcile_pass import Pass
     from flamectl_operator.runtime.workflow import Workflow
 
-#: An error of an acting step does not stop the other steps. No step acts unless RecordBeforeActing succeeded, and the status is
-#: updated at the end in any case.
+#: If RecordBeforeActing fails or stops the pass, no other step runs. Otherwise an error of a step stops no other step, and
+#: UpdateStatus closes the pass.
 PIPELINE: Workflow[Pass] = Sequential(
     RecordBeforeActing(),
     Always(
         InOrder(
-            UpdateStatus(),
+            If("the state has changed", lambda run: run.stored_state_outdated, UpdateStatus()),
             WatchSessionManager(),
             If(
                 "the spec is valid and not paused",

@@ -9,7 +9,7 @@ from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome
 
 if TYPE_CHECKING:
-    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
 class AcquireDeletionLock(Subreconciler):

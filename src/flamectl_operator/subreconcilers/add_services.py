@@ -13,7 +13,7 @@ from flamectl_operator.reconcile.refusals import RefusedError, collect_in_parall
 from flamectl_operator.runtime.outcome import Outcome, combine
 
 if TYPE_CHECKING:
-    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
 class AddServices(Subreconciler):
@@ -39,8 +39,8 @@ class AddServices(Subreconciler):
         )
         refused = [error for error in errors if isinstance(error, RefusedError)]
         if refused:
-            others = [outcome.message for outcome in outcomes if outcome.attention]
+            others = [outcome.message for outcome in ends if outcome.attention]
             raise RefusedError(refused[0].reason, "; ".join([*map(str, refused), *others]))
         if errors:
             raise errors[0]
-        return combine(outcomes)
+        return combine(ends)

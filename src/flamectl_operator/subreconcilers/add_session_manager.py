@@ -9,21 +9,21 @@ from flamectl_operator.api.constants import CLAIM_ANNOTATION, SESSION_STORE_ANNO
 from flamectl_operator.desired import names
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.planning.session_manager import (
-    Action,
+    SessionManagerAction,
     SessionManagerPlan,
     plan_session_manager,
     session_manager_repair,
 )
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
-from flamectl_operator.reconcile.existing_claim import existing_claim, mounting
+from flamectl_operator.reconcile.existing_claim import mount_reserved, reserve_existing_claim
 from flamectl_operator.reconcile.named_pod import NamedPod
 from flamectl_operator.runtime.outcome import DONE, Outcome, wait
 
 if TYPE_CHECKING:
     from flamectl_operator.kube.views import PodView
     from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 _EXISTING_CLAIM = "spec.sessionManager.persistence.existingClaim"
 
@@ -45,22 +45,22 @@ class AddSessionManager(Subreconciler):
     async def run(self, subject: Pass) -> Outcome:
         """Carry out the plan."""
         observed, plan = _plan(subject)
-        if plan.action in {Action.DELETE, Action.FORCE_DELETE}:
+        if plan.action in {SessionManagerAction.DELETE, SessionManagerAction.FORCE_DELETE}:
             if (put_off := await subject.confirm_lock()) is not None:
                 return put_off
             observed, plan = _plan(subject)  # the confirmation may have updated the view
         match plan.action:
-            case Action.NOTHING:
+            case SessionManagerAction.NOTHING:
                 return DONE
-            case Action.WAIT:
+            case SessionManagerAction.WAIT:
                 return plan.wait or outcomes.name_taken(subject.io.owner, PODS, _pod(observed))
-            case Action.CREATE:
+            case SessionManagerAction.CREATE:
                 return await self._create(subject, observed)
-            case Action.LOOK:
+            case SessionManagerAction.LOOK:
                 return await _named(subject).look(plan.wait or DONE)
-            case Action.REPAIR:
+            case SessionManagerAction.REPAIR:
                 return await _named(subject).restore_labels(_pod(observed))
-            case Action.DELETE | Action.FORCE_DELETE:
+            case SessionManagerAction.DELETE | SessionManagerAction.FORCE_DELETE:
                 return await self._delete(subject, _pod(observed), plan)
 
     async def _create(self, run: Pass, observed: ObservedCluster) -> Outcome:
@@ -69,17 +69,17 @@ class AddSessionManager(Subreconciler):
         claim = observed.claims.get(own.name) if own is not None else None
         annotations: dict[str, str] = {}
         if persistence is not None and persistence.existing_claim is not None:
-            found = await existing_claim(run.io, persistence.existing_claim, _EXISTING_CLAIM)
+            found = await reserve_existing_claim(run.io, persistence.existing_claim, _EXISTING_CLAIM)
             if isinstance(found, Outcome):
                 return found
             claim, annotations = found, {CLAIM_ANNOTATION: found.uid}
         if store := run.effective.session_store(claim):
             annotations[SESSION_STORE_ANNOTATION] = store
-        with nullcontext() if claim is None else mounting(run.io, claim):
+        with nullcontext() if claim is None else mount_reserved(run.io, claim):
             return await _named(run).create(desired.session_manager, annotations or None)
 
     async def _delete(self, run: Pass, pod: PodView, plan: SessionManagerPlan) -> Outcome:
-        forced = plan.action is Action.FORCE_DELETE
+        forced = plan.action is SessionManagerAction.FORCE_DELETE
         if not await run.io.delete(PODS, pod, grace_period_seconds=0 if forced else None):
             return outcomes.changed()
         how = "Deleted by force" if forced else "Deleted"

@@ -10,7 +10,7 @@ from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome
 
 if TYPE_CHECKING:
-    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
 class CheckReplacements(Subreconciler):
@@ -35,10 +35,10 @@ class CheckReplacements(Subreconciler):
         executors = effective.replicas > 0 if follow else bool(effective.stale_executors(observed))
         if session_manager:
             await subject.dry_runs.session_manager(effective)
+        if stale_object_caches(observed, effective):
+            await subject.dry_runs.object_cache(effective)
         if executors and subject.ids.exhausted:
             return outcomes.no_ids_left()
         if executors:
             await subject.dry_runs.executor(effective, subject.ids.trial_name_id)
-        if stale_object_caches(observed, effective):
-            await subject.dry_runs.object_cache(effective)
         return DONE

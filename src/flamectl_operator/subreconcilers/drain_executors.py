@@ -15,9 +15,9 @@ from flamectl_operator.runtime.slow_start import in_parallel
 
 if TYPE_CHECKING:
     from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.reconcile.reconcile_pass import Pass
 
-#: Reasons for which nothing is left that a grace period could serve.
+#: Reasons for which an executor has no work left to end, so that it needs no grace period.
 _AT_ONCE = frozenset({Deletion.DRAINED, Deletion.TIMED_OUT})
 
 
@@ -36,15 +36,17 @@ class DrainExecutors(Subreconciler):
         """Carry out the plan."""
         plan = _plan(subject)
         if not plan.delete:
-            told = await subject.session_manager.release(plan.release)
-            return combine([*plan.waits, *([told] if told is not None else [])])
+            return combine([*plan.waits, await self._release(subject, plan)])
         if (put_off := await subject.confirm_lock()) is not None:
             return combine([put_off, *plan.waits])
         # The confirmation may have updated the view.
         plan = _plan(subject)
-        told = await subject.session_manager.release(plan.release)
+        released = await self._release(subject, plan)
         deleted = await self._delete(subject, plan)
-        return combine([*plan.waits, deleted, *([told] if told is not None else [])])
+        return combine([*plan.waits, deleted, released])
+
+    async def _release(self, run: Pass, plan: DrainPlan) -> Outcome:
+        return await run.session_manager.release(plan.release) or DONE
 
     async def _delete(self, run: Pass, plan: DrainPlan) -> Outcome:
         gone: set[str] = set()

@@ -10,7 +10,7 @@ from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.status.compute import compute_status, durable_fields, required_durable_fields
 
 if TYPE_CHECKING:
-    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
 class RecordBeforeActing(Subreconciler):

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from flamectl_operator.kube.views import PodView
-    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
 class ReleaseLostNodes(Subreconciler):
     """Tell the session manager about executors that are gone, for any reason.
 
-    Flame never forgets a node and continues to put work on it. A node on which nothing is listed is taken out of the table. For a
-    node with executors the session manager first has to notice the loss, so that it runs their tasks elsewhere. Nodes that the
-    operator did not name are left alone.
+    Flame never forgets a node and continues to put work on it. This step releases the nodes on which no executor of Flame runs.
+    It reports the other nodes as lost, so that the session manager repeats their tasks elsewhere. It cordons the nodes of
+    terminating Pods. Nodes that the operator did not name are left alone.
     """
 
     name = "ReleaseLostNodes"
@@ -34,11 +34,11 @@ class ReleaseLostNodes(Subreconciler):
 
     async def run(self, subject: Pass) -> Outcome:
         """Report lost nodes that the session manager has not noticed."""
-        told, observed = subject.session_manager, subject.observe()
-        plan = plan_lost_nodes(observed, subject.ids.next_id, told.reported_at, subject.now())
+        session_manager, observed = subject.session_manager, subject.observe()
+        plan = plan_lost_nodes(observed, subject.ids.next_id, session_manager.reported_at, subject.now())
         ends = [
-            await told.release(await self._gone(subject, [*plan.cordon, *plan.release])),
-            await told.report_lost(await self._gone(subject, plan.report)),
+            await session_manager.release(await self._gone(subject, [*plan.cordon, *plan.release])),
+            await session_manager.report_lost(await self._gone(subject, plan.report)),
             # The next answer may say what the last one said, and then no event brings a pass.
             outcomes.changed(plan.report_again) if plan.report_again is not None else None,
         ]

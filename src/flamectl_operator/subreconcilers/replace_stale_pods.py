@@ -22,7 +22,7 @@ from flamectl_operator.runtime.slow_start import in_parallel
 if TYPE_CHECKING:
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.observed.object_cache import ObjectCache
-    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
 class ReplaceStalePods(Subreconciler):

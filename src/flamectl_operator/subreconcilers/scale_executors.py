@@ -20,7 +20,7 @@ from flamectl_operator.reconcile.refusals import collect, primary_error
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 
 if TYPE_CHECKING:
-    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
 class ScaleExecutors(Subreconciler):
@@ -65,7 +65,7 @@ class ScaleExecutors(Subreconciler):
     async def _create(self, run: Pass, plan: ScalePlan) -> Outcome:
         """Create Pods under reserved ids. If the ids do not suffice, the next pass first reserves more."""
         if plan.deletes or plan.drain:
-            plan = _plan(run)
+            plan = _plan(run)  # the deletions of this step changed the view
         if not plan.create:
             run.slow_start.reset()
             return DONE

@@ -13,7 +13,7 @@ from flamectl_operator.planning.object_cache import ObjectCachePlan, object_cach
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.batch import time_limit
-from flamectl_operator.reconcile.existing_claim import existing_claim, mounting
+from flamectl_operator.reconcile.existing_claim import mount_reserved, reserve_existing_claim
 from flamectl_operator.reconcile.named_pod import NamedPod
 from flamectl_operator.reconcile.refusals import collect, primary_error
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.kube.views import PodView
     from flamectl_operator.planning.object_cache import Removal
-    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 _EXISTING_CLAIM = "spec.objectCache.persistence.existingClaim"
 
@@ -87,14 +87,14 @@ class ScaleObjectCache(Subreconciler):
         template, in_time = run.effective.desired.object_cache, time_limit(run.clock)
         persistence = run.effective.desired.spec.object_cache.persistence
         annotations: dict[str, str] | None = None
-        promise: AbstractContextManager[None] = nullcontext()
+        reservation: AbstractContextManager[None] = nullcontext()
         if plan.create and persistence is not None and persistence.existing_claim is not None:
-            found = await existing_claim(run.io, persistence.existing_claim, _EXISTING_CLAIM)
+            found = await reserve_existing_claim(run.io, persistence.existing_claim, _EXISTING_CLAIM)
             if isinstance(found, Outcome):
                 return found
-            annotations, promise = {CLAIM_ANNOTATION: found.uid}, mounting(run.io, found)
+            annotations, reservation = {CLAIM_ANNOTATION: found.uid}, mount_reserved(run.io, found)
         ends: list[Outcome] = []
-        with promise:
+        with reservation:
             for ordinal in plan.create:
                 if template is None or not in_time():
                     return combine([*ends, outcomes.next_batch()])

@@ -1,4 +1,4 @@
-"""UpdateClaims: each Pod that keeps data finds its PersistentVolumeClaim, and no claim goes while a Pod uses it."""
+"""UpdateClaims: keeps a PersistentVolumeClaim for each Pod with data, and deletes none that a Pod uses."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 if TYPE_CHECKING:
     from flamectl_operator.desired.claims import DesiredClaim
     from flamectl_operator.kube.views import PersistentVolumeClaimView
-    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
 class UpdateClaims(Subreconciler):
     """Create, grow, keep and delete the PersistentVolumeClaims as `persistence` says.
 
-    A claim is deleted only with the deletion lock, and after a read has shown that no Pod of its name exists.
+    A claim is deleted only with the deletion lock, and after a read has shown that no Pod with the name of the claim exists.
     """
 
     name = "UpdateClaims"
@@ -108,8 +108,8 @@ def _adopts(run: Pass, claim: PersistentVolumeClaimView, changes: dict[str, Any]
 async def _may_adopt(run: Pass) -> bool:
     """Return whether the FlameCluster exists and stays, by a read past the cache.
 
-    `kubectl delete --cascade=orphan` takes the owner from the claims. If the claims got it back, because the watch is late, the
-    garbage collector would delete them with their data. Kubernetes' own controllers read before they adopt as well.
+    `kubectl delete --cascade=orphan` removes the owner references of the claims. If the claims got them back, because the watch
+    is late, the garbage collector would delete them with their data. Kubernetes' own controllers read before they adopt as well.
     """
     cluster = await run.io.refresh_cluster()
     return cluster is not None and not cluster.terminating

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from flamectl_operator.kube.views import ConfigMapView
-    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.reconcile.reconcile_pass import Pass
     from flamectl_operator.runtime.outcome import Outcome
 
 

@@ -11,7 +11,7 @@ from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.ensure import ensure, ensure_absent, unpatchable_network_policy
 
 if TYPE_CHECKING:
-    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.reconcile.reconcile_pass import Pass
     from flamectl_operator.runtime.outcome import Outcome
 
 

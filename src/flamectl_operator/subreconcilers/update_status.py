@@ -9,19 +9,17 @@ from flamectl_operator.planning.budget import surge
 from flamectl_operator.reconcile.base import STATUS, Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait_until
 from flamectl_operator.status.compute import compute_status
-from flamectl_operator.status.health import present_state
 from flamectl_operator.status.troubles import patience_ends
 
 if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
 class UpdateStatus(Subreconciler):
     """Compute the status from the objects that exist and from what the steps reported, and write it if it changed.
 
-    It runs before the acting steps and again after them. Before them, a status whose state is unchanged waits for the end of the
-    pass, because the acting steps may add to it.
+    It closes each pass. When the state has changed, it also runs before the acting steps, because these may take a while.
     """
 
     name = "UpdateStatus"
@@ -32,19 +30,14 @@ class UpdateStatus(Subreconciler):
     async def run(self, subject: Pass) -> Outcome:
         """Write the status if it changed, and return when to run again without an event."""
         await subject.io.resolve_unknown_writes()
-        acts_later = subject.may_act and not subject.report.acted
-        if acts_later and present_state(subject.observe(), subject.effective) == subject.status.stored.state:
-            return DONE
-        if not acts_later and (told := subject.status.persistent_failure(subject.report.errors)) is not None:
-            subject.report.outcomes.append(told)
         observed, now = subject.observe(), subject.clock.now()
         next_id = subject.ids.advance(subject.status.stored, observed)
         status = compute_status(subject.status_input(observed, next_id), now)
         put_off = await subject.status.write(status)
-        return combine([put_off or DONE, _next_look(subject, observed)])
+        return combine([put_off or DONE, _next_pass_without_event(subject, observed)])
 
 
-def _next_look(run: Pass, observed: ObservedCluster) -> Outcome:
+def _next_pass_without_event(run: Pass, observed: ObservedCluster) -> Outcome:
     """Return the wait until failures are reset, or until Pods take too long to start, because no event reports either."""
     now = run.clock.now()
     starting = None if run.spec is None or run.effective.suspended else patience_ends(observed, now)
@@ -65,6 +58,6 @@ def _failures_reset(run: Pass, observed: ObservedCluster) -> Outcome:
             effective.executor_backoff, observed, effective.replicas, beyond, settings
         ),
     )
-    # A time that had passed when the pass began depends on something else, such as a missing executor.
+    # Time alone does not reset a failure whose time passed before this pass, so a wait for it would repeat the pass for ever.
     until = min((time for time in times if time is not None and time > run.begun), default=None)
     return DONE if until is None else wait_until("Stable", until, run.clock.now())

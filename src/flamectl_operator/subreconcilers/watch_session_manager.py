@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
 class WatchSessionManager(Subreconciler):

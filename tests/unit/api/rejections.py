@@ -10,8 +10,15 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-#: In a change: the field goes.
-REMOVE = object()
+
+class _Removed:
+    """In a change: the field goes. Each process of tests must give its row the same id."""
+
+    def __repr__(self) -> str:
+        return "removed"
+
+
+REMOVE = _Removed()
 
 MINIMAL: dict[str, Any] = {
     "apiVersion": "flame.xflops.io/v1alpha1",
@@ -80,6 +87,15 @@ def changed(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
         else:
             result[key] = deepcopy(value)
     return result
+
+
+def _at(path: str, value: Any, message: str, server: str = "") -> Rejection:
+    """A value that must not be at this path of the spec; in the path, [0] stands for the only entry of a list."""
+    change = value
+    for part in reversed(path.split(".")):
+        key = part.removesuffix("[0]")
+        change = {key: change if key == part else [change]}
+    return Rejection(f"{path}: {value!r:.60}", {"spec": change}, f"spec.{path}", message, server)
 
 
 def _name(name: str) -> dict[str, Any]:
@@ -155,42 +171,15 @@ REJECTIONS: tuple[Rejection, ...] = (
     Rejection(
         "name starts with digit", _name("1a"), "metadata.name", "must start with a lower-case letter", "should match"
     ),
-    Rejection("name with dot", _name("a.b"), "metadata.name", "letters, digits and -", "should match"),
     # Required and forbidden fields
-    Rejection("no session manager", _spec(sessionManager=REMOVE), _SESSION, "must be set", "Required value"),
-    Rejection("no executor manager", _spec(executorManager=REMOVE), _EXECUTOR, "must be set", "Required value"),
-    Rejection("null session manager", _spec(sessionManager=None), _SESSION, "must be set", "Required value"),
-    Rejection("no session image", _session(image=REMOVE), f"{_SESSION}.image", "must be set", "Required value"),
-    Rejection("no executor image", _executor(image=REMOVE), f"{_EXECUTOR}.image", "must be set", "Required value"),
-    Rejection("null image", _executor(image=None), f"{_EXECUTOR}.image", "must be set", "Required value"),
-    Rejection("empty image", _executor(image=""), f"{_EXECUTOR}.image", "must not be empty", "at least 1 chars long"),
-    Rejection(
-        "image with space", _session(image="a b"), f"{_SESSION}.image", "must be an image reference, without spaces"
-    ),
-    Rejection("image with newline", _session(image="a\n"), f"{_SESSION}.image", "must be an image reference"),
-    Rejection("image too long", _session(image="a" * 1025), f"{_SESSION}.image", "at most 1024 characters", "Too long"),
-    Rejection("unknown field in spec", _spec(replicas=3), "spec.replicas", _UNKNOWN, 'unknown field "spec.replicas"'),
-    Rejection(
-        "unknown field in a component",
-        _executor(replica=3),
-        f"{_EXECUTOR}.replica",
-        _UNKNOWN,
-        'unknown field "spec.executorManager.replica"',
-    ),
-    Rejection(
-        "snake case",
-        _executor(max_executors=3),
-        f"{_EXECUTOR}.max_executors",
-        _UNKNOWN,
-        "spec.executorManager.max_executors",
-    ),
-    Rejection(
-        "component is text", _spec(objectCache="x"), "spec.objectCache", "must be an object", "must be of type object"
-    ),
+    _at("sessionManager", REMOVE, "must be set", "Required value"),
+    _at("executorManager.image", None, "must be set", "Required value"),
+    _at("executorManager.image", "", "must not be empty", "at least 1 chars long"),
+    _at("sessionManager.image", "a b", "must be an image reference, without spaces"),
+    _at("executorManager.replica", 3, _UNKNOWN, 'unknown field "spec.executorManager.replica"'),
+    _at("objectCache", "x", "must be an object", "must be of type object"),
     # Scalars
-    Rejection(
-        "negative replicas", _executor(replicas=-1), f"{_EXECUTOR}.replicas", "must be 0 or more, is -1", "equal to 0"
-    ),
+    _at("executorManager.replicas", -1, "must be 0 or more, is -1", "equal to 0"),
     *(
         Rejection(
             f"{replicas} replicas with autoscaling",
@@ -205,13 +194,6 @@ REJECTIONS: tuple[Rejection, ...] = (
         _executor(autoscaling={"minReplicas": 4, "maxReplicas": 3}),
         f"{_EXECUTOR}.autoscaling.minReplicas",
         "must not be more than maxReplicas",
-    ),
-    Rejection(
-        "autoscaling without a maximum",
-        _executor(autoscaling={"minReplicas": 4}),
-        f"{_EXECUTOR}.autoscaling.maxReplicas",
-        "must be set",
-        "Required value",
     ),
     Rejection(
         "autoscaling for Flame 0.5",
@@ -231,77 +213,23 @@ REJECTIONS: tuple[Rejection, ...] = (
         "spec.tls.caBundle",
         "must hold certificates in PEM",
     ),
-    Rejection(
-        "idle at once",
-        _spec(idle={"timeoutSeconds": 0}),
-        "spec.idle.timeoutSeconds",
-        "must be 1 or more, is 0",
-        "greater than or equal to 1",
-    ),
-    Rejection(
-        "huge replicas",
-        _executor(replicas=2**31),
-        f"{_EXECUTOR}.replicas",
-        "must be 2147483647 or less",
-        "less than or equal",
-    ),
+    _at("executorManager.replicas", 2**31, "must be 2147483647 or less", "less than or equal"),
     Rejection(
         "client configuration for 0.5",
         _spec(flameVersion="0.5", clientConfig={}),
         "spec.clientConfig",
         "must not be set for Flame 0.5",
     ),
-    Rejection(
-        "client configuration as text",
-        _spec(clientConfig="yes"),
-        "spec.clientConfig",
-        "must be an object",
-        "must be of type object",
-    ),
-    Rejection(
-        "empty pattern",
-        _spec(clientConfig={"package": {"excludes": [""]}}),
-        "spec.clientConfig.package.excludes[0]",
-        "must not be empty",
-        "at least 1 chars long",
-    ),
-    Rejection(
-        "peer without selector",
-        _spec(networkPolicy={"clients": [{}]}),
-        "spec.networkPolicy.clients[0]",
-        "must have a podSelector, a namespaceSelector or an ipBlock",
-    ),
+    _at("networkPolicy.clients[0]", {}, "must have a podSelector, a namespaceSelector or an ipBlock"),
     Rejection(
         "peer with addresses and Pods",
         _spec(networkPolicy={"clients": [{"podSelector": {}, "ipBlock": {"cidr": "10.0.0.0/8"}}]}),
         "spec.networkPolicy.clients[0].ipBlock",
         "must not be set together with podSelector",
     ),
-    Rejection(
-        "misspelt peer",
-        _spec(networkPolicy={"clients": [{"podSelectors": {}}]}),
-        "spec.networkPolicy.clients[0].podSelectors",
-        _UNKNOWN,
-        'unknown field "spec.networkPolicy.clients[0].podSelectors"',
-    ),
-    Rejection(
-        "address without prefix",
-        _spec(networkPolicy={"clients": [{"ipBlock": {"cidr": "10.0.0.1"}}]}),
-        "spec.networkPolicy.clients[0].ipBlock.cidr",
-        "must be a block of addresses, such as 10.0.0.0/8",
-    ),
-    Rejection(
-        "label with a space",
-        _spec(networkPolicy={"clients": [{"podSelector": {"matchLabels": {"app": "a b"}}}]}),
-        "spec.networkPolicy.clients[0].podSelector.matchLabels.app",
-        "must be a label's value",
-    ),
-    Rejection(
-        "key of a label with a space",
-        _spec(networkPolicy={"clients": [{"namespaceSelector": {"matchLabels": {"a b": ""}}}]}),
-        "spec.networkPolicy.clients[0].namespaceSelector.matchLabels",
-        "keys must be like app",
-    ),
+    _at("networkPolicy.clients[0].ipBlock.cidr", "10.0.0.1", "must be a block of addresses, such as 10.0.0.0/8"),
+    _at("networkPolicy.clients[0].podSelector.matchLabels.app", "a b", "must be a label's value"),
+    _at("networkPolicy.clients[0].namespaceSelector.matchLabels", {"a b": ""}, "keys must be like app"),
     Rejection(
         "key of a condition with a space",
         _spec(
@@ -354,112 +282,32 @@ REJECTIONS: tuple[Rejection, ...] = (
         "spec.tls",
         "must have a trustDomain",
     ),
-    Rejection(
-        "trust domain for 0.6",
-        _spec(tls={"secretName": "x", "trustDomain": "flame.example"}),
-        "spec.tls",
-        "must not have a trustDomain before Flame 0.7",
-    ),
+    _at("tls", {"secretName": "x", "trustDomain": "flame.example"}, "must not have a trustDomain before Flame 0.7"),
     Rejection(
         "trust domain with a scheme",
         _spec(flameVersion="0.7", tls={"secretName": "x", "trustDomain": "spiffe://flame.example"}),
         "spec.tls.trustDomain",
         "must be the name of a SPIFFE trust domain",
     ),
-    Rejection("TLS without a Secret", _spec(tls={}), "spec.tls.secretName", "must be set", "Required value"),
-    Rejection(
-        "Secret with a slash",
-        _spec(tls={"secretName": "a/b"}),
-        "spec.tls.secretName",
-        "must be the name of a Secret",
-    ),
+    _at("tls.secretName", "a/b", "must be the name of a Secret"),
     Rejection(
         "key with a slash",
         _spec(tls={"secretName": "x", "keyKey": "a/b"}),
         "spec.tls.keyKey",
         "must be a key of a Secret",
     ),
-    Rejection(
-        "storage that Flame cannot open",
-        _session(storage="postgres://db/flame"),
-        f"{_SESSION}.storage",
-        "Flame opens nothing else",
-    ),
-    Rejection(
-        "relative cache directory",
-        _spec(objectCache={"storage": "cache"}),
-        "spec.objectCache.storage",
-        "must be an absolute path",
-    ),
-    Rejection("interval 0", _spec(scheduleInterval=0), "spec.scheduleInterval", "must be 1 or more", "equal to 1"),
-    Rejection(
-        "no sessions", _spec(limits={"maxSessions": 0}), "spec.limits.maxSessions", "must be 1 or more", "equal to 1"
-    ),
-    Rejection(
-        "no attempts",
-        _session(recovery={"retryLimits": 0}),
-        f"{_SESSION}.recovery.retryLimits",
-        "must be 1 or more",
-        "equal to 1",
-    ),
-    Rejection(
-        "unknown medium",
-        _executor(runtimeStorage={"medium": "HugePages"}),
-        f"{_EXECUTOR}.runtimeStorage.medium",
-        "must be one of Memory",
-        "Unsupported value",
-    ),
-    Rejection(
-        "size limit without a unit",
-        _executor(runtimeStorage={"sizeLimit": "big"}),
-        f"{_EXECUTOR}.runtimeStorage.sizeLimit",
-        "must be a quantity",
-    ),
-    Rejection("replicas as text", _executor(replicas="3"), f"{_EXECUTOR}.replicas", "must be a whole number", _INTEGER),
-    Rejection(
-        "replicas as truth",
-        _executor(replicas=True),
-        f"{_EXECUTOR}.replicas",
-        "must be a whole number",
-        "must be of type int",  # integer on Kubernetes 1.34, int32 on 1.36
-    ),
-    Rejection(
-        "fractional replicas", _executor(replicas=1.5), f"{_EXECUTOR}.replicas", "must be a whole number", _INTEGER
-    ),
-    Rejection(
-        "no executors", _executor(maxExecutors=0), f"{_EXECUTOR}.maxExecutors", "must be 1 or more", "equal to 1"
-    ),
-    Rejection(
-        "bad shim", _executor(shim="docker"), f"{_EXECUTOR}.shim", "must be one of host, wasm", "Unsupported value"
-    ),
-    Rejection(
-        "bad pull policy",
-        _session(imagePullPolicy="Sometimes"),
-        f"{_SESSION}.imagePullPolicy",
-        "must be one of Always, IfNotPresent, Never",
-        "Unsupported value",
-    ),
-    Rejection(
-        "old Flame", _spec(flameVersion="0.4"), "spec.flameVersion", "must be one of 0.5, 0.6", "Unsupported value"
-    ),
-    Rejection(
-        "version as number",
-        _spec(flameVersion=0.6),
-        "spec.flameVersion",
-        "must be one of 0.5, 0.6",
-        "must be of type string",
-    ),
-    Rejection(
-        "suspend as text", _spec(suspend="true"), "spec.suspend", "must be true or false", "must be of type boolean"
-    ),
-    Rejection("paused as number", _spec(paused=1), "spec.paused", "must be true or false", "must be of type boolean"),
-    Rejection(
-        "lock disabled as text",
-        _spec(lockOptions={"disabled": "yes"}),
-        "spec.lockOptions.disabled",
-        "must be true or false",
-        "must be of type boolean",
-    ),
+    _at("sessionManager.storage", "postgres://db/flame", "Flame opens nothing else"),
+    _at("objectCache.storage", "cache", "must be an absolute path"),
+    _at("scheduleInterval", 0, "must be 1 or more", "equal to 1"),
+    _at("executorManager.runtimeStorage.sizeLimit", "big", "must be a quantity"),
+    _at("executorManager.replicas", "3", "must be a whole number", _INTEGER),
+    _at(
+        "executorManager.replicas", value=True, message="must be a whole number", server="must be of type int"
+    ),  # integer on Kubernetes 1.34, int32 on 1.36
+    _at("executorManager.shim", "docker", "must be one of host, wasm", "Unsupported value"),
+    _at("flameVersion", "0.4", "must be one of 0.5, 0.6", "Unsupported value"),
+    _at("flameVersion", 0.6, "must be one of 0.5, 0.6", "must be of type string"),
+    _at("suspend", "true", "must be true or false", "must be of type boolean"),
     Rejection(
         "nobody denied",
         _spec(lockOptions={"denyList": ["a", ""]}),
@@ -467,58 +315,20 @@ REJECTIONS: tuple[Rejection, ...] = (
         "must not be empty",
         "at least 1 chars long",
     ),
-    Rejection(
-        "long identity denied",
-        _spec(lockOptions={"denyList": ["x" * 318]}),
-        "spec.lockOptions.denyList[0]",
-        "must have at most 317 characters, has 318",
-        "Too long",
-    ),
-    Rejection(
-        "many denied",
-        _spec(lockOptions={"denyList": [f"operator-{number}" for number in range(33)]}),
-        "spec.lockOptions.denyList",
-        "must have at most 32 entries, has 33",
-        "Too many",
-    ),
-    Rejection("empty policy", _session(policy=""), f"{_SESSION}.policy", "must not be empty", "at least 1 chars long"),
-    Rejection(
-        "storage as number", _session(storage=1), f"{_SESSION}.storage", "must be a string", "must be of type string"
-    ),
-    Rejection(
-        "overrides as text",
-        _spec(configOverrides="a: b"),
-        "spec.configOverrides",
-        "must be an object",
-        "must be of type object",
-    ),
     # The slot
     *(
         Rejection(f"slot {slot!r}", _session(slot=slot), f"{_SESSION}.slot", message)
         for slot, message in (
             ("", _SLOT),
             ("500m", _SLOT),
-            ("cpu=0.5", _SLOT),
             ("cpu=0.5,mem=1g", _SLOT),
-            ("cpu=500m,mem=1g", _SLOT),
             ("cpu=0,mem=1g", _SLOT),
             ("cpu=1,mem=0", _SLOT),
-            ("cpu=1,mem=0g", _SLOT),
-            ("cpu=-1,mem=1g", _SLOT),
-            ("cpu=1,mem=1.5g", _SLOT),
             ("cpu=1,mem=1x", _SLOT),
-            ("cpu=1,mem=1Gib2", _SLOT),
-            ("cpu=1,mem=1g,gpu=-1", _SLOT),
             ("cpu=1,mem=1g,disk=1", _SLOT),
-            ("cpu=1,mem=1g,", _SLOT),
-            ("cpu=1;mem=1g", _SLOT),
             ("cpu=1,mem=1g,gpu=1,gpu=1", _SLOT),
             ("cpu=1,mem=1g\n", _SLOT),
-            ("cpu=1", _SLOT),
-            ("mem=1g", _SLOT),
-            ("cpu=1,cpu=2", _SLOT_PARTS),
             ("cpu=1,gpu=1", _SLOT_PARTS),
-            ("mem=1g,gpu=1", _SLOT_PARTS),
             ("cpu=1,mem=1g,mem=2g", _SLOT_PARTS),
         )
     ),
@@ -542,10 +352,9 @@ REJECTIONS: tuple[Rejection, ...] = (
         )
         for quantity in ("", "lots", "1 Gi", "1gi", "1K", "1e", "-1", "--1", "0x10", -1)
     ),
-    Rejection(
-        "fractional number",
-        _executor(resources={"requests": {"cpu": 0.5}}),
-        f"{_EXECUTOR}.resources.requests.cpu",
+    _at(
+        "executorManager.resources.requests.cpu",
+        0.5,
         "must be a quantity: a whole number, or a string",
         "must be of type integer,string",
     ),
@@ -561,10 +370,9 @@ REJECTIONS: tuple[Rejection, ...] = (
         f"{_EXECUTOR}.resources",
         "requests must not be above limits",
     ),
-    Rejection(
-        "requests above limits of an extended resource",
-        _executor(resources={"limits": {"example.com/gpu": 1}, "requests": {"example.com/gpu": 2}}),
-        f"{_EXECUTOR}.resources",
+    _at(
+        "executorManager.resources",
+        {"limits": {"example.com/gpu": 1}, "requests": {"example.com/gpu": 2}},
         "requests must not be above limits",
     ),
     Rejection(
@@ -572,20 +380,6 @@ REJECTIONS: tuple[Rejection, ...] = (
         _env({"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "-1"}}}),
         f"{_EXECUTOR}.env[0].valueFrom.resourceFieldRef.divisor",
         _QUANTITY,
-    ),
-    Rejection(
-        "unknown field in resources",
-        _executor(resources={"limit": {"cpu": 1}}),
-        f"{_EXECUTOR}.resources.limit",
-        _UNKNOWN,
-        'unknown field "spec.executorManager.resources.limit"',
-    ),
-    Rejection(
-        "same claim twice",
-        _executor(resources={"claims": [{"name": "gpu"}, {"name": "gpu"}]}),
-        f"{_EXECUTOR}.resources.claims",
-        "must not list name gpu twice",
-        "Duplicate value",
     ),
     # Environment
     *(
@@ -603,26 +397,13 @@ REJECTIONS: tuple[Rejection, ...] = (
         f"{_SESSION}.env[1].name",
         "the operator sets them",
     ),
-    Rejection(
-        "variable twice",
-        _env({"name": "A", "value": "1"}, {"name": "A", "value": "2"}),
-        f"{_EXECUTOR}.env",
+    _at(
+        "executorManager.env",
+        [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}],
         "must not list name A twice",
         "Duplicate value",
     ),
-    Rejection(
-        "variable with =", _env({"name": "A=B"}), f"{_EXECUTOR}.env[0].name", "must be the name of an environment"
-    ),
-    Rejection(
-        "variable without name", _env({"value": "1"}), f"{_EXECUTOR}.env[0].name", "must be set", "Required value"
-    ),
-    Rejection(
-        "number as value",
-        _env({"name": "A", "value": 1}),
-        f"{_EXECUTOR}.env[0].value",
-        "must be a string",
-        "of type string",
-    ),
+    _at("executorManager.env[0].name", "A=B", "must be the name of an environment"),
     Rejection(
         "value and source",
         _env({"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}),
@@ -634,27 +415,6 @@ REJECTIONS: tuple[Rejection, ...] = (
         _env({"name": "A", "valueFrom": {}}),
         f"{_EXECUTOR}.env[0].valueFrom",
         "must have exactly one of fieldRef",
-    ),
-    Rejection(
-        "two sources",
-        _env(
-            {
-                "name": "A",
-                "valueFrom": {
-                    "fieldRef": {"fieldPath": "status.podIP"},
-                    "secretKeyRef": {"name": "s", "key": "k"},
-                },
-            }
-        ),
-        f"{_EXECUTOR}.env[0].valueFrom",
-        "must have exactly one of fieldRef",
-    ),
-    Rejection(
-        "secret without key",
-        _env({"name": "A", "valueFrom": {"secretKeyRef": {"name": "s"}}}),
-        f"{_EXECUTOR}.env[0].valueFrom.secretKeyRef.key",
-        "must be set",
-        "Required value",
     ),
     # The object cache
     *(
@@ -677,58 +437,12 @@ REJECTIONS: tuple[Rejection, ...] = (
             r"[ -\uffff]",
         )
     ),
-    Rejection(
-        "interface that is not ASCII",
-        _spec(objectCache={"networkInterface": "(?i)[\u0100-\uffff]"}),
-        "spec.objectCache.networkInterface",
-        "must consist of printable ASCII characters",
-    ),
-    Rejection(
-        "interface that is too long",
-        _spec(objectCache={"networkInterface": "a" * 129}),
-        "spec.objectCache.networkInterface",
-        "must have at most 128 characters, has 129",
-        "Too long",
-    ),
-    Rejection(
-        "empty interface",
-        _spec(objectCache={"networkInterface": ""}),
-        "spec.objectCache.networkInterface",
-        "must not be empty",
-        "at least 1 chars long",
-    ),
+    _at("objectCache.networkInterface", "(?i)[Ā-\uffff]", "must consist of printable ASCII characters"),
     Rejection(
         "object cache for Flame 0.5",
         _cache() | {"spec": {**_cache()["spec"], "flameVersion": "0.5"}},
         "spec.objectCache.image",
         "must not be set for Flame 0.5, which has no object cache",
-    ),
-    Rejection(
-        "image of the object cache with a space",
-        _spec(objectCache={"image": "a b"}),
-        "spec.objectCache.image",
-        "must be an image reference, without spaces",
-    ),
-    Rejection(
-        "negative number of object caches",
-        _cache(replicas=-1),
-        "spec.objectCache.replicas",
-        "must be 0 or more, is -1",
-        "greater than or equal to 0",
-    ),
-    Rejection(
-        "too many object caches",
-        _cache(replicas=101),
-        "spec.objectCache.replicas",
-        "must be 100 or less, is 101",
-        "less than or equal to 100",
-    ),
-    Rejection(
-        "unknown eviction policy",
-        _cache(eviction={"policy": "fifo"}),
-        "spec.objectCache.eviction.policy",
-        "must be one of lru, none",
-        "Unsupported value",
     ),
     *(
         Rejection(
@@ -738,31 +452,6 @@ REJECTIONS: tuple[Rejection, ...] = (
             "must be a size such as 512M or 2Gi; units are powers of 1024",
         )
         for size in ("0", "1.5G", "-1G", "lots", "1 G", "")
-    ),
-    Rejection(
-        "no objects in the cache",
-        _cache(eviction={"maxObjects": 0}),
-        "spec.objectCache.eviction.maxObjects",
-        "must be 1 or more, is 0",
-        "greater than or equal to 1",
-    ),
-    *(
-        Rejection(
-            f"{field} of the object cache's container",
-            _cache_pod(containers=[{"name": "object-cache", field: value}]),
-            f"spec.objectCache.podTemplate.spec.containers[0].{field}",
-            f"must not be set for container object-cache: {why}",
-        )
-        for field, value, why in (
-            ("image", "x", "see spec.objectCache.image"),
-            ("imagePullPolicy", "Always", "see spec.objectCache.imagePullPolicy"),
-            ("env", [{"name": "A", "value": "x"}], "see spec.objectCache.env"),
-            ("resources", {"limits": {"cpu": "1"}}, "see spec.objectCache.resources"),
-            ("command", ["sh"], "the operator sets it, because it names the configuration file"),
-            ("args", ["x"], "the operator sets them, because they name the configuration file"),
-            ("restartPolicy", "Never", "Flame loses a node whose container restarts in place"),
-            ("restartPolicyRules", [], "Flame loses a node whose container restarts in place"),
-        )
     ),
     Rejection(
         "init container with the name of the object cache's container",
@@ -838,10 +527,9 @@ REJECTIONS: tuple[Rejection, ...] = (
         "spec.objectCache.persistence.accessModes",
         "must not have ReadWriteOncePod together with other modes",
     ),
-    Rejection(
-        "claim without an object cache",
-        _spec(objectCache={"persistence": {"size": "1Gi"}}),
-        "spec.objectCache.persistence",
+    _at(
+        "objectCache.persistence",
+        {"size": "1Gi"},
         "must not be set without image: only an object cache that the operator runs can use a claim",
     ),
     *(
@@ -861,13 +549,6 @@ REJECTIONS: tuple[Rejection, ...] = (
         "must be at most 1 with persistence.existingClaim, because each replica needs a claim of its own",
     ),
     # Rolling updates
-    Rejection(
-        "bad strategy",
-        _executor(updateStrategy={"type": "BlueGreen"}),
-        f"{_EXECUTOR}.updateStrategy.type",
-        "must be one of RollingUpdate, Recreate, OnDelete",
-        "Unsupported value",
-    ),
     *(
         Rejection(
             f"maxUnavailable {value!r}",
@@ -895,10 +576,9 @@ REJECTIONS: tuple[Rejection, ...] = (
         )
         for unavailable, surge in ((0, 0), ("0%", 0), (0, "0%"), ("0%", "0%"))
     ),
-    Rejection(
-        "no progress possible: 0 and the default",
-        _rolling(maxUnavailable=0),
-        f"{_EXECUTOR}.updateStrategy.rollingUpdate",
+    _at(
+        "executorManager.updateStrategy.rollingUpdate",
+        {"maxUnavailable": 0},
         "maxUnavailable and maxSurge must not both be 0",
     ),
     # Pod templates: metadata
@@ -912,99 +592,48 @@ REJECTIONS: tuple[Rejection, ...] = (
         for label in (
             "app",
             "app.kubernetes.io/name",
-            "app.kubernetes.io/instance",
-            "app.kubernetes.io/component",
-            "app.kubernetes.io/managed-by",
             "flame.xflops.io/cluster",
             "flame.xflops.io/anything",
         )
     ),
-    Rejection("label's value", _labels(team="a b"), f"{_META}.labels.team", "must be a label's value"),
-    Rejection("label as number", _labels(team=1), f"{_META}.labels.team", "must be a string", "must be of type string"),
-    Rejection("label's key", _labels(**{"a b": "x"}), f"{_META}.labels", "keys must be like app"),
-    Rejection(
-        "annotation of the operator",
-        _executor(podTemplate={"metadata": {"annotations": {"flame.xflops.io/revision": "1"}}}),
-        f"{_META}.annotations",
+    _at("executorManager.podTemplate.metadata.labels.team", "a b", "must be a label's value"),
+    _at("executorManager.podTemplate.metadata.labels.team", 1, "must be a string", "must be of type string"),
+    _at("executorManager.podTemplate.metadata.labels", {"a b": "x"}, "keys must be like app"),
+    _at(
+        "executorManager.podTemplate.metadata.annotations",
+        {"flame.xflops.io/revision": "1"},
         "must not have flame.xflops.io/* other than flame.xflops.io/restarted-at",
     ),
-    Rejection(
-        "annotation's key",
-        _executor(podTemplate={"metadata": {"annotations": {"a/b/c": "1"}}}),
-        f"{_META}.annotations",
-        "keys must be like app",
-    ),
-    Rejection(
-        "name of the Pod",
-        _executor(podTemplate={"metadata": {"name": "x"}}),
-        f"{_META}.name",
+    _at("executorManager.podTemplate.metadata.annotations", {"a/b/c": "1"}, "keys must be like app"),
+    _at(
+        "executorManager.podTemplate.metadata.name",
+        "x",
         _UNKNOWN,
         'unknown field "spec.executorManager.podTemplate.metadata.name"',
     ),
-    Rejection(
-        "finalizers of the Pod",
-        _executor(podTemplate={"metadata": {"finalizers": ["a/b"]}}),
-        f"{_META}.finalizers",
-        _UNKNOWN,
-        'unknown field "spec.executorManager.podTemplate.metadata.finalizers"',
-    ),
     # Pod templates: Pods
-    Rejection(
-        "restart policy",
-        _executor_pod(restartPolicy="Always"),
-        f"{_POD}.restartPolicy",
-        "must not be set: the operator",
-    ),
-    Rejection("hostname", _executor_pod(hostname="x"), f"{_POD}.hostname", _NODE_NAME),
-    Rejection("subdomain", _executor_pod(subdomain="x"), f"{_POD}.subdomain", _NODE_NAME),
-    Rejection("hostname override", _executor_pod(hostnameOverride="x"), f"{_POD}.hostnameOverride", _NODE_NAME),
-    Rejection(
-        "host network", _executor_pod(hostNetwork=True), f"{_POD}.hostNetwork", "must not be true: Flame knows a node"
-    ),
-    Rejection(
-        "FQDN as hostname", _executor_pod(setHostnameAsFQDN=True), f"{_POD}.setHostnameAsFQDN", "must not be true"
-    ),
-    Rejection(
-        "host network of the session manager",
-        _session_pod(hostNetwork=True),
-        f"{_SESSION}.podTemplate.spec.hostNetwork",
-        "must not be true",
-    ),
-    Rejection(
-        "host network as text",
-        _executor_pod(hostNetwork="no"),
-        f"{_POD}.hostNetwork",
-        "true or false",
-        "of type boolean",
-    ),
-    Rejection(
-        "volume named config",
-        _executor_pod(volumes=[{"name": "config"}]),
-        f"{_POD}.volumes[0].name",
-        "must not be config",
-    ),
-    Rejection(
-        "volume of the operator",
-        _executor_pod(volumes=[{"name": "flame-work"}]),
-        f"{_POD}.volumes[0].name",
-        "start with flame-",
-    ),
-    Rejection(
-        "volume twice",
-        _executor_pod(volumes=[{"name": "a", "emptyDir": {}}, {"name": "a", "emptyDir": {}}]),
-        f"{_POD}.volumes",
-        "must not list name a twice",
-        "Duplicate value",
-    ),
+    _at("executorManager.podTemplate.spec.restartPolicy", "Always", "must not be set: the operator"),
+    _at("executorManager.podTemplate.spec.hostname", "x", _NODE_NAME),
+    _at("executorManager.podTemplate.spec.subdomain", "x", _NODE_NAME),
+    _at("executorManager.podTemplate.spec.hostnameOverride", "x", _NODE_NAME),
+    _at("executorManager.podTemplate.spec.hostNetwork", value=True, message="must not be true: Flame knows a node"),
+    _at("executorManager.podTemplate.spec.setHostnameAsFQDN", value=True, message="must not be true"),
+    _at("executorManager.podTemplate.spec.hostNetwork", "no", "true or false", "of type boolean"),
+    _at("executorManager.podTemplate.spec.volumes[0].name", "config", "must not be config"),
+    _at("executorManager.podTemplate.spec.volumes[0].name", "flame-work", "start with flame-"),
     # Pod templates: containers
     *(
         Rejection(
             f"{field} of {name}",
-            _component(component, podTemplate={"spec": {"containers": [{"name": name, field: value}]}}),
+            _component(component, image="x:1", podTemplate={"spec": {"containers": [{"name": name, field: value}]}}),
             f"spec.{component}.podTemplate.spec.containers[0].{field}",
             message.format(component),
         )
-        for component, name in (("sessionManager", "session-manager"), ("executorManager", "executor-manager"))
+        for component, name in (
+            ("sessionManager", "session-manager"),
+            ("executorManager", "executor-manager"),
+            ("objectCache", "object-cache"),
+        )
         for field, value, message in (
             ("image", "x", "see spec.{}.image"),
             ("imagePullPolicy", "Always", "see spec.{}.imagePullPolicy"),
@@ -1041,8 +670,6 @@ REJECTIONS: tuple[Rejection, ...] = (
         )
         for path in (
             "/etc/flame",
-            "/etc/flame/",
-            "//etc//flame",
             "/etc/./flame",
             "/etc/flame/flame-cluster.yaml",
             "etc/flame",
@@ -1055,25 +682,15 @@ REJECTIONS: tuple[Rejection, ...] = (
         "must be set",
         "Required",
     ),
-    Rejection(
-        "null as container", _executor_pod(containers=[None]), f"{_POD}.containers[0]", "must be an object", "null"
-    ),
-    Rejection(
-        "container without image",
-        _executor_pod(containers=[{"name": "sidecar"}]),
-        f"{_POD}.containers[0]",
+    _at("executorManager.podTemplate.spec.containers[0]", None, "must be an object", "null"),
+    _at(
+        "executorManager.podTemplate.spec.containers[0]",
+        {"name": "sidecar"},
         "must have an image: the operator's container here is named executor-manager",
     ),
-    Rejection(
-        "session manager's container in an executor",
-        _executor_pod(containers=[{"name": "session-manager"}]),
-        f"{_POD}.containers[0]",
-        "must have an image",
-    ),
-    Rejection(
-        "session manager's sidecar without image",
-        _session_pod(containers=[{"name": "executor-manager"}]),
-        "spec.sessionManager.podTemplate.spec.containers[0]",
+    _at(
+        "sessionManager.podTemplate.spec.containers[0]",
+        {"name": "executor-manager"},
         "must have an image: the operator's container here is named session-manager",
     ),
     Rejection(
@@ -1082,17 +699,10 @@ REJECTIONS: tuple[Rejection, ...] = (
         "spec.objectCache.podTemplate.spec.containers[0]",
         "must have an image: the operator's container here is named object-cache",
     ),
-    Rejection(
-        "init container without image",
-        _executor_pod(initContainers=[{"name": "wait"}]),
-        f"{_POD}.initContainers[0]",
+    _at(
+        "executorManager.podTemplate.spec.initContainers[0]",
+        {"name": "wait"},
         "must have an image: the operator's container here is named wait-for-session-manager",
-    ),
-    Rejection(
-        "session manager's init container without image",
-        _session_pod(initContainers=[{"name": "wait-for-session-manager"}]),
-        "spec.sessionManager.podTemplate.spec.initContainers[0]",
-        "must have an image",
     ),
     Rejection(
         "own container as init container",
@@ -1112,10 +722,9 @@ REJECTIONS: tuple[Rejection, ...] = (
         f"{_POD}.containers[0].name",
         "must not be wait-for-session-manager",
     ),
-    Rejection(
-        "container twice",
-        _executor_pod(containers=[{"name": "a", "image": "x"}, {"name": "a", "image": "y"}]),
-        f"{_POD}.containers",
+    _at(
+        "executorManager.podTemplate.spec.containers",
+        [{"name": "a", "image": "x"}, {"name": "a", "image": "y"}],
         "must not list name a twice",
         "Duplicate value",
     ),
@@ -1129,12 +738,7 @@ OPERATOR_REJECTIONS: tuple[Rejection, ...] = (
         f"{_EXECUTOR}.resources",
         "requests must not be above limits",
     ),
-    Rejection(
-        "impossible address",
-        _spec(networkPolicy={"clients": [{"ipBlock": {"cidr": "10.0.0.256/8"}}]}),
-        "spec.networkPolicy.clients[0].ipBlock.cidr",
-        "is not a block of addresses: 10.0.0.256/8",
-    ),
+    _at("networkPolicy.clients[0].ipBlock.cidr", "10.0.0.256/8", "is not a block of addresses: 10.0.0.256/8"),
     Rejection(
         "impossible exception",
         _spec(networkPolicy={"clients": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/99"]}}]}),
@@ -1165,12 +769,7 @@ OPERATOR_REJECTIONS: tuple[Rejection, ...] = (
         f"{_POD}.containers[0].securityContext.$patch",
         "merge directives are not supported",
     ),
-    Rejection(
-        "merge directive in a list",
-        _executor_pod(tolerations=[{"$patch": "replace"}]),
-        f"{_POD}.tolerations[0].$patch",
-        "merge directives are not supported",
-    ),
+    _at("executorManager.podTemplate.spec.tolerations[0].$patch", "replace", "merge directives are not supported"),
     Rejection(
         "mount at a path with ..",
         _own(volumeMounts=[{"name": "a", "mountPath": "/etc/x/../flame"}]),
@@ -1200,7 +799,6 @@ ACCEPTANCES: tuple[Acceptance, ...] = (
         Acceptance(f"maxMemory {size!r}", _cache(eviction={"maxMemory": size}))
         for size in ("1G", "2Gi", "512MB", "1024k", "7", "3TiB")
     ),
-    Acceptance("no object caches", _cache(replicas=0)),
     *(
         Acceptance(f"persistent storage {storage!r}", _session(storage=storage, persistence={"size": "10Gi"}))
         for storage in (
@@ -1218,8 +816,6 @@ ACCEPTANCES: tuple[Acceptance, ...] = (
         )
     ),
     Acceptance("longest name", _name("a" * 35)),
-    Acceptance("shortest name", _name("a")),
-    Acceptance("name with digits", _name("a-1")),
     Acceptance(
         "all of the HLD",
         {
@@ -1235,9 +831,7 @@ ACCEPTANCES: tuple[Acceptance, ...] = (
             }
         },
     ),
-    Acceptance("no executors wanted", _executor(replicas=0)),
     Acceptance("most executors", _executor(replicas=2**31 - 1)),
-    Acceptance("wasm", _executor(shim="wasm", maxExecutors=1)),
     Acceptance(
         "options",
         _spec(
@@ -1254,9 +848,7 @@ ACCEPTANCES: tuple[Acceptance, ...] = (
             objectCache={"tls": {"secretName": "x"}},
         ),
     ),
-    Acceptance("0.7", _spec(flameVersion="0.7")),
     Acceptance("TLS for 0.7", _spec(flameVersion="0.7", tls={"secretName": "x", "trustDomain": "flame.example"})),
-    Acceptance("network policy", _spec(networkPolicy={})),
     Acceptance(
         "network policy with clients",
         _spec(
@@ -1278,18 +870,11 @@ ACCEPTANCES: tuple[Acceptance, ...] = (
             }
         ),
     ),
-    Acceptance("client configuration", _spec(clientConfig={})),
     Acceptance("client's package", _spec(clientConfig={"package": {"excludes": ["*.log"]}})),
-    Acceptance(
-        "empty options",
-        _spec(limits={}, sessionManager={"recovery": {}}, executorManager={"runtimeStorage": {}}),
-    ),
-    Acceptance("suspended and paused", _spec(suspend=True, paused=True)),
     Acceptance(
         "lock options",
         _spec(lockOptions={"disabled": True, "denyList": ["flamectl-system/flamectl-operator", "x" * 317]}),
     ),
-    Acceptance("Flame 0.5", _spec(flameVersion="0.5")),
     Acceptance(
         "overrides", _spec(configOverrides={"cluster": {"tls": {"ca_file": "/x"}, "limits": None}, "x": [1, None]})
     ),
@@ -1319,15 +904,10 @@ ACCEPTANCES: tuple[Acceptance, ...] = (
             ".5",
             "1.",
             "500m",
-            "1Gi",
             "1.5Gi",
-            "2k",
             "1E",
-            "1e3",
             "1E-3",
             "+1",
-            "100n",
-            "3Ei",
         )
     ),
     Acceptance(
@@ -1363,7 +943,6 @@ ACCEPTANCES: tuple[Acceptance, ...] = (
         )
     ),
     Acceptance("recreate", _executor(updateStrategy={"type": "Recreate"})),
-    Acceptance("on delete", _executor(updateStrategy={"type": "OnDelete"})),
     Acceptance(
         "nulls are absent",
         {
@@ -1394,7 +973,6 @@ ACCEPTANCES: tuple[Acceptance, ...] = (
             }
         ),
     ),
-    Acceptance("empty template", _executor(podTemplate={})),
     Acceptance(
         "restricted",
         _session_pod(securityContext={"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000}, hostNetwork=False),

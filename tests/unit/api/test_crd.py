@@ -60,7 +60,7 @@ def _defaulted(schema: dict[str, Any], value: Any) -> Any:
 
 
 def test_crd_file_is_up_to_date() -> None:
-    assert _FILE.read_text() == render(), "run: python -m flamectl_operator.api.crd > config/crd/" + _FILE.name
+    assert _FILE.read_text() == render(), "run `make generate`"
 
 
 def test_crd_file_reads_back_as_the_definition() -> None:

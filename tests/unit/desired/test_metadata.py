@@ -2,61 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import pytest
-
-from tests.unit.builders import OWNER, desired, effective, session_template
-
-if TYPE_CHECKING:
-    from flamectl_operator.desired.cluster import DesiredCluster
-
-HLD_REFERENCE = {
-    "apiVersion": "flame.xflops.io/v1alpha1",
-    "kind": "FlameCluster",
-    "name": "my-flame",
-    "uid": "owner-uid",
-    "controller": True,
-    "blockOwnerDeletion": True,
-}
-
-
-def _children(wanted: DesiredCluster) -> list[dict[str, Any]]:
-    pods = [wanted.session_manager.pod("a"), wanted.executor.pod("b", {"x": "y"})]
-    return [effective().config_map, *wanted.services, *pods]
-
-
-def test_every_child_is_owned_as_the_documentation_says() -> None:
-    for child in _children(desired()):
-        assert child["metadata"]["ownerReferences"] == [HLD_REFERENCE]
-        assert child["metadata"]["namespace"] == "default"
-
-
-@pytest.mark.parametrize(
-    ("index", "component"),
-    [(0, "config"), (1, "session-manager"), (2, "object-cache"), (3, "session-manager"), (4, "executor-manager")],
-    ids=["ConfigMap", "session manager Service", "object cache Service", "session manager Pod", "executor Pod"],
-)
-def test_every_child_carries_the_recommended_labels(index: int, component: str) -> None:
-    labels = _children(desired())[index]["metadata"]["labels"]
-
-    assert (
-        labels.items()
-        >= {
-            "flame.xflops.io/cluster": "my-flame",
-            "app.kubernetes.io/name": "flame",
-            "app.kubernetes.io/instance": "my-flame",
-            "app.kubernetes.io/component": component,
-            "app.kubernetes.io/managed-by": "flamectl-operator",
-        }.items()
-    )
-
-
-def test_pods_carry_the_label_app() -> None:
-    wanted = desired()
-
-    assert wanted.session_manager.pod("a")["metadata"]["labels"]["app"] == "flame-session-manager"
-    assert wanted.executor.pod("b")["metadata"]["labels"]["app"] == "flame-executor-manager"
+from tests.unit.builders import OWNER, desired, session_template
 
 
 def test_pods_have_both_hashes_and_their_own_annotations() -> None:

@@ -10,7 +10,6 @@ import pytest
 from flamectl_operator.api.constants import CLUSTER_LABEL, REBOUND_ANNOTATION
 from flamectl_operator.kube.views import ContainerState, ContainerStateRunning, ContainerStatus
 from flamectl_operator.observed.cluster import ObservedCluster, Views
-from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import terminal_since
 from tests.unit.builders import (
     BOOTTIME,
@@ -26,7 +25,6 @@ from tests.unit.builders import (
     foreign_pod,
     later,
     observed,
-    pod,
     running,
     service_views,
     session_manager,
@@ -38,15 +36,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from flamectl_operator.kube.views import PodView
+    from flamectl_operator.observed.component import Component
 
 FOREIGN = controller_reference("somebody", "ReplicaSet", "web")
 EARLIER = controller_reference("earlier-uid")
-
-
-def test_executors_come_in_the_order_of_their_ids() -> None:
-    found = observed(*(executor_pod(number) for number in (10, 9, 2, 0)))
-
-    assert [each.executor_id for each in found.executors] == [0, 2, 9, 10]
 
 
 @pytest.mark.parametrize(
@@ -76,14 +69,6 @@ def test_pod_with_an_owner_reference_that_is_not_the_controller_is_foreign() -> 
     assert observed(executor_pod(0, owner=plain), session_manager(owner=plain)).components == ()
 
 
-def test_pods_with_other_names_are_not_executors() -> None:
-    names = ["my-flame-executor-manager-01", "my-flame-executor-manager-x", "my-flame-2", "my-flame-executor-manager"]
-    found = observed(*(pod(name, owner=controller_reference()) for name in names))
-
-    assert found.executors == ()
-    assert found.highest_executor_id == -1
-
-
 @pytest.mark.parametrize("digits", [11, 19, 20, 60])
 def test_a_number_too_large_for_an_id_does_not_use_up_all_ids(digits: int) -> None:
     # Anybody who may create Pods can make one of that name. Ids of more than ten digits make hostnames too long, those of more
@@ -108,19 +93,6 @@ def test_live_executors_are_neither_terminating_nor_terminal() -> None:
     assert [each.executor_id for each in found.ready_executors] == [0]
     assert [each.executor_id for each in found.terminal_executors] == [2, 3]
     assert [each.name.rsplit("-", 1)[1] for each in found.terminating] == ["1", "5"]
-
-
-def test_the_session_manager_comes_first_among_the_components() -> None:
-    found = observed(executor_pod(0), session_manager())
-
-    assert [each.name for each in found.components] == ["my-flame-session-manager", "my-flame-executor-manager-0"]
-
-
-def test_terminating_session_manager_is_listed_as_terminating() -> None:
-    found = observed(terminating(session_manager()), terminating(executor_pod(0)))
-
-    assert [each.name for each in found.terminating] == ["my-flame-session-manager", "my-flame-executor-manager-0"]
-    assert not found.session_manager_ready
 
 
 @pytest.mark.parametrize(
@@ -193,12 +165,6 @@ def test_executor_follows_the_session_manager_in_its_annotation(
     found = observed(session_manager(containers=[_since("session-manager", manager_start)]), follower.pod)
 
     assert found.follows(follower) == follows
-
-
-def test_executor_that_has_not_started_follows_its_bound_session_manager() -> None:
-    follower = executor(0, "waiting", annotations={REBOUND_ANNOTATION: "true"})
-
-    assert observed(session_manager(), follower.pod).follows(follower)
 
 
 def test_ownership_depends_only_on_the_uid() -> None:
@@ -298,9 +264,3 @@ def test_an_executor_reads_its_annotations() -> None:
 
     assert (marked.revision, marked.rendered, marked.session_manager_life) == ("r", "x", "l")
     assert bare.name == "my-flame-executor-manager-0"
-
-
-def test_a_pod_without_annotations_has_no_revision() -> None:
-    bare = Component(pod("x"))
-
-    assert (bare.revision, bare.rendered) == ("", "")

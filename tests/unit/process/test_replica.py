@@ -19,7 +19,7 @@ from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.settings import FlameSettings, OperatorConfig
 from tests.unit.builders import NOW, OWNER, raw_spec
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
-from tests.unit.subreconcilers.world import Recorded
+from tests.unit.subreconcilers.harness import Recorded
 
 CONFIG_MAP = ObjectReference("v1", "ConfigMap", "flamectl-system", "flamectl-operator-config", "u")
 

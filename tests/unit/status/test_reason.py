@@ -11,7 +11,7 @@ import pytest
 from flamectl_operator.api.status import FlameClusterStatus, Generations
 from flamectl_operator.runtime.outcome import blocked, wait
 from flamectl_operator.status.compute import StatusInput, compute_status
-from flamectl_operator.status.reason import PRECEDENCE, most_important, rank
+from flamectl_operator.status.reason import most_important, rank
 from tests.unit.builders import (
     NOW,
     ago,
@@ -122,10 +122,6 @@ def test_paused_cluster_with_healthy_pods_is_ready() -> None:
     (ready,) = (each for each in _status(*WELL, paused=True).conditions if each.type == "Ready")
 
     assert (ready.status, ready.reason) == ("True", "Healthy")
-
-
-def test_table_of_reasons_has_no_duplicates() -> None:
-    assert len(set(PRECEDENCE)) == len(PRECEDENCE)
 
 
 def test_unknown_reason_comes_after_reasons_that_need_attention() -> None:

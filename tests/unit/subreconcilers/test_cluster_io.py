@@ -9,7 +9,7 @@ from flamectl_operator.kube.errors import NotFoundError
 from flamectl_operator.kube.resources import PODS
 from tests.unit.builders import OWNER, replicas
 from tests.unit.subreconcilers.errors import forbidden, lost, quota
-from tests.unit.subreconcilers.world import SM_NAME, World, converged, executor_name
+from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, converged, executor_name
 
 if TYPE_CHECKING:
     from pytest_mock import MockerFixture
@@ -34,7 +34,7 @@ async def test_404_for_the_resource_does_not_count_as_deleted() -> None:
 
 async def test_unknown_create_is_read_again_after_a_forbidden_read() -> None:
     """An API server that has just started refuses everything for a moment."""
-    world = World(replicas(1))
+    world = StepHarness(replicas(1))
     world.api.fail("create", "pods", lost(), name=executor_name(0), applied=True)
     world.api.fail("get", "pods", forbidden(), name=executor_name(0))
     await world.run_pass()

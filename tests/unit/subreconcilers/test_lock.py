@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,20 +12,15 @@ from flamectl_operator.planning.deletion import DELETION_COST_ANNOTATION
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from tests.unit.builders import OWNER, controller_reference, replicas, rolling
 from tests.unit.subreconcilers.errors import (
-    already_exists,
     broken,
-    conflict,
     forbidden,
     lost,
-    overloaded,
     unreachable,
 )
-from tests.unit.subreconcilers.world import LOCK_NAME, SM_NAME, World, converged, executor_name
+from tests.unit.subreconcilers.harness import LOCK_NAME, SM_NAME, StepHarness, converged, executor_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from pytest_mock import MockerFixture
 
     from flamectl_operator.kube.errors import KubernetesError
 
@@ -35,11 +29,11 @@ NEW_EXECUTORS = {"executorManager": {"image": "new"}}
 NEW_SESSION_MANAGER = {"sessionManager": {"image": "new"}}
 
 
-def _lease_writes(world: World) -> list[tuple[str, str, str]]:
+def _lease_writes(world: StepHarness) -> list[tuple[str, str, str]]:
     return [write for write in world.writes if write[1] == "leases"]
 
 
-def _hold(world: World, holder: str, **changes: Any) -> None:
+def _hold(world: StepHarness, holder: str, **changes: Any) -> None:
     """Let another operator take or extend the lock."""
     lease = world.api.find("leases", LOCK_NAME)
     if lease is None:
@@ -49,7 +43,7 @@ def _hold(world: World, holder: str, **changes: Any) -> None:
         world.change("leases", LOCK_NAME, {"spec": {"holderIdentity": holder, **changes}})
 
 
-async def _held_by_another() -> World:
+async def _held_by_another() -> StepHarness:
     world = await converged(rolling(4, 1, 0))
     _hold(world, "them")
     return world
@@ -59,24 +53,9 @@ async def _held_by_another() -> World:
 
 
 async def test_new_cluster_needs_no_lock() -> None:
-    world = World(replicas(3))
+    world = StepHarness(replicas(3))
     await world.converge()
     assert world.holder is None
-
-
-async def test_cluster_at_rest_writes_no_lease_after_restarts() -> None:
-    world = await converged(replicas(3))
-    world.edit(replicas(1))
-    await world.converge()
-    assert world.holder == ""
-    version = world.api.version
-
-    for _ in range(3):
-        world.clock.elapsed += 10_000
-        world.restart()
-        await world.run_pass()
-
-    assert world.api.version == version
 
 
 async def test_lock_is_acquired_and_released_in_a_scale_down() -> None:
@@ -108,38 +87,6 @@ async def test_lock_is_kept_through_a_rollout_and_released_at_its_end() -> None:
     assert set(holders[:given_back]) == {"us"}
     assert set(holders[given_back:]) == {""}
     assert len(_lease_writes(world)) == 2
-
-
-async def test_lock_is_kept_while_a_new_session_manager_starts() -> None:
-    world = await converged(rolling(2, 1, 0))
-    world.edit(NEW_SESSION_MANAGER)
-    await world.run_pass()
-    world.api.remove("pods", SM_NAME)
-    await world.run_pass()
-    assert world.holder == "us"
-
-    await world.converge()
-    assert world.holder == ""
-    assert len(_lease_writes(world)) == 2
-
-
-async def test_stuck_rollout_writes_no_lease() -> None:
-    world = await converged(rolling(4, 1, 0))
-    world.edit(NEW_EXECUTORS)
-    for _ in range(3):
-        await world.run_pass()
-        for number in world.leaving_ids:
-            world.api.remove("pods", executor_name(number))
-    world.set_executor(4, "crashing")
-    await world.run_pass()
-    world.writes.clear()
-
-    for _ in range(10):
-        world.clock.elapsed += 100
-        await world.run_pass()
-
-    assert _lease_writes(world) == []
-    assert world.holder == "us"
 
 
 async def test_lock_is_extended_before_deletions_after_half_of_its_time() -> None:
@@ -225,35 +172,6 @@ async def test_nothing_is_deleted_without_the_lock(changes: dict[str, Any]) -> N
     assert world.condition("Suspended")[:2] == ("False", suspended)
 
 
-async def test_failed_pods_stay_and_executors_are_replaced_without_the_lock() -> None:
-    world = await _held_by_another()
-    world.set_executor(0, "failed")
-    world.clock.elapsed += 40
-    _hold(world, "them", leaseTransitions=1)
-
-    await world.run_pass()
-    assert world.deleted == []
-    assert world.executor_ids == [0, 1, 2, 3, 4]
-
-    world.set_pod(SM_NAME, "failed")
-    await world.run_pass()
-    assert world.session_manager is not None
-    assert "deletionTimestamp" not in world.session_manager["metadata"]
-
-
-async def test_stuck_session_manager_is_not_force_deleted_without_the_lock() -> None:
-    world = await converged()
-    metadata = {"deletionTimestamp": "2025-06-01T12:00:10Z", "deletionGracePeriodSeconds": 10}
-    world.change("pods", SM_NAME, {"metadata": metadata})
-    world.clock.elapsed = 1000
-    _hold(world, "them")
-
-    result = await world.run_pass()
-
-    assert world.deleted == []
-    assert result.errors == ()
-
-
 async def test_scale_up_repairs_and_status_continue_without_the_lock() -> None:
     world = await _held_by_another()
     world.edit(replicas(6))
@@ -286,49 +204,6 @@ async def test_lock_is_polled_and_acquired_after_its_release() -> None:
     world.clock.elapsed += 3
     await world.run_pass()
     assert world.leaving_ids == [1, 2, 3]
-
-
-async def test_expired_lock_is_acquired() -> None:
-    world = await _held_by_another()
-    world.edit(replicas(1))
-    await world.run_pass()
-
-    world.clock.elapsed += 59
-    _hold(world, "them", leaseTransitions=1)  # a sign
-    await world.run_pass()
-    world.clock.elapsed += 59
-    await world.run_pass()
-    assert world.deleted == []
-
-    world.clock.elapsed += 1
-    await world.run_pass()
-    assert world.leaving_ids == [1, 2, 3]
-
-
-async def test_deleted_lease_is_awaited_by_an_operator_that_knew_its_holder() -> None:
-    world = await _held_by_another()
-    world.edit(replicas(1))
-    await world.run_pass()
-    world.api.remove("leases", LOCK_NAME)
-
-    world.clock.elapsed += 30
-    await world.run_pass()
-    assert world.deleted == []
-
-    world.clock.elapsed += 30
-    await world.run_pass()
-    assert world.leaving_ids == [1, 2, 3]
-
-
-async def test_own_lock_from_before_a_restart_is_continued_at_once() -> None:
-    world = await _held_by_another()
-    _hold(world, "us")
-    world.edit(replicas(1))
-
-    await world.run_pass()
-
-    assert world.leaving_ids == [1, 2, 3]
-    assert world.holder == ""
 
 
 # --- Two operators -----------------------------------------------------------------------------------------------------
@@ -442,7 +317,7 @@ async def test_change_found_while_acquiring_triggers_a_pass() -> None:
     assert "deletionTimestamp" not in world.session_manager["metadata"]
 
 
-async def _half_way(world: World) -> None:
+async def _half_way(world: StepHarness) -> None:
     """A rollout of five executors that has replaced two, all of them ready, and none on its way out."""
     world.edit(NEW_EXECUTORS)
     while world.executor_ids != [0, 1, 2, 5, 6]:
@@ -521,15 +396,6 @@ async def test_denied_operator_deletes_nothing_and_reports_it() -> None:
     assert world.condition("Degraded")[0] == "False"
 
 
-async def test_denied_operator_reports_nothing_without_due_deletions() -> None:
-    world = await converged(replicas(3))
-    world.edit({"lockOptions": {"denyList": ["us"]}})
-
-    await world.run_pass()
-
-    assert world.status.message == "All components healthy"
-
-
 async def test_newly_denied_operator_releases_the_lock_and_stops() -> None:
     world = await converged(rolling(4, 1, 0))
     world.edit(NEW_EXECUTORS)
@@ -544,18 +410,6 @@ async def test_newly_denied_operator_releases_the_lock_and_stops() -> None:
 
     assert world.holder == ""
     assert world.deleted == [executor_name(3)]
-
-
-async def test_denied_holder_is_not_awaited() -> None:
-    world = await _held_by_another()
-    world.edit(replicas(1))
-    await world.run_pass()
-    assert world.deleted == []
-
-    world.edit({"lockOptions": {"denyList": ["them"]}})
-    await world.run_pass()
-
-    assert world.leaving_ids == [1, 2, 3]
 
 
 async def test_holder_denied_in_a_missed_generation_notices_the_new_holder() -> None:
@@ -627,20 +481,6 @@ async def test_holder_that_missed_a_generation_without_locks_reads_first() -> No
     assert world.deleted == deleted
 
 
-async def test_held_lock_is_dropped_when_locks_are_disabled() -> None:
-    world = await converged(rolling(4, 1, 0))
-    world.edit(NEW_EXECUTORS)
-    await world.run_pass()
-    world.let_pods_become_ready()
-    world.writes.clear()
-    world.edit({"lockOptions": {"disabled": True}})
-
-    await world.converge()
-
-    assert world.executor_ids == [4, 5, 6, 7]
-    assert _lease_writes(world) == []
-
-
 # --- Leases that are not as they should be -----------------------------------------------------------------------------
 
 
@@ -686,38 +526,7 @@ def _plain(reference: Any) -> dict[str, Any]:
     }
 
 
-async def test_terminating_lease_is_not_acquired() -> None:
-    world = await converged(replicas(3))
-    _hold(world, "")
-    world.change("leases", LOCK_NAME, {"metadata": {"deletionTimestamp": "2025-06-01T12:00:00Z"}})
-    world.edit(replicas(1))
-
-    result = await world.run_pass()
-    assert world.deleted == []
-    assert result.delay == 15
-
-    world.api.remove("leases", LOCK_NAME)
-    await world.converge()
-    assert world.executor_ids == [0]
-
-
 # --- What can go wrong -------------------------------------------------------------------------------------------------
-
-MISHAPS: list[tuple[str, Callable[[], KubernetesError], bool]] = [
-    (verb, error, applied)
-    for verb in ("get", "create", "patch")
-    for error, applied in (
-        (lost, False),
-        (lost, True),
-        (broken, True),
-        (broken, False),
-        (overloaded, False),
-        (unreachable, False),
-        (conflict, False),
-        (already_exists, False),
-    )
-    if not (verb == "get" and applied)
-]
 
 
 @pytest.mark.parametrize("error", [lost, broken])
@@ -813,26 +622,14 @@ async def test_executor_that_left_the_cluster_does_not_count_as_deleted() -> Non
     assert found.labels["flame.xflops.io/cluster"] == "other"
 
 
-async def test_executor_with_another_owner_is_not_deleted() -> None:
-    world = await converged(replicas(3))
-    world.edit(replicas(1))
-    world.sync()
-    world.change("pods", executor_name(2), {"metadata": {"ownerReferences": []}})
-
-    for _ in range(2):
-        await world.run_pass(stale=True)
-
-    assert world.deleted == [executor_name(1)]
-
-
 # --- What two operators say --------------------------------------------------------------------------------------------
 
 
-def _status_writes(world: World) -> int:
+def _status_writes(world: StepHarness) -> int:
     return sum(1 for verb, plural, _ in world.writes if (verb, plural) == ("status", "flameclusters"))
 
 
-async def _take_turns(world: World, rival: World, seconds: int) -> int:
+async def _take_turns(world: StepHarness, rival: StepHarness, seconds: int) -> int:
     """Let both operators react to each other's writes; return the number of status writes."""
     before, due = _status_writes(world), {world.lock_identity: 0.0, rival.lock_identity: 0.0}
     end = world.clock.elapsed + seconds

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from flamectl_operator.reconcile.status_writer import RECHECK_CRD
 from tests.unit.builders import replicas
 from tests.unit.subreconcilers.errors import broken, conflict
-from tests.unit.subreconcilers.world import KEY, World, converged
+from tests.unit.subreconcilers.harness import KEY, StepHarness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, MutableMapping
@@ -36,11 +36,11 @@ def told(log: list[MutableMapping[str, Any]]) -> list[list[str]]:
     return [line["fields_not_stored"] for line in log if "fields_not_stored" in line]
 
 
-def stored(world: World) -> Any:
+def stored(world: StepHarness) -> Any:
     return world.api.objects["flameclusters", *KEY]["status"]
 
 
-def of_the_hld(world: World) -> None:
+def of_the_hld(world: StepHarness) -> None:
     """The CRD of the HLD, which knows little more than state and message."""
     later = ("nextId", "current", "updated", "outdated", "selector", "revision", "failures", "attemptId")
     world.api.unknown = (
@@ -52,7 +52,7 @@ def of_the_hld(world: World) -> None:
 
 @pytest.mark.parametrize("field", PROMISES)
 async def test_crd_without_durable_fields_stops_the_operator_with_a_reason(field: str) -> None:
-    world = World(replicas(2))
+    world = StepHarness(replicas(2))
     world.api.unknown = (field,)
 
     result = await world.run_pass()
@@ -66,7 +66,7 @@ async def test_crd_without_durable_fields_stops_the_operator_with_a_reason(field
 
 @pytest.mark.parametrize("hld", [True, False], ids=["the HLD's", "a little older"])
 async def test_outdated_crd_prevents_all_changes(log: list[MutableMapping[str, Any]], *, hld: bool) -> None:
-    world = World(replicas(2))
+    world = StepHarness(replicas(2))
     of_the_hld(world)
     world.api.unknown = world.api.unknown if hld else ("executorManager.nextId",)
     for _ in range(3):
@@ -82,7 +82,7 @@ async def test_outdated_crd_prevents_all_changes(log: list[MutableMapping[str, A
 
 @pytest.mark.parametrize("hld", [True, False], ids=["the HLD's", "a little older"])
 async def test_updated_crd_starts_the_work(*, hld: bool) -> None:
-    world = World(replicas(2))
+    world = StepHarness(replicas(2))
     of_the_hld(world)
     world.api.unknown = world.api.unknown if hld else ("executorManager.nextId",)
     for _ in range(3):
@@ -96,24 +96,8 @@ async def test_updated_crd_starts_the_work(*, hld: bool) -> None:
     assert stored(world)["message"] == "All components healthy"
 
 
-async def test_downgraded_crd_causes_no_reuse_of_names() -> None:
-    world = await converged(replicas(2))
-    world.edit(replicas(0))
-    await world.converge()
-    world.api.unknown = ("executorManager.nextId",)
-    world.edit(replicas(1))
-    await world.run_pass()
-    assert "nextId" not in stored(world)["executorManager"]
-    assert world.executor_ids == []
-
-    world.api.unknown = ()
-    await world.converge()
-
-    assert world.executor_ids == [2]
-
-
 async def test_missing_non_durable_field_is_logged_once(log: list[MutableMapping[str, Any]]) -> None:
-    world = World(replicas(2))
+    world = StepHarness(replicas(2))
     world.api.unknown = ("generations", "executorManager.selector")
     await world.converge()
     writes = len(world.writes)
@@ -146,7 +130,7 @@ async def test_fields_of_a_newer_operator_are_kept() -> None:
 async def test_outdated_crd_is_reported_after_a_failed_status_write(
     error: Callable[[], KubernetesError], mocker: MockerFixture
 ) -> None:
-    world = World(replicas(2))
+    world = StepHarness(replicas(2))
     world.api.unknown = ("executorManager.nextId",)
     write, writes = world.api.replace_status, list[int]()
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.unit.builders import replicas, rolling
-from tests.unit.subreconcilers.flame_world import FlameWorld, converged
-from tests.unit.subreconcilers.world import SM_NAME, executor_name
+from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
+from tests.unit.subreconcilers.harness import SM_NAME, executor_name
 
 _QUICK = {"flame": {"registrationDeadlineSeconds": 30}}
 
@@ -17,15 +17,8 @@ async def test_status_says_that_all_executors_are_registered() -> None:
     assert world.status.message == "All components healthy"
 
 
-async def test_cluster_at_rest_is_not_written() -> None:
-    world = await converged(replicas(2))
-    await world.live(60)
-    assert world.writes == []
-    assert not world.asked.busy
-
-
 async def test_executor_that_never_registers_is_named_and_then_replaced() -> None:
-    world = FlameWorld(replicas(2), _QUICK)
+    world = FlameHarness(replicas(2), _QUICK)
     world.cut_off = {executor_name(0)}
     await world.live(25)
     assert world.status.executor_manager.registered == 1
@@ -42,7 +35,7 @@ async def test_executor_that_never_registers_is_named_and_then_replaced() -> Non
 
 
 async def test_status_names_the_executor_while_its_failure_is_recorded_before_the_replacement() -> None:
-    world = FlameWorld(replicas(2), _QUICK)
+    world = FlameHarness(replicas(2), _QUICK)
     world.cut_off = {executor_name(0)}
     await world.live(25)
     world.clock.elapsed += 20
@@ -57,24 +50,12 @@ async def test_status_names_the_executor_while_its_failure_is_recorded_before_th
 
 
 async def test_replacements_that_do_not_register_either_are_delayed_more_and_more() -> None:
-    world = FlameWorld(replicas(1), _QUICK)
+    world = FlameHarness(replicas(1), _QUICK)
     world.cut_off = {executor_name(each) for each in range(100)}
     await world.live(900)
 
     assert (world.status.executor_manager.failures or 0) >= 4
     assert 4 <= world.executor_ids[0] <= 12
-
-
-async def test_unregistered_executors_go_one_by_one_while_the_session_manager_is_in_doubt() -> None:
-    world = FlameWorld(replicas(6), _QUICK)
-    world.cut_off = {executor_name(each) for each in range(100)}
-    await world.live(10)
-    fewest = 6
-    for _ in range(300):
-        await world.tick()
-        fewest = min(fewest, len(world.executor_ids))
-
-    assert fewest >= 5
 
 
 async def test_session_manager_that_does_not_answer_costs_no_executor() -> None:
@@ -105,14 +86,6 @@ async def test_executor_with_a_released_node_keeps_its_work() -> None:
     await world.live(200)
 
     assert world.executor_ids == [0]
-
-
-async def test_restart_of_the_operator_writes_nothing() -> None:
-    world = await converged(replicas(2))
-    world.asked.follow(("", ""), None, busy=False)
-    world.restart()
-    await world.live(5)
-    assert [write for write in world.writes if write[1] == "flameclusters"] == []
 
 
 async def test_session_manager_that_is_not_ready_makes_the_conditions_unknown() -> None:

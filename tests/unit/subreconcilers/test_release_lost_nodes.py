@@ -4,37 +4,15 @@ from __future__ import annotations
 
 from flamectl_operator.planning.lost_nodes import REPORT_AGAIN
 from tests.unit.builders import replicas
-from tests.unit.subreconcilers.flame_world import FlameWorld, converged
-from tests.unit.subreconcilers.world import executor_name
+from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
+from tests.unit.subreconcilers.harness import executor_name
 
 
-def _table(world: FlameWorld) -> list[str]:
-    return sorted(world.model.nodes)
-
-
-def _executors(world: FlameWorld) -> list[str]:
-    return sorted(executor_name(each) for each in world.executor_ids)
-
-
-def _terminate(world: FlameWorld, executor_id: int) -> None:
+def _terminate(world: FlameHarness, executor_id: int) -> None:
     """Mark a Pod for deletion; it stays."""
     pod = world.api.find("pods", executor_name(executor_id))
     assert pod is not None
     world.api.put("pods", pod | {"metadata": pod["metadata"] | {"deletionTimestamp": "2025-06-01T12:00:00Z"}})
-
-
-async def test_executor_that_dies_with_tasks_leaves_the_table_and_its_tasks_run_elsewhere() -> None:
-    world = await converged(replicas(2))
-    session = world.model.open_session("s", tasks=6, seconds=20)
-    await world.live(3)
-
-    world.set_executor(0, "failed")
-    await world.live(45)
-
-    assert executor_name(0) not in world.model.nodes
-    assert ("report", executor_name(0)) in world.asked.calls
-    await world.live(300, until=lambda: session.done)
-    assert session.done
 
 
 async def test_lost_node_that_an_old_answer_shows_idle_is_reported_after_its_release() -> None:
@@ -50,67 +28,6 @@ async def test_lost_node_that_an_old_answer_shows_idle_is_reported_after_its_rel
 
     assert session.done
     assert ("report", executor_name(0)) in world.asked.calls
-
-
-async def test_idle_executor_that_was_deleted_by_hand_leaves_the_table() -> None:
-    world = await converged(replicas(2))
-    world.api.remove("pods", executor_name(1))
-    await world.live(5)
-
-    assert _table(world) == _executors(world)
-    assert ("release", executor_name(1)) in world.asked.calls
-
-
-async def test_executor_that_went_while_no_operator_ran_leaves_the_table() -> None:
-    world = await converged(replicas(2))
-    session = world.model.open_session("s", tasks=2, seconds=30)
-    await world.live(3)
-    world.api.remove("pods", executor_name(0))
-    world.follow_pods()
-    world.clock.elapsed += 600
-    world.timer.run()
-
-    world.asked.follow(("", ""), None, busy=False)
-    world.restart()
-    await world.live(200, until=lambda: session.done)
-
-    assert session.done
-    assert executor_name(0) not in world.model.nodes
-
-
-async def test_executors_that_leaked_are_cleaned_up() -> None:
-    world = await converged(replicas(2))
-    session = world.model.open_session("s", tasks=2, seconds=30)
-    await world.live(3)
-    # Somebody released the node of a busy executor, and the executor died.
-    world.model.release_node(executor_name(0))
-    world.api.remove("pods", executor_name(0))
-    await world.live(200, until=lambda: session.done)
-
-    assert session.done
-    assert executor_name(0) not in {each.node for each in world.model.executors.values()}
-    await world.live(10)
-    assert _table(world) == _executors(world)
-
-
-async def test_foreign_nodes_are_left_alone() -> None:
-    world = await converged(replicas(1))
-    foreign = ["laptop", "other-executor-manager-0", "my-flame-executor-manager-01", "my-flame-executor-manager-9999"]
-    for name in foreign:
-        world.model.register_node(name, 1)
-    await world.live(20)
-
-    assert set(foreign) <= world.model.nodes.keys()
-    assert world.asked.calls == []
-
-
-async def test_executor_without_its_label_keeps_its_node() -> None:
-    world = await converged(replicas(1))
-    world.unlabel("pods", executor_name(0))
-    await world.live(20)
-
-    assert executor_name(0) in world.model.nodes
-    assert executor_name(1) in world.model.nodes
 
 
 async def test_executor_that_has_ended_and_lost_its_label_leaves_the_table() -> None:

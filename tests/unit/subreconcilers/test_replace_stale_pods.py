@@ -11,7 +11,6 @@ from flamectl_operator.api.constants import SESSION_MANAGER_ANNOTATION
 from flamectl_operator.kube.errors import BadRequestError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.refusals import RefusedError
-from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers.replace_stale_pods import ReplaceStalePods
 from tests.unit.builders import desired, executor_template, merged, replicas, rolling
 from tests.unit.subreconcilers.errors import (
@@ -24,7 +23,7 @@ from tests.unit.subreconcilers.errors import (
     quota,
     refusal_of,
 )
-from tests.unit.subreconcilers.world import CM_NAME, SM_NAME, World, converged, executor_name, take_long
+from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, converged, executor_name, take_long
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,23 +31,18 @@ if TYPE_CHECKING:
     from pytest_mock import MockerFixture
 
     from flamectl_operator.kube.errors import KubernetesError
-    from flamectl_operator.runtime.outcome import Outcome
 
 NEW_EXECUTORS = {"executorManager": {"image": "new"}}
 NEW_SESSION_MANAGER = {"sessionManager": {"image": "new"}}
 
 
-async def _step(world: World) -> Outcome:
-    return await ReplaceStalePods().run(await world.recorded())
-
-
-def _life(world: World, executor_id: int) -> str:
+def _life(world: StepHarness, executor_id: int) -> str:
     found = world.api.find("pods", executor_name(executor_id))
     assert found is not None
     return str(found["metadata"]["annotations"][SESSION_MANAGER_ANNOTATION])
 
 
-def _uid(world: World) -> str:
+def _uid(world: StepHarness) -> str:
     assert world.session_manager is not None
     return str(world.session_manager["metadata"]["uid"])
 
@@ -56,64 +50,7 @@ def _uid(world: World) -> str:
 # --- Executors ---------------------------------------------------------------------------------------------------------
 
 
-async def test_stale_executors_are_replaced_within_the_budget() -> None:
-    world = await converged(rolling(4, 1, 0))
-    world.edit(NEW_EXECUTORS)
-    serving = []
-    for _ in range(12):
-        for _ in range(3):  # all that a pass may do while a replacement is not ready yet
-            await world.run_pass()
-            serving.append(world.serving)
-        world.let_pods_become_ready()
-
-    assert world.executor_ids == [4, 5, 6, 7]
-    assert min(serving) == 3
-    assert world.status.message == "All components healthy"
-
-
-async def test_current_session_manager_stays_when_executors_are_stale() -> None:
-    world = await converged(rolling(2, 1, 0))
-    before = _uid(world)
-    world.edit(NEW_EXECUTORS)
-
-    await world.converge()
-
-    assert _uid(world) == before
-
-
-async def test_next_pass_is_requested_at_once_after_a_deletion() -> None:
-    world = await converged(rolling(2, 1, 0))
-    world.edit(NEW_EXECUTORS)
-    await world.run_pass()
-
-    assert world.another_pass_follows
-
-
 # --- The session manager -----------------------------------------------------------------------------------------------
-
-
-async def test_executors_are_replaced_after_the_new_session_manager_is_ready() -> None:
-    world = await converged(rolling(3, 1, 0))
-    before = _uid(world)
-    world.edit(NEW_SESSION_MANAGER)
-
-    await world.run_pass()
-    assert world.session_manager is not None
-    assert "deletionTimestamp" in world.session_manager["metadata"]
-    assert world.leaving_ids == []
-
-    world.api.remove("pods", SM_NAME)
-    await world.run_pass()
-    assert _uid(world) != before
-    assert world.leaving_ids == []
-
-    world.set_pod(SM_NAME, "ready")
-    await world.run_pass()
-    assert world.leaving_ids == [0, 1, 2]
-
-    await world.converge()
-    assert world.executor_ids == [3, 4, 5]
-    assert {_life(world, number) for number in world.executor_ids} == {f"{_uid(world)}.0"}
 
 
 async def test_waiting_executors_are_rebound_and_stay() -> None:
@@ -144,19 +81,6 @@ async def test_slow_rebinding_continues_in_the_next_pass() -> None:
 
     await world.run_pass()
     assert sorted(_life(world, number)[-2:] for number in (1, 2)) == [".1", ".1"]
-
-
-async def test_slow_replacement_continues_in_the_next_pass() -> None:
-    world = await converged(replicas(4, type="Recreate"), {"controller": {"maxWritesInFlight": 1}})
-    world.edit(NEW_EXECUTORS)
-
-    world.api.interference["delete", "pods"] = partial(take_long, world)
-    result = await world.run_pass()
-    assert len(world.leaving_ids) == 1
-    assert ("NextBatch", 0) in [(each.reason, each.delay) for each in result.outcomes]
-
-    await world.run_pass()
-    assert len(world.leaving_ids) == 4
 
 
 async def test_executor_that_started_meanwhile_is_not_rebound() -> None:
@@ -207,18 +131,6 @@ async def test_failed_rebinding_does_not_prevent_replacement_of_stale_executors(
 
     assert world.leaving_ids == [0, 1]
     assert len(result.errors) == 1
-
-
-async def test_failed_deletion_does_not_prevent_the_others() -> None:
-    world = await converged(replicas(3, type="Recreate"))
-    world.edit(NEW_EXECUTORS)
-    world.api.fail("delete", "pods", forbidden(), name=executor_name(1), times=100)
-
-    result = await world.run_pass()
-
-    assert world.leaving_ids == [0, 2]
-    assert len(result.errors) == 1
-    assert world.condition("Degraded")[:2] == ("True", "PermissionDenied")
 
 
 async def test_deletion_that_came_too_late_is_not_repeated_at_once() -> None:
@@ -430,7 +342,7 @@ async def test_pod_stays_when_its_replacement_would_lose_identifying_metadata(
 async def test_pods_that_lose_identifying_metadata_are_not_created_without_end(
     what: str, *, has_dry_runs: bool
 ) -> None:
-    world = World(replicas(3))
+    world = StepHarness(replicas(3))
     world.api.webhook = _strip(what)
     if not has_dry_runs:
         words = 'admission webhook "annotations.example.com" does not support dry run'
@@ -499,26 +411,6 @@ async def test_session_manager_refused_by_quota_gets_the_room_of_an_idle_executo
 
 
 # --- When not ----------------------------------------------------------------------------------------------------------
-
-
-async def test_nothing_is_replaced_while_the_cluster_is_suspended() -> None:
-    world = await converged(replicas(2))
-    world.edit({"suspend": True} | NEW_EXECUTORS)
-
-    run = await world.recorded()
-    assert await ReplaceStalePods().run(run) is DONE
-
-
-async def test_nothing_is_replaced_before_the_config_map_is_current() -> None:
-    world = await converged(replicas(2))
-    world.api.remove("configmaps", CM_NAME)
-    world.squat("configmaps", CM_NAME)
-    world.edit({"executorManager": {"maxExecutors": 3}})
-
-    await world.run_pass()
-
-    assert world.leaving_ids == []
-    assert world.condition("Degraded")[:2] == ("True", "NameConflict")
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from tests.unit.subreconcilers.errors import (
     refusal_of,
     unreachable,
 )
-from tests.unit.subreconcilers.world import CM_NAME, SM_NAME, World, converged, executor_name, take_long
+from tests.unit.subreconcilers.harness import CM_NAME, SM_NAME, StepHarness, converged, executor_name, take_long
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,23 +42,22 @@ if TYPE_CHECKING:
     from pytest_mock import MockerFixture
 
     from flamectl_operator.kube.errors import KubernetesError
-    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.reconcile.reconcile_pass import Pass
     from flamectl_operator.runtime.outcome import Outcome
-    from tests.unit.builders import PodState
 
 
-async def _prepared(world: World) -> Pass:
+async def _prepared(world: StepHarness) -> Pass:
     run = await world.recorded()
     await UpdateConfigMap().run(run)
     await AddSessionManager().run(run)
     return run
 
 
-async def _step(world: World) -> Outcome:
+async def _step(world: StepHarness) -> Outcome:
     return await ScaleExecutors().run(await _prepared(world))
 
 
-def _creates(world: World) -> list[str]:
+def _creates(world: StepHarness) -> list[str]:
     return [name for verb, plural, name in world.writes if (verb, plural) == ("create", "pods") and "executor" in name]
 
 
@@ -66,7 +65,7 @@ def _creates(world: World) -> list[str]:
 
 
 async def test_missing_executors_are_created_with_ids_from_0() -> None:
-    world = World(replicas(5))
+    world = StepHarness(replicas(5))
 
     assert await _step(world) is DONE
     assert world.executor_ids == [0, 1, 2, 3, 4]
@@ -76,49 +75,6 @@ async def test_missing_executors_are_created_with_ids_from_0() -> None:
         "ExecutorsCreated",
         "Created 5 executors my-flame-executor-manager-0..4 (0 -> 5)",
     ) in world.events.told
-
-
-async def test_ids_are_in_the_status_before_they_are_used() -> None:
-    world = World(replicas(3))
-    world.api.interference["create", "pods"] = lambda: ids.append(world.status.executor_manager.next_id)
-    ids: list[int | None] = []
-
-    await world.run_pass()
-
-    assert ids == [3]
-
-
-async def test_executors_carry_the_life_of_the_session_manager() -> None:
-    world = World(replicas(1))
-    await _step(world)
-    found = world.api.find("pods", executor_name(0))
-
-    assert found is not None
-    assert world.session_manager is not None
-    life = f"{world.session_manager['metadata']['uid']}.0"
-    assert found["metadata"]["annotations"][SESSION_MANAGER_ANNOTATION] == life
-
-
-async def test_scaling_up_keeps_existing_executors() -> None:
-    world = await converged(replicas(2))
-    before = [world.api.find("pods", executor_name(number)) for number in (0, 1)]
-    world.edit(replicas(4))
-
-    await world.run_pass()
-
-    assert world.executor_ids == [0, 1, 2, 3]
-    assert [world.api.find("pods", executor_name(number)) for number in (0, 1)] == before
-
-
-async def test_an_id_is_never_used_again() -> None:
-    world = await converged(replicas(3))
-    world.edit(replicas(0))
-    await world.converge()
-    world.restart()
-    world.edit(replicas(2))
-    await world.converge()
-
-    assert world.executor_ids == [3, 4]
 
 
 async def test_an_id_is_never_used_again_even_when_the_status_is_lost() -> None:
@@ -133,18 +89,8 @@ async def test_an_id_is_never_used_again_even_when_the_status_is_lost() -> None:
     assert world.executor_ids == [0, 2, 3]
 
 
-async def test_no_executor_is_created_without_a_config_map() -> None:
-    world = World(replicas(2))
-    world.squat("configmaps", CM_NAME)
-
-    outcome = await _step(world)
-
-    assert outcome.reason == "ConfigMapNotReady"
-    assert world.executor_ids == []
-
-
 async def test_creates_over_the_limit_of_a_pass_follow_at_once_in_later_passes() -> None:
-    world = World(replicas(5), {"controller": {"maxCreatesPerPass": 2}})
+    world = StepHarness(replicas(5), {"controller": {"maxCreatesPerPass": 2}})
 
     delays = []
     for _ in range(3):
@@ -160,7 +106,7 @@ async def test_creates_over_the_limit_of_a_pass_follow_at_once_in_later_passes()
 
 @pytest.mark.parametrize(("error", "reason"), REFUSALS)
 async def test_slow_start_stops_at_the_first_refusal(error: Callable[[], KubernetesError], reason: str) -> None:
-    world = World(replicas(100))
+    world = StepHarness(replicas(100))
     run = await _prepared(world)
     world.api.fail("create", "pods", error(), times=100)
 
@@ -172,7 +118,7 @@ async def test_slow_start_stops_at_the_first_refusal(error: Callable[[], Kuberne
 
 
 async def test_ids_of_refused_creates_are_used_later() -> None:
-    world = World(replicas(8))
+    world = StepHarness(replicas(8))
     run = await _prepared(world)
     world.api.fail("create", "pods", quota(), name=executor_name(4))
 
@@ -219,7 +165,7 @@ async def test_session_manager_comes_first_when_quota_is_short() -> None:
 
 
 async def test_permanent_refusal_of_the_session_manager_does_not_block_executors() -> None:
-    world = World(replicas(2))
+    world = StepHarness(replicas(2))
     world.api.fail("create", "pods", forbidden(), name=SM_NAME)
 
     await world.run_pass()
@@ -229,7 +175,7 @@ async def test_permanent_refusal_of_the_session_manager_does_not_block_executors
 
 @pytest.mark.parametrize("error", [overloaded, unreachable, not_found], ids=["429", "no connection", "404"])
 async def test_id_of_a_create_that_certainly_failed_is_used_again(error: Callable[[], KubernetesError]) -> None:
-    world = World(replicas(1))
+    world = StepHarness(replicas(1))
     world.api.fail("create", "pods", error(), name=executor_name(0))
 
     result = await world.run_pass()
@@ -241,7 +187,7 @@ async def test_id_of_a_create_that_certainly_failed_is_used_again(error: Callabl
 
 @pytest.mark.parametrize("error", [lost, broken], ids=["no answer", "500"])
 async def test_id_of_a_create_with_unknown_outcome_is_not_reused(error: Callable[[], KubernetesError]) -> None:
-    world = World(replicas(1))
+    world = StepHarness(replicas(1))
     world.api.fail("create", "pods", error(), name=executor_name(0))
 
     await world.run_pass()
@@ -252,7 +198,7 @@ async def test_id_of_a_create_with_unknown_outcome_is_not_reused(error: Callable
 
 @pytest.mark.parametrize("error", [lost, broken], ids=["no answer", "500"])
 async def test_executor_created_with_a_lost_answer_is_counted(error: Callable[[], KubernetesError]) -> None:
-    world = World(replicas(2))
+    world = StepHarness(replicas(2))
     world.api.fail("create", "pods", error(), name=executor_name(0), applied=True)
 
     await world.run_pass()
@@ -263,22 +209,11 @@ async def test_executor_created_with_a_lost_answer_is_counted(error: Callable[[]
     assert world.leaving_ids == []
 
 
-async def test_executor_is_created_after_a_read_shows_that_it_is_missing() -> None:
-    world = World(replicas(1))
-    world.api.fail("create", "pods", lost(), name=executor_name(0))
-    world.api.fail("get", "pods", unreachable(), name=executor_name(0))
-
-    await world.run_pass()
-    await world.run_pass(stale=True)
-
-    assert world.executor_ids == [1]
-
-
 # --- Names that are taken ----------------------------------------------------------------------------------------------
 
 
 async def test_taken_name_is_skipped() -> None:
-    world = World(replicas(2))
+    world = StepHarness(replicas(2))
     world.squat("pods", executor_name(0))
 
     await world.run_pass()
@@ -288,16 +223,6 @@ async def test_taken_name_is_skipped() -> None:
     foreign = world.api.find("pods", executor_name(0))
     assert foreign is not None
     assert "ownerReferences" not in foreign["metadata"]
-    assert world.status.executor_manager.current == 2
-
-
-async def test_executor_without_label_has_left_the_cluster() -> None:
-    world = await converged(replicas(2))
-    world.unlabel("pods", executor_name(0))
-
-    await world.run_pass()
-
-    assert world.executor_ids == [0, 1, 2]
     assert world.status.executor_manager.current == 2
 
 
@@ -322,15 +247,6 @@ async def test_surplus_executors_are_deleted_in_deletion_order() -> None:
     ]
 
 
-async def test_late_watch_causes_no_second_create() -> None:
-    world = World(replicas(3))
-    await world.run_pass()
-
-    await world.run_pass(stale=True)
-
-    assert world.executor_ids == [0, 1, 2]
-
-
 async def test_a_terminal_executor_is_replaced_at_once_and_removed_after_thirty_seconds() -> None:
     world = await converged(replicas(2))
     world.set_executor(0, "failed")
@@ -347,16 +263,6 @@ async def test_a_terminal_executor_is_replaced_at_once_and_removed_after_thirty_
     assert told in world.events.told
 
 
-@pytest.mark.parametrize("state", ["failed", "succeeded", "half"])
-async def test_executor_is_replaced_after_every_kind_of_end(state: PodState) -> None:
-    world = await converged(replicas(1))
-    world.set_executor(0, state)
-
-    await world.run_pass()
-
-    assert world.executor_ids == [0, 1]
-
-
 async def test_failed_deletion_does_not_prevent_creates() -> None:
     """An admission policy protects the failed Pod."""
     world = await converged(replicas(2))
@@ -371,17 +277,6 @@ async def test_failed_deletion_does_not_prevent_creates() -> None:
     assert world.condition("Degraded")[:2] == ("True", "PermissionDenied")
 
 
-async def test_failed_deletion_does_not_prevent_other_deletions() -> None:
-    world = await converged(replicas(4))
-    world.edit(replicas(1))
-    world.api.fail("delete", "pods", forbidden(), name=executor_name(3))
-
-    result = await world.run_pass()
-
-    assert world.leaving_ids == [1, 2]
-    assert len(result.errors) == 1
-
-
 async def test_event_names_deleted_executors_although_another_deletion_failed() -> None:
     world = await converged(replicas(3))
     world.edit(replicas(1))
@@ -394,19 +289,6 @@ async def test_event_names_deleted_executors_although_another_deletion_failed() 
         "ExecutorsRemoved",
         'Removed "my-flame-executor-manager-1": 1 wanted (3 -> 2)',
     ) in world.events.told
-
-
-async def test_read_after_a_lost_answer_updates_the_store() -> None:
-    """The watch is late; the read after the lost answer shows that the executor is no longer ready."""
-    world = await converged(replicas(2))
-    world.edit(replicas(1))
-    world.sync()
-    world.set_executor(1, "failed")
-    world.api.fail("delete", "pods", lost(), name=executor_name(1))
-
-    await world.run_pass(stale=True)
-
-    assert world.status.executor_manager.ready == 1
 
 
 async def test_deletion_of_a_missing_executor_is_not_an_error() -> None:
@@ -442,7 +324,7 @@ async def test_batch_stops_when_a_remaining_executor_becomes_unready(how: str) -
 
 
 async def test_chosen_executor_that_became_ready_is_kept() -> None:
-    world = World(replicas(3))
+    world = StepHarness(replicas(3))
     await world.run_pass()
     world.edit(replicas(1))
 
@@ -456,21 +338,6 @@ async def test_chosen_executor_that_became_ready_is_kept() -> None:
 
     await world.run_pass()
     assert world.executor_ids == [2]
-
-
-async def test_chosen_executor_that_left_the_cluster_is_not_deleted() -> None:
-    """A user removed the label to inspect the executor."""
-    world = await converged(replicas(3))
-    world.edit(replicas(1))
-
-    def leave() -> None:
-        world.change("pods", executor_name(1), {"metadata": {"labels": {"app": "to-be-debugged"}}})
-        world.sync(PODS)
-
-    world.api.interference["delete", "pods"] = leave
-    await world.run_pass()
-
-    assert world.deleted == [executor_name(2)]
 
 
 async def test_creates_stop_when_the_spec_changes() -> None:
@@ -550,7 +417,7 @@ async def test_slow_batch_continues_in_the_next_pass_after_the_status(verb: str,
     assert len(world.executor_ids) == count
 
 
-async def _made_in_passes(world: World, mocker: MockerFixture, passes: int) -> list[int]:
+async def _made_in_passes(world: StepHarness, mocker: MockerFixture, passes: int) -> list[int]:
     """Return how many executors each pass creates when a request takes as long as a whole batch may."""
     create = world.api.create
 
@@ -592,31 +459,6 @@ async def test_slow_start_begins_again_after_a_change_or_a_refusal(mocker: Mocke
 # --- Backoff -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("at_first", ["ready", "unscheduled", "unschedulable"])
-async def test_backoff_applies_though_other_executors_work(
-    at_first: PodState,
-) -> None:
-    """Before its failure, a pass saw the executor without a node."""
-    world = await converged(replicas(3))
-    world.clock.elapsed += 3600
-    failures = []
-    for _ in range(4):
-        newest = max(world.executor_ids)
-        world.set_executor(newest, "failed")
-        await world.run_pass()
-        failures.append(world.status.executor_manager.failures)
-        next_attempt = world.status.executor_manager.next_attempt
-        if next_attempt is not None:
-            world.clock.elapsed += (next_attempt - world.clock.now()).total_seconds()
-            await world.run_pass()
-        assert max(world.executor_ids) == newest + 1
-        world.set_executor(newest + 1, at_first)
-        await world.run_pass()
-
-    # The first one had worked for long.
-    assert failures == [0, 1, 2, 3]
-
-
 async def test_failures_of_replacements_with_returned_ids_are_counted() -> None:
     """A quota refused creates, so their ids are used later, and executors with these ids fail."""
     world = await converged(replicas(1))
@@ -639,23 +481,6 @@ async def test_failures_of_replacements_with_returned_ids_are_counted() -> None:
             await world.run_pass()
 
     assert failures == [1, 2, 3, 4]
-
-
-async def test_old_counted_failure_uses_no_ids() -> None:
-    world = await converged(replicas(1))
-    world.set_executor(0, "failed")
-    await world.run_pass()
-    world.clock.elapsed += 60
-    await world.converge()
-    world.edit(replicas(4))
-    world.api.fail("create", "pods", quota(), times=5)
-    for _ in range(5):
-        await world.run_pass()
-    assert world.status.executor_manager.next_id == 5
-
-    await world.converge()
-
-    assert world.executor_ids == [1, 2, 3, 4]
 
 
 # --- Words -------------------------------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ import pytest
 
 from flamectl_operator.subreconcilers.scale_object_cache import ScaleObjectCache
 from tests.unit.builders import cached, later, merged, replicas
-from tests.unit.subreconcilers.errors import already_exists, invalid, lost, quota
-from tests.unit.subreconcilers.world import SM_NAME, World, cache_name, converged
+from tests.unit.subreconcilers.errors import invalid, quota
+from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, cache_name, converged
 
 if TYPE_CHECKING:
     from flamectl_operator.kube.errors import KubernetesError
@@ -17,24 +17,16 @@ if TYPE_CHECKING:
 NEW_IMAGE = {"objectCache": {"image": "new"}}
 
 
-def _uid(world: World, ordinal: int) -> str:
+def _uid(world: StepHarness, ordinal: int) -> str:
     found = world.api.find("pods", cache_name(ordinal))
     assert found is not None
     return str(found["metadata"]["uid"])
 
 
-def _image(world: World, ordinal: int) -> str:
+def _image(world: StepHarness, ordinal: int) -> str:
     found = world.api.find("pods", cache_name(ordinal))
     assert found is not None
     return str(found["spec"]["containers"][0]["image"])
-
-
-async def test_no_object_cache_is_created_without_an_image() -> None:
-    world = await converged()
-
-    assert world.cache_ordinals == []
-    assert world.status.object_cache.state == "NotRun"
-    assert "not set" in (world.status.object_cache.message or "")
 
 
 async def test_missing_object_caches_are_created_and_counted() -> None:
@@ -44,42 +36,6 @@ async def test_missing_object_caches_are_created_and_counted() -> None:
     status = world.status.object_cache
     assert (status.state, status.ready, status.replicas, status.updated) == ("Running", 3, 3, 3)
     assert status.endpoint == "grpc://my-flame-object-cache:9090"
-
-
-async def test_cluster_is_ready_only_with_all_object_caches() -> None:
-    world = await converged(cached(2))
-    world.set_pod(cache_name(1), "starting")
-
-    await world.run_pass()
-
-    assert world.condition("Ready")[:2] == ("False", "Recovering")
-    assert world.status.message == "1 of 2 object caches ready"
-    assert (world.status.state, world.status.object_cache.state) == ("Running", "Pending")
-
-
-async def test_deleted_object_cache_is_recreated_under_its_name() -> None:
-    world = await converged(cached(2))
-    before = _uid(world, 1)
-    world.api.remove("pods", cache_name(1))
-
-    await world.converge()
-
-    assert world.cache_ordinals == [0, 1]
-    assert _uid(world, 1) != before
-
-
-async def test_object_cache_is_not_created_while_its_name_terminates() -> None:
-    world = await converged(cached())
-    world.change(
-        "pods",
-        cache_name(0),
-        {"metadata": {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10}},
-    )
-
-    for _ in range(3):
-        await world.run_pass()
-
-    assert ("create", "pods", cache_name(0)) not in world.writes
 
 
 async def test_stuck_object_cache_is_force_deleted() -> None:
@@ -98,42 +54,6 @@ async def test_stuck_object_cache_is_force_deleted() -> None:
 
     assert _uid(world, 0) != before
     assert "by force" in str(world.events.told)
-
-
-async def test_surplus_object_caches_are_deleted_and_recreated_under_their_names() -> None:
-    world = await converged(cached(3))
-    world.edit({"objectCache": {"replicas": 1}})
-    await world.converge()
-    assert world.cache_ordinals == [0]
-
-    world.edit({"objectCache": {"replicas": 3}})
-    await world.converge()
-    assert world.cache_ordinals == [0, 1, 2]
-
-
-async def test_all_object_caches_are_deleted_when_the_image_is_removed() -> None:
-    world = await converged(cached(2))
-    world.edit({"objectCache": {"image": None}})
-
-    await world.converge()
-
-    assert world.cache_ordinals == []
-    assert world.status.object_cache.state == "NotRun"
-    service = world.api.find("services", "my-flame-object-cache")
-    assert service is not None
-    assert service["spec"]["selector"]["app"] == "flame-executor-manager"
-
-
-async def test_suspended_cluster_has_no_session_manager() -> None:
-    world = await converged(cached(2))
-    world.edit({"suspend": True})
-    await world.converge()
-    assert world.cache_ordinals == []
-    assert world.condition("Suspended")[0] == "True"
-
-    world.edit({"suspend": False})
-    await world.converge()
-    assert world.cache_ordinals == [0, 1]
 
 
 async def test_unlabelled_object_cache_is_found_on_suspend() -> None:
@@ -160,7 +80,7 @@ async def test_removed_labels_are_restored() -> None:
 
 
 async def test_foreign_pod_of_the_name_is_reported_and_not_changed() -> None:
-    world = World(cached(2))
+    world = StepHarness(cached(2))
     world.squat("pods", cache_name(0))
 
     await world.run_pass()
@@ -217,20 +137,6 @@ async def test_stale_object_caches_are_replaced_one_at_a_time() -> None:
     assert order == [cache_name(2), cache_name(1), cache_name(0)]
     assert {_image(world, ordinal) for ordinal in range(3)} == {"new"}
     assert world.condition("Ready")[0] == "True"
-
-
-async def test_a_replacement_that_does_not_become_ready_stops_the_rollout() -> None:
-    world = await converged(cached(3))
-    world.edit(NEW_IMAGE)
-    await world.run_pass()
-    world.let_pods_become_ready()
-    await world.run_pass()
-    world.set_pod(cache_name(2), "crashing")
-
-    for _ in range(3):
-        await world.run_pass()
-
-    assert world.deleted == [cache_name(2)]
 
 
 async def test_unready_stale_object_caches_are_deleted_at_once() -> None:
@@ -310,27 +216,6 @@ async def test_the_first_refusal_ends_the_creation(error: KubernetesError) -> No
         await ScaleObjectCache().run(run)
 
     assert [name for verb, _, name in world.writes if verb == "create"] == [cache_name(0)]
-
-
-@pytest.mark.parametrize("applied", [True, False])
-async def test_lost_answer_to_a_create_causes_no_second_create(*, applied: bool) -> None:
-    world = await converged(cached())
-    world.api.remove("pods", cache_name(0))
-    world.api.fail("create", "pods", lost(), applied=applied, name=cache_name(0))
-
-    await world.converge()
-
-    assert world.cache_ordinals == [0]
-
-
-async def test_name_taken_meanwhile_is_read() -> None:
-    world = await converged(cached())
-    world.api.remove("pods", cache_name(0))
-    world.api.fail("create", "pods", already_exists(), name=cache_name(0))
-
-    await world.converge()
-
-    assert world.cache_ordinals == [0]
 
 
 async def test_stale_object_cache_stays_when_another_fails_before_the_deletion() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flamectl_operator.api.status import SessionsStatus
 from tests.unit.builders import replicas
 from tests.unit.kube.certificates import AUTHORITY
-from tests.unit.subreconcilers.flame_world import converged
+from tests.unit.subreconcilers.flame_harness import converged
 
 
 async def test_status_counts_open_sessions_and_their_tasks() -> None:

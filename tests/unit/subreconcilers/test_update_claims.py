@@ -11,7 +11,7 @@ from flamectl_operator.kube import resources
 from flamectl_operator.kube.errors import ForbiddenError, KubernetesError
 from tests.unit.builders import OWNER, cached, merged, raw_spec, replicas
 from tests.unit.subreconcilers.errors import lost
-from tests.unit.subreconcilers.world import KEY, SM_NAME, World, cache_name, converged, executor_name
+from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, cache_name, converged, executor_name
 
 CLAIMS = "persistentvolumeclaims"
 
@@ -25,42 +25,36 @@ def _session(**claim: Any) -> dict[str, Any]:
     return {"sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": persistence}}
 
 
-def _claims(world: World) -> list[str]:
+def _claims(world: StepHarness) -> list[str]:
     return [claim["metadata"]["name"] for claim in world.api.all(CLAIMS)]
 
 
-def _claim(world: World, name: str) -> dict[str, Any]:
+def _claim(world: StepHarness, name: str) -> dict[str, Any]:
     found = world.api.find(CLAIMS, name)
     assert found is not None
     return found
 
 
-def _bind(world: World) -> None:
+def _bind(world: StepHarness) -> None:
     for claim in world.api.all(CLAIMS):
         world.api.put(CLAIMS, claim | {"status": {"phase": "Bound"}})
 
 
-def _uid(world: World, name: str) -> str:
+def _uid(world: StepHarness, name: str) -> str:
     found = world.api.find("pods", name)
     assert found is not None
     return str(found["metadata"]["uid"])
 
 
-def _executor_uids(world: World) -> dict[str, str]:
+def _executor_uids(world: StepHarness) -> dict[str, str]:
     return {executor_name(each): _uid(world, executor_name(each)) for each in world.executor_ids}
 
 
 # --- Claims ------------------------------------------------------------------------------------------------------------
 
 
-async def test_without_persistence_there_is_no_claim() -> None:
-    world = await converged(cached(2))
-
-    assert _claims(world) == []
-
-
 async def test_claims_are_created_before_their_pods() -> None:
-    world = World(merged(_cache(2), _session()))
+    world = StepHarness(merged(_cache(2), _session()))
 
     await world.run_pass()
 
@@ -71,20 +65,8 @@ async def test_claims_are_created_before_their_pods() -> None:
     assert spec == {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "10Gi"}}}
 
 
-async def test_each_pod_mounts_its_own_claim() -> None:
-    world = await converged(merged(_cache(2), _session()))
-
-    mounted = {}
-    for name in (SM_NAME, cache_name(0), cache_name(1)):
-        pod = world.api.find("pods", name)
-        assert pod is not None
-        claims = [each["persistentVolumeClaim"] for each in pod["spec"]["volumes"] if "persistentVolumeClaim" in each]
-        mounted[name] = [each["claimName"] for each in claims]
-    assert mounted == {name: [name] for name in mounted}
-
-
 async def test_no_pod_is_created_without_its_claim() -> None:
-    world = World(merged(_cache(), _session()))
+    world = StepHarness(merged(_cache(), _session()))
     world.squat(CLAIMS, SM_NAME)
     world.squat(CLAIMS, cache_name(0))
 
@@ -116,29 +98,6 @@ async def test_a_claim_is_deleted_only_after_its_pod_is_gone() -> None:
     world.api.remove("pods", cache_name(1))
     await world.run_pass()
     assert _claims(world) == [cache_name(0)]
-
-
-async def test_a_claim_stays_while_a_pod_without_its_label_uses_it() -> None:
-    world = await converged(_cache(2))
-    world.unlabel("pods", cache_name(1))
-    world.edit({"objectCache": {"replicas": 1}})
-
-    await world.run_pass()
-
-    assert cache_name(1) in _claims(world)
-
-
-async def test_a_retained_claim_has_no_owner_and_is_used_again() -> None:
-    world = await converged(_cache(2, deletionPolicy="Retain"))
-    before = _claim(world, cache_name(1))["metadata"]["uid"]
-    assert "ownerReferences" not in _claim(world, cache_name(1))["metadata"]
-
-    for count in (1, 2):
-        world.edit({"objectCache": {"replicas": count}})
-        await world.converge()
-
-    assert world.cache_ordinals == [0, 1]
-    assert _claim(world, cache_name(1))["metadata"]["uid"] == before
 
 
 @pytest.mark.parametrize("terminating", [True, False])
@@ -244,7 +203,7 @@ async def test_claim_that_cannot_change_is_reported_and_kept(change: dict[str, A
 
 @pytest.mark.parametrize("applied", [True, False])
 async def test_lost_answer_to_a_create_of_a_claim_causes_no_second_create(*, applied: bool) -> None:
-    world = World(_cache(deletionPolicy="Retain"))
+    world = StepHarness(_cache(deletionPolicy="Retain"))
     world.api.fail("create", CLAIMS, lost(), applied=applied)
 
     await world.converge()
@@ -253,7 +212,7 @@ async def test_lost_answer_to_a_create_of_a_claim_causes_no_second_create(*, app
     assert world.condition("Ready")[0] == "True"
 
 
-def _make_claim(world: World, **metadata: Any) -> None:
+def _make_claim(world: StepHarness, **metadata: Any) -> None:
     """A user makes a claim, or makes it anew."""
     world.api.put(CLAIMS, {"metadata": {"name": "mine", "namespace": "default", "uid": "first", **metadata}})
 
@@ -264,8 +223,8 @@ EXISTING_SESSION: dict[str, Any] = {
 EXISTING_CACHE = cached(persistence={"existingClaim": "mine"})
 
 
-async def _converged_on_existing(changes: dict[str, Any]) -> World:
-    world = World(changes)
+async def _converged_on_existing(changes: dict[str, Any]) -> StepHarness:
+    world = StepHarness(changes)
     _make_claim(world)
     await world.converge()
     world.writes.clear()
@@ -294,7 +253,7 @@ async def test_an_existing_claim_is_mounted_and_not_touched() -> None:
 async def test_pod_waits_for_an_existing_claim_that_does_not_exist(
     changes: dict[str, Any], pod: str, field: str
 ) -> None:
-    world = World(changes)
+    world = StepHarness(changes)
 
     result = await world.run_pass()
 
@@ -310,7 +269,7 @@ async def test_pod_waits_for_an_existing_claim_that_does_not_exist(
 
 
 async def test_session_manager_waits_for_an_existing_claim_that_terminates() -> None:
-    world = World(EXISTING_SESSION)
+    world = StepHarness(EXISTING_SESSION)
     _make_claim(world, deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["kubernetes.io/pvc-protection"])
 
     await world.run_pass()
@@ -327,7 +286,7 @@ async def test_session_manager_waits_for_an_existing_claim_that_terminates() -> 
 async def test_pod_waits_for_an_existing_claim_that_another_cluster_uses(
     changes: dict[str, Any], phase: str, *, waits: bool
 ) -> None:
-    world = World(changes)
+    world = StepHarness(changes)
     _make_claim(world)
     labels, annotations = {"flame.xflops.io/cluster": "other"}, {"flame.xflops.io/claim": "first"}
     world.squat("pods", "other-session-manager", labels=labels, annotations=annotations, uid="other-pod")
@@ -353,7 +312,7 @@ async def test_pod_waits_for_an_existing_claim_that_another_cluster_uses(
     ],
 )
 async def test_pod_of_another_cluster_on_another_claim_is_in_nobodys_way(annotations: dict[str, str]) -> None:
-    world = World(EXISTING_SESSION)
+    world = StepHarness(EXISTING_SESSION)
     _make_claim(world)
     labels = {"flame.xflops.io/cluster": "other"}
     world.squat("pods", "other-session-manager", labels=labels, annotations=annotations, uid="other-pod")
@@ -366,7 +325,7 @@ async def test_pod_of_another_cluster_on_another_claim_is_in_nobodys_way(annotat
 async def test_of_two_clusters_that_start_at_the_same_moment_one_gets_the_existing_claim(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = World(EXISTING_SESSION)
+    world = StepHarness(EXISTING_SESSION)
     _make_claim(world)
     other = {"name": "other", "namespace": "default", "uid": "other-uid", "generation": 1}
     world.api.put("flameclusters", {"metadata": other, "spec": raw_spec(EXISTING_SESSION)})
@@ -389,7 +348,7 @@ async def test_of_two_clusters_that_start_at_the_same_moment_one_gets_the_existi
     status = world.api.find("flameclusters", "other") or {}
     [degraded] = [each for each in status["status"]["conditions"] if each["type"] == "Degraded"]
     assert degraded["reason"] == "ClaimInUse"
-    assert f'is promised to FlameCluster "{KEY[1]}"' in degraded["message"]
+    assert f'is reserved for FlameCluster "{KEY[1]}"' in degraded["message"]
     released.set()
     await first
     assert world.session_manager is not None
@@ -406,20 +365,20 @@ async def test_of_two_clusters_that_start_at_the_same_moment_one_gets_the_existi
 async def test_promise_of_an_existing_claim_lasts_while_its_pod_may_still_appear(
     error: KubernetesError, *, kept: bool
 ) -> None:
-    world = World(EXISTING_SESSION)
+    world = StepHarness(EXISTING_SESSION)
     _make_claim(world)
     world.api.fail("create", "pods", error, name=SM_NAME, times=100)
 
     await world.run_pass()
 
-    other = world.stores.claim_promises.take("first", "other", "other-uid", world.clock.monotonic())
+    other = world.stores.claim_reservations.take("first", "other", "other-uid", world.clock.monotonic())
     assert (other == KEY[1]) == kept
 
 
 async def test_promise_of_an_existing_claim_ends_when_no_pod_came_of_it() -> None:
-    world = World(EXISTING_SESSION)
+    world = StepHarness(EXISTING_SESSION)
     _make_claim(world)
-    assert world.stores.claim_promises.take("first", "other", "other-uid", world.clock.monotonic()) is None
+    assert world.stores.claim_reservations.take("first", "other", "other-uid", world.clock.monotonic()) is None
 
     await world.run_pass()
     assert world.condition("Degraded")[1] == "ClaimInUse"
@@ -427,17 +386,6 @@ async def test_promise_of_an_existing_claim_ends_when_no_pod_came_of_it() -> Non
     await world.converge()
 
     assert world.condition("Ready")[0] == "True"
-
-
-async def test_executors_stay_when_a_session_manager_with_an_existing_claim_is_deleted() -> None:
-    world = await _converged_on_existing(merged(EXISTING_SESSION, replicas(2)))
-    before, manager = _executor_uids(world), _uid(world, SM_NAME)
-    world.api.remove("pods", SM_NAME)
-
-    await world.converge()
-
-    assert _uid(world, SM_NAME) != manager
-    assert _executor_uids(world) == before
 
 
 async def test_executors_are_replaced_when_an_existing_claim_was_made_anew() -> None:
@@ -454,39 +402,7 @@ async def test_executors_are_replaced_when_an_existing_claim_was_made_anew() -> 
     assert before.isdisjoint(_executor_uids(world).values())
 
 
-async def test_executors_stay_when_a_session_manager_with_an_existing_claim_is_rolled() -> None:
-    world = await _converged_on_existing(merged(EXISTING_SESSION, replicas(2)))
-    before, manager = _executor_uids(world), _uid(world, SM_NAME)
-    world.edit({"sessionManager": {"resources": {"limits": {"cpu": "2"}}}})
-
-    await world.converge()
-
-    assert _uid(world, SM_NAME) != manager
-    assert _executor_uids(world) == before
-
-
-async def test_a_suspended_cluster_keeps_its_claims() -> None:
-    world = await converged(merged(_cache(2), _session()))
-    before = _claims(world)
-    world.edit({"suspend": True})
-
-    await world.converge()
-
-    assert _claims(world) == before
-
-
 # --- What persistence changes for the Pods ---------------------------------------------------------------------------------
-
-
-async def test_executors_stay_when_a_session_manager_with_a_claim_is_deleted() -> None:
-    world = await converged(merged(_session(), replicas(2)))
-    before, manager = _executor_uids(world), _uid(world, SM_NAME)
-    world.api.remove("pods", SM_NAME)
-
-    await world.converge()
-
-    assert _uid(world, SM_NAME) != manager
-    assert _executor_uids(world) == before
 
 
 async def test_executors_stay_when_the_container_of_a_session_manager_with_a_claim_restarts() -> None:
@@ -497,30 +413,6 @@ async def test_executors_stay_when_the_container_of_a_session_manager_with_a_cla
     await world.converge()
 
     assert _executor_uids(world) == before
-
-
-async def test_executors_stay_when_a_stale_session_manager_with_a_claim_is_replaced() -> None:
-    world = await converged(merged(_session(), replicas(2)))
-    before = _executor_uids(world)
-    world.edit({"sessionManager": {"image": "new"}})
-
-    await world.converge()
-
-    assert SM_NAME in world.deleted
-    assert _executor_uids(world) == before
-
-
-async def test_an_executor_that_fails_is_replaced() -> None:
-    world = await converged(merged(_session(), replicas(2)))
-    before = _executor_uids(world)
-    world.api.remove("pods", SM_NAME)
-    world.set_executor(0, "failed")
-
-    await world.converge()
-
-    after = _executor_uids(world)
-    assert after[executor_name(1)] == before[executor_name(1)]
-    assert 2 in world.executor_ids
 
 
 @pytest.mark.parametrize("change", [_session(), {"sessionManager": {"storage": "fs:///var/lib/flame/session/other"}}])
@@ -534,16 +426,6 @@ async def test_executors_are_replaced_when_the_sessions_are_in_another_place(cha
 
     assert not before & set(world.executor_ids)
     assert len(world.executor_ids) == 2
-
-
-async def test_a_claim_that_was_created_anew_is_another_place() -> None:
-    world = await converged(merged(_session(), replicas(1)))
-    world.api.remove(CLAIMS, SM_NAME)
-    world.api.remove("pods", SM_NAME)
-
-    await world.converge()
-
-    assert world.executor_ids == [1]
 
 
 @pytest.mark.parametrize("name", [SM_NAME, cache_name(0)])

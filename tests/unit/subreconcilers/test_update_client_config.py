@@ -12,7 +12,7 @@ from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import DONE, Kind
 from flamectl_operator.subreconcilers.update_client_config import UpdateClientConfig
 from tests.unit.subreconcilers.errors import REFUSALS, broken, conflict, forbidden
-from tests.unit.subreconcilers.world import World, converged
+from tests.unit.subreconcilers.harness import StepHarness, converged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,40 +26,26 @@ OTHER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "w
 LABEL = {"flame.xflops.io/cluster": "my-flame"}
 
 
-async def _step(world: World) -> Outcome:
+async def _step(world: StepHarness) -> Outcome:
     return await UpdateClientConfig().run(await world.recorded())
 
 
-def _found(world: World) -> dict[str, Any]:
+def _found(world: StepHarness) -> dict[str, Any]:
     found = world.api.find("configmaps", NAME)
     assert found is not None
     return found
 
 
-def _writes(world: World) -> list[tuple[str, str, str]]:
+def _writes(world: StepHarness) -> list[tuple[str, str, str]]:
     return [write for write in world.writes if write[1] == "configmaps"]
 
 
-async def test_without_client_config_nothing_is_written() -> None:
-    world = World()
-
-    assert await _step(world) is DONE
-    assert _writes(world) == []
-
-
 async def test_missing_client_config_is_created() -> None:
-    world = World(WANTED)
+    world = StepHarness(WANTED)
 
     assert await _step(world) is DONE
     assert yaml.safe_load(_found(world)["data"]["flame.yaml"])["current-context"] == "my-flame"
     assert world.events.reasons == ["ConfigMapCreated"]
-
-
-async def test_current_client_config_is_not_written() -> None:
-    world = await converged(WANTED)
-
-    assert await _step(world) is DONE
-    assert world.writes == []
 
 
 @pytest.mark.parametrize(
@@ -79,23 +65,6 @@ async def test_manual_edit_is_reverted(edit: dict[str, Any]) -> None:
 
     assert _found(world)["data"] == before["data"]
     assert _found(world)["metadata"]["labels"] == before["metadata"]["labels"]
-
-
-async def test_deleted_client_config_is_recreated() -> None:
-    world = await converged(WANTED)
-    world.api.remove("configmaps", NAME)
-
-    assert await _step(world) is DONE
-    assert _found(world)
-
-
-async def test_immutable_client_config_with_other_content_is_recreated() -> None:
-    world = await converged(WANTED)
-    world.change("configmaps", NAME, {"immutable": True, "data": {"flame.yaml": "edited"}})
-
-    await world.converge()
-
-    assert yaml.safe_load(_found(world)["data"]["flame.yaml"])["current-context"] == "my-flame"
 
 
 async def test_client_config_is_deleted_when_removed_from_the_spec() -> None:
@@ -154,7 +123,7 @@ async def test_a_refused_deletion_is_an_error(refusal: Callable[[], KubernetesEr
 
 @pytest.mark.parametrize("wanted", [WANTED, NOT_WANTED])
 async def test_foreign_config_map_of_its_name_is_not_changed(wanted: dict[str, Any]) -> None:
-    world = World(wanted)
+    world = StepHarness(wanted)
     world.squat("configmaps", NAME, labels=LABEL, ownerReferences=[OTHER], uid="foreign")
     before = _found(world)
 

@@ -8,21 +8,19 @@ import pytest
 import yaml
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIG_HASH_ANNOTATION
-from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.reconcile.outcomes import RECHECK_TAKEN_NAME
 from flamectl_operator.reconcile.refusals import RefusedError
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.outcome import DONE, Kind
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
-from tests.unit.builders import OWNER, replicas
-from tests.unit.subreconcilers.errors import REFUSALS, broken, conflict, refusal_of
-from tests.unit.subreconcilers.world import CM_NAME, KEY, World, converged
+from tests.unit.subreconcilers.errors import REFUSALS, conflict, refusal_of
+from tests.unit.subreconcilers.harness import CM_NAME, KEY, StepHarness, converged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_mock import MockerFixture
 
+    from flamectl_operator.kube.errors import KubernetesError
     from flamectl_operator.runtime.outcome import Outcome
 
 EARLIER = {
@@ -33,18 +31,18 @@ SOMEBODY = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid":
 LABEL = {"flame.xflops.io/cluster": "my-flame"}
 
 
-async def _step(world: World) -> Outcome:
+async def _step(world: StepHarness) -> Outcome:
     return await UpdateConfigMap().run(await world.recorded())
 
 
-def _config(world: World) -> dict[str, Any]:
+def _config(world: StepHarness) -> dict[str, Any]:
     found = world.api.find("configmaps", CM_NAME)
     assert found is not None
     return found
 
 
 async def test_missing_config_map_is_created() -> None:
-    world = World()
+    world = StepHarness()
 
     assert await _step(world) is DONE
     assert yaml.safe_load(_config(world)["data"]["flame-cluster.yaml"])["cluster"]["name"] == "my-flame"
@@ -84,18 +82,6 @@ async def test_manual_edit_is_reverted_without_a_new_generation(edit: dict[str, 
     assert world.status.config_generation == 1
 
 
-async def test_deleted_config_map_is_recreated_with_its_generation() -> None:
-    world = await converged()
-    world.edit({"objectCache": {"storage": "/data/x"}})
-    await world.converge()
-    world.api.remove("configmaps", CM_NAME)
-
-    await world.run_pass()
-
-    assert _config(world)["metadata"]["annotations"]["flame.xflops.io/config-generation"] == "2"
-    assert world.status.config_generation == 2
-
-
 @pytest.mark.parametrize("number", [2**63 - 1, -1])
 async def test_generation_at_its_maximum_counts_as_lost(number: int) -> None:
     world = await converged()
@@ -103,18 +89,6 @@ async def test_generation_at_its_maximum_counts_as_lost(number: int) -> None:
     world.edit({"objectCache": {"storage": "/data/x"}})
 
     await world.converge()
-
-    assert world.status.config_generation == 2
-
-
-async def test_lost_status_takes_the_generation_from_the_config_map() -> None:
-    world = await converged()
-    world.edit({"objectCache": {"storage": "/data/x"}})
-    await world.converge()
-    world.change("flameclusters", "my-flame", {"status": {"configGeneration": None, "configHash": None}})
-    world.restart()
-
-    await world.run_pass()
 
     assert world.status.config_generation == 2
 
@@ -146,7 +120,7 @@ async def test_invalid_generation_is_ignored(number: str) -> None:
 async def test_foreign_config_map_is_reported_and_not_changed(
     labels: dict[str, str], references: list[dict[str, Any]], reason: str, words: str
 ) -> None:
-    world = World()
+    world = StepHarness()
     world.squat("configmaps", CM_NAME, labels=labels, ownerReferences=references)
     before = _config(world)
 
@@ -158,14 +132,6 @@ async def test_foreign_config_map_is_reported_and_not_changed(
     assert CM_NAME in outcome.message
     assert outcome.delay == 15
     assert _config(world) == before
-
-
-async def test_removed_label_is_restored() -> None:
-    world = await converged()
-    world.unlabel("configmaps", CM_NAME)
-
-    assert await _step(world) is DONE
-    assert _config(world)["metadata"]["labels"]["flame.xflops.io/cluster"] == "my-flame"
 
 
 async def test_terminating_config_map_is_awaited() -> None:
@@ -206,18 +172,6 @@ async def test_oversized_config_map_is_recreated() -> None:
     assert any("because somebody put too much into it" in message for _, _, message in world.events.told)
 
 
-async def test_config_map_made_immutable_without_label_is_recreated_at_once() -> None:
-    world = await converged()
-    world.change("configmaps", CM_NAME, {"immutable": True, "data": {"x": "y"}})
-    world.unlabel("configmaps", CM_NAME)
-
-    assert (await world.run_pass()).delay == 0
-    assert world.api.find("configmaps", CM_NAME) is None
-
-    await world.converge()
-    assert "flame-cluster.yaml" in _config(world)["data"]
-
-
 async def test_replaced_immutable_config_map_is_not_deleted() -> None:
     world = await converged()
     world.change("configmaps", CM_NAME, {"immutable": True})
@@ -232,30 +186,12 @@ async def test_replaced_immutable_config_map_is_not_deleted() -> None:
     assert "ConfigMapDeleted" not in world.events.reasons
 
 
-async def test_immutable_config_map_with_extra_keys_is_recreated() -> None:
-    world = await converged()
-    world.change("configmaps", CM_NAME, {"immutable": True, "binaryData": {"x": "eA=="}})
-
-    await world.converge()
-
-    assert "binaryData" not in _config(world)
-    assert "immutable" not in _config(world)
-
-
-async def test_immutable_config_map_with_current_content_stays() -> None:
-    world = await converged()
-    world.change("configmaps", CM_NAME, {"immutable": True})
-
-    assert await _step(world) is DONE
-    assert world.writes == []
-
-
 @pytest.mark.parametrize(("error", "reason"), REFUSALS)
 @pytest.mark.parametrize("verb", ["create", "patch"])
 async def test_refusal_is_raised_with_the_servers_text(
     verb: str, error: Callable[[], KubernetesError], reason: str
 ) -> None:
-    world = World() if verb == "create" else await converged()
+    world = StepHarness() if verb == "create" else await converged()
     world.edit({"objectCache": {"storage": "/data/x"}})
     world.api.fail(verb, "configmaps", error())
 
@@ -275,31 +211,6 @@ async def test_conflict_is_not_an_error() -> None:
     assert (outcome.kind, outcome.reason, outcome.message) == (Kind.WAIT, "Changed", "")
 
 
-async def test_config_map_of_another_operator_is_known_to_later_steps_without_a_watch_event() -> None:
-    world = World(replicas(1))
-    await world.rival("them").run_pass()
-    world.sync(FLAME_CLUSTERS)
-
-    await world.run_pass(stale=True)
-
-    assert world.stores.config_maps.get(OWNER.namespace, CM_NAME) is not None
-
-
-async def test_replaced_immutable_config_map_is_known_without_a_watch_event() -> None:
-    world = await converged()
-    before = _config(world)
-    world.change("configmaps", CM_NAME, {"immutable": True})
-    world.edit({"objectCache": {"storage": "/data/x"}})
-    world.sync()
-    world.api.remove("configmaps", CM_NAME)
-    world.api.put("configmaps", before | {"metadata": before["metadata"] | {"uid": "uid-of-the-next"}})
-
-    await world.run_pass(stale=True)
-    await world.run_pass(stale=True)
-
-    assert "/data/x" in _config(world)["data"]["flame-cluster.yaml"]
-
-
 async def test_concurrent_edit_is_not_overwritten() -> None:
     world = await converged()
     world.edit({"objectCache": {"storage": "/data/x"}})
@@ -311,14 +222,6 @@ async def test_concurrent_edit_is_not_overwritten() -> None:
     await world.run_pass()
     assert _config(world)["metadata"]["annotations"]["note"] == "mine"
     assert "/data/x" in _config(world)["data"]["flame-cluster.yaml"]
-
-
-async def test_other_errors_are_raised() -> None:
-    world = World()
-    world.api.fail("create", "configmaps", broken())
-
-    with pytest.raises(KubernetesError):
-        await _step(world)
 
 
 async def test_concurrent_edit_is_not_reported_as_a_webhook(mocker: MockerFixture) -> None:
@@ -352,7 +255,7 @@ async def test_webhook_that_reverts_a_write_is_reported_and_rechecked(what: str,
         else:
             manifest["data"] = {"flame-cluster.yaml": "something else"}
 
-    world = await converged() if when == "repaired" else World()
+    world = await converged() if when == "repaired" else StepHarness()
     world.api.webhook = undo
     if when == "repaired":
         world.change("configmaps", CM_NAME, {"data": {"x": "y"}})

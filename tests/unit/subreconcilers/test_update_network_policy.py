@@ -8,12 +8,11 @@ import pytest
 
 from flamectl_operator.desired.network_policy import operators
 from flamectl_operator.kube.errors import KubernetesError
-from flamectl_operator.reconcile.reduction import MAX_DATA_SIZE
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import DONE, Kind
 from flamectl_operator.subreconcilers.update_network_policy import UpdateNetworkPolicy
 from tests.unit.subreconcilers.errors import REFUSALS, broken, conflict, forbidden
-from tests.unit.subreconcilers.world import World, converged
+from tests.unit.subreconcilers.harness import StepHarness, converged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,43 +27,28 @@ OTHER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "w
 LABEL = {"flame.xflops.io/cluster": "my-flame"}
 
 
-async def _step(world: World) -> Outcome:
+async def _step(world: StepHarness) -> Outcome:
     return await UpdateNetworkPolicy().run(await world.recorded())
 
 
-def _found(world: World) -> dict[str, Any]:
+def _found(world: StepHarness) -> dict[str, Any]:
     found = world.api.find("networkpolicies", NAME)
     assert found is not None
     return found
 
 
-def _writes(world: World) -> list[tuple[str, str, str]]:
+def _writes(world: StepHarness) -> list[tuple[str, str, str]]:
     return [write for write in world.writes if write[1] == "networkpolicies"]
 
 
-async def test_without_network_policy_nothing_is_written() -> None:
-    world = World()
-
-    assert await _step(world) is DONE
-    assert _writes(world) == []
-
-
 async def test_policy_is_there_before_the_pods() -> None:
-    world = World(WANTED)
+    world = StepHarness(WANTED)
 
     await world.run_pass()
 
     created = [plural for verb, plural, _ in world.writes if verb == "create"]
     assert created.index("networkpolicies") < created.index("pods")
     assert world.events.reasons.count("NetworkPolicyCreated") == 1
-
-
-async def test_current_policy_is_not_written() -> None:
-    world = await converged(WANTED)
-
-    await world.run_pass()
-
-    assert world.writes == []
 
 
 @pytest.mark.parametrize(
@@ -94,27 +78,6 @@ async def test_manual_edit_is_reverted(edit: dict[str, Any]) -> None:
     assert _found(world)["metadata"]["labels"] == before["metadata"]["labels"]
 
 
-def test_the_large_edit_is_larger_than_the_store_keeps() -> None:
-    assert len('"10.0.0.1/32",') * 9999 > MAX_DATA_SIZE
-
-
-async def test_deleted_policy_is_recreated() -> None:
-    world = await converged(WANTED)
-    world.api.remove("networkpolicies", NAME)
-
-    assert await _step(world) is DONE
-    assert _found(world)
-
-
-async def test_policy_without_its_label_gets_it_back() -> None:
-    world = await converged(WANTED)
-    world.unlabel("networkpolicies", NAME)
-
-    await world.converge()
-
-    assert _found(world)["metadata"]["labels"].items() >= LABEL.items()
-
-
 async def test_changed_clients_change_the_policy_and_no_pod() -> None:
     world = await converged(WANTED)
     world.edit({"networkPolicy": {"clients": []}})
@@ -125,26 +88,8 @@ async def test_changed_clients_change_the_policy_and_no_pod() -> None:
     assert {plural for _, plural, _ in world.writes} == {"networkpolicies", "flameclusters"}
 
 
-async def test_policy_is_deleted_when_removed_from_the_spec() -> None:
-    world = await converged(WANTED)
-    world.edit(NOT_WANTED)
-
-    assert await _step(world) is DONE
-    assert world.api.find("networkpolicies", NAME) is None
-    assert world.events.reasons == ["NetworkPolicyDeleted"]
-
-
-async def test_policy_stays_while_the_cluster_is_suspended() -> None:
-    world = await converged(WANTED)
-    world.edit({"suspend": True})
-
-    await world.converge()
-
-    assert _found(world)
-
-
 async def test_creation_with_a_lost_answer_is_not_repeated() -> None:
-    world = World(WANTED)
+    world = StepHarness(WANTED)
     world.api.fail("create", "networkpolicies", broken(), applied=True)
 
     assert await _step(world) is DONE
@@ -186,7 +131,7 @@ async def test_policy_that_changed_meanwhile_is_read_again() -> None:
 async def test_a_refused_policy_is_an_error_and_the_cluster_comes_up(
     refusal: Callable[[], KubernetesError], reason: str
 ) -> None:
-    world = World(WANTED)
+    world = StepHarness(WANTED)
     world.api.fail("create", "networkpolicies", refusal(), times=99)
 
     with pytest.raises(RefusedError) as caught:
@@ -202,7 +147,7 @@ async def test_a_refused_policy_is_an_error_and_the_cluster_comes_up(
 
 @pytest.mark.parametrize("wanted", [WANTED, NOT_WANTED])
 async def test_foreign_policy_of_its_name_is_not_changed(wanted: dict[str, Any]) -> None:
-    world = World(wanted)
+    world = StepHarness(wanted)
     world.squat("networkpolicies", NAME, labels=LABEL, ownerReferences=[OTHER], uid="foreign")
     before = _found(world)
 
@@ -231,8 +176,8 @@ async def test_generation_is_not_reconciled_before_the_policy_is_written() -> No
 # --- Two operators in different namespaces -------------------------------------------------------------------------------
 
 
-async def _two_operators() -> tuple[World, World]:
-    one = World(WANTED, operator_namespace="one")
+async def _two_operators() -> tuple[StepHarness, StepHarness]:
+    one = StepHarness(WANTED, operator_namespace="one")
     await one.converge()
     two = one.rival("them", operator_namespace="two")
     await two.converge()

@@ -8,12 +8,11 @@ import pytest
 
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.refusals import RefusedError
-from flamectl_operator.runtime.outcome import Kind, Result
-from flamectl_operator.subreconcilers.record_before_acting import RecordBeforeActing
+from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.subreconcilers.update_status import UpdateStatus
-from tests.unit.builders import desired, raw_spec, replicas
-from tests.unit.subreconcilers.errors import broken, conflict, forbidden, lost, not_found, quota, refusal_of
-from tests.unit.subreconcilers.world import KEY, SM_NAME, World, converged, executor_name
+from tests.unit.builders import desired, replicas
+from tests.unit.subreconcilers.errors import broken, conflict, forbidden, lost, quota, refusal_of
+from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, converged, executor_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.errors import KubernetesError
 
 
-def _status_writes(world: World) -> int:
+def _status_writes(world: StepHarness) -> int:
     return len([write for write in world.writes if write[0] == "status"])
 
 
@@ -31,21 +30,12 @@ def _status_writes(world: World) -> int:
 
 
 async def test_ids_and_the_generation_are_recorded_before_use() -> None:
-    world = World(replicas(3))
+    world = StepHarness(replicas(3))
     run = await world.recorded()
 
     assert world.status.executor_manager.next_id == 3
     assert world.status.observed_generation == 1
     assert run.ids._reserved == [0, 1, 2]
-
-
-async def test_nothing_is_written_without_durable_changes() -> None:
-    world = await converged(replicas(3))
-    world.set_executor(0, "starting")
-
-    await world.recorded()
-
-    assert world.writes == []
 
 
 async def test_status_of_another_writer_is_read() -> None:
@@ -59,7 +49,7 @@ async def test_status_of_another_writer_is_read() -> None:
 
 
 async def test_ids_from_before_a_failure_counted_while_paused_are_not_used() -> None:
-    world = World(replicas(3))
+    world = StepHarness(replicas(3))
     world.api.fail("create", "pods", quota(), name=executor_name(0), times=2)
     await world.run_pass()
     assert world.executor_ids == []
@@ -74,31 +64,9 @@ async def test_ids_from_before_a_failure_counted_while_paused_are_not_used() -> 
     assert world.executor_ids == [3, 4, 5]
 
 
-async def test_reserved_ids_are_not_reserved_again() -> None:
-    world = World(replicas(3))
-    await world.recorded()
-    again = await world.recorded()
-
-    assert again.ids._reserved == [0, 1, 2]
-    assert _status_writes(world) == 1
-
-
-@pytest.mark.parametrize("error", [conflict, not_found], ids=["changed", "gone"])
-async def test_unstored_durable_field_stops_the_pass(error: Callable[[], KubernetesError]) -> None:
-    world = World(replicas(3))
-    world.api.fail("status", "flameclusters", error())
-    run = await world.begin()
-
-    outcome = await RecordBeforeActing().run(run)
-
-    assert outcome.kind is Kind.STOP
-    assert outcome.delay is not None
-    assert run.ids._reserved == []
-
-
 @pytest.mark.parametrize("error", [conflict, broken, lost, forbidden], ids=["409", "500", "no answer", "403"])
 async def test_pass_writes_nothing_else_without_its_durable_fields(error: Callable[[], KubernetesError]) -> None:
-    world = World(replicas(3))
+    world = StepHarness(replicas(3))
     world.api.fail("status", "flameclusters", error())
 
     await world.run_pass()
@@ -123,33 +91,13 @@ async def test_an_invalid_spec_is_shown_with_the_path_and_changes_nothing_else()
     assert _status_writes(world) == len(world.writes) == 1
 
 
-async def test_an_invalid_spec_is_written_once() -> None:
-    world = World({"executorManager": {"replicas": -1}})
-    for _ in range(3):
-        await world.run_pass()
-
-    assert _status_writes(world) == 1
-
-
 async def test_spec_that_the_pod_policy_rejects_is_invalid() -> None:
-    world = World({"sessionManager": {"podTemplate": {"spec": {"hostPID": True}}}})
+    world = StepHarness({"sessionManager": {"podTemplate": {"spec": {"hostPID": True}}}})
 
     await world.run_pass()
 
     assert "flame.podPolicy.hostNamespaces" in (world.status.message or "")
     assert world.api.all("pods") == []
-
-
-async def test_corrected_spec_continues() -> None:
-    world = await converged(replicas(2))
-    world.edit({"executorManager": {"replicas": -1}})
-    await world.run_pass()
-    world.edit({"executorManager": {"replicas": 3}})
-
-    await world.converge()
-
-    assert world.executor_ids == [0, 1, 2]
-    assert world.status.message == "All components healthy"
 
 
 # --- Paused ------------------------------------------------------------------------------------------------------------
@@ -172,17 +120,6 @@ async def test_paused_cluster_is_not_changed_and_reports_it() -> None:
     assert world.status.observed_generation == 2
 
 
-async def test_paused_cluster_still_reports_its_pods() -> None:
-    world = await converged(replicas(2))
-    world.edit({"paused": True})
-    await world.run_pass()
-    world.set_pod(SM_NAME, "crashing")
-
-    await world.run_pass()
-
-    assert world.status.state == "Failed"
-
-
 async def test_paused_cluster_clears_earlier_refusals() -> None:
     world = await converged()
     world.edit({"paused": True})
@@ -198,72 +135,7 @@ async def test_paused_cluster_clears_earlier_refusals() -> None:
     assert world.condition("Degraded")[:2] == ("False", "AsExpected")
 
 
-async def test_failed_write_of_a_paused_status_is_retried() -> None:
-    world = World({"paused": True})
-    world.api.fail("status", "flameclusters", conflict())
-
-    result = await world.run_pass()
-
-    assert result.delay is not None
-    assert result.delay > 0
-
-
 # --- Suspended ---------------------------------------------------------------------------------------------------------
-
-
-async def test_suspension_is_recorded_before_the_first_deletion() -> None:
-    world = await converged(replicas(2))
-    world.edit({"suspend": True})
-
-    await world.run_pass()
-
-    assert world.writes[0][0] == "status"
-    assert {write[:2] for write in world.writes if write[1] != "leases"} == {
-        ("status", "flameclusters"),
-        ("delete", "pods"),
-    }
-    assert world.condition("Suspended")[:2] == ("False", "Suspending")
-    assert world.leaving_ids == [0, 1]
-
-
-async def test_suspended_cluster_has_no_pods_and_keeps_other_objects() -> None:
-    world = await converged(replicas(2))
-    world.edit({"suspend": True})
-
-    await world.converge()
-
-    assert world.api.all("pods") == []
-    assert len(world.api.all("services")) == 2
-    assert len(world.api.all("configmaps")) == 1
-    assert (world.status.state, world.condition("Suspended")[0]) == ("Pending", "True")
-    assert world.status.generations.reconciled == 2
-
-
-async def test_unrecorded_suspension_deletes_nothing() -> None:
-    world = await converged(replicas(2))
-    world.edit({"suspend": True})
-    world.api.fail("status", "flameclusters", conflict())
-
-    await world.run_pass()
-
-    assert world.leaving_ids == []
-
-
-async def test_resume_half_way_finishes_the_suspension_first() -> None:
-    world = await converged(replicas(2))
-    world.edit({"suspend": True})
-    await world.run_pass()
-    world.edit({"suspend": False})
-    world.restart()
-
-    await world.run_pass()
-    assert world.executor_ids == []
-    assert world.condition("Suspended")[:2] == ("False", "Suspending")
-
-    await world.converge()
-    assert world.executor_ids == [2, 3]
-    assert world.condition("Suspended")[:2] == ("False", "NotSuspended")
-    assert world.status.message == "All components healthy"
 
 
 async def test_resumed_cluster_is_requeued_when_the_suspension_ends_at_once() -> None:
@@ -285,29 +157,7 @@ async def test_resumed_cluster_is_requeued_when_the_suspension_ends_at_once() ->
     assert world.executor_ids == [1]
 
 
-async def test_terminal_executors_go_at_once_when_the_cluster_is_suspended() -> None:
-    world = await converged(replicas(2))
-    world.set_executor(0, "failed")
-    world.edit({"suspend": True})
-
-    await world.converge()
-
-    assert world.api.all("pods") == []
-
-
 # --- The closing step --------------------------------------------------------------------------------------------------
-
-
-async def test_status_is_written_only_when_it_changed() -> None:
-    world = await converged(replicas(2))
-    world.set_executor(0, "starting")
-
-    await world.run_pass()
-    assert world.status.executor_manager.ready == 1
-    assert world.status.message == "1 of 2 executors ready"
-
-    await world.run_pass()
-    assert _status_writes(world) == 1
 
 
 async def test_status_changed_during_the_pass_is_written_soon() -> None:
@@ -321,19 +171,6 @@ async def test_status_changed_during_the_pass_is_written_soon() -> None:
     assert result.delay == 0.25
 
 
-async def test_conflict_updates_the_store_for_the_next_pass() -> None:
-    world = await converged(replicas(2))
-    world.edit({"suspend": True})
-    world.set_executor(0, "starting")
-    world.sync(PODS)
-
-    await world.run_pass(stale=True)
-    assert world.leaving_ids == []
-    await world.run_pass(stale=True)
-
-    assert world.leaving_ids == [0, 1]
-
-
 async def test_cluster_that_a_write_finds_deleted_is_not_written_again() -> None:
     world = await converged(replicas(2))
     world.api.remove("flameclusters", KEY[1])
@@ -345,19 +182,6 @@ async def test_cluster_that_a_write_finds_deleted_is_not_written_again() -> None
     result = await world.run_pass(stale=True)
 
     assert (world.writes, result.errors, result.delay) == ([], (), None)
-
-
-async def test_recreated_cluster_is_seen_by_the_write_to_the_deleted_one() -> None:
-    world = await converged(replicas(2))
-    world.api.remove("flameclusters", KEY[1])
-    world.apply(raw_spec(replicas(3)), uid="uid-of-the-next")
-    world.set_executor(0, "starting")
-    world.sync(PODS)
-
-    await world.run_pass(stale=True)
-    await world.run_pass(stale=True)
-
-    assert world.status.executor_manager.replicas == 3
 
 
 async def test_refusal_of_an_acting_step_is_in_the_status() -> None:
@@ -385,7 +209,7 @@ async def test_before_the_acting_steps_the_status_counts_the_pods_and_keeps_an_e
 
 
 async def test_step_that_needs_a_valid_spec_raises_without_one() -> None:
-    run = await World({"sessionManager": {"slot": "cpu=0"}}).begin()
+    run = await StepHarness({"sessionManager": {"slot": "cpu=0"}}).begin()
 
     assert not run.may_act
     with pytest.raises(RuntimeError, match="spec is invalid"):
@@ -430,7 +254,7 @@ async def test_failures_due_for_reset_during_a_pass_are_reset_by_the_next() -> N
     assert world.status.executor_manager.failures == 0
 
 
-async def _one_of_two_is_missing(world: World, attempts: int) -> None:
+async def _one_of_two_is_missing(world: StepHarness, attempts: int) -> None:
     """Executor 0 has served for hours; so had the other one, which failed, and then its replacements failed."""
     world.clock.elapsed += 7200
     for _ in range(attempts + 1):

@@ -23,12 +23,12 @@ of resourceVersions, which may be compared as numbers (KEP-5504):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from flamectl_operator.kube.cache.index import Index, Key
-from flamectl_operator.kube.cache.past import PastStates, version_of
+from flamectl_operator.kube.cache.outdated_states import OutdatedStates, version_of
 from flamectl_operator.kube.client import EventType
 from flamectl_operator.kube.views import KubernetesObject
 
@@ -64,22 +64,23 @@ class Store(Generic[T]):
     Args:
         index: Returns the value under which `by_index` finds an object, or None for no value.
         selects: Returns whether the reflector's label selector matches an object; every object by default.
-        reduce: Returns the part of an object to keep, with the same identity and index value; all of it by default.
+        transform: Returns the part of an object to keep, with the same identity and index value; all of it by default. It does
+            what an informer's transform does in client-go.
     """
 
     def __init__(
         self,
         index: Callable[[T], Hashable | None] | None = None,
         selects: Callable[[T], bool] | None = None,
-        reduce: Callable[[T], T] | None = None,
+        transform: Callable[[T], T] | None = None,
     ) -> None:
         self._selects = selects or _everything
-        self._reduce = reduce or _unchanged
+        self._transform = transform or _unchanged
         self._objects: dict[Key, T] = {}
         #: The number of changes so far. While it stays the same, so does every object.
         self.changes = 0
         self._by_index: Index[T] = Index(index or _no_value)
-        self._past: PastStates[T] = PastStates(index or _no_value)
+        self._past: OutdatedStates[T] = OutdatedStates(index or _no_value)
         self._synced_versions: dict[str | None, int] = {}  # by the namespace of the reflector, None for all namespaces
         self._handlers: list[Handler[T]] = []  # of all subscribers
         self._answer_handlers: list[Handler[T]] = []  # of subscribers that also receive responses
@@ -111,9 +112,9 @@ class Store(Generic[T]):
         """
         current = self._objects.get(_key(obj))
         if current is None or current.uid != obj.uid:
-            return self._reduce(obj)
+            return self._transform(obj)
         same = current.metadata.resource_version == obj.metadata.resource_version
-        return current if same and (current.terminating or not obj.terminating) else self._reduce(obj)
+        return current if same and (current.terminating or not obj.terminating) else self._transform(obj)
 
     def subscribe(self, handler: Handler[T], *, answers: bool = False) -> None:
         """Subscribe to changes.
@@ -281,7 +282,7 @@ class Store(Generic[T]):
         return [Change(obj, None) for obj in missing]
 
     def _set(self, obj: T) -> None:
-        key, obj = _key(obj), self._reduce(obj)
+        key, obj = _key(obj), self._transform(obj)
         old = self._objects.get(key)
         self._objects[key] = obj
         self.changes += 1

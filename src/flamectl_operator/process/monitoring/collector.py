@@ -1,6 +1,6 @@
 """Metrics that are read from the operator's parts at each scrape.
 
-Nothing is kept but the last census, so the series of a FlameCluster end with it.
+Nothing is kept but the last samples, so the series of a FlameCluster end with it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from flamectl_operator.api.status import ConditionType
-from flamectl_operator.process.monitoring.census import EXCEPTIONS, STATES, Census
+from flamectl_operator.process.monitoring.cluster_samples import EXCEPTIONS, STATES, ClusterSamples
 from flamectl_operator.runtime.workqueue import Priority
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.kube.cache.reflector import Reflector
     from flamectl_operator.operator import Operator
-    from flamectl_operator.process.monitoring.census import Entry
+    from flamectl_operator.process.monitoring.cluster_samples import Entry
     from flamectl_operator.runtime.clock import Clock
 
 Family = CounterMetricFamily | GaugeMetricFamily
@@ -86,7 +86,7 @@ class OperatorCollector(Collector):
         self._controller = controller
         self._workers = workers
         self._clock = clock
-        self._census = Census()
+        self._samples = ClusterSamples()
 
     def describe(self) -> Iterable[Family]:
         """Return all families without values."""
@@ -105,7 +105,7 @@ class OperatorCollector(Collector):
             families["flamectl_events_dropped"].add_metric((), operator.events.dropped)
             if operator.some_known:
                 clusters = operator.stores.flame_clusters.all()
-                _read_clusters(self._census.sample(each for each in clusters if not each.terminating), families)
+                _read_clusters(self._samples.sample(each for each in clusters if not each.terminating), families)
         return families.values()
 
     def _read_queue(self, operator: Operator, families: dict[str, Family]) -> None:

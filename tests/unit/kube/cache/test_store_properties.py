@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from flamectl_operator.kube.cache.past import version_of
+from flamectl_operator.kube.cache.outdated_states import version_of
 from flamectl_operator.kube.cache.store import Change, Store
 from flamectl_operator.kube.client import EventType, WatchEvent
 from tests.unit.kube.objects import bookmark, pod

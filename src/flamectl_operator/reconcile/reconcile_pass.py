@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flamectl_operator.planning.registration import registration_outcome
-from flamectl_operator.runtime.moment import Moment
+from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.status.compute import StatusInput
+from flamectl_operator.status.health import present_state
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -84,13 +85,21 @@ class Pass:
         """Whether the spec is valid and not paused, so that the pass may change child objects."""
         return self.spec is not None and not self.spec.desired.spec.paused
 
+    @property
+    def stored_state_outdated(self) -> bool:
+        """Whether the stored state differs from the present one, so that it is written before the steps act.
+
+        False when no step acts, because the closing step then follows at once.
+        """
+        return self.may_act and present_state(self.observe(), self.effective) != self.status.stored.state
+
     def observe(self) -> ObservedCluster:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
         return self.io.observe()
 
-    def now(self) -> Moment:
+    def now(self) -> ClockReading:
         """Return the time on both clocks."""
-        return Moment(self.clock.now(), self.clock.boottime())
+        return ClockReading(self.clock.now(), self.clock.boottime())
 
     async def confirm_lock(self) -> Outcome | None:
         """Check the deletion lock right before a step chooses the Pods that it deletes; see `DeletionLock.confirm`."""
@@ -103,6 +112,8 @@ class Pass:
             observed: The objects that exist.
             next_id: The high-water mark of executor ids.
         """
+        persistent = self.status.persistent_failure(self.report.errors)
+        outcomes = (*self.report.outcomes, *([persistent] if persistent is not None else []))
         return StatusInput(
             before=self.status.stored,
             generation=self.generation,
@@ -110,13 +121,13 @@ class Pass:
             effective=self.spec,
             next_id=next_id,
             problem=self.problem,
-            outcomes=tuple(self.report.outcomes) if self.report.acted else None,
+            outcomes=outcomes if self.report.acting_steps_ran else None,
             registration=self._registration(observed),
-            interrupted=self.report.interrupted,
+            requests_failed=self.report.requests_failed,
         )
 
     def _registration(self, observed: ObservedCluster) -> Outcome:
-        if self.spec is None or self.report.acted:
+        if self.spec is None or self.report.acting_steps_ran:
             return DONE
         return registration_outcome(observed, self.spec.settings, self.now())
 

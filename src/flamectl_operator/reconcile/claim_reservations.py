@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-#: Seconds for which a claim is promised at the most. A request to create a Pod ends sooner, also if its answer is lost.
-PROMISED_FOR = 120.0
+#: Seconds for which a claim is reserved at most. A request to create a Pod ends sooner, also if its answer is lost.
+RESERVED_FOR = 120.0
 
 
-class ClaimPromises:
-    """The promises of this process: they keep two FlameClusters that start at the same moment from sharing a claim."""
+class ClaimReservations:
+    """The reservations of this process: they keep two FlameClusters that start at the same moment from sharing a claim."""
 
     def __init__(self) -> None:
-        #: Name and uid of a FlameCluster and the end of its promise, by uid of the claim.
+        #: Name and uid of a FlameCluster and the end of its reservation, by uid of the claim.
         self._given: dict[str, tuple[str, str, float]] = {}
 
     def take(self, claim: str, cluster: str, uid: str, now: float) -> str | None:
-        """Promise a claim to a FlameCluster.
+        """Reserve a claim for a FlameCluster.
 
         Args:
             claim: The claim's uid.
@@ -23,17 +23,17 @@ class ClaimPromises:
             now: The time on a monotonic clock.
 
         Returns:
-            None, or the name of another FlameCluster to which the claim is promised.
+            None, or the name of another FlameCluster for which the claim is reserved.
         """
         self._given = {each: given for each, given in self._given.items() if given[2] > now}
         holder = self._given.get(claim)
         if holder is not None and holder[1] != uid:
             return holder[0]
-        self._given[claim] = (cluster, uid, now + PROMISED_FOR)
+        self._given[claim] = (cluster, uid, now + RESERVED_FOR)
         return None
 
     def end(self, claim: str, uid: str) -> None:
-        """End the promise to a FlameCluster: stores show its Pod now, or there is none.
+        """End the reservation for a FlameCluster: stores show its Pod now, or there is none.
 
         Args:
             claim: The claim's uid.

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from flamectl_operator.runtime.least_recent import LeastRecentlyUsed
+from flamectl_operator.runtime.lru_cache import LRUCache
 
 
 def test_least_recently_used_entry_is_dropped() -> None:
-    values: LeastRecentlyUsed[int] = LeastRecentlyUsed(3)
+    values: LRUCache[int] = LRUCache(3)
     for number, key in enumerate("abc"):
         values.put(key, number)
     assert values.find("a") == 0

@@ -1,4 +1,4 @@
-"""A small world with Flame in it: executor managers that follow their Pods, and a session manager that is asked each second."""
+"""A harness for steps with Flame in it: executor managers follow their Pods, and a session manager is asked each second."""
 
 # ruff: noqa: ARG002 - there is one FlameCluster, so its key does not matter
 
@@ -9,12 +9,12 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.desired import names
-from flamectl_operator.flame.client import FlameError
 from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase
+from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.flame.snapshot import NodeState
 from tests.flame.model import FlameModel
 from tests.unit.builders import OWNER
-from tests.unit.subreconcilers.world import World
+from tests.unit.subreconcilers.harness import StepHarness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,7 +47,7 @@ class ManualTimer:
 class ModelFlame:
     """The session managers, without sockets: what the watcher would know, whenever a test asks."""
 
-    def __init__(self, world: FlameWorld) -> None:
+    def __init__(self, world: FlameHarness) -> None:
         self._world = world
         self.known: Knowledge = OFF
         self.target: Target | None = None
@@ -136,7 +136,7 @@ class ModelFlame:
         self.calls.append((call, name))
 
 
-class FlameWorld(World):
+class FlameHarness(StepHarness):
     """See the module.
 
     Args:
@@ -197,9 +197,9 @@ class FlameWorld(World):
 
 async def converged(
     changes: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None, **model: Any
-) -> FlameWorld:
-    """A world in which all executors are registered, and nothing was written since."""
-    world = FlameWorld(changes, config, **model)
+) -> FlameHarness:
+    """Return a harness whose executors are registered, with an empty record of writes and events."""
+    world = FlameHarness(changes, config, **model)
     await world.live(10)
     world.api.writes.clear()
     world.events.told.clear()

@@ -1,16 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from flamectl_operator.kube.views import ObjectMeta
 from flamectl_operator.observed.flame_cluster import FlameClusterView
-from flamectl_operator.process.monitoring import census
-from flamectl_operator.process.monitoring.census import STATES, Census, Entry, sample
-
-if TYPE_CHECKING:
-    from pytest_mock import MockerFixture
+from flamectl_operator.process.monitoring.cluster_samples import Entry, sample
 
 
 def _cluster(spec: dict[str, Any], status: dict[str, Any]) -> FlameClusterView:
@@ -28,10 +24,6 @@ def test_sample_of_a_running_cluster() -> None:
     assert sample(_cluster({"executorManager": {"replicas": 3}}, status)) == Entry(
         "team", "a", "Running", desired=3, ready=2, conditions=frozenset({"Ready"})
     )
-
-
-def test_a_suspended_cluster_should_have_no_executors() -> None:
-    assert sample(_cluster({"suspend": True, "executorManager": {"replicas": 3}}, {})).desired == 0
 
 
 def test_number_that_follows_the_demand_is_the_one_of_the_status() -> None:
@@ -65,13 +57,6 @@ def test_object_caches_count_only_where_the_operator_runs_them() -> None:
     assert (without.caches_desired, suspended.caches_desired) == (None, 0)
 
 
-def test_sample_of_a_cluster_without_status() -> None:
-    entry = sample(_cluster({"executorManager": {"replicas": 3}}, {}))
-
-    assert entry == Entry("team", "a", "Unknown", desired=3, ready=0, conditions=frozenset())
-    assert entry.state in STATES
-
-
 @pytest.mark.parametrize(
     "nonsense",
     [
@@ -88,27 +73,3 @@ def test_invalid_status_values_count_as_missing(nonsense: dict[str, Any]) -> Non
 
     assert (entry.state, entry.desired, entry.ready) == ("Unknown", 0, 0)
     assert "Ready" not in entry.conditions
-
-
-def _version(name: str, version: str, state: str = "Running") -> FlameClusterView:
-    metadata = ObjectMeta(name=name, namespace="team", uid=name, resource_version=version)
-    return FlameClusterView.of(metadata, {}, {"state": state})
-
-
-def test_each_version_of_a_flame_cluster_is_read_once(mocker: MockerFixture) -> None:
-    read = mocker.spy(census, "sample")
-    counted, other = Census(), _version("b", "1")
-    counted.sample([_version("a", "1"), other])
-    assert [entry.state for entry in counted.sample([_version("a", "2", "Failed"), other])] == ["Failed", "Running"]
-    assert [(call.args[0].name, call.args[0].metadata.resource_version) for call in read.call_args_list] == [
-        ("a", "1"),
-        ("b", "1"),
-        ("a", "2"),
-    ]
-
-
-def test_a_flame_cluster_that_is_gone_is_forgotten() -> None:
-    counted, old = Census(), _version("a", "1")
-    counted.sample([old])
-    assert counted.sample([]) == []
-    assert counted._known == {}

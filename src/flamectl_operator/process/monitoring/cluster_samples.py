@@ -26,7 +26,7 @@ EXCEPTIONS: tuple[str, ...] = (ConditionType.DEGRADED, ConditionType.SUSPENDED, 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A FlameCluster in the census.
+    """A FlameCluster as metrics show it.
 
     Args:
         namespace: Its namespace.
@@ -61,7 +61,7 @@ class Entry:
     running: int = 0
 
 
-class Census:
+class ClusterSamples:
     """Counts FlameClusters at each scrape. Reads each version once, because decoding thousands of statuses takes long."""
 
     def __init__(self) -> None:

@@ -79,7 +79,10 @@ def keep_metadata(obj: T) -> T:
 
 
 def keep_config_map(obj: ConfigMapView) -> ConfigMapView:
-    """Return a ConfigMap with its content if it may belong to a FlameCluster; `TOO_LARGE` replaces too much content."""
+    """Return a ConfigMap with its content if a FlameCluster controls it and its name is listed here.
+
+    The content of every other ConfigMap is dropped, and `TOO_LARGE` replaces too much content.
+    """
     obj = keep_metadata(obj)
     if obj.data is None and obj.binary_data is None:
         return obj

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 
-class LeastRecentlyUsed(Generic[V]):
+class LRUCache(Generic[V]):
     """A dictionary that drops the least recently used entry.
 
     Args:

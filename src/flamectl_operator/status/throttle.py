@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"[0-9]+")
 
 
 @dataclass(frozen=True)
-class Pace:
+class Throttle:
     """The writes of counts so far. All times are of one clock that only goes forward, and statuses are JSON data.
 
     Args:
@@ -49,10 +49,10 @@ class Pace:
         """When counts of executors may be written again."""
         return self.wrote_at + self.pause
 
-    def wrote(self, before: dict[str, Any], after: dict[str, Any], now: float) -> Pace:
+    def wrote(self, before: dict[str, Any], after: dict[str, Any], now: float) -> Throttle:
         """Return the state after a write."""
         again = now < self.wrote_at + 2 * self.pause and _only_counts_differ(before, after)
-        return Pace(now, min(2 * self.pause, LAST_PAUSE) if again else FIRST_PAUSE)
+        return Throttle(now, min(2 * self.pause, LAST_PAUSE) if again else FIRST_PAUSE)
 
 
 def _only_counts_differ(before: dict[str, Any], after: dict[str, Any]) -> bool:

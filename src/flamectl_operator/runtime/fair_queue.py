@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound="Hashable")
 
 
-class Turns(Generic[K]):
+class FairQueue(Generic[K]):
     """Hands out keys: the oldest key of each group in turn.
 
     Args:

@@ -29,7 +29,7 @@ class _Horizon:
     version: int
 
 
-class PastStates(Generic[T]):
+class OutdatedStates(Generic[T]):
     """The states that a store ignores.
 
     Args:

@@ -1,4 +1,4 @@
-"""One FlameCluster in a small world: an API server in memory, stores that see it, and passes over it."""
+"""A harness for steps: one FlameCluster, an API server in memory, stores that see it, and passes over it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.cache.store import Change, Store
     from flamectl_operator.kube.events import EventKind, ObjectReference
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.reconcile.run import Pass
+    from flamectl_operator.reconcile.reconcile_pass import Pass
     from flamectl_operator.runtime.outcome import Result
 
 KEY = (OWNER.namespace, OWNER.name)
@@ -64,7 +64,7 @@ class Recorded(EventRecorder):
         return [reason for _, reason, _ in self.told]
 
 
-class World:
+class StepHarness:
     """A FlameCluster with its operator, in one process and without a network.
 
     Args:
@@ -95,8 +95,10 @@ class World:
         self.controller = self._controller()
         self.apply(raw_spec(changes), uid=OWNER.uid)
 
-    def rival(self, lock_identity: str, config: Mapping[str, Any] | None = None, operator_namespace: str = "") -> World:
-        """Return the same world for another operator, with its own stores, memory and settings."""
+    def rival(
+        self, lock_identity: str, config: Mapping[str, Any] | None = None, operator_namespace: str = ""
+    ) -> StepHarness:
+        """Return the same cluster for another operator, with its own stores, memory and settings."""
         other = copy(self)
         other.lock_identity = lock_identity
         other.operator_namespace = operator_namespace
@@ -241,7 +243,9 @@ class World:
         cluster = self.stores.flame_clusters.get(*KEY)
         assert cluster is not None
         WRITES.set(WriteCount())
-        return await self.controller._state(KEY, cluster).begin(cluster, self.config)
+        return await self.controller._state(KEY, cluster).begin(
+            cluster, self.config, lambda: self.config.controller.max_writes_in_flight
+        )
 
     async def recorded(self) -> Pass:
         """A pass after its first step."""
@@ -320,15 +324,15 @@ def _stores(news: list[Change[Any]], flame: Flame | None = None) -> Stores:
     return stores
 
 
-async def converged(changes: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None) -> World:
-    """A world in which all is well, and nothing was written since."""
-    world = World(changes, config)
+async def converged(changes: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None) -> StepHarness:
+    """Return a harness whose cluster has converged, with an empty record of writes and events."""
+    world = StepHarness(changes, config)
     await world.converge()
     world.api.writes.clear()
     world.events.told.clear()
     return world
 
 
-def take_long(world: World) -> None:
+def take_long(world: StepHarness) -> None:
     """A request takes as long as a batch of them may."""
     world.clock.elapsed += BATCH_TIME_LIMIT

@@ -1,4 +1,4 @@
-"""One moment on both clocks that decisions use."""
+"""A reading of both clocks that decisions use."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Moment:
-    """Now.
+class ClockReading:
+    """A reading of both clocks at the same moment.
 
     Args:
         wall: The wall clock, aware and in UTC: for times that are compared with times in a status.

@@ -18,7 +18,8 @@ from flamectl_operator.kube.views import (
 )
 from flamectl_operator.observed.flame_cluster import MAX_STATUS_SIZE, FlameClusterView
 from flamectl_operator.planning.deletion import DELETION_COST_ANNOTATION
-from flamectl_operator.reconcile.reduction import (
+from flamectl_operator.reconcile.stores import Stores
+from flamectl_operator.reconcile.transform import (
     MAX_DATA_SIZE,
     MAX_ENTRIES,
     MAX_MESSAGE_SIZE,
@@ -32,7 +33,6 @@ from flamectl_operator.reconcile.reduction import (
     keep_pod,
     keep_service,
 )
-from flamectl_operator.reconcile.stores import Stores
 from tests.unit.builders import condition, controller_reference, ended, pod, raw_spec, waiting
 
 LABEL = {CLUSTER_LABEL: "my-flame"}
