@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flamectl_operator.kube.http.transport import WrappedTransport
 from flamectl_operator.runtime.limits import Slots, TokenBucket
 from flamectl_operator.runtime.observer import UNOBSERVED
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-    from contextlib import AbstractAsyncContextManager
-
     from flamectl_operator.kube.http.request import Request
     from flamectl_operator.kube.http.transport import Transport
     from flamectl_operator.runtime.clock import Clock
     from flamectl_operator.runtime.observer import Observer
 
 
-class LimitedTransport:
+class LimitedTransport(WrappedTransport):
     """Limits the number and the rate of requests; streams, which last for ever, are not counted.
 
     It wraps the transport inside the retries: each attempt counts, the wait for the next one does not. Requests that must not
@@ -46,7 +44,7 @@ class LimitedTransport:
         max_in_flight: int,
         observer: Observer = UNOBSERVED,
     ) -> None:
-        self._transport = transport
+        super().__init__(transport)
         self._clock = clock
         self._observer = observer
         self._tokens = TokenBucket(qps, burst, clock)
@@ -57,11 +55,6 @@ class LimitedTransport:
         self._tokens.resize(qps, burst)
         self._slots.resize(max_in_flight)
 
-    @property
-    def host(self) -> str:
-        """See `Transport.host`."""
-        return self._transport.host
-
     async def send(self, request: Request) -> bytes:
         """See `Transport.send`; the timeout begins after the wait, and the guard is called after the wait."""
         asked = self._clock.monotonic()
@@ -69,13 +62,3 @@ class LimitedTransport:
         async with self._slots.slot():
             self._observer.request_held_back(request.method, self.host, self._clock.monotonic() - asked)
             return await self._transport.send(request)
-
-    def stream(
-        self, path: str, query: Mapping[str, str] | None = None, *, read_timeout: float
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """See `Transport.stream`."""
-        return self._transport.stream(path, query, read_timeout=read_timeout)
-
-    async def close(self) -> None:
-        """See `Transport.close`."""
-        await self._transport.close()

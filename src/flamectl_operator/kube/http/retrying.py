@@ -18,10 +18,9 @@ from flamectl_operator.kube.errors import (
     ServerError,
     TooManyRequestsError,
 )
+from flamectl_operator.kube.http.transport import WrappedTransport
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-    from contextlib import AbstractAsyncContextManager
     from random import Random
 
     from flamectl_operator.kube.http.request import Request
@@ -44,7 +43,7 @@ _SAFE_TO_REPEAT = (ConnectionFailedError, TooManyRequestsError)
 _SAFE_TO_READ_AGAIN = (*_SAFE_TO_REPEAT, ConnectionLostError, ServerError)
 
 
-class RetryingTransport:
+class RetryingTransport(WrappedTransport):
     """A transport that retries requests. Streams are not retried, because their reader knows where to resume.
 
     Args:
@@ -54,14 +53,9 @@ class RetryingTransport:
     """
 
     def __init__(self, transport: Transport, clock: Clock, random: Random) -> None:
-        self._transport = transport
+        super().__init__(transport)
         self._clock = clock
         self._random = random
-
-    @property
-    def host(self) -> str:
-        """See `Transport.host`."""
-        return self._transport.host
 
     async def send(self, request: Request) -> bytes:
         """See `Transport.send`."""
@@ -74,16 +68,6 @@ class RetryingTransport:
             reraise=True,
         )
         return await retrying(self._transport.send, request)
-
-    def stream(
-        self, path: str, query: Mapping[str, str] | None = None, *, read_timeout: float
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """See `Transport.stream`."""
-        return self._transport.stream(path, query, read_timeout=read_timeout)
-
-    async def close(self) -> None:
-        """See `Transport.close`."""
-        await self._transport.close()
 
     def _delay(self, state: tenacity.RetryCallState) -> float:
         """Return the seconds until the next attempt: as long as the server asks for, and at least the backoff.

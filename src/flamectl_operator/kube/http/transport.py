@@ -84,6 +84,32 @@ class Transport(Protocol):
         ...
 
 
+class WrappedTransport:
+    """Passes everything on to another transport; a subclass adds to `send`.
+
+    Args:
+        transport: Carries the requests.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    @property
+    def host(self) -> str:
+        """See `Transport.host`."""
+        return self._transport.host
+
+    def stream(
+        self, path: str, query: Mapping[str, str] | None = None, *, read_timeout: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """See `Transport.stream`."""
+        return self._transport.stream(path, query, read_timeout=read_timeout)
+
+    async def close(self) -> None:
+        """See `Transport.close`."""
+        await self._transport.close()
+
+
 class AiohttpTransport:
     """The transport to a real API server.
 
