@@ -26,7 +26,6 @@ from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.config import ConfigException, kube_config, load_incluster_config, load_kube_config
 
 from flamectl_operator.kube.errors import ConfigurationError
-from flamectl_operator.kube.http.exec_plugin import plugins_that_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -118,7 +117,7 @@ async def _load_kubeconfig(location: str, context: str | None) -> Credentials:
     source = f"kubeconfig {location}"
     _check_files(location)
     configuration = _new_configuration()
-    with _readable_errors(source), _no_files_left(), plugins_that_end(), _complaints() as complaints:
+    with _readable_errors(source), _no_files_left(), _complaints() as complaints:
         # persist_config would write to the user's file, and in this version persists nothing.
         loader = await load_kube_config(  # type: ignore[no-untyped-call]
             config_file=location, context=context, client_configuration=configuration, persist_config=False
