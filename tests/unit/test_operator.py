@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -454,8 +453,7 @@ class DeepApi(FakeApi):
         return super()._view(resource, manifest)
 
 
-@pytest.mark.skipif((3, 12) <= sys.version_info < (3, 14), reason="Python 3.12 and 3.13 cannot read so deep")
-async def test_unreadable_cluster_affects_no_other_cluster() -> None:
+async def test_deeply_nested_spec_affects_no_other_cluster() -> None:
     operator, api = _operator(api=DeepApi(VirtualClock()))
     _put_cluster(api, "deep")
     _put_cluster(api, "good")
@@ -465,43 +463,6 @@ async def test_unreadable_cluster_affects_no_other_cluster() -> None:
 
     await _during(operator, script)
     assert _executors(api, "good") == 2
-
-
-class Relabelling(FakeApi):
-    """Has a webhook that takes a label off Pods, for as long as it is named."""
-
-    label = ""
-
-    async def create(self, resource: Resource[T], namespace: str, body: Any, **options: Any) -> T:
-        return await super().create(resource, namespace, self._changed(body), **options)
-
-    async def dry_run_create(self, resource: Resource[T], namespace: str, body: Any) -> T:
-        return await super().dry_run_create(resource, namespace, self._changed(body))
-
-    def _changed(self, body: Any) -> Any:
-        labels = {key: value for key, value in body["metadata"].get("labels", {}).items() if key != self.label}
-        return {**body, "metadata": {**body["metadata"], "labels": labels}}
-
-
-@pytest.mark.parametrize("label", ["app", "flame.xflops.io/cluster"])
-async def test_webhook_that_removes_labels_causes_no_endless_creates(label: str) -> None:
-    api = Relabelling(VirtualClock())
-    operator, _ = _operator(api=api)
-    _put_cluster(api, "good")
-
-    async def script() -> None:
-        await asyncio.sleep(5)
-        before = len(api.all("pods"))
-        api.label = label
-        _edit_cluster(api, "good", **raw_spec(replicas(20)))
-        await asyncio.sleep(600)
-        assert len(api.all("pods")) == before + 1
-        assert label in _message(api, "good")
-        api.label = ""
-        await asyncio.sleep(120)
-        assert len(api.all("pods")) == before + 1 + 18
-
-    await _during(operator, script)
 
 
 async def test_failed_task_ends_the_process() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from flamectl_operator.kube.cache.unreadable import UnreadableObjects
 from flamectl_operator.kube.client import EventType, JsonObject, Page, WatchEvent
-from flamectl_operator.kube.errors import AnswerTooLargeError, UndecodableError
+from flamectl_operator.kube.errors import AnswerTooLargeError
 from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.http.request import REQUEST_TIMEOUT, Request
 from flamectl_operator.kube.http.status import Status, error_from_status
@@ -42,7 +41,6 @@ class ApiServerClient:
         self._transport = transport
         self._timeout = timeout
         self._guard = guard
-        self._unreadable = UnreadableObjects()
 
     async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
         """See `Client.get`."""
@@ -119,13 +117,8 @@ class ApiServerClient:
         if continue_token:
             query["continue"] = continue_token
         page = wire.decode_list(await self._page(resource.path(namespace), query, limit))
-        version, next_token = page.metadata.resource_version, page.metadata.continue_ or ""
-        try:
-            items = tuple(wire.decode(resource.view, item) for item in page.items or ())
-        except UndecodableError:
-            readable, unreadable = self._unreadable.sort_out(resource, page.items or ())
-            return Page(readable, version, next_token, unreadable)
-        return Page(items, version, next_token)
+        items = tuple(wire.decode(resource.view, item) for item in page.items or ())
+        return Page(items, page.metadata.resource_version, page.metadata.continue_ or "")
 
     async def _page(self, path: str, query: dict[str, str], limit: int) -> bytes:
         """Read a page of a list; shorten the page when its response is too large."""
@@ -162,13 +155,7 @@ class ApiServerClient:
                 event = wire.decode_event(line)
                 if event.type == "ERROR":
                     raise error_from_status(wire.decode(Status, event.object))
-                try:
-                    seen = WatchEvent(EventType(event.type), wire.decode(resource.view, event.object))
-                except UndecodableError as error:
-                    # A deleted object needs no decoding.
-                    kind = EventType.DELETED if event.type == "DELETED" else EventType.UNREADABLE
-                    seen = WatchEvent(kind, self._unreadable.identify(resource, event.object, error))
-                yield seen
+                yield WatchEvent(EventType(event.type), wire.decode(resource.view, event.object))
 
     async def _write(self, request: Request) -> bytes:
         """Send a request under its own guard and the guard of this client."""

@@ -30,13 +30,11 @@ class Page(Generic[T]):
         items: The objects; inside a list they carry neither apiVersion nor kind.
         resource_version: The resourceVersion of the whole list.
         continue_token: The token of the next page; empty on the last page.
-        unreadable: Objects that exist but cannot be decoded. These views hold only the metadata.
     """
 
     items: Sequence[T]
     resource_version: str
     continue_token: str = ""
-    unreadable: Sequence[T] = ()
 
 
 class EventType(Enum):
@@ -46,8 +44,6 @@ class EventType(Enum):
     MODIFIED = "MODIFIED"
     DELETED = "DELETED"
     BOOKMARK = "BOOKMARK"
-    #: An added or modified object that cannot be decoded. The view holds only name, namespace, uid and resourceVersion.
-    UNREADABLE = "UNREADABLE"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from flamectl_operator.api.limits import MAX_SPEC_SIZE
+from flamectl_operator.kube import nesting
 from flamectl_operator.kube.views import KubernetesObject, ObjectMeta, View
 
 _EMPTY = msgspec.Raw(b"{}")
@@ -77,19 +78,19 @@ _SUMMARY_DECODER = msgspec.json.Decoder(SpecSummary)
     @property
     def spec(self) -> Any:
         """The spec as JSON data, decoded at each call. Check `spec_size` first."""
-        return msgspec.json.decode(self.raw_spec)
+        return nesting.decode(_DECODER, self.raw_spec)
 
     @property
     def status(self) -> dict[str, Any]:
         """The status as JSON data, decoded at each call; empty when it is not an object."""
-        status = msgspec.json.decode(self.raw_status)
+        status = nesting.decode(_DECODER, self.raw_status)
         return status if isinstance(status, dict) else {}
 
     @property
     def spec_summary(self) -> SpecSummary:
         """The part of the spec that metrics show; the defaults when the spec does not match the CRD."""
         try:
-            return msgspec.json.decode(self.raw_spec, type=SpecSummary)
+            return nesting.decode(_SUMMARY_DECODER, self.raw_spec)
         except msgspec.MsgspecError:
             return SpecSummary()
 

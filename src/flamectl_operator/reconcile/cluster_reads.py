@@ -164,19 +164,17 @@ class ClusterReads:
         owner, store = self.owner, self.stores.pods
         ours = {pod.uid: pod for pod in store.by_index(owner.key) if pod.controlled_by(owner.uid)}
         items: list[PodView] = []
-        unreadable: list[PodView] = []
         token, version = "", ""
         selector = f"{CLUSTER_LABEL}={owner.name}"
         while True:
             page = await self.client.list_page(PODS, owner.namespace, label_selector=selector, continue_token=token)
             items += page.items
-            unreadable += page.unreadable
             token, version = page.continue_token, page.resource_version
             if not token:
                 break
-        for pod in (*items, *unreadable):
+        for pod in items:
             ours.pop(pod.uid, None)
-        store.observe_list(items, version, owner.namespace, owner.key, unreadable)
+        store.observe_list(items, version, owner.namespace, owner.key)
         # The others are gone, or their label has changed.
         self._unknown_writes |= {pod.name for pod in ours.values()}
         await self.resolve_unknown_writes()

@@ -18,11 +18,6 @@ if TYPE_CHECKING:
 
     from flamectl_operator.settings.layers import Effective
 
-#: The most characters of a file, and the deepest nesting. All settings with their explanations take a tenth of the length and
-#: half of the depth. Parsing YAML blocks the event loop, and its time grows with the square of the depth.
-MAX_LENGTH = 50_000
-MAX_DEPTH = 10
-
 #: The width of explanations in columns.
 _WIDTH = 100
 _ONE_LINE = 1_000_000
@@ -37,17 +32,7 @@ _PREAMBLE = """\
 
 
 class _Loader(yaml.SafeLoader):
-    """Rejects duplicate keys, because the first one would be lost silently, and documents that are nested too deep."""
-
-    _depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        self._depth += 1
-        if self._depth > MAX_DEPTH and parent is not None:
-            raise yaml.composer.ComposerError(None, None, "nested too deep", parent.start_mark)
-        node = super().compose_node(parent, index)
-        self._depth -= 1
-        return node
+    """Rejects duplicate keys, because the first one would be lost silently."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 - as in PyYAML
         seen = set()
@@ -74,7 +59,7 @@ def parse(text: str, origin: str) -> Layer:
     """
     try:
         return Layer(origin, yaml.load(text, _Loader))  # noqa: S506 - it is a safe loader
-    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
         # PyYAML also raises other errors, for an invalid date or a tag (`!!int`) that does not fit.
         raise SettingsError(f"{origin}: not YAML: {' '.join(str(error).split())}") from error
 

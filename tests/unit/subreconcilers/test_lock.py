@@ -691,20 +691,3 @@ async def test_status_reports_that_all_operators_are_denied(before: list[str]) -
 
     assert world.condition("Degraded")[:2] == ("True", "LockDenied")
     assert "is on the deny list" in (world.status.message or "")
-
-
-async def test_unreadable_pod_does_not_count_as_deleted(mocker: MockerFixture) -> None:
-    world = await converged(replicas(3))
-    world.edit(replicas(1))
-    pages, get = world.api.list_page, mocker.spy(world.api, "get")
-
-    async def one_is_unreadable(resource: Any, *arguments: Any, **options: Any) -> Any:
-        page = await pages(resource, *arguments, **options)
-        odd = tuple(each for each in page.items if each.name == executor_name(0))
-        return replace(page, items=tuple(each for each in page.items if each not in odd), unreadable=odd)
-
-    mocker.patch.object(world.api, "list_page", one_is_unreadable)
-    await world.run_pass()
-
-    assert world.leaving_ids == [1, 2]
-    assert executor_name(0) not in [call.args[2] for call in get.call_args_list]

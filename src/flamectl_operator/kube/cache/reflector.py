@@ -174,19 +174,17 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         """Read all pages and give them to the store together, because only a whole list shows which objects are gone."""
         items: list[T] = []
-        unreadable: list[T] = []
         continue_token = ""
         while True:
             page = await self._page(continue_token)
             self.last_contact = self._clock.monotonic()
             # Known objects must not be held in memory twice.
             items.extend(map(self._store.known, page.items))
-            unreadable.extend(page.unreadable)
             continue_token = page.continue_token
             if not continue_token:
                 break
         self._check_age(page)
-        self._store.replace(items, page.resource_version, self._namespace, unreadable)
+        self._store.replace(items, page.resource_version, self._namespace)
         self._resource_version = page.resource_version
         self.synced.set()
         self._log.debug("listed", objects=len(items), resource_version=page.resource_version)

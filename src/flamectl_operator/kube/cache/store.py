@@ -152,9 +152,7 @@ class Store(Generic[T]):
             _notify(self._answer_handlers, [Change(current, None)])
         self._past.add_disappearance(obj, version_of(obj))
 
-    def observe_list(
-        self, items: Iterable[T], resource_version: str, namespace: str, value: Hashable, unreadable: Collection[T] = ()
-    ) -> None:
+    def observe_list(self, items: Iterable[T], resource_version: str, namespace: str, value: Hashable) -> None:
         """Store the response to a list of all objects of a namespace with one value of the index.
 
         A known object that was not in the list stays, because it may be gone or may have another value by now.
@@ -164,13 +162,11 @@ class Store(Generic[T]):
             resource_version: The resourceVersion of the list.
             namespace: The namespace.
             value: The value of the index.
-            unreadable: Objects that exist but cannot be decoded. If there are any, the store accepts all later states from the
-                reflector, because these may be the last readable states of such objects.
         """
         for item in items:
             self.observe(item)
         moment = int(resource_version)
-        if moment > self.synced_version(namespace) and not unreadable:
+        if moment > self.synced_version(namespace):
             self._past.add_list(value, namespace, moment)
 
     def observe_deletion(self, obj: T, response: T | None) -> None:
@@ -199,9 +195,9 @@ class Store(Generic[T]):
         version = version_of(event.object)
         passed = self._synced_versions.get(namespace, 0)
         self._synced_versions[namespace] = max(passed, version)
-        if event.type in {EventType.BOOKMARK, EventType.UNREADABLE}:
+        if event.type is EventType.BOOKMARK:
             self._past.forget_disappearances(namespace, self._synced_versions[namespace])
-            return  # the last readable state of an unreadable object stays
+            return
         if event.type is EventType.DELETED:
             changes = self._take_deletion(event.object, news=version > passed)
         else:
@@ -209,16 +205,13 @@ class Store(Generic[T]):
         self._past.forget_disappearances(namespace, self._synced_versions[namespace])
         _notify(self._handlers, changes)
 
-    def replace(
-        self, items: Iterable[T], resource_version: str, namespace: str | None = None, unreadable: Iterable[T] = ()
-    ) -> None:
+    def replace(self, items: Iterable[T], resource_version: str, namespace: str | None = None) -> None:
         """Store a whole list of a namespace, or of all namespaces, and report the changes.
 
         Args:
             items: The objects of all pages.
             resource_version: The resourceVersion of the list. A list older than the synced version is ignored.
             namespace: The listed namespace; None for all.
-            unreadable: Objects that exist but cannot be decoded; their last readable states stay.
         """
         moment = int(resource_version)
         initial = namespace not in self._synced_versions
@@ -226,7 +219,7 @@ class Store(Generic[T]):
             return
         self._synced_versions[namespace] = moment
         changes: list[Change[T]] = []
-        listed = {obj.uid for obj in unreadable}
+        listed: set[str] = set()
         for item in items:
             listed.add(item.uid)
             changes += self._take_state(item, news=True, initial=initial)

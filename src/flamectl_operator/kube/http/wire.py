@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import functools
-import sys
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from flamectl_operator.kube import nesting
 from flamectl_operator.kube.errors import UndecodableError
 
 S = TypeVar("S", bound=msgspec.Struct)
-
-#: The API server accepts ten thousand nested objects (`configOverrides` of one FlameCluster is enough), and Python by default
-#: reads a thousand. One author's object must not end the watch of all objects. Python 3.12 and 3.13 have another limit that
-#: cannot be changed, slightly below the API server's.
-_DEEPEST = 50_000
-sys.setrecursionlimit(max(sys.getrecursionlimit(), _DEEPEST))
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -63,12 +57,9 @@ def decode(struct: type[S], answer: bytes | msgspec.Raw) -> S:
     """
     decoder: msgspec.json.Decoder[S] = _decoder(struct)
     try:
-        return decoder.decode(answer)
+        return nesting.decode(decoder, answer)
     except msgspec.DecodeError as error:
         raise UndecodableError(f"a response of the API server cannot be decoded: {error}") from error
-    except RecursionError as error:
-        python = ".".join(map(str, sys.version_info[:3]))
-        raise UndecodableError(f"an object is nested too deep for Python {python}; 3.14 can read it") from error
 
 
 def decode_list(answer: bytes) -> List:

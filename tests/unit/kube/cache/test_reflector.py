@@ -32,7 +32,7 @@ from flamectl_operator.kube.errors import (
 )
 from flamectl_operator.kube.resources import PODS
 from tests.unit.kube.fake_client import ScriptedClient
-from tests.unit.kube.objects import added, bookmark, deleted, modified, pod, unreadable
+from tests.unit.kube.objects import added, bookmark, deleted, modified, pod
 from tests.unit.runtime.virtual_time import VirtualClock
 
 if TYPE_CHECKING:
@@ -146,18 +146,6 @@ async def test_list_of_known_objects_keeps_one_copy(scene: Scene, mocker: Mocker
         assert all(one is other for one, other in zip(before, scene.store.all(), strict=False))
     # Of the page before the last one nothing is held any more.
     assert counts[-2:] == [alone, alone]
-
-
-async def test_unreadable_object_does_not_count_as_deleted(scene: Scene) -> None:
-    scene.client.lists = [
-        Page((pod("a", 1), pod("b", 2)), "100"),
-        Page((), "200", "more", unreadable=(pod("a", 150),)),
-        Page((pod("c", 160),), "200"),
-    ]
-    scene.client.watches = [[unreadable(pod("a", 110)), GONE], [1000]]
-    async with scene.running():
-        assert scene.names() == ["a", "c"]
-        assert scene.client.watched_from == ["100", "200"]
 
 
 @pytest.mark.parametrize("error", [ForbiddenError(403, "Forbidden", "cannot list"), NotFoundError(404)])

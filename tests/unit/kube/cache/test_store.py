@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flamectl_operator.kube.cache.store import Change, Store
-from tests.unit.kube.objects import added, bookmark, deleted, modified, pod, unreadable
+from tests.unit.kube.objects import added, bookmark, deleted, modified, pod
 
 if TYPE_CHECKING:
     from flamectl_operator.kube.views import PodView
@@ -87,52 +87,6 @@ def test_bookmark_only_advances_the_synced_version(store: Store[PodView], change
     assert store.synced_version() == 150
     assert len(store) == 0
     assert changes == []
-
-
-def test_unreadable_object_keeps_its_last_state(store: Store[PodView], changes: list[Change[PodView]]) -> None:
-    store.apply(added(pod("a", 101)))
-    store.apply(unreadable(pod("a", 102)))
-    store.apply(unreadable(pod("b", 103)))
-    store.replace([], "110", unreadable=[pod("a", 102), pod("b", 103)])
-    assert store.all() == (pod("a", 101),)
-    assert store.synced_version() == 110
-    assert changes == [Change(None, pod("a", 101))]
-    store.replace([], "120")
-    assert store.all() == ()
-
-
-def test_an_old_event_does_not_replace_a_newer_state(store: Store[PodView], changes: list[Change[PodView]]) -> None:
-    store.observe(pod("a", 110))
-    store.apply(added(pod("a", 105)))
-    assert store.get("default", "a") == pod("a", 110)
-    assert changes == []
-
-
-def test_repeated_event_does_not_restore_a_deleted_object(store: Store[PodView]) -> None:
-    store.apply(added(pod("a", 101)))
-    store.apply(deleted(pod("a", 102)))
-    store.apply(added(pod("a", 101)))
-    assert len(store) == 0
-
-
-def test_an_event_for_a_new_object_of_the_same_name_ends_the_old_one(
-    store: Store[PodView], changes: list[Change[PodView]]
-) -> None:
-    store.apply(added(pod("a", 101, uid="old")))
-    changes.clear()
-    store.apply(added(pod("a", 105, uid="new")))
-    assert changes == [Change(pod("a", 101, uid="old"), None), Change(None, pod("a", 105, uid="new"))]
-
-
-def test_deletion_of_an_old_object_keeps_the_new_one_of_its_name(
-    store: Store[PodView], changes: list[Change[PodView]]
-) -> None:
-    store.apply(added(pod("a", 101, uid="old")))
-    store.observe(pod("a", 110, uid="new"))
-    changes.clear()
-    store.apply(deleted(pod("a", 105, uid="old")))
-    assert store.get("default", "a") == pod("a", 110, uid="new")
-    assert changes == [Change(pod("a", 105, uid="old"), None)]
 
 
 def test_repeated_deletion_is_reported_once(store: Store[PodView], changes: list[Change[PodView]]) -> None:
@@ -287,13 +241,6 @@ def test_known_object_missing_from_a_requested_list_stays_and_is_updated(store: 
     newer = pod("a", 105, labels={"cluster": "one"})
     store.apply(modified(newer))
     assert store.by_index("one") == (newer,)
-
-
-def test_requested_list_with_unreadable_objects_hides_no_missing_object(store: Store[PodView]) -> None:
-    store.observe_list([], "110", "default", "one", [pod("a", 109)])
-    last = pod("a", 105, labels={"cluster": "one"})
-    store.apply(added(last))
-    assert store.by_index("one") == (last,)
 
 
 def test_requested_list_older_than_the_reflector_is_ignored(store: Store[PodView]) -> None:

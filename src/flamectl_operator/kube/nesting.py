@@ -1,0 +1,60 @@
+"""Decodes JSON that is nested deeper than the decoder can follow.
+
+The API server accepts ten thousand nested objects in a FlameCluster. Each version of Python limits the depth of recursion in its
+own way. One author's object must not end the watch of all objects, so values below `DEEPEST` levels are read as null. Rules for
+the spec refuse what is nested so deep.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    import msgspec
+
+T = TypeVar("T")
+
+#: The levels that are kept. A spec may have 64 levels below a field, and a list adds four above it.
+DEEPEST = 256
+
+#: A bracket, or a whole string, because brackets in a string do not count.
+_TOKEN = re.compile(rb'[\[\]{}]|"[^"\\]*(?:\\.[^"\\]*)*"')
+
+
+def decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
+    """Decode JSON of any depth.
+
+    Args:
+        decoder: The decoder.
+        data: The encoded value.
+
+    Returns:
+        The value; without the values below `DEEPEST` levels if it is nested deeper than the decoder can follow.
+
+    Raises:
+        msgspec.MsgspecError: The data is not valid.
+    """
+    try:
+        return decoder.decode(data)
+    except RecursionError:
+        return decoder.decode(without_deep_values(bytes(memoryview(data))))
+
+
+def without_deep_values(data: bytes, deepest: int = DEEPEST) -> bytes:
+    """Return the same JSON with null for each object and list below `deepest` levels."""
+    kept: list[bytes] = []
+    depth = begin = 0
+    for token in _TOKEN.finditer(data):
+        mark = token[0]
+        if mark in {b"{", b"["}:
+            if depth == deepest:
+                kept += (data[begin : token.start()], b"null")
+            depth += 1
+        elif mark in {b"}", b"]"}:
+            depth -= 1
+            if depth == deepest:
+                begin = token.end()
+    if depth <= deepest:
+        kept.append(data[begin:])
+    return b"".join(kept)
