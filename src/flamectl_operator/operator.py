@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from flamectl_operator.controller import Key
-    from flamectl_operator.flame.client import SessionManager
+    from flamectl_operator.flame.session_manager import SessionManager
     from flamectl_operator.flame.watcher import Target
     from flamectl_operator.kube.cache.store import Change, Store
     from flamectl_operator.kube.client import Client

@@ -2,6 +2,8 @@
 
 Flame 0.7 renamed two calls. When a session manager does not know the name that was used last, the client uses the other one and
 remembers it.
+
+gRPC and protobuf take 6 MB, so this module is imported when the first session manager is asked.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from grpclib.client import StreamStreamMethod, UnaryUnaryMethod
 from grpclib.const import Status
@@ -18,6 +20,7 @@ from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 from flamectl_operator.flame import answers
 from flamectl_operator.flame.frames import LimitedChannel
 from flamectl_operator.flame.messages import BACKEND, FRONTEND, message_class
+from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.flame.snapshot import NodeState
 
 if TYPE_CHECKING:
@@ -34,43 +37,6 @@ _EMPTY, _RESULT = message_class("EmptyRequest"), message_class("Result")
 _NODES, _EXECUTORS, _SESSIONS = (message_class(f"{kind}List") for kind in ("Node", "Executor", "Session"))
 _RELEASE, _REGISTER = message_class("ReleaseNodeRequest"), message_class("RegisterNodeRequest")
 _WATCH, _WATCHED = message_class("WatchNodeRequest"), message_class("WatchNodeResponse")
-
-
-class FlameError(Exception):
-    """A call to a session manager failed, or its outcome is unknown.
-
-    Args:
-        reason: One CamelCase word.
-        message: A sentence.
-    """
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-
-
-class SessionManager(Protocol):
-    """The calls of the operator to a session manager. Each method raises FlameError."""
-
-    async def snapshot(self) -> Snapshot:
-        """Ask for the nodes, the executors and the sessions."""
-        ...
-
-    async def release_node(self, name: str) -> None:
-        """Take a node out of the table. A living node keeps its executors until their sessions end, and gets no new ones."""
-        ...
-
-    async def report_lost(self, name: str) -> None:
-        """Tell that a node is gone: in 30 s the session manager removes its executors and runs their tasks elsewhere.
-
-        The name is registered once more, without any capacity, and its connection is ended. The session manager then treats it
-        like each node whose connection is lost. `release_node` afterwards takes it out of the table.
-        """
-        ...
-
-    def close(self) -> None:
-        """Close the connection; the next call opens another one."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from flamectl_operator.flame.client import FlameError
 from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase
+from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.flame.snapshot import NodeState
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.limits import Slots
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from flamectl_operator.flame.client import SessionManager
+    from flamectl_operator.flame.session_manager import SessionManager
     from flamectl_operator.flame.snapshot import Snapshot
     from flamectl_operator.runtime.clock import Clock
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from flamectl_operator import __version__
-from flamectl_operator.flame.client import Endpoint, GrpcSessionManager, verified_by
 from flamectl_operator.kube.api_server_client import ApiServerClient
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.http.connection import connect
@@ -37,6 +36,8 @@ from flamectl_operator.settings import OperatorConfig, SettingsError, merge
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from flamectl_operator.flame.session_manager import SessionManager
+    from flamectl_operator.flame.watcher import Target
     from flamectl_operator.process.options import ConfigLocations
     from flamectl_operator.runtime.log_writer import LogWriter
     from flamectl_operator.settings import Effective
@@ -129,7 +130,7 @@ async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter)
             entropy,
             Host(socket.gethostname(), restarted_pod_uid(os.environ, os.getpid())),
             monitor.metrics,
-            lambda target: GrpcSessionManager(Endpoint(target.host, target.port, verified_by(target.authority))),
+            _session_manager,
         )
         monitor.watch(replica)
         namespaces = list(settings.controller.namespaces)
@@ -141,6 +142,17 @@ async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter)
         live.subscribe(replica.reconfigure)
         await while_running({"settings": live.run(replica.tell)}, replica.run(stop))
         log.info("stopped")
+
+
+def _session_manager(target: Target) -> SessionManager:
+    """Return the client of a session manager."""
+    from flamectl_operator.flame.client import (  # noqa: PLC0415 - takes memory that a process without FlameClusters can do without
+        Endpoint,
+        GrpcSessionManager,
+        verified_by,
+    )
+
+    return GrpcSessionManager(Endpoint(target.host, target.port, verified_by(target.authority)))
 
 
 def _first_settings(where: ConfigLocations) -> OperatorConfig:

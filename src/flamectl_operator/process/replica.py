@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from flamectl_operator.flame.client import SessionManager
+    from flamectl_operator.flame.session_manager import SessionManager
     from flamectl_operator.flame.watcher import Target
     from flamectl_operator.kube.client import Client
     from flamectl_operator.kube.events import EventKind, ObjectReference

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flamectl_operator.flame.client import FlameError
+from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.reconcile.write_count import WRITES
 from flamectl_operator.runtime.outcome import Outcome, wait
 from flamectl_operator.runtime.slow_start import in_parallel
@@ -16,7 +16,7 @@ from flamectl_operator.runtime.slow_start import in_parallel
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from flamectl_operator.flame.client import SessionManager
+    from flamectl_operator.flame.session_manager import SessionManager
     from flamectl_operator.flame.watcher import Flame, Key, Target
     from flamectl_operator.runtime.clock import Clock
 

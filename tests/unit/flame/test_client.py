@@ -10,7 +10,8 @@ import pytest
 from grpclib.const import Status
 
 from flamectl_operator.flame import answers
-from flamectl_operator.flame.client import Endpoint, FlameError, GrpcSessionManager, verified_by
+from flamectl_operator.flame.client import Endpoint, GrpcSessionManager, verified_by
+from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Resources, Session
 from tests.flame.certified import served_as_localhost
 from tests.flame.model import FlameModel

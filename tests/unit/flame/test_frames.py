@@ -7,8 +7,9 @@ import struct
 
 import pytest
 
-from flamectl_operator.flame.client import Endpoint, FlameError, GrpcSessionManager
+from flamectl_operator.flame.client import Endpoint, GrpcSessionManager
 from flamectl_operator.flame.frames import BYTES_FOR_EACH, FREE, FrameLimit
+from flamectl_operator.flame.session_manager import FlameError
 from tests.flame.server import LOOPBACK, two_free_ports
 
 _SETTINGS = 4

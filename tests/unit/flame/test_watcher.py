@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog
 
-from flamectl_operator.flame.client import FlameError
 from flamectl_operator.flame.knowledge import OFF, Phase
+from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Session, Snapshot
 from flamectl_operator.flame.watcher import AT_ONCE, Key, NotAsked, Target, Watcher
 from tests.unit.runtime.virtual_time import VirtualClock

@@ -1,0 +1,45 @@
+"""The calls of the operator to a session manager, and the error that they raise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from flamectl_operator.flame.snapshot import Snapshot
+
+
+class FlameError(Exception):
+    """A call to a session manager failed, or its outcome is unknown.
+
+    Args:
+        reason: One CamelCase word.
+        message: A sentence.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class SessionManager(Protocol):
+    """The calls of the operator to a session manager. Each method raises FlameError."""
+
+    async def snapshot(self) -> Snapshot:
+        """Ask for the nodes, the executors and the sessions."""
+        ...
+
+    async def release_node(self, name: str) -> None:
+        """Take a node out of the table. A living node keeps its executors until their sessions end, and gets no new ones."""
+        ...
+
+    async def report_lost(self, name: str) -> None:
+        """Tell that a node is gone: in 30 s the session manager removes its executors and runs their tasks elsewhere.
+
+        The name is registered once more, without any capacity, and its connection is ended. The session manager then treats it
+        like each node whose connection is lost. `release_node` afterwards takes it out of the table.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the connection; the next call opens another one."""
+        ...
