@@ -27,9 +27,9 @@ async def measure_many(bench: Bench) -> list[Row]:
     """Measure how long 200 FlameClusters take that are created at once."""
     count = bench.size(200)
     bare = await _bare(bench, count)
-    ours, requests = await _operator(bench, count)
-    bench.report(f"  {count} FlameClusters: bare loader {bare:.2f} s; operator {ours:.2f} s")
-    detail = f"bare loader {bare:.2f} s, operator {ours:.2f} s, {requests / count:.1f} requests for each"
+    ours, spent = await _operator(bench, count)
+    bench.report(f"  {count} FlameClusters: bare loader {bare:.2f} s; operator {ours:.2f} s; each {spent}")
+    detail = f"bare loader {bare:.2f} s, operator {ours:.2f} s; each {spent}"
     return [
         Row(
             f"{count} FlameClusters of {SMALL} executors at once, until all say Running", ours / bare, 1.10, "x", detail
@@ -56,18 +56,21 @@ async def _bare_cluster(bench: Bench, namespace: str, name: str) -> None:
     await write_status(bench, cluster, {"state": "Running"})
 
 
-async def _operator(bench: Bench, count: int) -> tuple[float, int]:
+async def _operator(bench: Bench, count: int) -> tuple[float, str]:
+    """Return the seconds that all FlameClusters took, and what each of them cost the operator until then."""
     namespace = await asyncio.to_thread(bench.namespace)
     async with bench.operator(namespace) as operator:
-        before = operator.requests()
+        before, cpu, passes = operator.requests(), operator.usage.cpu, operator.passes()
         begun = time.monotonic()
         running = asyncio.create_task(bench.until_clusters(namespace, partial(_all_run, count)))
         manifests = [flame_cluster(namespace, f"bench-{number}", SMALL) for number in range(count)]
         await in_flight(partial(bench.create_cluster, each) for each in manifests)
         taken = await running - begun
-        requests = (operator.requests() - before).total()
+        sent = operator.requests() - before
+        cpu, passes = operator.usage.cpu - cpu, operator.passes() - passes
     await bench.drop(namespace)
-    return taken, requests
+    each = f"{sent.total() / count:.1f} requests, {sent['PUT'] / count:.1f} of them writes of the status"
+    return taken, f"{each}, {passes / count:.1f} passes, {1000 * cpu / count:.0f} ms of CPU"
 
 
 def _all_run(count: int, statuses: dict[str, dict[str, Any]]) -> bool:

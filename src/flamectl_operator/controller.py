@@ -20,6 +20,7 @@ from flamectl_operator.runtime.logs import is_logged
 from flamectl_operator.runtime.observer import UNOBSERVED, StepReport
 from flamectl_operator.runtime.outcome import NOTHING, Result
 from flamectl_operator.runtime.progress import record_progress
+from flamectl_operator.runtime.share import Shares
 from flamectl_operator.runtime.workflow import Hooks
 from flamectl_operator.status.events import first_ready
 from flamectl_operator.subreconcilers import PIPELINE
@@ -80,6 +81,7 @@ class Controller:
         self._lock_identity = lock_identity
         self._observer = observer
         self._states: dict[Key, ClusterState] = {}
+        self._shares: Shares[Key] = Shares()
         self._log: FilteringBoundLogger = structlog.get_logger(component="controller")
 
     def reconfigure(self, config: OperatorConfig) -> None:
@@ -105,7 +107,9 @@ class Controller:
         WRITES.set(WriteCount())
         state = self._state(key, cluster)
         try:
-            run = await state.begin(cluster, self._config)
+            self._shares.note_work(key)
+            share = partial(self._shares.share, key, self._config.controller.max_writes_in_flight)
+            run = await state.begin(cluster, self._config, share)
         except (RefusedError, KubernetesError) as error:
             self._log.warning("subreconciler", subreconciler=OBSERVE, outcome="error", error=str(error))
             return Result(errors=(error,))

@@ -104,7 +104,7 @@ class Operator:
         self._some_known = asyncio.Event()
         self._resync_changed = asyncio.Event()
         #: Records events about the operator's actions.
-        self.events = EventRecorder(client, MANAGED_BY, identity, clock)
+        self.events = EventRecorder(client, MANAGED_BY, identity, clock, self.queue.drained)
         self._controller = Controller(self.stores, client, self.events, clock, config, lock_identity, observer, planner)
         self._subscribe()
 

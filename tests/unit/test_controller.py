@@ -252,21 +252,6 @@ async def test_persistent_failure_is_reported_after_a_while_until_it_succeeds() 
     assert world.condition("Degraded")[:2] == ("False", "AsExpected")
 
 
-async def test_postponed_pass_does_not_count_as_success() -> None:
-    world = await converged(replicas(1))
-    world.edit(replicas(2))
-    world.api.fail("create", "pods", broken(), times=9)
-    await world.run_pass()
-    world.clock.elapsed += PATIENCE
-    world.edit(replicas(3))
-    world.api.fail("status", "flameclusters", conflict())
-    put_off = await world.run_pass()
-    assert [each.reason for each in put_off.outcomes] == ["Changed"]
-
-    await world.run_pass()
-    assert world.condition("Degraded")[1] == "RequestsFailing"
-
-
 @pytest.mark.parametrize("change", [{"paused": True}, {"suspend": "yes"}], ids=["paused", "invalid"])
 async def test_pass_without_requests_does_not_change_failures(change: dict[str, Any]) -> None:
     world = await converged(replicas(1))
@@ -282,30 +267,6 @@ async def test_pass_without_requests_does_not_change_failures(change: dict[str, 
     result = await world.run_pass()
     assert result.errors
     assert world.condition("Degraded")[0] == "False"
-
-
-async def test_occasional_failure_is_not_reported() -> None:
-    world = await converged(replicas(1))
-    for number in (2, 3):
-        world.edit(replicas(number))
-        world.api.fail("create", "pods", broken())
-        await world.run_pass()
-        world.clock.elapsed += PATIENCE
-        assert world.condition("Degraded")[0] == "False"
-        await world.converge()
-
-    assert "RequestsFailing" not in world.events.reasons
-
-
-async def test_conflict_during_a_pass_is_not_an_error() -> None:
-    world = await converged(replicas(1))
-    world.change("services", SM_NAME, {"spec": {"type": "NodePort"}})
-    world.api.fail("patch", "services", conflict())
-
-    result = await world.run_pass()
-
-    assert result.errors == ()
-    assert result.delay is not None
 
 
 # --- Specs that nobody thought of --------------------------------------------------------------------------------------

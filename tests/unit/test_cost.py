@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import tracemalloc
 from collections import Counter
@@ -20,12 +21,12 @@ from flamectl_operator.kube.views import KubernetesObject, PodView
 from flamectl_operator.operator import Operator
 from flamectl_operator.reconcile.stores import Stores
 from flamectl_operator.settings import OperatorConfig
-from flamectl_operator.status.pace import LAST_PAUSE
+from flamectl_operator.status.throttle import LAST_PAUSE
 from tests.unit.builders import raw_spec, replicas
 from tests.unit.notes import Notes
 from tests.unit.runtime.virtual_time import VirtualClock, virtually
 from tests.unit.subreconcilers.fake_api import FakeApi
-from tests.unit.subreconcilers.world import KEY, SM_NAME, World, executor_name
+from tests.unit.subreconcilers.harness import KEY, SM_NAME, StepHarness, executor_name
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -42,9 +43,9 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-async def _at_rest(count: int) -> World:
+async def _at_rest(count: int) -> StepHarness:
     """A FlameCluster with so many executors, all ready, over which a pass has found nothing to do."""
-    world = World(replicas(1))
+    world = StepHarness(replicas(1))
     await world.converge()
     first, cluster = world.api.find("pods", executor_name(0)), world.api.find("flameclusters", KEY[1])
     assert first is not None
@@ -69,18 +70,23 @@ def replicas_of(cluster: dict[str, Any], count: int) -> dict[str, Any]:
     return {"executorManager": cluster["spec"]["executorManager"] | {"replicas": count}}
 
 
-async def _calls_of_a_pass(world: World) -> int:
-    """How many functions a pass calls, those of C included; a generator counts each time that it goes on."""
+async def _calls_of_a_pass(world: StepHarness) -> int:
+    """How many functions a pass calls, those of C included; a generator counts each time that it goes on.
+
+    The garbage of other tests is not collected meanwhile, because its finalizers would count.
+    """
     calls = Counter[str]()
 
     def note(_frame: object, event: str, _argument: object) -> None:
         calls[event] += 1
 
+    gc.disable()
     sys.setprofile(note)
     try:
         await world.controller.reconcile(KEY)
     finally:
         sys.setprofile(None)
+        gc.enable()
     return calls["call"] + calls["c_call"]
 
 
@@ -266,5 +272,48 @@ def test_executor_that_fails_is_noticed_at_once_while_others_start() -> None:
             scale.api.put("pods", found | {"status": {"phase": "Failed"}})
             await asyncio.sleep(0.01)
             assert scale.api.find("pods", executor_name(50)) is not None
+
+    virtually(main())
+
+
+# --- A small FlameCluster beside a large one
+
+
+class _SerialApi(FakeApi):
+    """An API server that takes a hundred writes a second, one after the other."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(clock)
+        self.free_at = 0.0
+
+    async def create(
+        self, resource: Resource[T], namespace: str, body: Mapping[str, Any], *, strict: bool = False
+    ) -> T:
+        self.free_at = max(self.free_at, self.clock.monotonic()) + 0.01
+        await asyncio.sleep(self.free_at - self.clock.monotonic())
+        return await super().create(resource, namespace, body, strict=strict)
+
+
+def test_small_flame_cluster_waits_for_few_writes_of_a_large_one() -> None:
+    async def main() -> None:
+        clock, stop = VirtualClock(), asyncio.Event()
+        api = _SerialApi(clock)
+        operator = Operator(api, OperatorConfig(), clock, Random(0), "test", "us")
+        running = asyncio.create_task(operator.run(stop))
+
+        def count(name: str) -> int:
+            return sum(pod["metadata"]["name"].startswith(f"{name}-") for pod in api.all("pods"))
+
+        for name, size in (("large", 800), ("small", 3)):
+            metadata = {"name": name, "namespace": KEY[0], "generation": 1}
+            api.put("flameclusters", {"metadata": metadata, "spec": raw_spec(replicas(size))})
+            await asyncio.sleep(2)
+        assert count("small") == 4
+        # The large one goes on meanwhile, and it is alone again after that.
+        assert 200 < count("large") < 400
+        await asyncio.sleep(6)
+        assert count("large") == 801
+        stop.set()
+        await running
 
     virtually(main())

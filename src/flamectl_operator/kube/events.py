@@ -1,14 +1,16 @@
 """Events, which `kubectl describe` and `kubectl get events` show.
 
-Events are best effort. Recording one never waits and never fails; a task writes them one after the other. As in client-go's event
-correlator, a repetition increments the count of the existing Event, and each object has a budget, because otherwise a quota that
-refuses hundreds of Pods would cause hundreds of Events.
+Events are best effort. Recording one never waits and never fails; a task writes them one after the other. Pods are more
+urgent, so an Event waits until no pass is under way, for a few seconds at most. As in client-go's event correlator, a repetition
+increments the count of the existing Event, and each object has a budget, because otherwise a quota that refuses hundreds of Pods
+would cause hundreds of Events.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,11 +19,13 @@ import structlog
 
 from flamectl_operator.kube.errors import KubernetesError, NamespaceTerminatingError, NotFoundError
 from flamectl_operator.kube.resources import EVENTS
-from flamectl_operator.runtime.least_recent import LeastRecentlyUsed
 from flamectl_operator.runtime.limits import Bucket
+from flamectl_operator.runtime.lru_cache import LRUCache
 from flamectl_operator.runtime.text import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from flamectl_operator.kube.client import Client
     from flamectl_operator.runtime.clock import Clock
 
@@ -41,8 +45,11 @@ REFILL_INTERVAL = 30.0
 #: The part of an object's budget that only warnings may use, so that normal Events do not displace warnings.
 RESERVED_FOR_WARNINGS = 5
 
+#: Seconds that an Event waits for the end of more urgent work. Longer waits would show what no longer matters.
+PATIENCE = 10.0
+
 #: The most waiting Events, and the most objects or Events in each cache.
-QUEUE_LENGTH = 1000
+QUEUE_LENGTH = 4000
 MEMORY = 4096
 
 _MAX_NAME_LENGTH = 253
@@ -85,6 +92,10 @@ class _Written:
     last: float  # monotonic seconds
 
 
+async def _at_once() -> None:
+    """Wait for nothing."""
+
+
 class EventRecorder:
     """Records Events and writes them from a separate task.
 
@@ -93,10 +104,19 @@ class EventRecorder:
         component: The reporting component, such as `flamectl-operator`.
         instance: The reporting instance, such as the Pod's name.
         clock: The time of an Event, and the source of its name.
+        calm: Waits until nothing more urgent is to be done.
     """
 
-    def __init__(self, client: Client, component: str, instance: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        client: Client,
+        component: str,
+        instance: str,
+        clock: Clock,
+        calm: Callable[[], Awaitable[None]] = _at_once,
+    ) -> None:
         self._client = client
+        self._calm = calm
         self._component = component
         self._instance = instance
         self._clock = clock
@@ -104,8 +124,8 @@ class EventRecorder:
         self._filled = asyncio.Event()
         self._written_all = asyncio.Event()
         self._written_all.set()
-        self._buckets: LeastRecentlyUsed[Bucket] = LeastRecentlyUsed(MEMORY)
-        self._written: LeastRecentlyUsed[_Written] = LeastRecentlyUsed(MEMORY)
+        self._buckets: LRUCache[Bucket] = LRUCache(MEMORY)
+        self._written: LRUCache[_Written] = LRUCache(MEMORY)
         self._names = 0
         self._log = structlog.get_logger(component="events")
         #: The number of Events that were not written, because of the budget, a full queue or an error.
@@ -133,6 +153,7 @@ class EventRecorder:
         while True:
             await self._filled.wait()
             while self._queue:
+                await self._give_way(self._queue[0])
                 await self._write(self._queue.popleft())
             self._filled.clear()
             self._written_all.set()
@@ -144,6 +165,13 @@ class EventRecorder:
                 await self._written_all.wait()
         except TimeoutError:
             self._log.warning("events left unwritten", count=len(self._queue))
+
+    async def _give_way(self, entry: _Entry) -> None:
+        """Wait until nothing more urgent is to be done, unless the Event has waited for long."""
+        age = max(0.0, (self._clock.now() - entry.at).total_seconds())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE - age):
+                await self._calm()
 
     def _within_budget(self, entry: _Entry) -> bool:
         """Take a token from the object's bucket, if one is available for this type of Event."""

@@ -48,7 +48,8 @@ class ClusterReads:
         self.client = client
         self.stores = stores
         self.clock = clock
-        self.writes_in_flight = 1
+        #: Returns the most concurrent requests of a batch at the moment.
+        self.writes_in_flight: Callable[[], int] = lambda: 1
         self._generation = 0
         self._unknown_writes: set[str] = set()
         self._observed: ObservedCluster | None = None
@@ -58,12 +59,12 @@ class ClusterReads:
         self._config_map_names = (names.config_map(owner.name), names.client_config(owner.name))
         self._network_policy_name = names.network_policy(owner.name)
 
-    def begin(self, generation: int, writes_in_flight: int) -> None:
+    def begin(self, generation: int, writes_in_flight: Callable[[], int]) -> None:
         """Begin a pass.
 
         Args:
             generation: `metadata.generation` that the pass is about.
-            writes_in_flight: The most concurrent requests of a batch in this pass.
+            writes_in_flight: Returns the most concurrent requests of a batch at the moment.
         """
         self._generation = generation
         self.writes_in_flight = writes_in_flight

@@ -88,12 +88,15 @@ class ClusterState:
         self.told: dict[str, str] = {}
         self._debounce = Debounce()
 
-    async def begin(self, cluster: FlameClusterView, config: OperatorConfig) -> Pass:
+    async def begin(
+        self, cluster: FlameClusterView, config: OperatorConfig, writes_in_flight: Callable[[], int]
+    ) -> Pass:
         """Begin a pass: observe the objects, and resolve the effective spec.
 
         Args:
             cluster: The FlameCluster as the store has it.
             config: The operator's settings, fixed for the whole pass.
+            writes_in_flight: Returns the most concurrent requests at the moment.
 
         Raises:
             KubernetesError: The outcome of an earlier request is still unknown.
@@ -101,7 +104,7 @@ class ClusterState:
         """
         generation = cluster.metadata.generation
         self._debounce = replace(self._debounce, to_turn=0)
-        self._io.begin(generation, config.controller.max_writes_in_flight)
+        self._io.begin(generation, writes_in_flight)
         self.status.begin(cluster)
         spec = await self._desired(cluster, config.flame)
         await self._io.resolve_unknown_writes()

@@ -99,6 +99,6 @@ class SessionManagerIO:
             else:
                 called_at[node] = self._clock.boottime()
 
-        await in_parallel(told, AT_ONCE, tell)
+        await in_parallel(told, lambda: AT_ONCE, tell)
         self._flame.ask_now(self._key)
         return wait(NOT_REACHED, "", RETRY) if failed else None

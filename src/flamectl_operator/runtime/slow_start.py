@@ -4,11 +4,15 @@ When the first of a thousand creates fails because a quota is used up, the other
 the API server as much as a successful one. ReplicaSets start slowly for the same reason (`slowStartBatch` in
 `pkg/controller/replicaset/replica_set.go`). Their batches wait for the slowest call of each batch; here each success lets two
 calls follow, as in TCP's slow start, so that the number in flight doubles with each round trip and nothing waits.
+
+It stops growing when calls take several times as long as the quickest one, as in TCP Vegas. A server that works on as many calls
+as it can answers further ones no sooner: they wait in its queue, and the calls of others wait behind them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,6 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
 T = TypeVar("T")
+
+#: A call that takes so many times as long as the quickest one has waited in a queue.
+QUEUED = 4.0
+#: Seconds that a call may take in any case, because shorter waits harm nobody.
+QUICK = 0.005
+#: The window does not shrink below this size, because calls may have become slow for another reason.
+LEAST = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,38 +37,67 @@ class SlowStartResult:
         succeeded: The number of calls that returned.
         errors: The exceptions of the failed calls, in the order of their indices.
         skipped: The number of calls that were not made, because an earlier call failed or `go_on` returned False.
-        window: The number of calls that may be in flight at first, for a caller that continues later.
     """
 
     succeeded: int
     errors: tuple[Exception, ...]
     skipped: int
-    window: int
+
+
+class Window:
+    """The number of calls that may be in flight.
+
+    Args:
+        size: That number at first, at least 1.
+
+    Raises:
+        ValueError: `size` is less than 1.
+    """
+
+    def __init__(self, size: int = 1) -> None:
+        if size < 1:
+            raise ValueError("size must be at least 1")
+        self.size = size
+        self._quickest = math.inf
+
+    def note_success(self, seconds: float, limit: int) -> None:
+        """Grow after a call that was answered without waiting, and shrink after one that waited in a queue.
+
+        Args:
+            seconds: How long the call took.
+            limit: The size up to which it grows.
+        """
+        self._quickest = min(self._quickest, seconds)
+        if seconds <= QUEUED * max(self._quickest, QUICK):
+            self.size = max(self.size, min(self.size + 1, limit))
+        else:
+            self.size = max(self.size - 1, min(self.size, LEAST))
 
 
 class SlowStart:
     """A slow start that keeps its window from pass to pass when a pass runs out of time."""
 
     def __init__(self) -> None:
-        self._window = 1
+        self._window = Window()
 
     def reset(self) -> None:
         """Start with one call again."""
-        self._window = 1
+        self._window = Window()
 
     async def run(
-        self, count: int, limit_in_flight: int, call: Callable[[int], Awaitable[None]], go_on: Callable[[], bool]
+        self, count: int, limit: Callable[[], int], call: Callable[[int], Awaitable[None]], go_on: Callable[[], bool]
     ) -> SlowStartResult:
         """Make `count` calls; see `slow_start`."""
-        result = await slow_start(count, self._window, limit_in_flight, call, go_on)
-        self._window = result.window if result.skipped and not result.errors else 1
+        result = await slow_start(count, self._window, limit, call, go_on)
+        if result.errors or not result.skipped:
+            self.reset()
         return result
 
 
 async def slow_start(
     count: int,
-    window: int,
-    limit_in_flight: int,
+    window: Window,
+    limit: Callable[[], int],
     call: Callable[[int], Awaitable[None]],
     go_on: Callable[[], bool] = lambda: True,
 ) -> SlowStartResult:
@@ -65,24 +105,21 @@ async def slow_start(
 
     Args:
         count: The number of calls.
-        window: The most concurrent calls at first, at least 1.
-        limit_in_flight: The most concurrent calls ever, at least 1.
+        window: The number of calls that may be in flight; it is left as large as it has become.
+        limit: Returns the most concurrent calls, at least 1; asked before each call.
         call: The call; it receives its index, from 0.
         go_on: Returns whether to make the next call; asked before each call.
 
     Raises:
-        ValueError: `window` or `limit_in_flight` is less than 1.
         asyncio.CancelledError: The caller was cancelled; all running calls have been cancelled and have ended.
     """
-    if window < 1 or limit_in_flight < 1:
-        raise ValueError("window and limit_in_flight must be at least 1")
     calls = _Calls(call)
-    return await calls.run(count, window, limit_in_flight, lambda: not calls.errors and go_on())
+    return await calls.run(count, window, limit, lambda: not calls.errors and go_on())
 
 
 async def in_parallel(
     items: Sequence[T],
-    limit_in_flight: int,
+    limit: Callable[[], int],
     call: Callable[[T], Awaitable[None]],
     go_on: Callable[[], bool] = lambda: True,
 ) -> SlowStartResult:
@@ -90,18 +127,15 @@ async def in_parallel(
 
     Args:
         items: The items.
-        limit_in_flight: The most concurrent calls, at least 1.
+        limit: Returns the most concurrent calls, at least 1; asked before each call.
         call: The call; it receives the item.
         go_on: Returns whether to make the next call; asked before each call.
 
     Raises:
-        ValueError: `limit_in_flight` is less than 1.
         asyncio.CancelledError: The caller was cancelled; all running calls have been cancelled and have ended.
     """
-    if limit_in_flight < 1:
-        raise ValueError("limit_in_flight must be at least 1")
     calls = _Calls(lambda index: call(items[index]))
-    return await calls.run(len(items), limit_in_flight, limit_in_flight, go_on)
+    return await calls.run(len(items), Window(max(1, len(items))), limit, go_on)
 
 
 class _Calls:
@@ -118,29 +152,31 @@ class _Calls:
         #: The exceptions of the calls, by index.
         self.errors: dict[int, Exception] = {}
 
-    async def run(self, count: int, window: int, limit: int, go_on: Callable[[], bool]) -> SlowStartResult:
+    async def run(
+        self, count: int, window: Window, limit: Callable[[], int], go_on: Callable[[], bool]
+    ) -> SlowStartResult:
         """Make calls until all are made or `go_on` returns False, and wait for all of them."""
-        window = min(window, limit)
+        now = asyncio.get_running_loop().time
         async with asyncio.TaskGroup() as group:
 
             def fill() -> None:
-                while self._in_flight < window and self._made < count and go_on():
+                while self._in_flight < min(window.size, limit()) and self._made < count and go_on():
                     group.create_task(make(self._made))
                     self._made += 1
                     self._in_flight += 1
 
             async def make(index: int) -> None:
-                nonlocal window
+                begun = now()
                 try:
                     await self._call(index)
                 except Exception as error:  # noqa: BLE001 - the caller gets each of them
                     self.errors[index] = error
                 else:
-                    window = min(window + 1, limit)
+                    window.note_success(now() - begun, limit())
                 finally:
                     self._in_flight -= 1
                 fill()
 
             fill()
         errors = tuple(self.errors[index] for index in sorted(self.errors))
-        return SlowStartResult(self._made - len(errors), errors, skipped=max(0, count) - self._made, window=window)
+        return SlowStartResult(self._made - len(errors), errors, skipped=max(0, count) - self._made)

@@ -31,7 +31,7 @@ class AddServices(Subreconciler):
 
     async def run(self, subject: Pass) -> Outcome:
         """Ensure both Services; a refusal of one does not prevent the other."""
-        outcomes, errors = await collect_in_parallel(
+        ends, errors = await collect_in_parallel(
             *(
                 partial(ensure, subject.io, SERVICES, manifest, service_patch)
                 for manifest in subject.effective.desired.services

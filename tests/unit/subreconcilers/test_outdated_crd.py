@@ -110,22 +110,6 @@ async def test_missing_non_durable_field_is_logged_once(log: list[MutableMapping
     assert len(told(log)) == 1
 
 
-async def test_fields_of_a_newer_operator_are_kept() -> None:
-    world = await converged(replicas(1))
-    newer = {"lease": {"holder": "somebody"}, "executorManager": {"drained": 3}}
-    world.change("flameclusters", KEY[1], {"status": newer})
-
-    world.edit(replicas(2))
-    await world.converge()
-
-    assert stored(world)["lease"] == {"holder": "somebody"}
-    assert stored(world)["executorManager"]["drained"] == 3
-    assert stored(world)["executorManager"]["ready"] == 2
-    before = len(world.writes)
-    await world.run_pass()
-    assert len(world.writes) == before
-
-
 @pytest.mark.parametrize("error", [broken, conflict])
 async def test_outdated_crd_is_reported_after_a_failed_status_write(
     error: Callable[[], KubernetesError], mocker: MockerFixture

@@ -1,0 +1,46 @@
+"""A share in something that several keys use: much for a key that works alone, little while others work beside it.
+
+Each request of a key that writes seven objects would wait behind all those that a key with thousands of objects has in flight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+K = TypeVar("K", bound="Hashable")
+
+#: The share of a key while others work. A few requests in flight still make hundreds in a second.
+BESIDE_OTHERS = 4
+#: Seconds for which a key counts as working after it was last seen to, because it waits for others between its steps.
+RECENT = 0.5
+
+
+class Shares(Generic[K]):
+    """The shares of all keys. All times are of the event loop."""
+
+    def __init__(self) -> None:
+        #: The key that worked last, the last one beside it, and when they did.
+        self._last: tuple[K | None, float] = (None, -math.inf)
+        self._other: tuple[K | None, float] = (None, -math.inf)
+
+    def note_work(self, key: K) -> None:
+        """Note that a key works now."""
+        if key != self._last[0]:
+            self._other = self._last
+        self._last = (key, asyncio.get_running_loop().time())
+
+    def share(self, key: K, most: int) -> int:
+        """Return the share of a key.
+
+        Args:
+            key: The key.
+            most: Its share when it works alone.
+        """
+        _, seen = self._other if self._last[0] == key else self._last
+        alone = asyncio.get_running_loop().time() - seen >= RECENT
+        return most if alone else min(most, BESIDE_OTHERS)
