@@ -15,8 +15,8 @@ from flamectl_operator.kube import nesting
 from flamectl_operator.kube.views import KubernetesObject, ObjectMeta, View
 
 _EMPTY = msgspec.Raw(b"{}")
-#: Bytes of a status, and of each field of a larger status. The operator's own status is smaller, because its messages are short.
 _DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+#: Bytes of a status, and of each field of a larger status. The operator's own status is smaller, because its messages are short.
 #: But a user who may write the status could put a megabyte into it, which each pass would read.
 MAX_STATUS_SIZE = 256 * 1024
 MAX_STATUS_FIELD_SIZE = 16 * 1024
@@ -44,10 +44,10 @@ class SpecSummary(View, frozen=True):
     object_cache: _ObjectCacheSummary = _ObjectCacheSummary()
 
 
-class FlameClusterView(KubernetesObject, frozen=True):
 _SUMMARY_DECODER = msgspec.json.Decoder(SpecSummary)
 
 
+class FlameClusterView(KubernetesObject, frozen=True):
     """A FlameCluster."""
 
     raw_spec: msgspec.Raw = msgspec.field(default=_EMPTY, name="spec")

@@ -92,8 +92,8 @@ class ClusterReads:
             network_policy=stores.network_policies.get(owner.namespace, self._network_policy_name),
             claims=stores.claims.by_index(owner.key),
             flame=flame,
-        )
             quota_refused=self._quota_refused,
+        )
 
     @property
     def session_manager_life(self) -> str:

@@ -147,11 +147,11 @@ class ClusterState:
 
     def end(self, run: Pass, result: Result) -> None:
         """End a pass: a debounce interval follows if the FlameCluster only waits for executors to become ready."""
+        if not result.interrupted:
+            self.status.end(run.report.errors)
         to_turn = 0
         if run.spec is not None and run.may_act:
             to_turn = executors_to_turn(self.status.stored, run.observe(), run.spec, result)
-        if not result.interrupted:
-            self.status.end(run.report.errors)
         self._debounce = self._debounce.after_pass(to_turn, self.status.counts_due, self._clock.monotonic())
 
     def patience(self, change: Change[PodView]) -> float:
