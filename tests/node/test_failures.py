@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.e2e.namespace import condition, flame_cluster, is_ready, uids
-from tests.node.namespace import container_state, kill_container
+from tests.node.namespace import TOOLS_IMAGE, container_state, kill_container
 from tools.controlplane.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -105,6 +105,18 @@ def test_executor_whose_readiness_probe_fails_is_named_until_it_passes(world: No
     told = world.wait("the status to name the executor", lambda: _unhealthy(world, "PodNotReady"))
 
     world.kubectl("exec", told["name"], "--", "touch", "/tmp/flame/well")
+    assert world.wait_registered(executors=1) == {told["name"]}
+
+
+def test_executor_that_hangs_in_an_init_container_is_named_with_it_until_it_goes_on(world: NodeNamespace) -> None:
+    waiting = {"name": "prepare", "image": TOOLS_IMAGE, "imagePullPolicy": "Never"}
+    waiting["command"] = ["sh", "-c", "until test -e /tmp/prepared; do sleep 1; done"]
+    world.apply(flame_cluster(replicas=1, executorManager={"podTemplate": {"spec": {"initContainers": [waiting]}}}))
+    told = world.wait("the status to name the executor", lambda: _unhealthy(world, "InitContainerWaiting"))
+    assert told["message"].startswith('init container "prepare": ')
+    assert told["name"] in world.status()["message"]
+
+    world.kubectl("exec", told["name"], "--container=prepare", "--", "touch", "/tmp/prepared")
     assert world.wait_registered(executors=1) == {told["name"]}
 
 

@@ -27,9 +27,17 @@ def test_cluster_runs_scales_rolls_and_goes(world: NodeNamespace) -> None:
     world.kubectl("scale", "flamecluster/my-flame", "--replicas=4")
     assert world.wait_registered(executors=4) > first
 
-    world.kubectl("scale", "flamecluster/my-flame", "--replicas=1")
-    [left] = world.wait_registered(executors=1)
+    with world.record("pod") as recording:
+        world.kubectl("scale", "flamecluster/my-flame", "--replicas=1")
+        [left] = world.wait_registered(executors=1)
+        world.wait("the others to be gone", lambda: len(world.executors()) == 1)
+        deletions = [each.object["metadata"] for each in recording.changes() if each.type == "MODIFIED"]
     assert left in first
+    # Flame's processes ignore SIGTERM. Nothing runs on executors that are drained, so no grace period is waited for.
+    begun = {
+        each["uid"]: each["deletionGracePeriodSeconds"] for each in reversed(deletions) if "deletionTimestamp" in each
+    }
+    assert list(begun.values()) == [1, 1, 1]
 
     before, manager = uids(world.executors()), world.existing("pod", "my-flame-session-manager")["metadata"]["uid"]
     world.apply(flame_cluster(replicas=1, executorManager={"env": [{"name": "COLOUR", "value": "blue"}]}))

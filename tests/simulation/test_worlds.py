@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import FlameClusterSpec
     from tests.simulation.api_server import Change
 
-#: Every second of the fixed worlds, because all of them take six minutes of two quiet cores.
-SHARE = FIXED[::2]
+#: Every fourth of the fixed worlds, because all of them take six minutes of two quiet cores.
+SHARE = FIXED[::4]
 #: Worlds of each test item. Several items, so that they spread over processes.
 WORLDS = 25
 
