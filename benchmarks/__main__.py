@@ -20,6 +20,7 @@ from benchmarks.report import Row, as_json, table
 from flamectl_operator.kube.api_server_client import ApiServerClient
 from flamectl_operator.kube.http.connection import connect
 from flamectl_operator.kube.http.retrying import RetryingTransport
+from flamectl_operator.process.garbage import collect_rarely
 from flamectl_operator.runtime.clock import SystemClock
 from tools.controlplane import ControlPlane
 from tools.installation import install
@@ -54,6 +55,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if unknown := set(arguments.names) - BENCHMARKS.keys():
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
+    collect_rarely()  # as the operator does, because a pause of this process would count as one of the operator
     with tempfile.TemporaryDirectory() as folder, ControlPlane(nodes=10) as plane:
         install(plane)
         rows = asyncio.run(_measure(plane, Path(folder), arguments.names or list(BENCHMARKS), arguments.scale))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+import urllib.parse
 import urllib.request
 import uuid
 from collections import Counter
@@ -72,22 +73,21 @@ class Operator:
     def requests(self) -> Counter[str]:
         """Return the number of requests so far, by HTTP method."""
         found: Counter[str] = Counter()
-        for name, labels, value in self._samples():
-            if name == "rest_client_requests_total":
-                found[labels["method"]] += round(value)
+        for labels, value in self._samples("rest_client_requests_total"):
+            found[labels["method"]] += round(value)
         return found
 
     def passes(self) -> int:
         """Return the number of passes so far."""
-        total = sum(value for name, _, value in self._samples() if name == "controller_runtime_reconcile_total")
-        return round(total)
+        return round(sum(value for _, value in self._samples("controller_runtime_reconcile_total")))
 
-    def _samples(self) -> Iterator[tuple[str, dict[str, str], float]]:
-        with urllib.request.urlopen(f"http://{self.process.address('metrics')}/metrics", timeout=60) as answer:
+    def _samples(self, name: str) -> Iterator[tuple[dict[str, str], float]]:
+        """Return labels and values of one metric, because all metrics of a thousand FlameClusters would disturb the operator."""
+        query = urllib.parse.urlencode({"name[]": name})
+        with urllib.request.urlopen(f"http://{self.process.address('metrics')}/metrics?{query}", timeout=60) as answer:
             text = answer.read().decode()
         for family in text_string_to_metric_families(text):
-            for sample in family.samples:
-                yield sample.name, sample.labels, sample.value
+            yield from ((sample.labels, sample.value) for sample in family.samples if sample.name == name)
 
 
 @dataclass

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+import sys
 import time
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,8 @@ from benchmarks.scaling import write_status
 from flamectl_operator.kube.resources import PODS
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from benchmarks.bench import Bench
 
 #: Executors of a small FlameCluster.
@@ -83,21 +87,50 @@ def _runs(status: dict[str, Any]) -> bool:
 
 
 async def measure_fairness(bench: Bench) -> list[Row]:
-    """Measure how long a small FlameCluster takes to come up, alone and while a large one comes up beside it."""
+    """Measure how long a small FlameCluster takes to come up, alone and while many Pods are created beside it.
+
+    All that is created beside it slows down the API server and the scheduler. So the comparison is with a bare loader that
+    creates the Pods of a large FlameCluster, while the operator works on the small one alone.
+    """
     large = bench.size(3000)
+    alone, loaded = await _beside(bench, large, by_loader=True)
+    _, beside = await _beside(bench, large, by_loader=False)
+    detail = (
+        f"alone {alone:.2f} s, beside {large} executors of a bare loader {loaded:.2f} s, of the operator {beside:.2f} s"
+    )
+    bench.report(f"  {detail}")
+    name = f"a FlameCluster of {SMALL} comes up beside one of {large}"
+    return [Row(name, beside / loaded, 1.20, "x", f"{detail}; medians of {TURNS}")]
+
+
+async def _beside(bench: Bench, large: int, *, by_loader: bool) -> tuple[float, float]:
+    """Return the seconds that small FlameClusters take, alone and while a bare loader or the operator creates many Pods."""
     namespace = await asyncio.to_thread(bench.namespace)
-    async with bench.operator(namespace):
+    elsewhere = await asyncio.to_thread(bench.namespace) if by_loader else namespace
+    async with bench.operator(namespace), AsyncExitStack() as stack:
         alone = [await _small(bench, namespace, f"alone-{turn}") for turn in range(TURNS)]
-        await bench.create_cluster(flame_cluster(namespace, "large", large))
-        await bench.until_pods(namespace, lambda there, _: there > TURNS * (SMALL + 1) + large // 20)
+        await bench.create_cluster(flame_cluster(elsewhere, "large", large))
+        if by_loader:
+            await stack.enter_async_context(_loader(bench, elsewhere, "large", large))
+        before = 0 if by_loader else TURNS * (SMALL + 1)
+        await bench.until_pods(elsewhere, lambda there, _: there > before + large // 20)
         beside = [await _small(bench, namespace, f"beside-{turn}") for turn in range(TURNS)]
-        bench.report(
-            f"  alone {statistics.median(alone):.2f} s, beside {large} executors {statistics.median(beside):.2f} s"
-        )
-    await bench.drop(namespace)
-    slow, fast = statistics.median(beside), statistics.median(alone)
-    detail = f"alone {fast:.2f} s, beside {slow:.2f} s, medians of {TURNS}"
-    return [Row(f"a FlameCluster of {SMALL} comes up beside one of {large}", slow / fast, 1.20, "x", detail)]
+    for each in {namespace, elsewhere}:
+        await bench.drop(each)
+    return statistics.median(alone), statistics.median(beside)
+
+
+@asynccontextmanager
+async def _loader(bench: Bench, namespace: str, name: str, replicas: int) -> AsyncIterator[None]:
+    """Run a bare loader as a process of its own."""
+    command = ["-m", "benchmarks.loader", str(bench.plane.kubeconfig), namespace, name, str(replicas)]
+    process = await asyncio.create_subprocess_exec(sys.executable, *command)
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):  # it has done all
+            process.terminate()
+        await process.wait()
 
 
 async def _small(bench: Bench, namespace: str, name: str) -> float:

@@ -46,7 +46,7 @@ REFILL_INTERVAL = 30.0
 RESERVED_FOR_WARNINGS = 5
 
 #: Seconds that an Event waits for the end of more urgent work. Longer waits would show what no longer matters.
-PATIENCE = 10.0
+PATIENCE = 30.0
 
 #: The most waiting Events, and the most objects or Events in each cache.
 QUEUE_LENGTH = 4000
