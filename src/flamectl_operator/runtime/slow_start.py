@@ -49,14 +49,9 @@ class Window:
 
     Args:
         size: That number at first, at least 1.
-
-    Raises:
-        ValueError: `size` is less than 1.
     """
 
-    def __init__(self, size: int = 1) -> None:
-        if size < 1:
-            raise ValueError("size must be at least 1")
+    def __init__(self, size: int) -> None:
         self.size = size
         self._quickest = math.inf
 
@@ -75,46 +70,42 @@ class Window:
 
 
 class SlowStart:
-    """A slow start that keeps its window from pass to pass when a pass runs out of time."""
+    """A slow start that keeps its window from pass to pass when a pass runs out of time.
 
-    def __init__(self) -> None:
-        self._window = Window()
+    Args:
+        size: The number of calls that may be in flight at first.
+    """
+
+    def __init__(self, size: int = 1) -> None:
+        self._size = size
+        self.reset()
 
     def reset(self) -> None:
-        """Start with one call again."""
-        self._window = Window()
+        """Start with few calls again."""
+        self._window = Window(self._size)
 
     async def run(
-        self, count: int, limit: Callable[[], int], call: Callable[[int], Awaitable[None]], go_on: Callable[[], bool]
+        self,
+        count: int,
+        limit: Callable[[], int],
+        call: Callable[[int], Awaitable[None]],
+        go_on: Callable[[], bool] = lambda: True,
     ) -> SlowStartResult:
-        """Make `count` calls; see `slow_start`."""
-        result = await slow_start(count, self._window, limit, call, go_on)
+        """Make `count` calls, with one more in flight after each success; make no more calls after an error.
+
+        Args:
+            count: The number of calls.
+            limit: Returns the most concurrent calls, at least 1; asked before each call.
+            call: The call; it receives its index, from 0.
+            go_on: Returns whether to make the next call; asked before each call.
+
+        Raises:
+            asyncio.CancelledError: The caller was cancelled; all running calls have been cancelled and have ended.
+        """
+        result = await _make_calls(count, self._window, limit, call, go_on, stop_at_error=True)
         if result.errors or not result.skipped:
             self.reset()
         return result
-
-
-async def slow_start(
-    count: int,
-    window: Window,
-    limit: Callable[[], int],
-    call: Callable[[int], Awaitable[None]],
-    go_on: Callable[[], bool] = lambda: True,
-) -> SlowStartResult:
-    """Make `count` calls, with one more in flight after each success; make no more calls after an error.
-
-    Args:
-        count: The number of calls.
-        window: The number of calls that may be in flight; it is left as large as it has become.
-        limit: Returns the most concurrent calls, at least 1; asked before each call.
-        call: The call; it receives its index, from 0.
-        go_on: Returns whether to make the next call; asked before each call.
-
-    Raises:
-        asyncio.CancelledError: The caller was cancelled; all running calls have been cancelled and have ended.
-    """
-    calls = _Calls(call)
-    return await calls.run(count, window, limit, lambda: not calls.errors and go_on())
 
 
 async def in_parallel(
@@ -134,49 +125,44 @@ async def in_parallel(
     Raises:
         asyncio.CancelledError: The caller was cancelled; all running calls have been cancelled and have ended.
     """
-    calls = _Calls(lambda index: call(items[index]))
-    return await calls.run(len(items), Window(max(1, len(items))), limit, go_on)
+    window = Window(max(1, len(items)))
+    return await _make_calls(len(items), window, limit, lambda index: call(items[index]), go_on)
 
 
-class _Calls:
-    """Makes calls in parallel and records their results.
+async def _make_calls(
+    count: int,
+    window: Window,
+    limit: Callable[[], int],
+    call: Callable[[int], Awaitable[None]],
+    go_on: Callable[[], bool],
+    *,
+    stop_at_error: bool = False,
+) -> SlowStartResult:
+    """Make calls until all are made or `go_on` returns False, and wait for all of them."""
+    now = asyncio.get_running_loop().time
+    made = in_flight = 0
+    errors: dict[int, Exception] = {}  # by index
+    async with asyncio.TaskGroup() as group:
 
-    Args:
-        call: The call; it receives its index.
-    """
+        def fill() -> None:
+            nonlocal made, in_flight
+            while in_flight < min(window.size, limit()) and made < count and not (stop_at_error and errors) and go_on():
+                group.create_task(make(made))
+                made += 1
+                in_flight += 1
 
-    def __init__(self, call: Callable[[int], Awaitable[None]]) -> None:
-        self._call = call
-        self._made = 0
-        self._in_flight = 0
-        #: The exceptions of the calls, by index.
-        self.errors: dict[int, Exception] = {}
-
-    async def run(
-        self, count: int, window: Window, limit: Callable[[], int], go_on: Callable[[], bool]
-    ) -> SlowStartResult:
-        """Make calls until all are made or `go_on` returns False, and wait for all of them."""
-        now = asyncio.get_running_loop().time
-        async with asyncio.TaskGroup() as group:
-
-            def fill() -> None:
-                while self._in_flight < min(window.size, limit()) and self._made < count and go_on():
-                    group.create_task(make(self._made))
-                    self._made += 1
-                    self._in_flight += 1
-
-            async def make(index: int) -> None:
-                begun = now()
-                try:
-                    await self._call(index)
-                except Exception as error:  # noqa: BLE001 - the caller gets each of them
-                    self.errors[index] = error
-                else:
-                    window.note_success(now() - begun, limit())
-                finally:
-                    self._in_flight -= 1
-                fill()
-
+        async def make(index: int) -> None:
+            nonlocal in_flight
+            begun = now()
+            try:
+                await call(index)
+            except Exception as error:  # noqa: BLE001 - the caller gets each of them
+                errors[index] = error
+            else:
+                window.note_success(now() - begun, limit())
+            finally:
+                in_flight -= 1
             fill()
-        errors = tuple(self.errors[index] for index in sorted(self.errors))
-        return SlowStartResult(self._made - len(errors), errors, skipped=max(0, count) - self._made)
+
+        fill()
+    return SlowStartResult(made - len(errors), tuple(errors[index] for index in sorted(errors)), count - made)

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from flamectl_operator.runtime.slow_start import LEAST, QUEUED, QUICK, SlowStart, Window, slow_start
+from flamectl_operator.runtime.slow_start import LEAST, QUEUED, QUICK, SlowStart, Window
 
 
 class Calls:
@@ -35,21 +35,21 @@ class Calls:
 
 async def test_calls_in_flight_double_with_each_round_trip() -> None:
     calls = Calls()
-    result = await slow_start(20, Window(), lambda: 100, calls)
+    result = await SlowStart().run(20, lambda: 100, calls)
     assert calls.batches == [1, 2, 4, 8, 5]
     assert (result.succeeded, result.errors, result.skipped) == (20, (), 0)
 
 
 async def test_no_call_follows_when_the_first_one_fails() -> None:
     calls = Calls(failing=frozenset({0}))
-    result = await slow_start(500, Window(), lambda: 100, calls)
+    result = await SlowStart().run(500, lambda: 100, calls)
     assert calls.batches == [1]
     assert (result.succeeded, len(result.errors), result.skipped) == (0, 1, 499)
 
 
 async def test_calls_in_flight_are_finished_after_an_error_and_none_follows() -> None:
     calls = Calls(failing=frozenset({2, 5}))
-    result = await slow_start(100, Window(2), lambda: 100, calls)
+    result = await SlowStart(2).run(100, lambda: 100, calls)
     assert calls.batches == [2, 4]
     assert result.succeeded == 4
     assert [str(error) for error in result.errors] == ["2", "5"]
@@ -58,7 +58,7 @@ async def test_calls_in_flight_are_finished_after_an_error_and_none_follows() ->
 
 async def test_no_more_than_the_limit_are_in_flight() -> None:
     calls = Calls()
-    await slow_start(63, Window(), lambda: 3, calls)
+    await SlowStart().run(63, lambda: 3, calls)
     assert calls.most_in_flight == 3
 
 
@@ -66,7 +66,7 @@ async def test_no_more_than_the_limit_are_in_flight() -> None:
 async def test_no_call_follows_after_go_on_returns_false(limit: int, made: int) -> None:
     calls, loop = Calls(), asyncio.get_running_loop()
     end = loop.time() + 3.5
-    result = await slow_start(63, Window(), lambda: limit, calls, lambda: loop.time() < end)
+    result = await SlowStart().run(63, lambda: limit, calls, lambda: loop.time() < end)
     assert len(calls.begun) == made
     assert (result.succeeded, result.errors, result.skipped) == (made, (), 63 - made)
 
@@ -77,20 +77,20 @@ async def test_caller_that_continues_later_begins_with_the_window_it_reached() -
     start = SlowStart()
     result = await start.run(63, lambda: 100, calls, lambda: loop.time() < end)
     assert (result.succeeded, result.skipped) == (3, 60)
-    await start.run(60, lambda: 100, calls, lambda: True)
+    await start.run(60, lambda: 100, calls)
     assert calls.batches == [1, 2, 4, 8, 16, 32]
 
 
 async def test_limit_that_changes_holds_for_the_next_calls() -> None:
     calls, loop = Calls(), asyncio.get_running_loop()
     begun = loop.time()
-    await slow_start(20, Window(8), lambda: 2 if 1 <= loop.time() - begun < 3 else 8, calls)
+    await SlowStart(8).run(20, lambda: 2 if 1 <= loop.time() - begun < 3 else 8, calls)
     assert calls.batches == [8, 2, 2, 8]
 
 
 async def test_cancelling_ends_the_running_calls() -> None:
     calls = Calls()
-    batch = asyncio.create_task(slow_start(8, Window(8), lambda: 8, calls))
+    batch = asyncio.create_task(SlowStart(8).run(8, lambda: 8, calls))
     await asyncio.sleep(0.5)
     batch.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -106,7 +106,7 @@ async def test_slow_call_does_not_hold_up_the_others() -> None:
         begun.append((index, asyncio.get_running_loop().time() - start))
         await asyncio.sleep(100 if index == 1 else 1)
 
-    await slow_start(9, Window(), lambda: 4, call)
+    await SlowStart().run(9, lambda: 4, call)
 
     # Calls 1 and 2 begin after the first success. While call 1 takes long, each of the others lets more calls follow.
     assert begun == [(0, 0), (1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (6, 3), (7, 3), (8, 4)]
@@ -125,7 +125,7 @@ async def test_window_stops_growing_when_the_server_lets_calls_wait() -> None:
         in_flight -= 1
 
     begun = loop.time()
-    await slow_start(200, Window(), lambda: 64, call)
+    await SlowStart().run(200, lambda: 64, call)
 
     assert most[False] <= most[True] <= LEAST + 1
     assert loop.time() - begun == 200
@@ -150,7 +150,7 @@ def test_window_does_not_grow_over_the_limit_and_survives_a_lower_one() -> None:
 
 
 def test_short_waits_do_not_count() -> None:
-    window = Window()
+    window = Window(1)
     window.note_success(QUICK / 100, 64)
     window.note_success(QUICK * QUEUED, 64)
     assert window.size == 3
