@@ -289,21 +289,5 @@ def _generations(given: StatusInput, outstanding: Needs, health: Health) -> Gene
     reconciled = (health.healthy or suspended) and not outstanding.work
     return Generations(
         reconciled=generation if reconciled else before.reconciled,
-        **{field: generation if flag else 0 for field, flag in _flags(outstanding).items()},
+        **{need: generation if seen else 0 for need, seen in vars(outstanding).items()},
     )
-
-
-def _flags(outstanding: Needs) -> dict[str, bool]:
-    return {
-        "needs_config_map_update": outstanding.config_map_update,
-        "needs_service_update": outstanding.service_update,
-        "needs_network_policy_update": outstanding.network_policy_update,
-        "needs_session_manager": outstanding.session_manager,
-        "needs_claim_update": outstanding.claims,
-        "needs_object_cache": outstanding.object_cache,
-        "needs_grow": outstanding.grow,
-        "needs_shrink": outstanding.shrink,
-        "needs_pod_replacement": outstanding.pod_replacement,
-        "has_unhealthy_pods": outstanding.unhealthy_pods,
-        "has_pending_removal": outstanding.pending_removal,
-    }

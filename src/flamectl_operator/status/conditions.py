@@ -32,15 +32,15 @@ AS_EXPECTED = "AsExpected"
 
 #: The reason of `Progressing`: the first need that applies.
 _WORK = {
-    "config_map_update": "UpdatingConfigMap",
-    "service_update": "UpdatingServices",
-    "network_policy_update": "UpdatingNetworkPolicy",
-    "session_manager": "ReplacingSessionManager",
-    "claims": "UpdatingClaims",
-    "object_cache": "ScalingObjectCache",
-    "grow": "CreatingExecutors",
-    "shrink": "RemovingExecutors",
-    "pod_replacement": "ReplacingStalePods",
+    "needs_config_map_update": "UpdatingConfigMap",
+    "needs_service_update": "UpdatingServices",
+    "needs_network_policy_update": "UpdatingNetworkPolicy",
+    "needs_session_manager": "ReplacingSessionManager",
+    "needs_claim_update": "UpdatingClaims",
+    "needs_object_cache": "ScalingObjectCache",
+    "needs_grow": "CreatingExecutors",
+    "needs_shrink": "RemovingExecutors",
+    "needs_pod_replacement": "ReplacingStalePods",
 }
 #: The same in words.
 _WORK_MESSAGES = {
@@ -214,7 +214,7 @@ def _progressing(
         return writer.make(kind, status=left, reason=SUSPENDING if left else done, message=message)
     for need, reason in _WORK.items():
         if getattr(outstanding, need):
-            first = need == "session_manager" and observed.session_manager is None
+            first = need == "needs_session_manager" and observed.session_manager is None
             work = "CreatingSessionManager" if first else reason
             return writer.make(kind, status=True, reason=work, message=_WORK_MESSAGES[work])
     if not health.healthy:

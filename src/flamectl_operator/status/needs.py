@@ -18,48 +18,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Needs:
-    """The work that is left.
+    """The work that is left, in the words of `status.generations`.
 
     Args:
-        config_map_update: A ConfigMap differs from the desired one.
-        service_update: A Service differs from the desired one.
-        network_policy_update: The NetworkPolicy is not as wanted.
-        session_manager: The session manager must be created or deleted.
-        claims: PersistentVolumeClaims have to be created, changed or deleted.
-        object_cache: Object caches must be created or deleted.
-        grow: There are too few executors.
-        shrink: There are too many.
-        pod_replacement: Some Pods are stale, or belong to an earlier session manager.
-        unhealthy_pods: Some Pods have failed or find no node.
-        pending_removal: Some Pods are terminating, which delays no other work.
+        needs_config_map_update: A ConfigMap differs from the desired one.
+        needs_service_update: A Service differs from the desired one.
+        needs_network_policy_update: The NetworkPolicy is not as wanted.
+        needs_session_manager: The session manager must be created or deleted.
+        needs_claim_update: PersistentVolumeClaims have to be created, changed or deleted.
+        needs_object_cache: Object caches must be created or deleted.
+        needs_grow: There are too few executors.
+        needs_shrink: There are too many.
+        needs_pod_replacement: Some Pods are stale, or belong to an earlier session manager.
+        has_unhealthy_pods: Some Pods have failed or find no node.
+        has_pending_removal: Some Pods are terminating, which delays no other work.
     """
 
-    config_map_update: bool = False
-    service_update: bool = False
-    network_policy_update: bool = False
-    session_manager: bool = False
-    claims: bool = False
-    object_cache: bool = False
-    grow: bool = False
-    shrink: bool = False
-    pod_replacement: bool = False
-    unhealthy_pods: bool = False
-    pending_removal: bool = False
+    needs_config_map_update: bool = False
+    needs_service_update: bool = False
+    needs_network_policy_update: bool = False
+    needs_session_manager: bool = False
+    needs_claim_update: bool = False
+    needs_object_cache: bool = False
+    needs_grow: bool = False
+    needs_shrink: bool = False
+    needs_pod_replacement: bool = False
+    has_unhealthy_pods: bool = False
+    has_pending_removal: bool = False
 
     @property
     def work(self) -> bool:
         """Whether the operator has something to do."""
-        return (
-            self.config_map_update
-            or self.service_update
-            or self.network_policy_update
-            or self.session_manager
-            or self.claims
-            or self.object_cache
-            or self.grow
-            or self.shrink
-            or self.pod_replacement
-        )
+        return any(seen for need, seen in vars(self).items() if need.startswith("needs_"))
 
 
 def needs(observed: ObservedCluster, effective: EffectiveSpec) -> Needs:
@@ -69,15 +59,17 @@ def needs(observed: ObservedCluster, effective: EffectiveSpec) -> Needs:
     manager = observed.session_manager
     has_manager = manager is not None and manager.live
     return Needs(
-        config_map_update=not (effective.config_map_current(observed) and effective.client_config_current(observed)),
-        service_update=not _services_current(observed, effective),
-        network_policy_update=not effective.network_policy_current(observed),
-        session_manager=has_manager == effective.suspended,
-        claims=plan_claims(observed, effective).work,
-        object_cache=not _object_caches_there(observed, effective),
-        grow=occupied(observed) < effective.replicas,
-        shrink=live > wanted_now(observed, effective) or bool(draining - {DrainReason.STALE}),
-        pod_replacement=not effective.suspended
+        needs_config_map_update=not (
+            effective.config_map_current(observed) and effective.client_config_current(observed)
+        ),
+        needs_service_update=not _services_current(observed, effective),
+        needs_network_policy_update=not effective.network_policy_current(observed),
+        needs_session_manager=has_manager == effective.suspended,
+        needs_claim_update=plan_claims(observed, effective).work,
+        needs_object_cache=not _object_caches_there(observed, effective),
+        needs_grow=occupied(observed) < effective.replicas,
+        needs_shrink=live > wanted_now(observed, effective) or bool(draining - {DrainReason.STALE}),
+        needs_pod_replacement=not effective.suspended
         and (
             effective.session_manager_to_replace(observed)
             or bool(stale_object_caches(observed, effective))
@@ -85,8 +77,8 @@ def needs(observed: ObservedCluster, effective: EffectiveSpec) -> Needs:
             or DrainReason.STALE in draining
             or (observed.session_manager_ready and bool(observed.unbound_executors))
         ),
-        unhealthy_pods=bool(observed.unhealthy),
-        pending_removal=bool(observed.terminating),
+        has_unhealthy_pods=bool(observed.unhealthy),
+        has_pending_removal=bool(observed.terminating),
     )
 
 

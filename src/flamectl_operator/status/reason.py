@@ -129,7 +129,11 @@ def progress(
     )
     # Where the number of executors follows the demand, it changes without a change of the spec.
     asked = reconciled != generation or effective.scaling is not None
-    outdated = outstanding.config_map_update or outstanding.service_update or outstanding.network_policy_update
+    outdated = (
+        outstanding.needs_config_map_update
+        or outstanding.needs_service_update
+        or outstanding.needs_network_policy_update
+    )
     if asked or stale or outdated:
         return UPDATING
     return RECOVERING

@@ -34,41 +34,47 @@ def _names(found: Needs) -> set[str]:
     ("found", "expected"),
     [
         pytest.param(observed(*WELL), set(), id="all is well"),
-        pytest.param(observed(*WELL, config_map=None), {"config_map_update"}, id="no ConfigMap"),
-        pytest.param(observed(*WELL, services=[]), {"service_update"}, id="no Services"),
-        pytest.param(observed(*WELL, services=service_views()[:1]), {"service_update"}, id="a Service is missing"),
-        pytest.param(observed(executor_pod(0)), {"session_manager"}, id="no session manager"),
+        pytest.param(observed(*WELL, config_map=None), {"needs_config_map_update"}, id="no ConfigMap"),
+        pytest.param(observed(*WELL, services=[]), {"needs_service_update"}, id="no Services"),
+        pytest.param(
+            observed(*WELL, services=service_views()[:1]), {"needs_service_update"}, id="a Service is missing"
+        ),
+        pytest.param(observed(executor_pod(0)), {"needs_session_manager"}, id="no session manager"),
         pytest.param(
             observed(session_manager(owner=None), executor_pod(0)),
-            {"session_manager"},
+            {"needs_session_manager"},
             id="somebody else's session manager",
         ),
         pytest.param(
             observed(session_manager("failed"), executor_pod(0)),
-            {"session_manager", "unhealthy_pods"},
+            {"needs_session_manager", "has_unhealthy_pods"},
             id="the session manager is over",
         ),
         pytest.param(
             observed(terminating(session_manager()), executor_pod(0)),
-            {"session_manager", "pending_removal"},
+            {"needs_session_manager", "has_pending_removal"},
             id="the session manager goes",
         ),
         pytest.param(
-            observed(session_manager("crashing"), executor_pod(0)), {"unhealthy_pods"}, id="the session manager crashes"
+            observed(session_manager("crashing"), executor_pod(0)),
+            {"has_unhealthy_pods"},
+            id="the session manager crashes",
         ),
-        pytest.param(observed(session_manager()), {"grow"}, id="an executor is missing"),
-        pytest.param(observed(*WELL, executor_pod(1)), {"shrink"}, id="an executor too many"),
+        pytest.param(observed(session_manager()), {"needs_grow"}, id="an executor is missing"),
+        pytest.param(observed(*WELL, executor_pod(1)), {"needs_shrink"}, id="an executor too many"),
         pytest.param(
-            observed(session_manager(), executor_pod(0, revision="old")), {"pod_replacement"}, id="a stale executor"
+            observed(session_manager(), executor_pod(0, revision="old")),
+            {"needs_pod_replacement"},
+            id="a stale executor",
         ),
         pytest.param(
             observed(session_manager(revision="old"), executor_pod(0)),
-            {"pod_replacement"},
+            {"needs_pod_replacement"},
             id="a stale session manager",
         ),
         pytest.param(
             observed(session_manager(), executor_pod(0, life="earlier")),
-            {"pod_replacement"},
+            {"needs_pod_replacement"},
             id="of an earlier session manager",
         ),
         pytest.param(
@@ -79,20 +85,22 @@ def _names(found: Needs) -> set[str]:
         pytest.param(
             observed(session_manager(), executor_pod(0, rendered="x")), set(), id="rendered by an older operator"
         ),
-        pytest.param(observed(*WELL, terminating(executor_pod(1))), {"pending_removal"}, id="a Pod on its way out"),
+        pytest.param(observed(*WELL, terminating(executor_pod(1))), {"has_pending_removal"}, id="a Pod on its way out"),
         pytest.param(
-            observed(session_manager(), executor_pod(0, "crashing")), {"unhealthy_pods"}, id="an executor crashes"
+            observed(session_manager(), executor_pod(0, "crashing")), {"has_unhealthy_pods"}, id="an executor crashes"
         ),
         pytest.param(
             observed(session_manager(), executor_pod(0, "unschedulable")),
-            {"unhealthy_pods"},
+            {"has_unhealthy_pods"},
             id="an executor finds no node",
         ),
         pytest.param(
-            observed(*WELL, executor_pod(1, "failed")), {"unhealthy_pods"}, id="what is left of an executor that failed"
+            observed(*WELL, executor_pod(1, "failed")),
+            {"has_unhealthy_pods"},
+            id="what is left of an executor that failed",
         ),
         pytest.param(
-            observed(*WELL, terminating(executor_pod(1, "crashing"))), {"pending_removal"}, id="and on its way out"
+            observed(*WELL, terminating(executor_pod(1, "crashing"))), {"has_pending_removal"}, id="and on its way out"
         ),
     ],
 )
@@ -100,25 +108,25 @@ def test_difference_from_the_spec_is_a_need(found: ObservedCluster, expected: se
     result = needs(found, effective())
 
     assert _names(result) == expected
-    assert result.work == bool(expected - {"unhealthy_pods", "pending_removal"})
+    assert result.work == bool(expected - {"has_unhealthy_pods", "has_pending_removal"})
 
 
 def test_surge_is_no_need_to_shrink() -> None:
     wanted = effective(rolling(1, 0, 1))
     found = observed(session_manager(), executor_pod(0, revision="old"), executor_pod(1), wanted=wanted)
 
-    assert _names(needs(found, wanted)) == {"pod_replacement"}
+    assert _names(needs(found, wanted)) == {"needs_pod_replacement"}
 
 
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
         pytest.param(observed(), set(), id="done"),
-        pytest.param(observed(*WELL), {"session_manager", "shrink"}, id="begun"),
-        pytest.param(observed(terminating(session_manager())), {"pending_removal"}, id="almost"),
+        pytest.param(observed(*WELL), {"needs_session_manager", "needs_shrink"}, id="begun"),
+        pytest.param(observed(terminating(session_manager())), {"has_pending_removal"}, id="almost"),
         pytest.param(
             observed(session_manager(revision="old"), executor_pod(0, revision="old")),
-            {"session_manager", "shrink"},
+            {"needs_session_manager", "needs_shrink"},
             id="nothing is replaced",
         ),
     ],
@@ -131,15 +139,15 @@ def test_foreign_or_edited_service_is_a_need() -> None:
     good = service_views()
     edited = service_views()[0]
     for services in ([good[0]], [good[1]]):
-        assert needs(observed(*WELL, services=services), effective()).service_update
+        assert needs(observed(*WELL, services=services), effective()).needs_service_update
     foreign = type(edited)(metadata=type(edited.metadata)(name=edited.name, namespace="default"), spec=edited.spec)
-    assert needs(observed(*WELL, services=[foreign, good[1]]), effective()).service_update
+    assert needs(observed(*WELL, services=[foreign, good[1]]), effective()).needs_service_update
 
 
 def test_config_map_with_other_content_is_a_need() -> None:
     other = config_map_view(effective({"objectCache": {"storage": "/data/x"}}))
 
-    assert needs(observed(*WELL, config_map=other), effective()).config_map_update
+    assert needs(observed(*WELL, config_map=other), effective()).needs_config_map_update
 
 
 def test_unhealthy_pods_are_sorted_by_name_without_terminating_pods() -> None:
