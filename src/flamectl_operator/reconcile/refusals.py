@@ -78,11 +78,12 @@ class RefusedError(Exception):
 Failure = RefusedError | KubernetesError
 
 
-async def collect(*works: Callable[[], Awaitable[Outcome]]) -> tuple[list[Outcome], list[Failure]]:
+async def collect(*works: Callable[[], Awaitable[Outcome]]) -> list[Outcome]:
     """Do several things one after the other; an error of one does not prevent the others.
 
-    Returns:
-        The outcomes of the works that did not fail, and the errors of the others.
+    Raises:
+        RefusedError: A work was refused.
+        KubernetesError: None was refused, and one failed.
     """
     outcomes: list[Outcome] = []
     errors: list[Failure] = []
@@ -91,19 +92,26 @@ async def collect(*works: Callable[[], Awaitable[Outcome]]) -> tuple[list[Outcom
             outcomes.append(await work())
         except (RefusedError, KubernetesError) as error:
             errors.append(error)
-    return outcomes, errors
+    if errors:
+        raise primary_error(errors)
+    return outcomes
 
 
 async def collect_in_parallel(*works: Callable[[], Awaitable[Outcome]]) -> tuple[list[Outcome], list[Failure]]:
-    """Do several independent things in parallel; otherwise like `collect`."""
-    results = await asyncio.gather(*(collect(work) for work in works), return_exceptions=True)
+    """Do several independent things in parallel.
+
+    Returns:
+        The outcomes of the works that did not fail, and the errors of the others.
+    """
     outcomes: list[Outcome] = []
     errors: list[Failure] = []
-    for result in results:
-        if isinstance(result, BaseException):
+    for result in await asyncio.gather(*(work() for work in works), return_exceptions=True):
+        if isinstance(result, (RefusedError, KubernetesError)):
+            errors.append(result)
+        elif isinstance(result, BaseException):
             raise result
-        outcomes += result[0]
-        errors += result[1]
+        else:
+            outcomes.append(result)
     return outcomes, errors
 
 

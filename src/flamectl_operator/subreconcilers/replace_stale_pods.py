@@ -48,13 +48,11 @@ class ReplaceStalePods(Subreconciler):
         if effective.session_manager_to_replace(observed) and subject.session_manager_replaceable:
             return await self._replace_session_manager(subject)
         plan = _plan(subject)
-        ends, errors = await collect(
+        ends = await collect(
             partial(self._replace_object_caches, subject),
             partial(self._delete, subject, plan),
             partial(self._rebind, subject, plan),
         )
-        if errors:
-            raise primary_error(errors)
         return combine([*ends, *plan.waits])
 
     async def _replace_session_manager(self, run: Pass) -> Outcome:

@@ -38,9 +38,7 @@ class ScaleExecutors(Subreconciler):
     async def run(self, subject: Pass) -> Outcome:
         """Carry out the plan."""
         plan = _plan(subject)
-        ends, errors = await collect(partial(self._delete, subject, plan), partial(self._create, subject, plan))
-        if errors:
-            raise primary_error(errors)
+        ends = await collect(partial(self._delete, subject, plan), partial(self._create, subject, plan))
         return combine([*plan.waits, *ends])
 
     async def _delete(self, run: Pass, plan: ScalePlan) -> Outcome:

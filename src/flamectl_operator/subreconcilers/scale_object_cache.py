@@ -15,7 +15,7 @@ from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.batch import time_limit
 from flamectl_operator.reconcile.existing_claim import mount_reserved, reserve_existing_claim
 from flamectl_operator.reconcile.named_pod import NamedPod
-from flamectl_operator.reconcile.refusals import collect, primary_error
+from flamectl_operator.reconcile.refusals import collect
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 
 if TYPE_CHECKING:
@@ -43,13 +43,11 @@ class ScaleObjectCache(Subreconciler):
     async def run(self, subject: Pass) -> Outcome:
         """Carry out the plan."""
         plan = _plan(subject)
-        ends, errors = await collect(
+        ends = await collect(
             partial(self._delete, subject, plan),
             partial(self._repair, subject, plan),
             partial(self._create, subject, plan),
         )
-        if errors:
-            raise primary_error(errors)
         taken = [outcomes.name_taken(subject.io.owner, PODS, pod) for pod in plan.taken]
         return combine([*plan.waits, *taken, *ends])
 
@@ -59,9 +57,7 @@ class ScaleObjectCache(Subreconciler):
         if (put_off := await run.confirm_lock()) is not None:
             return put_off
         plan = _plan(run)  # the confirmation may have updated the view
-        ends, errors = await collect(*(partial(self._remove, run, removal) for removal in plan.delete))
-        if errors:
-            raise primary_error(errors)
+        ends = await collect(*(partial(self._remove, run, removal) for removal in plan.delete))
         return combine(ends)
 
     async def _remove(self, run: Pass, removal: Removal) -> Outcome:
@@ -77,9 +73,7 @@ class ScaleObjectCache(Subreconciler):
         owner = run.io.owner
         repairs = [partial(_named(run, name).restore_labels, pod) for name, pod in pods.items()]
         unseen = [names.object_cache_replica(owner.name, ordinal) for ordinal in plan.look]
-        ends, errors = await collect(*repairs, *(partial(_named(run, name).look, DONE) for name in unseen))
-        if errors:
-            raise primary_error(errors)
+        ends = await collect(*repairs, *(partial(_named(run, name).look, DONE) for name in unseen))
         return combine(ends)
 
     async def _create(self, run: Pass, plan: ObjectCachePlan) -> Outcome:

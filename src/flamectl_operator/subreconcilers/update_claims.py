@@ -10,7 +10,7 @@ from flamectl_operator.kube.resources import CLAIMS, PODS
 from flamectl_operator.planning.claims import ClaimPlan, claim_patch, is_ours, plan_claims
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
-from flamectl_operator.reconcile.refusals import RefusedError, collect, primary_error
+from flamectl_operator.reconcile.refusals import RefusedError, collect
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 
 if TYPE_CHECKING:
@@ -33,13 +33,11 @@ class UpdateClaims(Subreconciler):
     async def run(self, subject: Pass) -> Outcome:
         """Do what the plan says."""
         plan = _plan(subject)
-        ends, errors = await collect(
+        ends = await collect(
             *(partial(self._create, subject, claim) for claim in plan.create),
             *(partial(self._patch, subject, claim, changes) for claim, changes in plan.patch),
             partial(self._delete, subject, plan),
         )
-        if errors:
-            raise primary_error(errors)
         taken = [outcomes.name_taken(subject.io.owner, CLAIMS, claim) for claim in plan.taken]
         return combine([*plan.outcomes, *taken, *ends])
 
@@ -84,9 +82,7 @@ class UpdateClaims(Subreconciler):
             return DONE
         if (put_off := await run.confirm_lock()) is not None:
             return put_off
-        ends, errors = await collect(*(partial(self._remove, run, claim) for claim in _plan(run).delete))
-        if errors:
-            raise primary_error(errors)
+        ends = await collect(*(partial(self._remove, run, claim) for claim in _plan(run).delete))
         return combine(ends)
 
     async def _remove(self, run: Pass, claim: PersistentVolumeClaimView) -> Outcome:
