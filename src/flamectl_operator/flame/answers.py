@@ -70,7 +70,7 @@ async def read(nodes: Any, executors: Any, sessions: Any, *, keeps_idle: bool) -
 
 def _snapshot(nodes: Any, executors: Any, sessions: Any, keeps_idle: bool) -> Snapshot:  # noqa: FBT001 - see `read`
     snapshot = Snapshot(
-        nodes={node.metadata.name or node.spec.hostname: _node_state(node.status.state) for node in nodes},
+        nodes={node.metadata.name or node.spec.hostname: NodeState(node.status.state) for node in nodes},
         executors=tuple(map(_executor, executors)),
         sessions=tuple(map(_session, sessions)),
         keeps_idle=keeps_idle,
@@ -79,22 +79,8 @@ def _snapshot(nodes: Any, executors: Any, sessions: Any, keeps_idle: bool) -> Sn
     return snapshot
 
 
-def _node_state(number: int) -> NodeState:
-    try:
-        return NodeState(number)
-    except ValueError:  # of a later Flame
-        return NodeState.UNKNOWN
-
-
-def _executor_state(number: int) -> ExecutorState:
-    try:
-        return ExecutorState(number)
-    except ValueError:
-        return ExecutorState.UNKNOWN
-
-
 def _executor(message: Any) -> FlameExecutor:
-    return FlameExecutor(message.spec.node, _executor_state(message.status.state), message.status.session_id)
+    return FlameExecutor(message.spec.node, ExecutorState(message.status.state), message.status.session_id)
 
 
 def _session(message: Any) -> Session:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.flame.snapshot import NodeState
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from collections.abc import AsyncIterator
 
     from flamectl_operator.flame.snapshot import Snapshot
 
@@ -163,35 +164,24 @@ class GrpcSessionManager:
         return self._channels[port]
 
 
-class _failures:  # noqa: N801 - reads as a statement
-    """Limits the time of a block of calls, and turns each error in it into a FlameError."""
-
-    def __init__(self, deadline: float) -> None:
-        self._deadline = deadline
-        self._timeout = asyncio.timeout(deadline)
-
-    async def __aenter__(self) -> None:
-        await self._timeout.__aenter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        try:
-            await self._timeout.__aexit__(kind, error, traceback)
-        except TimeoutError:
-            raise FlameError("TimedOut", f"no answer within {self._deadline:g} s") from error
-        if isinstance(error, GRPCError):
-            raise _answered(error) from error
-        if isinstance(error, TimeoutError):
-            raise FlameError("TimedOut", f"no answer within {self._deadline:g} s") from error
-        if isinstance(error, (StreamTerminatedError, ProtocolError)):
-            raise FlameError("Unreachable", "the connection was lost") from error
-        if isinstance(error, ssl.SSLError):
-            raise FlameError("NotTrusted", getattr(error, "verify_message", "") or str(error)) from error
-        if isinstance(error, OSError):
-            raise FlameError("Unreachable", error.strerror or str(error) or type(error).__name__) from error
-        if isinstance(error, ValueError):  # protobuf's DecodeError is one
-            raise FlameError("NotUnderstood", f"the answer is not Flame's: {error}") from error
+@asynccontextmanager
+async def _failures(deadline: float) -> AsyncIterator[None]:
+    """Limit the time of a block of calls, and turn each error in it into a FlameError."""
+    try:
+        async with asyncio.timeout(deadline):
+            yield
+    except GRPCError as error:
+        raise _answered(error) from error
+    except TimeoutError as error:
+        raise FlameError("TimedOut", f"no answer within {deadline:g} s") from error
+    except (StreamTerminatedError, ProtocolError) as error:
+        raise FlameError("Unreachable", "the connection was lost") from error
+    except ssl.SSLError as error:
+        raise FlameError("NotTrusted", getattr(error, "verify_message", "") or str(error)) from error
+    except OSError as error:
+        raise FlameError("Unreachable", error.strerror or str(error) or type(error).__name__) from error
+    except ValueError as error:  # protobuf's DecodeError is one
+        raise FlameError("NotUnderstood", f"the answer is not Flame's: {error}") from error
 
 
 def _answered(error: GRPCError) -> FlameError:

@@ -6,13 +6,21 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class NodeState(IntEnum):
+class _State(IntEnum):
+    """A state in Flame's numbers. A number of a later Flame is read as 0, which is UNKNOWN in each enumeration."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:  # noqa: ARG003 - whatever it is
+        return cls(0)
+
+
+class NodeState(_State):
     """How the session manager sees a node."""
 
     UNKNOWN = 0
@@ -20,7 +28,7 @@ class NodeState(IntEnum):
     NOT_READY = 2
 
 
-class ExecutorState(IntEnum):
+class ExecutorState(_State):
     """The state of a process on a node. Flame calls such a process an executor."""
 
     UNKNOWN = 0

@@ -8,7 +8,7 @@ queue is told of a change that may matter to a decision.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
@@ -260,14 +260,14 @@ class Watcher:
         if known.phase is Phase.KNOWN and self._clock.boottime() - known.said_at <= BELIEVED:
             # The last answer stays valid for a while after a lost one. The first failure names the problem.
             cause, problem = (known.cause, known.problem) if known.failing else (error.reason, str(error))
-            return _replaced(known, Phase.KNOWN, cause, problem)
+            return _unanswered(known, Phase.KNOWN, cause, problem)
         if known.failing:
             return self._doubted(known)
-        return _replaced(known, Phase.UNKNOWN, error.reason, str(error))
+        return _unanswered(known, Phase.UNKNOWN, error.reason, str(error))
 
     def _doubted(self, known: Knowledge) -> Knowledge:
         """Return what is left of a snapshot that is too old. The first failure still names the problem, so the status rests."""
-        return _replaced(known, Phase.UNKNOWN, known.cause or "TimedOut", known.problem or "no answer")
+        return _unanswered(known, Phase.UNKNOWN, known.cause or "TimedOut", known.problem or "no answer")
 
     async def _pause(self, followed: _Followed) -> None:
         if followed.failures:
@@ -289,20 +289,10 @@ class Watcher:
             log.info(what, reason=error.reason, error=str(error))
 
 
-def _replaced(known: Knowledge, phase: Phase, cause: str, problem: str) -> Knowledge:
-    return Knowledge(
-        phase,
-        known.life,
-        since=known.since,
-        snapshot=known.snapshot if phase is Phase.KNOWN else None,
-        asked_at=known.asked_at,
-        said_at=known.said_at,
-        known_since=known.known_since,
-        failing=True,
-        cause=cause,
-        problem=problem,
-        not_ready_since=known.not_ready_since,
-    )
+def _unanswered(known: Knowledge, phase: Phase, cause: str, problem: str) -> Knowledge:
+    """Return the knowledge after a question without an answer."""
+    snapshot = known.snapshot if phase is Phase.KNOWN else None
+    return replace(known, phase=phase, snapshot=snapshot, failing=True, cause=cause, problem=problem)
 
 
 def _differ(before: Knowledge, now: Knowledge) -> bool:
