@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.api.constants import (
     BACKEND_PORT,
@@ -30,11 +30,11 @@ from flamectl_operator.desired.pod_template import (
     pod_defaults,
     template_of,
 )
-from flamectl_operator.desired.runtime_storage import runtime_volumes
 from flamectl_operator.desired.tls import add_authorities, add_server_files
 from flamectl_operator.desired.wait_container import wait_command, wait_defaults
 
 if TYPE_CHECKING:
+    from flamectl_operator.api.flame_options import RuntimeStorage
     from flamectl_operator.api.flamecluster import FlameClusterSpec
     from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.settings import FlameSettings
@@ -43,10 +43,11 @@ if TYPE_CHECKING:
 SESSION_MANAGER_LOG = "info,flame_session_manager::scheduler::plugins=warn"
 EXECUTOR_LOG = "info"
 
+_LOGS = f"{OWN_VOLUME_PREFIX}logs"
 #: Directories that Flame 0.6 writes, which belong to root in its images. As emptyDirs (with `fsGroup`) any user can write to
 #: them. Flame 0.5 works in `/usr/local/flame/work` and finds its migrations there, so nothing may be mounted over that.
 SESSION_MANAGER_DIRECTORIES = {
-    f"{OWN_VOLUME_PREFIX}logs": "/usr/local/flame/logs",
+    _LOGS: "/usr/local/flame/logs",
     f"{OWN_VOLUME_PREFIX}events": "/usr/local/flame/events",
     f"{OWN_VOLUME_PREFIX}session": "/var/lib/flame/session",
 }
@@ -54,11 +55,10 @@ EXECUTOR_DIRECTORIES = {
     f"{OWN_VOLUME_PREFIX}work": "/usr/local/flame/work",
     f"{OWN_VOLUME_PREFIX}apps": "/usr/local/flame/data/apps",
     f"{OWN_VOLUME_PREFIX}data-cache": "/usr/local/flame/data/cache",
-    f"{OWN_VOLUME_PREFIX}logs": "/usr/local/flame/logs",
+    _LOGS: "/usr/local/flame/logs",
     f"{OWN_VOLUME_PREFIX}tmp": "/tmp/flame",  # noqa: S108 - a path in the container, fixed by Flame
     f"{OWN_VOLUME_PREFIX}var": "/var/flame",
 }
-
 
 #: The mount paths of the directories on the session manager's claim, by the name of the directory.
 PERSISTENT_DIRECTORIES = {"session": "/var/lib/flame/session", "events": "/usr/local/flame/events"}
@@ -120,7 +120,7 @@ def executor_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSetting
     defaults = pod_defaults(
         settings, container, directories_for(EXECUTOR_DIRECTORIES, spec) | _object_cache_directory(spec)
     )
-    defaults["volumes"] = runtime_volumes(defaults["volumes"], component.runtime_storage)
+    defaults["volumes"] = _stored(defaults["volumes"], component.runtime_storage)
     defaults = add_authorities(defaults, spec)
     defaults["tolerations"] = [
         {
@@ -162,6 +162,17 @@ def executor_annotations(session_manager_life: str) -> dict[str, str]:
 def rebinding_annotations(session_manager_life: str) -> dict[str, str]:
     """Return the annotations that bind an executor which has not started yet to another life of the session manager."""
     return executor_annotations(session_manager_life) | {REBOUND_ANNOTATION: "true"}
+
+
+def _stored(volumes: list[dict[str, Any]], storage: RuntimeStorage) -> list[dict[str, Any]]:
+    """Return an executor's emptyDirs with the medium and the size limit of `runtimeStorage`.
+
+    Logs stay on the node's disk, where a restart or a full tmpfs does not lose them.
+    """
+    wanted = {"medium": storage.medium, "sizeLimit": storage.size_limit}
+    source = {field: value for field, value in wanted.items() if value is not None}
+    stored = EXECUTOR_DIRECTORIES.keys() - {_LOGS}
+    return [volume | {"emptyDir": source} if volume["name"] in stored else volume for volume in volumes]
 
 
 def _object_cache_directory(spec: FlameClusterSpec) -> dict[str, str]:
