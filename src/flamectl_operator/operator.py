@@ -169,7 +169,7 @@ class Operator:
         A forbidden or deleted namespace does not delay the others.
         """
         for reflector in reflectors:
-            await reflector.wait_synced()
+            await reflector.synced.wait()
         found = {"flame_clusters": len(self.stores.flame_clusters), "pods": len(self.stores.pods)}
         self._log.info("caches synced", watched=namespace or "*", **found, lock_identity=self._lock_identity)
         self._known.add(namespace)

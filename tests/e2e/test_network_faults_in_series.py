@@ -115,7 +115,7 @@ async def test_list_with_an_expired_continue_token_starts_again(plane: Plane) ->
         )
         async with asyncio.TaskGroup() as group:
             running = group.create_task(reflector.run())
-            await asyncio.wait_for(reflector.wait_synced(), PATIENCE)
+            await asyncio.wait_for(reflector.synced.wait(), PATIENCE)
             running.cancel()
     finally:
         await transport.close()

@@ -116,7 +116,7 @@ class ApiServerClient:
             query["labelSelector"] = label_selector
         if continue_token:
             query["continue"] = continue_token
-        page = wire.decode_list(await self._page(resource.path(namespace), query, limit))
+        page = wire.decode(wire.List, await self._page(resource.path(namespace), query, limit))
         items = tuple(wire.decode(resource.view, item) for item in page.items or ())
         return Page(items, page.metadata.resource_version, page.metadata.continue_ or "")
 
@@ -152,7 +152,7 @@ class ApiServerClient:
             query["labelSelector"] = label_selector
         async with self._transport.stream(resource.path(namespace), query, read_timeout=read_timeout) as lines:
             async for line in lines:
-                event = wire.decode_event(line)
+                event = wire.decode(wire.Event, line)
                 if event.type == "ERROR":
                     raise error_from_status(wire.decode(Status, event.object))
                 yield WatchEvent(EventType(event.type), wire.decode(resource.view, event.object))

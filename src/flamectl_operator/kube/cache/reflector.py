@@ -145,10 +145,6 @@ class Reflector(Generic[T]):
         """Return the resource and namespace under watch, such as `pods in team-a`."""
         return self.plural if self._namespace is None else f"{self.plural} in {self._namespace}"
 
-    async def wait_synced(self) -> None:
-        """Wait until the store holds the first list."""
-        await self.synced.wait()
-
     async def run(self) -> None:
         """List and watch until cancelled. Errors of the API server do not end the loop.
 

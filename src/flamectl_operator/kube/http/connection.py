@@ -12,12 +12,10 @@ from flamectl_operator.runtime.clock import SystemClock
 from flamectl_operator.runtime.observer import UNOBSERVED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from flamectl_operator.kube.http.credentials import Credentials
     from flamectl_operator.kube.http.transport import Transport
-    from flamectl_operator.runtime.clock import Clock
     from flamectl_operator.runtime.observer import Observer
 
 
@@ -25,8 +23,6 @@ async def connect(
     kubeconfig: Path | None = None,
     context: str | None = None,
     *,
-    clock: Clock | None = None,
-    environ: Mapping[str, str] | None = None,
     observer: Observer = UNOBSERVED,
 ) -> Transport:
     """Load credentials and return a transport that uses them; send no request.
@@ -35,17 +31,14 @@ async def connect(
         kubeconfig: A kubeconfig. Without one: the service account of this Pod, else the default kubeconfig
             ($KUBECONFIG, ~/.kube/config).
         context: The context of the kubeconfig; by default its current one. Without `kubeconfig`, of the default kubeconfig.
-        clock: The time; the system clock by default.
-        environ: The environment; the process's own by default.
         observer: Receives reports about requests.
 
     Raises:
         ConfigurationError: There are no credentials, or they cannot be used.
     """
-    environ = os.environ if environ is None else environ
-    clock = clock or SystemClock()
+    clock = SystemClock()
 
     async def load() -> Credentials:
-        return await load_credentials(kubeconfig, context, environ)
+        return await load_credentials(kubeconfig, context, os.environ)
 
     return AiohttpTransport(RenewedConnection(load, await load(), clock), clock, observer)

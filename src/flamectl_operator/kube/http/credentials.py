@@ -15,7 +15,9 @@ import logging
 import os
 import re
 import ssl
+import sys
 from dataclasses import dataclass
+from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -28,7 +30,7 @@ from kubernetes.aio.config import ConfigException, kube_config, load_incluster_c
 from flamectl_operator.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
 #: Seconds for an exec plugin or an identity provider to answer.
@@ -178,7 +180,7 @@ def _check_files(location: str) -> None:
             raise ConfigurationError(f"kubeconfig {file}: is not a kubeconfig, it holds no mapping")
 
 
-def _check(configuration: Configuration, complaints: list[str]) -> None:
+def _check(configuration: Configuration, complaints: Sequence[logging.LogRecord]) -> None:
     """Reject configurations that the package accepts but that cannot work.
 
     Raises:
@@ -194,7 +196,7 @@ def _check(configuration: Configuration, complaints: list[str]) -> None:
         raise ConfigException(f"the cluster's server {shown!r} is not an http or https address")
     token = configuration.api_key.get("BearerToken", "")
     if complaints:
-        raise ConfigException("; ".join(complaints))
+        raise ConfigException("; ".join(_without_entries(each.getMessage()) for each in complaints))
     has_token = len(token.split()) > 1  # a scheme and something after it
     if url.scheme == "https" and not has_token and not configuration.cert_file:
         raise ConfigException("the user has no credentials: no client certificate, and the token is empty or missing")
@@ -252,27 +254,16 @@ def _readable_errors(source: str) -> Iterator[None]:
         raise ConfigurationError(f"{source}: is not valid: {_one_line(error)}") from error
 
 
-class _Complaints(logging.Handler):
-    """Collects errors that the loader logs instead of raising, such as a failed credential plugin."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.messages: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep the message."""
-        self.messages.append(_without_entries(record.getMessage()))
-
-
 @contextlib.contextmanager
-def _complaints() -> Iterator[list[str]]:
-    """Collect the errors that the loader logs, and suppress its log lines."""
-    log = logging.getLogger(_LOADER_LOG)
-    handler, propagate = _Complaints(), log.propagate
+def _complaints() -> Iterator[list[logging.LogRecord]]:
+    """Collect the errors that the loader logs instead of raising, such as a failed plugin, and suppress its log lines."""
+    log, handler = logging.getLogger(_LOADER_LOG), BufferingHandler(sys.maxsize)
+    handler.setLevel(logging.ERROR)
+    propagate = log.propagate
     log.addHandler(handler)
     log.propagate = False
     try:
-        yield handler.messages
+        yield handler.buffer
     finally:
         log.removeHandler(handler)
         log.propagate = propagate

@@ -13,13 +13,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
+import aiohttp
 import structlog
 from kubernetes.aio.config import ConfigException
 from yarl import URL
 
 from flamectl_operator import __version__
 from flamectl_operator.kube.errors import ConfigurationError, ConnectionFailedError
-from flamectl_operator.kube.http.guarded_body import GuardedBody
 from flamectl_operator.kube.http.proxy import environment_proxy, problem_of
 from flamectl_operator.kube.http.wire import JSON
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
-    import aiohttp
+    from aiohttp.abc import AbstractStreamWriter
 
     from flamectl_operator.kube.http.credentials import Credentials
-    from flamectl_operator.kube.http.request import Request
+    from flamectl_operator.kube.http.request import Guard, Request
     from flamectl_operator.runtime.clock import Clock
 
 USER_AGENT = f"flamectl-operator/{__version__}"
@@ -40,6 +40,24 @@ EXPIRY_MARGIN = timedelta(minutes=1)
 
 #: Seconds between two attempts to load credentials, because a plugin that has just failed will fail again.
 RENEWAL_INTERVAL = 10.0
+
+
+class _GuardedBody(aiohttp.BytesPayload):
+    """A body that calls its guard right before it is written.
+
+    aiohttp writes the head of a request with the start of its body, so nothing is sent when the guard raises.
+    """
+
+    def __init__(self, body: bytes | None, guard: Guard) -> None:
+        if not body:
+            raise ValueError("a request without a body cannot be guarded")
+        super().__init__(body)
+        self._guard = guard
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        """Call the guard, then write; the base class calls this for each attempt to send the request."""
+        self._guard()
+        await super().write_with_length(writer, content_length)
 
 
 class Connection:
@@ -88,7 +106,7 @@ class Connection:
         headers = {**self._api_client.default_headers, "Accept": JSON, **await self._authorization()}
         if request.body is not None:
             headers["Content-Type"] = request.content_type
-        data = request.body if request.guard is None else GuardedBody(request.body, request.guard)
+        data = request.body if request.guard is None else _GuardedBody(request.body, request.guard)
         return self._session().request(
             request.method,
             URL(url, encoded=True),

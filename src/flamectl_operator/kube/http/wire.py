@@ -62,16 +62,6 @@ def decode(struct: type[S], answer: bytes | msgspec.Raw) -> S:
         raise UndecodableError(f"a response of the API server cannot be decoded: {error}") from error
 
 
-def decode_list(answer: bytes) -> List:
-    """Decode a list, but not its items."""
-    return decode(List, answer)
-
-
-def decode_event(line: bytes) -> Event:
-    """Decode a line of a watch, but not the object in it."""
-    return decode(Event, line)
-
-
 def is_status(answer: bytes) -> bool:
     """Return whether a response is a Status and not an object."""
     return decode(_Kind, answer).kind == "Status"

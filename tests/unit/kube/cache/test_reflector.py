@@ -102,7 +102,7 @@ async def test_reflector_is_synced_after_all_pages(scene: Scene) -> None:
     scene.client.lists = [Page((pod("a", 1),), "100", "more"), Page((pod("b", 2),), "100")]
     assert not scene.reflector.synced.is_set()
     async with scene.running():
-        await scene.reflector.wait_synced()
+        await scene.reflector.synced.wait()
         assert scene.names() == ["a", "b"]
     assert [call["continue_token"] for call in scene.client.list_calls] == ["", "more"]
     assert {call["limit"] for call in scene.client.list_calls} == {500}

@@ -126,7 +126,7 @@ async def test_connecting_sends_nothing(config: Config, write: Callable[[object]
     application.router.add_route("*", "/{path:.*}", answer)
     async with TestServer(application) as server:
         config["clusters"][0]["cluster"]["server"] = str(server.make_url("/"))
-        transport = await connect(write(config), environ={})
+        transport = await connect(write(config))
         await transport.send(Request("GET", "/the-first-one"))
         await transport.close()
     assert arrived == ["/the-first-one"]
@@ -325,7 +325,7 @@ async def test_unusable_proxy_of_the_kubeconfig_is_refused(
 ) -> None:
     config["clusters"][0]["cluster"]["proxy-url"] = proxy
     with pytest.raises(ConfigurationError, match=f"proxy-url of the kubeconfig .* cannot be used: .*{words}") as caught:
-        await connect(write(config), environ={})
+        await connect(write(config))
     assert PASSWORD not in str(caught.value)
 
 
@@ -337,12 +337,12 @@ async def test_unusable_proxy_of_the_environment_is_refused(
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
     with pytest.raises(ConfigurationError, match=r"proxy of the environment .* cannot be used") as caught:
-        await connect(write(config), environ={})
+        await connect(write(config))
     assert PASSWORD not in str(caught.value)
 
     # Where the kubeconfig names another, nobody goes through it.
     config["clusters"][0]["cluster"]["proxy-url"] = "http://proxy.test:3128"
-    transport = await connect(write(config), environ={})
+    transport = await connect(write(config))
     await transport.close()
 
 

@@ -71,7 +71,7 @@ async def get(tmp_path: Path, address: str, authority: str) -> bytes:
         "users": [{"name": "x", "user": {"token": "secret"}}],
     }
     kubeconfig.write_text(yaml.safe_dump(content))
-    transport = await connect(kubeconfig, environ={})
+    transport = await connect(kubeconfig)
     try:
         return await transport.send(Request("GET", "/x"))
     finally:
