@@ -53,8 +53,10 @@ class LiveConfig:
         self._source = source
         self._overrides = overrides
         self._clock = clock
-        self._started = merge(())
-        self._config = self._started.config
+        #: The settings that the process started with, and their origins.
+        self.started = merge(())
+        #: The settings in force.
+        self.config = self.started.config
         self._text = ""
         self._subscribers: list[Callable[[OperatorConfig], None]] = []
         self._teller: Teller | None = None
@@ -63,16 +65,6 @@ class LiveConfig:
         self.last_error = ""
         #: Paths of changed settings that take effect only after a restart.
         self.restart_needed: tuple[str, ...] = ()
-
-    @property
-    def config(self) -> OperatorConfig:
-        """The settings in force."""
-        return self._config
-
-    @property
-    def started(self) -> Effective:
-        """The settings that the process started with, and their origins."""
-        return self._started
 
     def subscribe(self, subscriber: Callable[[OperatorConfig], None]) -> None:
         """Call a function with the settings in force each time that they change."""
@@ -96,8 +88,8 @@ class LiveConfig:
             except NothingThereError as error:
                 self.last_error = str(error)
                 self._log.warning("settings not found, the defaults hold", error=self.last_error)
-        self._started = self._effective(self._text)
-        self._config = self._started.config
+        self.started = self._effective(self._text)
+        self.config = self.started.config
 
     async def run(self, teller: Teller) -> None:
         """Read the source periodically until cancelled.
@@ -137,10 +129,10 @@ class LiveConfig:
         return merge([*document, *self._overrides])
 
     def _take_over(self, wanted: OperatorConfig) -> None:
-        config = in_force(self._started.config, wanted)
-        needing = restart_needed(self._started.config, wanted)
-        news = changed(self._config, config)
-        self._config = config
+        config = in_force(self.started.config, wanted)
+        needing = restart_needed(self.started.config, wanted)
+        news = changed(self.config, config)
+        self.config = config
         if news:
             self._log.info("settings changed", settings=news)
             self._tell("Normal", "ConfigurationChanged", f"Now in force: {', '.join(news)}")

@@ -74,7 +74,8 @@ class Replica:
         self.candidate = Candidate(f"{predecessors or f'{host.name}_'}{random.getrandbits(64):016x}", predecessors)
         self._elector = self._election(lease_client) if config.leader_election.leader_elect else None
         self._planner = SpecPlanner(own_namespace() or "")
-        self._operator: Operator | None = None  # the operator of this term
+        #: The operator of this term; None while it stands by or has not started.
+        self.operator: Operator | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work or stand by until asked to stop.
@@ -97,18 +98,13 @@ class Replica:
             config: The settings. Settings marked `AtStart` must be unchanged.
         """
         self._config = config
-        if self._operator is not None:
-            self._operator.reconfigure(config)
+        if self.operator is not None:
+            self.operator.reconfigure(config)
 
     def tell(self, about: ObjectReference, kind: EventKind, reason: str, message: str) -> None:
         """Record an event about a fact that all replicas see; only the leading replica writes it."""
-        if self._operator is not None:
-            self._operator.events.event(about, kind, reason, message)
-
-    @property
-    def operator(self) -> Operator | None:
-        """The operator of this term; None while it stands by or has not started."""
-        return self._operator
+        if self.operator is not None:
+            self.operator.events.event(about, kind, reason, message)
 
     @property
     def leading(self) -> bool:
@@ -129,7 +125,7 @@ class Replica:
         client = self._client(guard)
         identity = lock_identity(self._config, self._host, own_namespace())
         self._planner.begin_term()
-        self._operator = Operator(
+        self.operator = Operator(
             client,
             self._config,
             self._clock,
@@ -141,9 +137,9 @@ class Replica:
             connect=self._connect,
         )
         try:
-            await self._operator.run(stop)
+            await self.operator.run(stop)
         finally:
-            self._operator = None
+            self.operator = None
 
     def _election(self, client: Client) -> LeaderElector:
         settings = self._config.leader_election

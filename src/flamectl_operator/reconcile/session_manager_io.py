@@ -14,7 +14,7 @@ from flamectl_operator.runtime.outcome import Outcome, wait
 from flamectl_operator.runtime.slow_start import in_parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable
 
     from flamectl_operator.flame.session_manager import SessionManager
     from flamectl_operator.flame.watcher import Flame, Key, Target
@@ -45,24 +45,14 @@ class SessionManagerIO:
         self._flame = flame
         self._clock = clock
         #: When each node was last released and last reported as lost, by the clock's `boottime`.
-        self._released: dict[str, float] = {}
-        self._reported: dict[str, float] = {}
-
-    @property
-    def released_at(self) -> Mapping[str, float]:
-        """When each node was released, by the clock's `boottime`."""
-        return self._released
-
-    @property
-    def reported_at(self) -> Mapping[str, float]:
-        """When each node was reported as lost, by the clock's `boottime`."""
-        return self._reported
+        self.released_at: dict[str, float] = {}
+        self.reported_at: dict[str, float] = {}
 
     def follow(self, target: Target | None, *, busy: bool) -> None:
         """Ask this session manager from now on; see `Flame.follow`."""
         if target is None:
-            self._released.clear()
-            self._reported.clear()
+            self.released_at.clear()
+            self.reported_at.clear()
         self._flame.follow(self._key, target, busy=busy)
 
     async def release(self, nodes: Iterable[str]) -> Outcome | None:
@@ -71,7 +61,7 @@ class SessionManagerIO:
         Returns:
             Why the pass must be repeated; None when all calls succeeded.
         """
-        return await self._call_each(nodes, lambda manager, node: manager.release_node(node), self._released)
+        return await self._call_each(nodes, lambda manager, node: manager.release_node(node), self.released_at)
 
     async def report_lost(self, nodes: Iterable[str]) -> Outcome | None:
         """Tell that nodes are gone.
@@ -79,7 +69,7 @@ class SessionManagerIO:
         Returns:
             Why the pass must be repeated; None when all calls succeeded.
         """
-        return await self._call_each(nodes, lambda manager, node: manager.report_lost(node), self._reported)
+        return await self._call_each(nodes, lambda manager, node: manager.report_lost(node), self.reported_at)
 
     async def _call_each(
         self, nodes: Iterable[str], call: Callable[[SessionManager, str], Awaitable[None]], called_at: dict[str, float]

@@ -13,6 +13,8 @@ from flamectl_operator.settings.model import AT_START, OperatorConfig, Section
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from pydantic.fields import FieldInfo
+
 #: The prefix of environment variables. It is not `FLAMECTL_OPERATOR_`, because Kubernetes sets variables with that prefix in Pods
 #: beside a Service named flamectl-operator.
 ENVIRONMENT_PREFIX = "FLAMECTL_CONFIG_"
@@ -53,12 +55,15 @@ class Setting:
 @cache
 def catalogue() -> Mapping[str, Setting]:
     """Return each setting by its path, in the order of the model."""
-    return {setting.path: setting for setting in _settings(OperatorConfig())}
+    return {
+        path: Setting(path, field.description or "", default, live=AT_START not in field.metadata)
+        for path, field, default in _leaves(OperatorConfig())
+    }
 
 
 def values(config: OperatorConfig) -> dict[str, object]:
     """Return the value of each setting by its path."""
-    return {path: value for path, value in _values(config) if path not in HEAD}
+    return {path: value for path, _, value in _leaves(config)}
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -67,19 +72,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {found[0]}?" if found else ""
 
 
-def _settings(section: Section, prefix: str = "") -> Iterator[Setting]:
-    for name, field in type(section).model_fields.items():
-        default, path = getattr(section, name), f"{prefix}{field.alias}"
-        if isinstance(default, Section):
-            yield from _settings(default, f"{path}.")
-        elif path not in HEAD:
-            yield Setting(path, field.description or "", default, live=AT_START not in field.metadata)
-
-
-def _values(section: Section, prefix: str = "") -> Iterator[tuple[str, object]]:
+def _leaves(section: Section, prefix: str = "") -> Iterator[tuple[str, FieldInfo, object]]:
+    """Iterate over path, field and value of each setting, in the order of the model."""
     for name, field in type(section).model_fields.items():
         value, path = getattr(section, name), f"{prefix}{field.alias}"
         if isinstance(value, Section):
-            yield from _values(value, f"{path}.")
-        else:
-            yield path, value
+            yield from _leaves(value, f"{path}.")
+        elif path not in HEAD:
+            yield path, field, value

@@ -21,22 +21,18 @@ def restart_needed(started: OperatorConfig, wanted: OperatorConfig) -> tuple[str
     return tuple(path for path in changed(started, wanted) if not catalogue()[path].live)
 
 
-def in_force(started: OperatorConfig, wanted: OperatorConfig) -> OperatorConfig:
+def in_force(started: S, wanted: S) -> S:
     """Return the new settings, except those that need a restart, which keep their values from the start.
 
     Args:
-        started: The settings that the process started with.
-        wanted: The present settings.
+        started: The settings that the process started with, or a section of them.
+        wanted: The present settings, or the same section of them.
     """
-    return _pinned(started, wanted)
-
-
-def _pinned(started: S, wanted: S) -> S:
     kept: dict[str, object] = {}
     for name, field in type(wanted).model_fields.items():
         before, after = getattr(started, name), getattr(wanted, name)
         if AT_START in field.metadata:
             kept[name] = before
         elif isinstance(after, Section):
-            kept[name] = _pinned(before, after)
+            kept[name] = in_force(before, after)
     return wanted.model_copy(update=kept)

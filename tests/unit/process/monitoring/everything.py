@@ -36,7 +36,7 @@ class Working(Replica):
     def __init__(self, operator: Operator) -> None:
         api, clock = FakeApi(VirtualClock()), VirtualClock()
         super().__init__(lambda _: api, api, OperatorConfig(), clock, Random(0), Host("test"))
-        self._operator = operator
+        self.operator = operator
 
 
 @cache
