@@ -124,7 +124,6 @@ class Replica:
     async def _term(self, guard: Guard | None, stop: asyncio.Event) -> None:
         client = self._client(guard)
         identity = lock_identity(self._config, self._host, own_namespace())
-        self._planner.begin_term()
         self.operator = Operator(
             client,
             self._config,

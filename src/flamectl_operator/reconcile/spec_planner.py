@@ -75,18 +75,13 @@ class SpecPlanner:
 
     def __init__(self, operator_namespace: str = "") -> None:
         self._operator_namespace = operator_namespace
-        self._plans: dict[str, PlannedSpec] = {}  # by uid
-        self._earlier: dict[str, PlannedSpec] = {}  # plans of the previous term that this term has not needed yet
+        self._plans: dict[str, PlannedSpec] = {}  # by uid, the one unused for longest first
         self._kept = 0  # the cost of all plans
-
-    def begin_term(self) -> None:
-        """Begin a term of leadership, and drop plans that the whole previous term did not need."""
-        self._earlier, self._plans = self._plans, {}
-        self._kept = sum(plan.cost for plan in self._earlier.values())
 
     def forget(self, uid: str) -> None:
         """Drop the plan of a deleted FlameCluster."""
-        self._take(uid)
+        plan = self._plans.pop(uid, None)
+        self._kept -= plan.cost if plan is not None else 0
 
     async def plan(
         self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings, observer: Observer
@@ -99,7 +94,7 @@ class SpecPlanner:
             settings: The operator's settings for Flame.
             observer: Receives reports about bugs.
         """
-        known = self._plans.get(owner.uid) or self._earlier.get(owner.uid)
+        known = self._plans.get(owner.uid)
         if known is None or not known.holds_for(cluster.metadata.generation, settings):
             if cluster.spec_size > MAX_SIZE_IN_LOOP:
                 # Meanwhile the event loop serves the other FlameClusters and renews the Lease.
@@ -112,15 +107,11 @@ class SpecPlanner:
 
     def _keep(self, uid: str, plan: PlannedSpec) -> None:
         """Keep a plan as the last one used, and drop those that no pass has needed for longest beyond `MAX_KEPT`."""
-        self._take(uid)
+        self.forget(uid)
         self._plans[uid] = plan
         self._kept += plan.cost
-        while self._kept > MAX_KEPT and len(self._earlier) + len(self._plans) > 1:
-            self._take(next(iter(self._earlier or self._plans)))
-
-    def _take(self, uid: str) -> None:
-        plan = self._plans.pop(uid, None) or self._earlier.pop(uid, None)
-        self._kept -= plan.cost if plan is not None else 0
+        while self._kept > MAX_KEPT and len(self._plans) > 1:
+            self.forget(next(iter(self._plans)))
 
     def _plan(
         self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings, observer: Observer

@@ -52,23 +52,6 @@ async def test_changed_settings_are_planned() -> None:
     assert (await _plan(planner, _cluster(), other)) is not first
 
 
-async def test_next_term_starts_with_the_plans_of_the_previous_term() -> None:
-    planner = SpecPlanner()
-    first = await _plan(planner, _cluster())
-    planner.begin_term()
-    assert await _plan(planner, _cluster()) is first
-    planner.begin_term()
-    assert await _plan(planner, _cluster()) is first
-
-
-async def test_plan_unused_for_a_whole_term_is_dropped() -> None:
-    planner = SpecPlanner()
-    first = await _plan(planner, _cluster())
-    planner.begin_term()
-    planner.begin_term()
-    assert await _plan(planner, _cluster()) is not first
-
-
 async def test_plan_of_a_deleted_flame_cluster_is_dropped() -> None:
     planner = SpecPlanner()
     first = await _plan(planner, _cluster())
