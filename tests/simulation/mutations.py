@@ -527,7 +527,7 @@ def a_deleted_node_counts_as_a_failure() -> None:
 
 @_mutation
 def replacements_have_no_dry_run() -> None:
-    _set(DryRuns, "session_manager", _nothing_async)
+    _set(DryRuns, "named", _nothing_async)
     _set(DryRuns, "executor", _nothing_async)
     _set(DryRuns, "accepted", lambda *_args: True)
 

@@ -36,11 +36,6 @@ def session_manager(cluster: str) -> str:
     return f"{cluster}-{SESSION_MANAGER}"
 
 
-def session_manager_trial(cluster: str) -> str:
-    """Return the name of the session manager's Pod in dry runs, because the real name is taken. No such Pod ever exists."""
-    return f"{session_manager(cluster)}-trial"
-
-
 def object_cache(cluster: str) -> str:
     """Return the name of the object cache's Service."""
     return f"{cluster}-{OBJECT_CACHE}"
@@ -49,11 +44,6 @@ def object_cache(cluster: str) -> str:
 def object_cache_replica(cluster: str, ordinal: int) -> str:
     """Return the name of the Pod of the object cache with this ordinal."""
     return f"{object_cache(cluster)}-{ordinal}"
-
-
-def object_cache_trial(cluster: str) -> str:
-    """Return the name of an object cache's Pod in a dry run, because the names of the real ones are taken."""
-    return f"{object_cache(cluster)}-trial"
 
 
 def object_cache_ordinal(cluster: str, pod: str) -> int | None:

@@ -50,27 +50,19 @@ class DryRuns:
         """Return whether a dry run accepted a template since the spec or the settings changed."""
         return template.rendered in self._accepted
 
-    async def session_manager(self, effective: EffectiveSpec) -> None:
-        """Check whether the session manager would be accepted, before the present one is deleted.
+    async def named(self, template: ComponentTemplate, name: str, what: str) -> None:
+        """Check whether a Pod with a fixed name would be accepted, before the present one is deleted for it.
+
+        Args:
+            template: The Pod's template.
+            name: The name, which is taken; the dry run has another one, which no Pod ever has.
+            what: The Pod, as a message begins.
 
         Raises:
             RefusedError: RBAC, admission or the schema would reject it, or a webhook would change it.
         """
-        template = effective.desired.session_manager
         if template.rendered not in self._accepted:
-            manifest = template.pod(names.session_manager_trial(self._io.owner.name))
-            await self._ask(template, manifest, partial(self.check_named, template, "the session manager is"))
-
-    async def object_cache(self, effective: EffectiveSpec) -> None:
-        """Ask whether an object cache would be accepted, before another object cache is deleted for it.
-
-        Raises:
-            RefusedError: RBAC, admission or the schema would reject it, or a webhook would change it.
-        """
-        template = effective.desired.object_cache
-        if template is not None and template.rendered not in self._accepted:
-            manifest = template.pod(names.object_cache_trial(self._io.owner.name))
-            await self._ask(template, manifest, partial(self.check_named, template, "the object cache is"))
+            await self._ask(template, template.pod(f"{name}-trial"), partial(self.check_named, template, what))
 
     async def executor(self, effective: EffectiveSpec, trial_id: int) -> None:
         """Check whether an executor would be accepted, before another executor is deleted for it.
@@ -122,11 +114,8 @@ class DryRuns:
         Raises:
             RefusedError: The executor lacks metadata that identifies it.
         """
-        labels, annotations = (
-            self._io.owner.selector(EXECUTOR_MANAGER),
-            (REVISION_ANNOTATION, SESSION_MANAGER_ANNOTATION),
-        )
-        self._check(template, "executors are", pod, manifest, labels, annotations)
+        annotations = (REVISION_ANNOTATION, SESSION_MANAGER_ANNOTATION)
+        self._check(template, "executors are", pod, manifest, self._io.owner.selector(EXECUTOR_MANAGER), annotations)
 
     def check_named(self, template: ComponentTemplate, what: str, pod: PodView, manifest: Mapping[str, Any]) -> None:
         """Compare a Pod that has a fixed name with its manifest, except for its labels, which can be restored.

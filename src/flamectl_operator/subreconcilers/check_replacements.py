@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flamectl_operator.desired import names
 from flamectl_operator.planning.object_cache import stale_object_caches
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
@@ -34,9 +35,11 @@ class CheckReplacements(Subreconciler):
         follow = session_manager and not effective.keeps_executors(observed)
         executors = effective.replicas > 0 if follow else bool(effective.stale_executors(observed))
         if session_manager:
-            await subject.dry_runs.session_manager(effective)
-        if stale_object_caches(observed, effective):
-            await subject.dry_runs.object_cache(effective)
+            name = names.session_manager(observed.owner.name)
+            await subject.dry_runs.named(effective.desired.session_manager, name, "the session manager is")
+        caches = effective.desired.object_cache
+        if caches is not None and stale_object_caches(observed, effective):
+            await subject.dry_runs.named(caches, names.object_cache(observed.owner.name), "the object cache is")
         if executors and subject.ids.exhausted:
             return outcomes.no_ids_left()
         if executors:
