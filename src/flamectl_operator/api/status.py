@@ -7,6 +7,7 @@ high-water mark that keeps executor names unique.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from copy import deepcopy
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -287,8 +288,9 @@ class FlameClusterStatus(Model):
     @classmethod
     def from_wire(cls, raw: Any) -> Self:
         """Read a status from JSON data; never raise, and drop only invalid parts."""
-        if (whole := cls._validated(raw)) is not None:
-            return whole
+        # Usually all of it is valid, and needs no copy.
+        with suppress(ValidationError):
+            return cls.model_validate(raw, by_alias=True, by_name=False)
         rest = deepcopy(raw) if isinstance(raw, dict) else {}
         pods = rest.get("unhealthyPods")
         if isinstance(pods, list):
@@ -300,14 +302,6 @@ class FlameClusterStatus(Model):
             except ValidationError as error:
                 drop_invalid(rest, error)
         return cls()
-
-    @classmethod
-    def _validated(cls, raw: Any) -> Self | None:
-        """Return the status if all of it is valid, which is the usual case and needs no copy."""
-        try:
-            return cls.model_validate(raw, by_alias=True, by_name=False)
-        except ValidationError:
-            return None
 
 
 def find(status: FlameClusterStatus, kind: str) -> Condition | None:

@@ -83,18 +83,15 @@ class ComponentTemplate:
             annotations: Annotations of only this Pod; no hash includes them.
         """
         metadata = self.manifest["metadata"]
+        hashes = {REVISION_ANNOTATION: self.revision, RENDERED_ANNOTATION: self.rendered}
         pod = self.manifest | {
-            "metadata": metadata
-            | {"name": name, "annotations": metadata["annotations"] | self._hashes() | (annotations or {})}
+            "metadata": metadata | {"name": name, "annotations": metadata["annotations"] | hashes | (annotations or {})}
         }
         if self.claim_volume:
             own = claim_volume(self.claim_volume, name)
             volumes = [own if each["name"] == self.claim_volume else each for each in pod["spec"]["volumes"]]
             pod["spec"] = pod["spec"] | {"volumes": volumes}
         return pod
-
-    def _hashes(self) -> dict[str, str]:
-        return {REVISION_ANNOTATION: self.revision, RENDERED_ANNOTATION: self.rendered}
 
 
 def template_of(

@@ -120,8 +120,8 @@ def unschedulable(pod: PodView) -> Trouble | None:
     return Trouble(scheduled.reason or "Unschedulable", scheduled.message)
 
 
-def not_reporting_since(pod: PodView) -> datetime | None:
-    """Return since when the Pod's node has not reported; None when it does, or when that is not known.
+def not_reporting(pod: PodView) -> Trouble | None:
+    """Return what is wrong with a Pod whose node does not report; None when it does, or when that is not known.
 
     The node lifecycle controller then sets the condition `Ready` to false and changes nothing else. A readiness gate sets it with
     a reason.
@@ -130,12 +130,7 @@ def not_reporting_since(pod: PodView) -> datetime | None:
     if pod.terminating or ready is None or containers is None or pod.status.phase in TERMINAL_PHASES:
         return None
     silent = ready.status != "True" and not ready.reason and containers.status == "True" and trouble(pod) is None
-    return ready.last_transition_time if silent else None
-
-
-def not_reporting(pod: PodView) -> Trouble | None:
-    """Return what is wrong with a Pod whose node does not report, or None."""
-    since = not_reporting_since(pod)
+    since = ready.last_transition_time if silent else None
     if since is None:
         return None
     return Trouble(NODE_NOT_REPORTING, f"it has not reported since {_clock(since)}", f'node "{pod.spec.node_name}"')

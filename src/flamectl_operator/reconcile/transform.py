@@ -6,6 +6,7 @@ about 1.5 MB each. Some hundred of them, kept in full, would take the memory tha
 
 from __future__ import annotations
 
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -57,6 +58,10 @@ MAX_DATA_SIZE = 128 * 1024
 TOO_LARGE: Final = {"": ""}
 #: Stands for the spec of a NetworkPolicy that is foreign or too large. No NetworkPolicy can have it.
 NO_POLICY: Final = msgspec.Raw(b"null")
+#: The most labels, annotations and owners that Pods share, some for every FlameCluster, and the most characters of one. Together
+#: they take at most some 20 MiB.
+MAX_SHARED = 8192
+MAX_SHARED_SIZE = 2048
 #: The most characters of a message in a Pod's status. The status of a FlameCluster shows fewer.
 MAX_MESSAGE_SIZE = 4096
 
@@ -149,26 +154,26 @@ def _sharing(pod: PodView) -> PodView:
     changes = {
         "labels": _shared(meta.labels),
         "annotations": _shared(meta.annotations),
-        "owner_references": owners if len(owners) > 1 else _OWNERS.setdefault(owners, owners),
+        "owner_references": owners if len(owners) > 1 else _shared_owners(owners),
         "managed_fields": () if latest is None else (latest,),
     }
-    for known in (_TEXTS, _OWNERS):
-        if len(known) > MAX_SHARED:
-            known.clear()
     return replace(pod, metadata=replace(meta, **changes))
 
 
 def _shared(texts: dict[str, str] | None) -> dict[str, str] | None:
-    """Return the known dictionary that equals this one, or this one from now on. Nobody changes an object of a store."""
-    return texts if texts is None or _size(texts) > MAX_SHARED_SIZE else _TEXTS.setdefault(tuple(texts.items()), texts)
+    """Return one dictionary for all that are equal. Nobody changes an object of a store."""
+    return texts if texts is None or _size(texts) > MAX_SHARED_SIZE else _shared_texts(tuple(texts.items()))
 
 
-#: Labels, annotations and owners by their content. They are forgotten when there are too many; Pods that have them keep them.
-_TEXTS: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
-_OWNERS: dict[tuple[OwnerReference, ...], tuple[OwnerReference, ...]] = {}
-#: The most of each, some for every FlameCluster, and the most characters of one. Together they take at most some 20 MiB.
-MAX_SHARED = 8192
-MAX_SHARED_SIZE = 2048
+@lru_cache(MAX_SHARED)
+def _shared_texts(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    return dict(items)
+
+
+@lru_cache(MAX_SHARED)
+def _shared_owners(owners: tuple[OwnerReference, ...]) -> tuple[OwnerReference, ...]:
+    return owners
+
 
 _NO_SPEC = ServiceSpec()
 
