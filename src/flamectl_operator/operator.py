@@ -13,8 +13,8 @@ from flamectl_operator.controller import Controller
 from flamectl_operator.flame.watcher import Watcher
 from flamectl_operator.kube.cache.reflector import Reflector
 from flamectl_operator.kube.events import EventRecorder
-from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, PODS, SERVICES
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, Stores
+from flamectl_operator.kube.resources import PODS
+from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.runtime.outcome import Result
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from flamectl_operator.controller import Key
     from flamectl_operator.flame.session_manager import SessionManager
     from flamectl_operator.flame.watcher import Target
-    from flamectl_operator.kube.cache.store import Change, Store
+    from flamectl_operator.kube.cache.store import Change
     from flamectl_operator.kube.client import Client
-    from flamectl_operator.kube.resources import Resource
     from flamectl_operator.kube.views import KubernetesObject, PodView
     from flamectl_operator.reconcile.spec_planner import SpecPlanner
     from flamectl_operator.runtime.clock import Clock
@@ -255,22 +254,13 @@ class Operator:
             self._enqueue((cluster.namespace, cluster.name), trigger, Priority.LOW)
 
     def _reflectors(self, namespace: str | None) -> Iterator[Reflector[Any]]:
-        stores = self.stores
-        watched: tuple[tuple[Resource[Any], Store[Any], str], ...] = (
-            (FLAME_CLUSTERS, stores.flame_clusters, ""),
-            (PODS, stores.pods, CLUSTER_LABEL),
-            (SERVICES, stores.services, CLUSTER_LABEL),
-            (CONFIG_MAPS, stores.config_maps, CLUSTER_LABEL),
-            (CLAIMS, stores.claims, CLUSTER_LABEL),
-            (NETWORK_POLICIES, stores.network_policies, CLUSTER_LABEL),
-        )
-        for resource, store, selector in watched:
+        for resource in (FLAME_CLUSTERS, *CHILDREN):
             yield Reflector(
                 self._client,
                 resource,
-                store,
+                self.stores.of(resource),
                 namespace=namespace,
-                label_selector=selector,
+                label_selector="" if resource is FLAME_CLUSTERS else CLUSTER_LABEL,
                 clock=self._clock,
                 random=self._random,
             )
@@ -281,11 +271,11 @@ class Operator:
         # because the earlier steps used the old state and no watch event repeats a response. A write to the FlameCluster itself
         # brings no news, because it carries the resourceVersion of the pass's view; after a read of the FlameCluster, the
         # controller asks for another pass.
-        self.stores.pods.subscribe(self._pod_changed, answers=True)
-        self.stores.services.subscribe(self._handler("Service", _keys_of_child), answers=True)
-        self.stores.config_maps.subscribe(self._handler("ConfigMap", _keys_of_child), answers=True)
-        self.stores.claims.subscribe(self._handler("PersistentVolumeClaim", _keys_of_child), answers=True)
-        self.stores.network_policies.subscribe(self._handler("NetworkPolicy", _keys_of_child), answers=True)
+        for resource in CHILDREN:
+            handler: Callable[[Change[Any]], None] = self._handler(resource.kind, _keys_of_child)
+            if resource is PODS:
+                handler = self._pod_changed
+            self.stores.of(resource).subscribe(handler, answers=True)
 
     def _handler(self, kind: str, keys: Callable[[KubernetesObject], Iterator[Key]]) -> Callable[[Change[Any]], None]:
         def handle(change: Change[Any]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -23,8 +23,7 @@ from flamectl_operator.kube.errors import (
     UnauthorizedError,
     UntrustedServerError,
 )
-from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, PODS, SERVICES
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from random import Random
 
     from flamectl_operator.kube.client import Client
-    from flamectl_operator.kube.resources import Resource
     from flamectl_operator.runtime.clock import Clock
 
 #: A step of the start that uses the API server.
@@ -45,8 +43,7 @@ ATTEMPT_TIMEOUT = 15.0
 RETRY_BASE = 1.0
 RETRY_LIMIT = 15.0
 
-
-_WATCHED: tuple[Resource[Any], ...] = (FLAME_CLUSTERS, PODS, SERVICES, CONFIG_MAPS, CLAIMS, NETWORK_POLICIES)
+_WATCHED = (FLAME_CLUSTERS, *CHILDREN)
 
 
 class StartUp:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flamectl_operator.api.constants import API_VERSION, CLUSTER_LABEL, KIND, PLURAL
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=KubernetesObject)
 
 FLAME_CLUSTERS: Resource[FlameClusterView] = Resource(API_VERSION, KIND, PLURAL, FlameClusterView)
+#: The resources of children that are watched.
+CHILDREN: tuple[Resource[Any], ...] = (PODS, SERVICES, CONFIG_MAPS, CLAIMS, NETWORK_POLICIES)
 
 
 @dataclass(frozen=True)
@@ -69,13 +72,7 @@ class Stores:
     @property
     def changes(self) -> tuple[int, ...]:
         """The number of changes of each store with child objects. While these stay the same, so does every child."""
-        return (
-            self.pods.changes,
-            self.services.changes,
-            self.config_maps.changes,
-            self.claims.changes,
-            self.network_policies.changes,
-        )
+        return tuple(self._by_kind[resource.kind].changes for resource in CHILDREN)
 
     def of(self, resource: Resource[T]) -> Store[T]:
         """Return the store of a resource.
@@ -83,7 +80,11 @@ class Stores:
         Raises:
             KeyError: No store holds this resource.
         """
-        stores: dict[str, Store[Any]] = {
+        return self._by_kind[resource.kind]
+
+    @cached_property
+    def _by_kind(self) -> dict[str, Store[Any]]:
+        return {
             FLAME_CLUSTERS.kind: self.flame_clusters,
             PODS.kind: self.pods,
             SERVICES.kind: self.services,
@@ -91,7 +92,6 @@ class Stores:
             CLAIMS.kind: self.claims,
             NETWORK_POLICIES.kind: self.network_policies,
         }
-        return stores[resource.kind]
 
 
 def _cluster_of(child: KubernetesObject) -> Key | None:
