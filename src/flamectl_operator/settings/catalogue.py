@@ -57,13 +57,13 @@ def catalogue() -> Mapping[str, Setting]:
     """Return each setting by its path, in the order of the model."""
     return {
         path: Setting(path, field.description or "", default, live=AT_START not in field.metadata)
-        for path, field, default in _leaves(OperatorConfig())
+        for path, field, default in _settings(OperatorConfig())
     }
 
 
 def values(config: OperatorConfig) -> dict[str, object]:
     """Return the value of each setting by its path."""
-    return {path: value for path, _, value in _leaves(config)}
+    return {path: value for path, _, value in _settings(config)}
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -72,11 +72,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {found[0]}?" if found else ""
 
 
-def _leaves(section: Section, prefix: str = "") -> Iterator[tuple[str, FieldInfo, object]]:
-    """Iterate over path, field and value of each setting, in the order of the model."""
+def outline(section: Section, prefix: str = "") -> Iterator[tuple[str, FieldInfo, object]]:
+    """Iterate over path, field and value of each section, followed by its settings, in the order of the model."""
     for name, field in type(section).model_fields.items():
         value, path = getattr(section, name), f"{prefix}{field.alias}"
-        if isinstance(value, Section):
-            yield from _leaves(value, f"{path}.")
-        elif path not in HEAD:
+        if path not in HEAD:
             yield path, field, value
+        if isinstance(value, Section):
+            yield from outline(value, f"{path}.")
+
+
+def _settings(config: OperatorConfig) -> Iterator[tuple[str, FieldInfo, object]]:
+    return (each for each in outline(config) if not isinstance(each[2], Section))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from flamectl_operator.settings.catalogue import HEAD, catalogue, values
+from flamectl_operator.settings.catalogue import catalogue, outline, values
 from flamectl_operator.settings.layers import Layer, SettingsError
 from flamectl_operator.settings.model import OperatorConfig, Section
 
@@ -78,7 +78,7 @@ def defaults() -> str:
 def show(effective: Effective) -> str:
     """Return all settings as a file, each with its origin in a comment."""
     config = effective.config
-    return "\n".join([*_head(config), *_shown(config, effective)]) + "\n"
+    return "\n".join([*_head(config), *_shown(effective)]) + "\n"
 
 
 def show_json(effective: Effective) -> str:
@@ -95,36 +95,30 @@ def _head(config: OperatorConfig) -> list[str]:
     return [f"apiVersion: {config.api_version}", f"kind: {config.kind}"]
 
 
-def _explained(section: Section, prefix: str = "") -> Iterator[str]:
-    indent = "  " * prefix.count(".")
-    for key, value in _entries(section):
-        path = f"{prefix}{key}"
+def _explained(config: OperatorConfig) -> Iterator[str]:
+    for path, field, value in outline(config):
+        indent, key = _place(path)
         if isinstance(value, Section):
-            if not prefix:
+            if not indent:
                 yield ""
             yield from _comment(inspect.cleandoc(type(value).__doc__ or "").partition("\n\n")[0], indent)
             yield f"{indent}{key}:"
-            yield from _explained(value, f"{path}.")
-        elif path not in HEAD:
-            setting = catalogue()[path]
-            yield from _comment(setting.description + ("" if setting.live else " Takes a restart."), indent)
+        else:
+            restart = "" if catalogue()[path].live else " Takes a restart."
+            yield from _comment(f"{field.description}{restart}", indent)
             yield f"{indent}{key}: {_scalar(value)}"
 
 
-def _shown(section: Section, effective: Effective, prefix: str = "") -> Iterator[str]:
-    indent = "  " * prefix.count(".")
-    for key, value in _entries(section):
-        path = f"{prefix}{key}"
-        if isinstance(value, Section):
-            yield f"{indent}{key}:"
-            yield from _shown(value, effective, f"{path}.")
-        elif path not in HEAD:
-            yield f"{indent}{key}: {_scalar(value)}  # {effective.origins[path]}"
+def _shown(effective: Effective) -> Iterator[str]:
+    for path, _, value in outline(effective.config):
+        indent, key = _place(path)
+        said = "" if isinstance(value, Section) else f" {_scalar(value)}  # {effective.origins[path]}"
+        yield f"{indent}{key}:{said}"
 
 
-def _entries(section: Section) -> Iterator[tuple[str, object]]:
-    for name, field in type(section).model_fields.items():
-        yield field.alias or name, getattr(section, name)
+def _place(path: str) -> tuple[str, str]:
+    """Return the indentation and the key of a section or a setting."""
+    return "  " * path.count("."), path.rpartition(".")[2]
 
 
 def _comment(text: str, indent: str) -> Iterator[str]:
