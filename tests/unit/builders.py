@@ -42,6 +42,7 @@ from flamectl_operator.kube.views import (
 )
 from flamectl_operator.observed.cluster import ObservedCluster, Views
 from flamectl_operator.observed.executor import Executor
+from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.idle import IN_USE, Idleness
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
@@ -90,6 +91,11 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
         current = result.get(key)
         result[key] = merged(current, value) if isinstance(current, dict) and isinstance(value, dict) else value
     return result
+
+
+def flame_cluster(metadata: ObjectMeta, spec: Any = None, status: Any = None) -> FlameClusterView:
+    encoded = [msgspec.Raw(msgspec.json.encode(each if each is not None else {})) for each in (spec, status)]
+    return FlameClusterView(metadata, encoded[0], encoded[1])
 
 
 def raw_spec(changes: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from flamectl_operator.kube.views import (
     PodView,
     ServiceView,
 )
-from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.operator import Operator
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.logs import set_level
@@ -29,7 +28,7 @@ from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.runtime.outcome import Result, wait
 from flamectl_operator.runtime.tasks import TaskDiedError
 from flamectl_operator.settings import OperatorConfig
-from tests.unit.builders import controller_reference, raw_spec, replicas
+from tests.unit.builders import controller_reference, flame_cluster, raw_spec, replicas
 from tests.unit.notes import Notes
 from tests.unit.runtime.virtual_time import VirtualClock
 from tests.unit.subreconcilers.errors import broken, quota
@@ -94,7 +93,7 @@ async def _queued(operator: Operator) -> list[str]:
 
 async def test_change_of_a_flame_cluster_enqueues_it() -> None:
     operator, _ = _operator()
-    operator.stores.flame_clusters.apply(WatchEvent(EventType.ADDED, FlameClusterView.of(metadata=_meta("my-flame"))))
+    operator.stores.flame_clusters.apply(WatchEvent(EventType.ADDED, flame_cluster(metadata=_meta("my-flame"))))
 
     assert await _queued(operator) == ["default/my-flame"]
 
@@ -151,14 +150,14 @@ async def test_response_about_a_child_enqueues_its_owner_once(store: str) -> Non
 
 async def test_response_about_a_flame_cluster_enqueues_nothing() -> None:
     operator, _ = _operator()
-    operator.stores.flame_clusters.observe(FlameClusterView.of(metadata=_meta("my-flame")))
+    operator.stores.flame_clusters.observe(flame_cluster(metadata=_meta("my-flame")))
 
     assert await _queued(operator) == []
 
 
 async def test_change_overtakes_the_initial_list() -> None:
     operator, _ = _operator()
-    initial = [FlameClusterView.of(metadata=_meta(name, uid=name)) for name in ("a", "b", "c")]
+    initial = [flame_cluster(metadata=_meta(name, uid=name)) for name in ("a", "b", "c")]
     operator.stores.flame_clusters.replace(initial, "5")
     operator.stores.pods.apply(WatchEvent(EventType.ADDED, PodView(metadata=_meta(version=6, label="c"))))
 
@@ -247,7 +246,7 @@ async def test_forbidden_namespace_does_not_delay_the_others() -> None:
     api.put("flameclusters", {"metadata": metadata, "spec": raw_spec(replicas(1))})
     # As when its owner is known of before what is there of it.
     operator.stores.flame_clusters.apply(
-        WatchEvent(EventType.ADDED, FlameClusterView.of(metadata=ObjectMeta("second", "team-b", "u", "1")))
+        WatchEvent(EventType.ADDED, flame_cluster(metadata=ObjectMeta("second", "team-b", "u", "1")))
     )
     made: list[tuple[int, int]] = []
 
@@ -379,7 +378,7 @@ def _ready_since(api: FakeApi, time: str) -> None:
 
 async def test_flame_settings_enqueue_all_clusters_with_low_priority() -> None:
     operator, _ = _operator()
-    clusters = [FlameClusterView.of(metadata=_meta(name, uid=name)) for name in ("a", "b", "c")]
+    clusters = [flame_cluster(metadata=_meta(name, uid=name)) for name in ("a", "b", "c")]
     operator.stores.flame_clusters.replace(clusters, "5")
     await _queued(operator)
 

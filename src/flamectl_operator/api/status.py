@@ -227,10 +227,6 @@ class Generations(Model):
         0, description="Generation that has terminating Pods; does not delay reconciled."
     )
 
-    def to_wire(self) -> dict[str, Any]:
-        """See `FlameClusterStatus.to_wire`; a need that was not seen is left out."""
-        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-
 
 class UnhealthyPod(Model):
     """A Pod that has failed or cannot be scheduled."""

@@ -12,7 +12,7 @@ import msgspec
 
 from flamectl_operator.api.limits import MAX_SPEC_SIZE
 from flamectl_operator.kube import nesting
-from flamectl_operator.kube.views import KubernetesObject, ObjectMeta, View
+from flamectl_operator.kube.views import KubernetesObject, View
 
 _EMPTY = msgspec.Raw(b"{}")
 _DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
@@ -62,18 +62,6 @@ class FlameClusterView(KubernetesObject, frozen=True):
         msgspec.structs.force_setattr(self, "spec_size", size)
         msgspec.structs.force_setattr(self, "raw_spec", spec)
         msgspec.structs.force_setattr(self, "raw_status", _kept_status(self.raw_status))
-
-    @classmethod
-    def of(cls, metadata: ObjectMeta, spec: Any = None, status: Any = None) -> FlameClusterView:
-        """Return a view from plain data.
-
-        Args:
-            metadata: The metadata.
-            spec: JSON data.
-            status: JSON data.
-        """
-        spec, status = (msgspec.Raw(msgspec.json.encode(each if each is not None else {})) for each in (spec, status))
-        return cls(metadata=metadata, raw_spec=spec, raw_status=status)
 
     @property
     def spec(self) -> Any:

@@ -52,11 +52,6 @@ class RolloutPlan:
     rebind: tuple[Executor, ...] = ()
     waits: tuple[Outcome, ...] = ()
 
-    @property
-    def stale(self) -> tuple[Executor, ...]:
-        """The executors to delete only because they are stale."""
-        return tuple(executor for executor, why in self.delete if why == STALE)
-
 
 def plan_rollout(
     observed: ObservedCluster,

@@ -10,14 +10,13 @@ import pytest
 from flamectl_operator.desired.network_policy import operators
 from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.kube.views import ObjectMeta
-from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.process import replica as replica_module
 from flamectl_operator.process.container import Host
 from flamectl_operator.process.replica import Replica, lock_identity
 from flamectl_operator.reconcile.spec_planner import SpecPlanner
 from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.settings import FlameSettings, OperatorConfig
-from tests.unit.builders import NOW, OWNER, raw_spec
+from tests.unit.builders import NOW, OWNER, flame_cluster, raw_spec
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
 from tests.unit.subreconcilers.harness import Recorded
 
@@ -97,7 +96,7 @@ async def test_plans_know_the_namespace_of_the_operator(terms: list[Term], monke
     planner = terms[0].planner
     assert isinstance(planner, SpecPlanner)
     metadata = ObjectMeta(OWNER.name, OWNER.namespace, OWNER.uid, "1", 1)
-    cluster = FlameClusterView.of(metadata, raw_spec({"networkPolicy": {}}))
+    cluster = flame_cluster(metadata, raw_spec({"networkPolicy": {}}))
     planned = await planner.plan(OWNER, cluster, FlameSettings(), UNOBSERVED)
 
     assert planned.desired is not None

@@ -12,20 +12,21 @@ import pytest
 
 from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.kube.views import ObjectMeta
-from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.reconcile import spec_planner
 from flamectl_operator.reconcile.spec_planner import MAX_SIZE_IN_LOOP, PlannedSpec, SpecPlanner
 from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.settings import FlameSettings
-from tests.unit.builders import OWNER, SETTINGS, raw_spec, replicas
+from tests.unit.builders import OWNER, SETTINGS, flame_cluster, raw_spec, replicas
 
 if TYPE_CHECKING:
     from pytest_mock import MockerFixture
 
+    from flamectl_operator.observed.flame_cluster import FlameClusterView
+
 
 def _cluster(changes: dict[str, Any] | None = None, generation: int = 1) -> FlameClusterView:
     metadata = ObjectMeta(OWNER.name, OWNER.namespace, OWNER.uid, "1", generation)
-    return FlameClusterView.of(metadata, raw_spec(changes))
+    return flame_cluster(metadata, raw_spec(changes))
 
 
 async def _plan(planner: SpecPlanner, cluster: FlameClusterView, settings: FlameSettings = SETTINGS) -> PlannedSpec:

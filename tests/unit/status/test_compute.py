@@ -178,7 +178,8 @@ def test_status_survives_a_round_trip_through_json() -> None:
 
 def _generations(wanted: EffectiveSpec, *pods: PodView, **changes: Any) -> dict[str, int]:
     before = FlameClusterStatus(generations=Generations(reconciled=3))
-    return _status(wanted, *pods, **{"before": before, **changes}).generations.to_wire()
+    generations: dict[str, int] = _status(wanted, *pods, **{"before": before, **changes}).to_wire()["generations"]
+    return generations
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.kube.views import ObjectMeta
-from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.operator import Operator
 from flamectl_operator.process.container import Host
 from flamectl_operator.process.monitoring import Monitor
@@ -17,6 +16,7 @@ from flamectl_operator.process.replica import Replica
 from flamectl_operator.runtime.observer import Ended, StepReport
 from flamectl_operator.settings import OperatorConfig
 from flamectl_operator.subreconcilers import PIPELINE
+from tests.unit.builders import flame_cluster
 from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
 from tests.unit.subreconcilers.fake_api import FakeApi
 
@@ -63,7 +63,7 @@ async def _scrape() -> tuple[Metric, ...]:
         status: dict[str, Any] = {"state": state, "conditions": conditions, "executorManager": executors}
         status["sessions"] = {"open": 1, "pendingTasks": 2, "runningTasks": 1}
         metadata = ObjectMeta(name=condition.lower(), namespace="team", uid=condition, resource_version=str(version))
-        view = FlameClusterView.of(metadata=metadata, spec={"objectCache": {"image": "x"}}, status=status)
+        view = flame_cluster(metadata=metadata, spec={"objectCache": {"image": "x"}}, status=status)
         operator.stores.flame_clusters.apply(WatchEvent(EventType.ADDED, view))
     return tuple(monitor.metrics.registry.collect())
 

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from flamectl_operator.kube.views import ObjectMeta
-from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.process.monitoring.cluster_samples import Entry, sample
+from tests.unit.builders import flame_cluster
+
+if TYPE_CHECKING:
+    from flamectl_operator.observed.flame_cluster import FlameClusterView
 
 
 def _cluster(spec: dict[str, Any], status: dict[str, Any]) -> FlameClusterView:
-    return FlameClusterView.of(metadata=ObjectMeta(name="a", namespace="team"), spec=spec, status=status)
+    return flame_cluster(metadata=ObjectMeta(name="a", namespace="team"), spec=spec, status=status)
 
 
 def _condition(kind: str, status: str) -> dict[str, str]:
@@ -38,7 +41,7 @@ def test_number_that_follows_the_demand_is_the_one_of_the_status() -> None:
 def test_cluster_that_suspended_itself_for_its_generation_should_have_no_executors(
     generation: int, desired: int
 ) -> None:
-    cluster = FlameClusterView.of(
+    cluster = flame_cluster(
         metadata=ObjectMeta(name="a", namespace="team", generation=7),
         spec={"executorManager": {"replicas": 3}, "idle": {"timeoutSeconds": 60}},
         status={"idle": {"suspendedGeneration": generation}},

@@ -11,11 +11,11 @@ from prometheus_client import CollectorRegistry
 from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.kube.views import ObjectMeta
-from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.operator import Operator
 from flamectl_operator.process.monitoring.collector import OperatorCollector
 from flamectl_operator.runtime.workqueue import Priority
 from flamectl_operator.settings import OperatorConfig
+from tests.unit.builders import flame_cluster
 from tests.unit.kube.objects import DELETED_AT
 from tests.unit.runtime.virtual_time import VirtualClock
 from tests.unit.subreconcilers.fake_api import FakeApi
@@ -63,7 +63,7 @@ class Scene:
             resource_version=str(self._revision),
             deletion_timestamp=DELETED_AT if terminating else None,
         )
-        view = FlameClusterView.of(metadata=metadata, spec={"executorManager": {"replicas": 3}}, status=status or {})
+        view = flame_cluster(metadata=metadata, spec={"executorManager": {"replicas": 3}}, status=status or {})
         self.operator.stores.flame_clusters.apply(WatchEvent(kind, view))
 
     def value(self, sample: str, **labels: str) -> float | None:
