@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from grpclib.client import Channel, StreamStreamMethod, UnaryUnaryMethod
 
-from flamectl_operator.flame.client import Endpoint, GrpcSessionManager
+from flamectl_operator.flame.client import GrpcSessionManager
 from flamectl_operator.flame.messages import BACKEND, message_class
 from flamectl_operator.flame.snapshot import NodeState
 
@@ -57,7 +57,7 @@ class Bench:
     @asynccontextmanager
     async def client(self) -> AsyncIterator[GrpcSessionManager]:
         """The operator's own client."""
-        client = GrpcSessionManager(Endpoint(self.host, self.port))
+        client = GrpcSessionManager(self.host, self.port)
         try:
             yield client
         finally:

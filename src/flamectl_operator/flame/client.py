@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from grpclib.client import StreamStreamMethod, UnaryUnaryMethod
@@ -40,21 +39,6 @@ _RELEASE, _REGISTER = message_class("ReleaseNodeRequest"), message_class("Regist
 _WATCH, _WATCHED = message_class("WatchNodeRequest"), message_class("WatchNodeResponse")
 
 
-@dataclass(frozen=True)
-class Endpoint:
-    """The address of a session manager.
-
-    Args:
-        host: Host name or address.
-        port: Port of the frontend, which clients use; the backend, which executors use, has the next port.
-        tls: How to check the server, or None for a connection without TLS.
-    """
-
-    host: str
-    port: int
-    tls: ssl.SSLContext | None = None
-
-
 def verified_by(authority: str) -> ssl.SSLContext | None:
     """Return how a server is verified; None where it serves no TLS.
 
@@ -73,12 +57,16 @@ class GrpcSessionManager:
     """A session manager behind gRPC.
 
     Args:
-        endpoint: Where it listens.
+        host: Host name or address.
+        port: Port of the frontend, which clients use; the backend, which executors use, has the next port.
+        tls: How to check the server, or None for a connection without TLS.
         deadline: Seconds that a call may take.
     """
 
-    def __init__(self, endpoint: Endpoint, deadline: float = DEADLINE) -> None:
-        self._endpoint = endpoint
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None = None, *, deadline: float = DEADLINE) -> None:
+        self._host = host
+        self._port = port
+        self._tls = tls
         self._deadline = deadline
         self._channels: dict[int, LimitedChannel] = {}
         self._plural = False
@@ -157,9 +145,9 @@ class GrpcSessionManager:
 
     def _channel(self, service: str) -> LimitedChannel:
         """Return the channel for a call."""
-        port = self._endpoint.port + (service == BACKEND)
+        port = self._port + (service == BACKEND)
         if port not in self._channels:
-            self._channels[port] = LimitedChannel(self._endpoint.host, port, self._endpoint.tls)
+            self._channels[port] = LimitedChannel(self._host, port, self._tls)
         self._channels[port].begin_call()
         return self._channels[port]
 

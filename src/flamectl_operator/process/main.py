@@ -149,12 +149,11 @@ async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter)
 def _session_manager(target: Target) -> SessionManager:
     """Return the client of a session manager."""
     from flamectl_operator.flame.client import (  # noqa: PLC0415 - takes memory that a process without FlameClusters can do without
-        Endpoint,
         GrpcSessionManager,
         verified_by,
     )
 
-    return GrpcSessionManager(Endpoint(target.host, target.port, verified_by(target.authority)))
+    return GrpcSessionManager(target.host, target.port, verified_by(target.authority))
 
 
 def _first_settings(where: ConfigLocations) -> OperatorConfig:

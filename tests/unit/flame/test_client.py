@@ -10,7 +10,7 @@ import pytest
 from grpclib.const import Status
 
 from flamectl_operator.flame import answers
-from flamectl_operator.flame.client import Endpoint, GrpcSessionManager, verified_by
+from flamectl_operator.flame.client import GrpcSessionManager, verified_by
 from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Resources, Session
 from tests.flame.certified import served_as_localhost
@@ -34,7 +34,7 @@ async def server(request: pytest.FixtureRequest) -> FlameServer:
 @pytest.fixture
 async def client(server: FlameServer) -> AsyncIterator[GrpcSessionManager]:
     async with server.serve() as port:
-        client = GrpcSessionManager(Endpoint(LOOPBACK, port), deadline=5)
+        client = GrpcSessionManager(LOOPBACK, port, deadline=5)
         yield client
         client.close()
 
@@ -174,7 +174,7 @@ async def test_call_without_an_answer_ends_at_its_deadline() -> None:
     server = FlameServer(FlameModel(asyncio.get_running_loop()))
     server.delay = 1000
     async with server.serve() as port:
-        client = GrpcSessionManager(Endpoint(LOOPBACK, port), deadline=0.1)
+        client = GrpcSessionManager(LOOPBACK, port, deadline=0.1)
         with pytest.raises(FlameError) as caught:
             await client.snapshot()
         client.close()
@@ -182,7 +182,7 @@ async def test_call_without_an_answer_ends_at_its_deadline() -> None:
 
 
 async def test_session_manager_that_does_not_listen_is_unreachable() -> None:
-    client = GrpcSessionManager(Endpoint(LOOPBACK, two_free_ports()))
+    client = GrpcSessionManager(LOOPBACK, two_free_ports())
     with pytest.raises(FlameError) as caught:
         await client.snapshot()
     client.close()
@@ -195,7 +195,7 @@ async def test_server_without_http2_is_a_protocol_error() -> None:
         writer.close()
 
     async with await asyncio.start_server(babble, LOOPBACK, 0) as other:
-        client = GrpcSessionManager(Endpoint(LOOPBACK, other.sockets[0].getsockname()[1]), deadline=2)
+        client = GrpcSessionManager(LOOPBACK, other.sockets[0].getsockname()[1], deadline=2)
         with pytest.raises(FlameError):
             await client.snapshot()
         client.close()
@@ -216,7 +216,7 @@ async def test_session_manager_with_tls_is_verified_by_the_authority(certificate
     server = FlameServer(FlameModel(asyncio.get_running_loop()))
     server.model.start_executor_manager("a")
     async with server.serve(tls=certificate) as port:
-        client = GrpcSessionManager(Endpoint("localhost", port, verified_by(AUTHORITY)))
+        client = GrpcSessionManager("localhost", port, verified_by(AUTHORITY))
         assert (await client.snapshot()).nodes == {"a": NodeState.READY}
         await client.release_node("a")
         assert (await client.snapshot()).nodes == {}
@@ -235,7 +235,7 @@ async def test_session_manager_that_cannot_be_verified_is_told_nothing(
 ) -> None:
     server = FlameServer(FlameModel(asyncio.get_running_loop()))
     async with server.serve(tls=certificate) as port:
-        client = GrpcSessionManager(Endpoint(host, port, verified_by(authority)))
+        client = GrpcSessionManager(host, port, verified_by(authority))
         with pytest.raises(FlameError) as caught:
             await client.release_node("a")
         client.close()

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from flamectl_operator.flame.client import Endpoint, GrpcSessionManager
+from flamectl_operator.flame.client import GrpcSessionManager
 from flamectl_operator.flame.frames import BYTES_FOR_EACH, FREE, FrameLimit
 from flamectl_operator.flame.session_manager import FlameError
 from tests.flame.server import LOOPBACK, two_free_ports
@@ -56,7 +56,7 @@ async def test_connection_to_a_server_that_floods_is_closed_and_the_call_fails()
 
     port = two_free_ports()
     server = await asyncio.start_server(flood, LOOPBACK, port)
-    client = GrpcSessionManager(Endpoint(LOOPBACK, port), deadline=60)
+    client = GrpcSessionManager(LOOPBACK, port, deadline=60)
     try:
         with pytest.raises(FlameError, match="the connection was lost"):
             await client.snapshot()
