@@ -85,7 +85,7 @@ class Operator:
         self._observer = observer
         self._triggers: dict[Key, set[str]] = {}
         self.queue: WorkQueue[Key] = WorkQueue(
-            ExponentialBackoff(base=RETRY_BASE, factor=2, limit=RETRY_LIMIT, jitter=0.2, random=random),
+            ExponentialBackoff(base=RETRY_BASE, limit=RETRY_LIMIT, jitter=0.2, random=random),
             observer,
             group=_namespace,
         )

@@ -145,7 +145,7 @@ class Watcher:
         self._followed: dict[Key, _Followed] = {}
         self._off: dict[Key, Knowledge] = {}
         self._slots = Slots(AT_ONCE)
-        self._backoff = ExponentialBackoff(base=BUSY_PERIOD, factor=2, limit=IDLE_PERIOD, jitter=JITTER, random=random)
+        self._backoff = ExponentialBackoff(base=BUSY_PERIOD, limit=IDLE_PERIOD, jitter=JITTER, random=random)
         self._log = structlog.get_logger(component="flame")
 
     async def run(self) -> None:

@@ -56,7 +56,7 @@ class StartUp:
 
     def __init__(self, clock: Clock, random: Random) -> None:
         self._clock = clock
-        self._backoff = ExponentialBackoff(base=RETRY_BASE, factor=2, limit=RETRY_LIMIT, jitter=0.5, random=random)
+        self._backoff = ExponentialBackoff(base=RETRY_BASE, limit=RETRY_LIMIT, jitter=0.5, random=random)
         self._log = structlog.get_logger(component="startup")
         #: The missing prerequisite and its remedy, in one line; empty while it does not wait.
         self.waiting_for = ""

@@ -7,8 +7,8 @@ import pytest
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 
 
-def backoff(*, factor: float = 2, jitter: float = 0) -> ExponentialBackoff:
-    return ExponentialBackoff(base=0.5, factor=factor, limit=30, jitter=jitter, random=Random(1))
+def backoff(*, jitter: float = 0) -> ExponentialBackoff:
+    return ExponentialBackoff(base=0.5, limit=30, jitter=jitter, random=Random(1))
 
 
 @pytest.mark.parametrize(("failures", "delay"), [(1, 0.5), (2, 1), (3, 2), (6, 16), (7, 30), (8, 30)])

@@ -12,7 +12,7 @@ from tests.unit.notes import Notes
 
 @pytest.fixture
 def queue() -> WorkQueue[str]:
-    return WorkQueue(ExponentialBackoff(base=1, factor=2, limit=60, jitter=0, random=Random(1)))
+    return WorkQueue(ExponentialBackoff(base=1, limit=60, jitter=0, random=Random(1)))
 
 
 def now() -> float:
@@ -33,7 +33,7 @@ async def test_keys_come_in_the_order_of_their_first_add(queue: WorkQueue[str]) 
 
 
 async def test_groups_take_turns_with_any_number_of_keys() -> None:
-    backoff = ExponentialBackoff(base=1, factor=2, limit=60, jitter=0, random=Random(1))
+    backoff = ExponentialBackoff(base=1, limit=60, jitter=0, random=Random(1))
     queue: WorkQueue[str] = WorkQueue(backoff, group=lambda key: key[0])
     for key in ("a1", "a2", "a3", "b1", "a4", "b2"):
         queue.add(key)
@@ -41,7 +41,7 @@ async def test_groups_take_turns_with_any_number_of_keys() -> None:
 
 
 async def test_a_group_waits_for_one_turn_behind_ten_thousand_keys_of_another() -> None:
-    backoff = ExponentialBackoff(base=1, factor=2, limit=60, jitter=0, random=Random(1))
+    backoff = ExponentialBackoff(base=1, limit=60, jitter=0, random=Random(1))
     queue: WorkQueue[str] = WorkQueue(backoff, group=lambda key: key[0])
     for number in range(10_000):
         queue.add(f"a{number}")
@@ -205,7 +205,7 @@ def notes() -> Notes:
 
 @pytest.fixture
 def observed(notes: Notes) -> WorkQueue[str]:
-    return WorkQueue(ExponentialBackoff(base=1, factor=2, limit=60, jitter=0, random=Random(1)), notes)
+    return WorkQueue(ExponentialBackoff(base=1, limit=60, jitter=0, random=Random(1)), notes)
 
 
 async def test_observer_receives_wait_since_first_add_and_duration_of_work(

@@ -42,7 +42,7 @@ class Workers:
 
 
 async def play(steps: list[tuple[str, str, object]], workers: int) -> None:
-    queue: WorkQueue[str] = WorkQueue(ExponentialBackoff(1, 2, 8, 0.5, Random(1)), group=lambda key: key < "c")
+    queue: WorkQueue[str] = WorkQueue(ExponentialBackoff(1, 8, 0.5, Random(1)), group=lambda key: key < "c")
     pool = Workers(queue)
     tasks = [asyncio.create_task(pool.run()) for _ in range(workers)]
     last_added: dict[str, float] = {}

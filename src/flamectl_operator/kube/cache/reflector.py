@@ -116,7 +116,7 @@ class Reflector(Generic[T]):
         self._clock = clock
         self._random = random
         self._page_size = page_size
-        self._backoff = ExponentialBackoff(base=0.8, factor=2, limit=30, jitter=0.5, random=random)
+        self._backoff = ExponentialBackoff(base=0.8, limit=30, jitter=0.5, random=random)
         self._log = structlog.get_logger(component="reflector", resource=resource.plural, namespace=namespace or "*")
         self._resource_version = ""  # the start of the next watch; empty when a list is needed
         self._failures = 0
