@@ -17,7 +17,7 @@ from flamectl_operator.reconcile.report import INTERNAL_ERROR, is_unforeseen
 from flamectl_operator.reconcile.spec_planner import SpecPlanner
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
 from flamectl_operator.runtime.logs import is_logged
-from flamectl_operator.runtime.observer import UNOBSERVED, StepReport
+from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.runtime.outcome import NOTHING, Result
 from flamectl_operator.runtime.progress import record_progress
 from flamectl_operator.runtime.share import Shares
@@ -181,7 +181,7 @@ class StepHooks(Hooks["Pass"]):
         subject.report.add(action.name, result, acts=action.writes not in {(), (STATUS,)})
         ended = _ended(result)
         self._note(action.name, ended, result, writes, seconds)
-        self._observer.step_ended(StepReport(action.name, ended, seconds, conflicts=writes.conflicts))
+        self._observer.step_ended(action.name, ended, seconds, writes.conflicts)
         record_progress()
 
     def _note(self, name: str, ended: str, result: Result, writes: WriteCount, seconds: float) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from flamectl_operator.runtime.observer import Observer
 
 if TYPE_CHECKING:
-    from flamectl_operator.runtime.observer import Ended, StepReport
+    from flamectl_operator.runtime.observer import Ended
 
 
 class Notes(Observer):
@@ -17,7 +17,7 @@ class Notes(Observer):
         self.keys: list[tuple[str, float]] = []
         self.passes: list[tuple[Ended, float]] = []
         self.crashes = 0
-        self.steps: list[StepReport] = []
+        self.steps: list[tuple[str, str, int]] = []
         self.ready: list[float] = []
         self.answers: list[tuple[str, str, int | None]] = []
         self.requests: list[tuple[str, str, float]] = []
@@ -40,8 +40,8 @@ class Notes(Observer):
     def pass_crashed(self) -> None:
         self.crashes += 1
 
-    def step_ended(self, report: StepReport) -> None:
-        self.steps.append(report)
+    def step_ended(self, name: str, outcome: str, seconds: float, conflicts: int) -> None:  # noqa: ARG002 - the contract of Observer
+        self.steps.append((name, outcome, conflicts))
 
     def first_ready(self, seconds: float) -> None:
         self.ready.append(seconds)

@@ -372,7 +372,7 @@ async def test_corrupted_status_is_repaired(status: dict[str, Any]) -> None:
 
 
 def _told(world: StepHarness) -> list[tuple[str, str, int]]:
-    return [(step.name, step.outcome, step.conflicts) for step in world.notes.steps]
+    return world.notes.steps.copy()
 
 
 async def test_observer_receives_the_outcome_of_each_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,28 +6,10 @@ time, such as the length of a queue.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 #: How a pass ended, in the words of controller-runtime.
 Ended = Literal["success", "error", "requeue", "requeue_after"]
-
-
-@dataclass(frozen=True, slots=True)
-class StepReport:
-    """How a step of a pass ended.
-
-    Args:
-        name: The step's name.
-        outcome: `done`, `wait`, `stop` or `error`.
-        seconds: The duration of the step.
-        conflicts: The number of its writes that ended in a conflict.
-    """
-
-    name: str
-    outcome: str
-    seconds: float
-    conflicts: int
 
 
 class Observer:
@@ -51,8 +33,15 @@ class Observer:
     def pass_crashed(self) -> None:
         """Note that a step, or a whole pass, raised an unexpected exception."""
 
-    def step_ended(self, report: StepReport) -> None:
-        """Note that a step of a pass ended."""
+    def step_ended(self, name: str, outcome: str, seconds: float, conflicts: int) -> None:
+        """Note that a step of a pass ended.
+
+        Args:
+            name: The step's name.
+            outcome: `done`, `wait`, `stop` or `error`.
+            seconds: The duration of the step.
+            conflicts: The number of its writes that ended in a conflict.
+        """
 
     def first_ready(self, seconds: float) -> None:
         """Note that an object became ready for the first time, and how long after its creation."""

@@ -30,8 +30,6 @@ from flamectl_operator.runtime.observer import Ended, Observer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flamectl_operator.runtime.observer import StepReport
-
 #: From 10 ns to 1000 s, as client-go's: `prometheus.ExponentialBuckets(10e-9, 10, 12)`.
 QUEUE_BUCKETS = tuple(float(f"1e{exponent}") for exponent in range(-8, 4))
 
@@ -217,11 +215,11 @@ class Metrics(Observer):
         """See `Observer`."""
         self._crashes.inc()
 
-    def step_ended(self, report: StepReport) -> None:
+    def step_ended(self, name: str, outcome: str, seconds: float, conflicts: int) -> None:
         """See `Observer`."""
-        self._step_seconds.labels(report.name).observe(report.seconds)
-        self._step_outcomes.labels(report.name, report.outcome).inc()
-        self._conflicts.labels(report.name).inc(report.conflicts)
+        self._step_seconds.labels(name).observe(seconds)
+        self._step_outcomes.labels(name, outcome).inc()
+        self._conflicts.labels(name).inc(conflicts)
 
     def first_ready(self, seconds: float) -> None:
         """See `Observer`."""

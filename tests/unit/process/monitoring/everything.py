@@ -13,7 +13,7 @@ from flamectl_operator.operator import Operator
 from flamectl_operator.process.container import Host
 from flamectl_operator.process.monitoring import Monitor
 from flamectl_operator.process.replica import Replica
-from flamectl_operator.runtime.observer import Ended, StepReport
+from flamectl_operator.runtime.observer import Ended
 from flamectl_operator.settings import OperatorConfig
 from flamectl_operator.subreconcilers import PIPELINE
 from tests.unit.builders import flame_cluster
@@ -74,7 +74,7 @@ def _happen(metrics: Metrics) -> None:
         metrics.pass_ended(result, 0.1)
     for step in PIPELINE.actions():
         for outcome in ("done", "wait", "stop", "error"):
-            metrics.step_ended(StepReport(step.name, outcome, 0.1, 1))
+            metrics.step_ended(step.name, outcome, 0.1, 1)
     for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
         metrics.request_held_back(method, "10.0.0.1:443", 0.1)
         metrics.request_ended(method, "10.0.0.1:443", 0.1)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flamectl_operator.process.monitoring.metrics import Metrics
-from flamectl_operator.runtime.observer import StepReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,8 +76,8 @@ def test_counters_start_at_zero(
 
 
 def test_steps_are_counted_by_name_and_outcome(metrics: Metrics) -> None:
-    metrics.step_ended(StepReport("Shear", "done", 0.25, 0))
-    metrics.step_ended(StepReport("Shear", "wait", 0.5, 3))
+    metrics.step_ended("Shear", "done", 0.25, 0)
+    metrics.step_ended("Shear", "wait", 0.5, 3)
     assert value(metrics, "flamectl_subreconciler_outcomes_total", subreconciler="Shear", outcome="done") == 1
     assert value(metrics, "flamectl_subreconciler_outcomes_total", subreconciler="Shear", outcome="wait") == 1
     assert value(metrics, "flamectl_subreconciler_duration_seconds_sum", subreconciler="Shear") == 0.75
