@@ -51,16 +51,6 @@ def object_cache_ordinal(cluster: str, pod: str) -> int | None:
     return _number(f"{object_cache(cluster)}-", pod)
 
 
-def tls_secret(cluster: str) -> str:
-    """Return the name of a Secret with certificates that a FlameCluster may mount without permission."""
-    return f"{cluster}-flame-tls"
-
-
-def cache_tls_secret(cluster: str) -> str:
-    """Return the name of such a Secret for the object cache."""
-    return f"{cluster}-flame-cache-tls"
-
-
 def executor(cluster: str, executor_id: int) -> str:
     """Return the name of the executor Pod with this id; it is also the hostname and the name of the node in Flame."""
     return f"{cluster}-{EXECUTOR_MANAGER}-{executor_id}"

@@ -21,7 +21,6 @@ from flamectl_operator.desired.tls import add_cache_files
 
 if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import FlameClusterSpec
-    from flamectl_operator.api.object_cache import ObjectCacheSpec
     from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.settings import FlameSettings
 
@@ -51,8 +50,10 @@ def object_cache_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSet
         "readinessProbe": probe | {"periodSeconds": 5, "failureThreshold": 2},
         "livenessProbe": probe | {"periodSeconds": 10, "failureThreshold": 3},
     }
-    persistence, directory = component.persistence, storage_directory(component)
-    directories = DIRECTORIES if persistence is not None else DIRECTORIES | _mountable(directory)
+    # Flame takes a URL for the directory as well.
+    persistence, directory = component.persistence, component.storage.removeprefix("fs://").removeprefix("file://")
+    mountable = mountable_directory(STORAGE_VOLUME, directory, DIRECTORIES.values())
+    directories = DIRECTORIES if persistence is not None else DIRECTORIES | mountable
     defaults = add_cache_files(pod_defaults(settings, container, directories), spec)
     own, volumes = own_container(OBJECT_CACHE, component, arguments(spec), {}), [config_volume(owner)]
     if persistence is not None:
@@ -64,12 +65,3 @@ def object_cache_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSet
     )
     each_its_own = persistence is not None and persistence.existing_claim is None
     return replace(template, claim_volume=STORAGE_VOLUME) if each_its_own else template
-
-
-def _mountable(directory: str) -> dict[str, str]:
-    return mountable_directory(STORAGE_VOLUME, directory, DIRECTORIES.values())
-
-
-def storage_directory(cache: ObjectCacheSpec) -> str:
-    """Return the directory where the cache keeps objects; Flame takes a URL for it as well."""
-    return cache.storage.removeprefix("fs://").removeprefix("file://")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from flamectl_operator.api.constants import OWN_VOLUME_PREFIX
-from flamectl_operator.desired import names
 
 if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import FlameClusterSpec
@@ -101,8 +100,8 @@ def certificate_names(owner: Identity, service: str, domain: str) -> tuple[str, 
 
 
 def own_secrets(cluster: str) -> tuple[str, str]:
-    """Return names of Secrets that are made for a FlameCluster, so that it may mount them without permission."""
-    return (names.tls_secret(cluster), names.cache_tls_secret(cluster))
+    """Return names of Secrets, for all services and for the object cache, that a FlameCluster may mount without permission."""
+    return (f"{cluster}-flame-tls", f"{cluster}-flame-cache-tls")
 
 
 def _with_secret(

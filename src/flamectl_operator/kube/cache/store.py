@@ -62,7 +62,7 @@ class Store(Generic[T]):
     A store may be fed by one reflector for all namespaces, or by one for each of several namespaces, not by both kinds.
 
     Args:
-        index: Returns the value under which `by_index` finds an object, or None for no value.
+        index: Returns the value under which `by_index` finds an object, or None for no value, as by default.
         selects: Returns whether the reflector's label selector matches an object; every object by default.
         transform: Returns the part of an object to keep, with the same identity and index value; all of it by default. It does
             what an informer's transform does in client-go.
@@ -70,17 +70,17 @@ class Store(Generic[T]):
 
     def __init__(
         self,
-        index: Callable[[T], Hashable | None] | None = None,
-        selects: Callable[[T], bool] | None = None,
-        transform: Callable[[T], T] | None = None,
+        index: Callable[[T], Hashable | None] = lambda _obj: None,
+        selects: Callable[[T], bool] = lambda _obj: True,
+        transform: Callable[[T], T] = lambda obj: obj,
     ) -> None:
-        self._selects = selects or _everything
-        self._transform = transform or _unchanged
+        self._selects = selects
+        self._transform = transform
         self._objects: dict[Key, T] = {}
         #: The number of changes so far. While it stays the same, so does every object.
         self.changes = 0
-        self._by_index: Index[T] = Index(index or _no_value)
-        self._past: OutdatedStates[T] = OutdatedStates(index or _no_value)
+        self._by_index: Index[T] = Index(index)
+        self._past: OutdatedStates[T] = OutdatedStates(index)
         self._synced_versions: dict[str | None, int] = {}  # by the namespace of the reflector, None for all namespaces
         self._handlers: list[Handler[T]] = []  # of all subscribers
         self._answer_handlers: list[Handler[T]] = []  # of subscribers that also receive responses
@@ -310,15 +310,3 @@ def _supersedes(new: KubernetesObject, current: KubernetesObject) -> bool:
 
 def _key(obj: KubernetesObject) -> Key:
     return (obj.namespace, obj.name)
-
-
-def _everything(_obj: KubernetesObject) -> bool:
-    return True
-
-
-def _unchanged(obj: T) -> T:
-    return obj
-
-
-def _no_value(_obj: KubernetesObject) -> None:
-    return None

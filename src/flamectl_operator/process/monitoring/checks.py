@@ -14,7 +14,6 @@ from flamectl_operator.kube.cache.reflector import READ_TIMEOUT
 from flamectl_operator.kube.http.retrying import MAX_ATTEMPTS, MAX_TOTAL_WAIT
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Iterable
 
     from flamectl_operator.controller import Key
@@ -76,8 +75,3 @@ def missing_caches(reflectors: Iterable[Reflector[Any]]) -> str:
         if not reflector.synced.is_set()
     ]
     return f"not listed yet: {', '.join(missing)}" if missing else ""
-
-
-def stopping(stop: asyncio.Event) -> str:
-    """Fail after the process was asked to stop."""
-    return "asked to stop" if stop.is_set() else ""

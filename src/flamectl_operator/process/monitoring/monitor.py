@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, suppress
-from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import structlog
@@ -60,7 +59,7 @@ class Monitor:
         }
         self.health.ready |= {
             "start-up": self._waiting,
-            "shutdown": partial(checks.stopping, stop),
+            "shutdown": lambda: "asked to stop" if stop.is_set() else "",
             "caches": self._caches,
         }
 
