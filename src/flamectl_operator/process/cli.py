@@ -6,8 +6,7 @@ import asyncio
 import os
 import sys
 from contextlib import contextmanager
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -48,13 +47,6 @@ app = typer.Typer(
 )
 
 
-class ConfigFormat(StrEnum):
-    """Values of `config --format`."""
-
-    YAML = "yaml"
-    JSON = "json"
-
-
 @app.command()
 def run(  # noqa: PLR0913 - one parameter per option
     *,
@@ -79,9 +71,9 @@ def run(  # noqa: PLR0913 - one parameter per option
 @app.command(name="config")
 def show_config(  # noqa: PLR0913 - one parameter per option
     *,
-    output_format: Annotated[ConfigFormat, typer.Option("--format", help="Output for people or for machines.")] = (
-        ConfigFormat.YAML
-    ),
+    output_format: Annotated[
+        Literal["yaml", "json"], typer.Option("--format", help="Output for people or for machines.")
+    ] = "yaml",
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     config: ConfigOption = None,
@@ -98,7 +90,7 @@ def show_config(  # noqa: PLR0913 - one parameter per option
     options = {name: value for name, value in locals().items() if name != "output_format"}
     with _complaining():
         effective = asyncio.run(process.effective(config_locations(os.environ, **options)))
-        sys.stdout.write(show(effective) if output_format is ConfigFormat.YAML else show_json(effective))
+        sys.stdout.write(show(effective) if output_format == "yaml" else show_json(effective))
 
 
 @app.command()
@@ -109,21 +101,14 @@ def crd() -> None:
     sys.stdout.write(render())
 
 
-class GraphFormat(StrEnum):
-    """Values of `graph --format`."""
-
-    TEXT = "text"
-    MERMAID = "mermaid"
-
-
 @app.command()
 def graph(
     output_format: Annotated[
-        GraphFormat, typer.Option("--format", help="Output for a terminal or for documentation.")
-    ] = (GraphFormat.TEXT),
+        Literal["text", "mermaid"], typer.Option("--format", help="Output for a terminal or for documentation.")
+    ] = "text",
 ) -> None:
     """Print the steps of a pass in their order."""
-    draw = as_text if output_format is GraphFormat.TEXT else as_mermaid
+    draw = as_text if output_format == "text" else as_mermaid
     sys.stdout.write(f"{draw(PIPELINE)}\n")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,30 +10,13 @@ import typer
 
 from flamectl_operator.kube.http.credentials import in_cluster, own_namespace
 from flamectl_operator.process.settings_sources import CONFIG_MAP, ConfigMapSource, FileSource
-from flamectl_operator.settings import Layer, SettingsError, check, environment_layer, layer_of
+from flamectl_operator.settings import Layer, LogFormat, LogLevel, SettingsError, check, environment_layer, layer_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from flamectl_operator.kube.client import Client
     from flamectl_operator.process.settings_sources import Source
-
-
-class LogFormat(StrEnum):
-    """Values of `--log-format`."""
-
-    AUTO = "auto"
-    JSON = "json"
-    CONSOLE = "console"
-
-
-class LogLevel(StrEnum):
-    """Values of `--log-level`."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
 
 
 KubeconfigOption = Annotated[
@@ -162,10 +144,7 @@ def _command_line(settings: Mapping[str, object]) -> Layer:
     return layer_of(
         "command line",
         {
-            _SETTINGS[name]: (
-                f"option --{name.replace('_', '-')}",
-                value.value if isinstance(value, StrEnum) else value,
-            )
+            _SETTINGS[name]: (f"option --{name.replace('_', '-')}", value)
             for name, value in settings.items()
             if value is not None and value != []
         },

@@ -264,13 +264,17 @@ class FlameSettings(Section):
         return value
 
 
+LogFormat = Literal["auto", "json", "console"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
 class LoggingSettings(Section):
     """The log."""
 
-    format: AtStart[Literal["auto", "json", "console"]] = Field(
+    format: AtStart[LogFormat] = Field(
         "auto", description="`json` for machines, `console` for people; `auto` is `console` on a terminal, else `json`."
     )
-    level: Literal["debug", "info", "warning", "error"] = Field("info", description="The lowest level that is logged.")
+    level: LogLevel = Field("info", description="The lowest level that is logged.")
 
 
 class MetricsSettings(Section):

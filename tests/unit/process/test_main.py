@@ -11,7 +11,7 @@ import yaml
 from flamectl_operator.kube.resources import LEASES, PODS
 from flamectl_operator.process import main as process
 from flamectl_operator.process.live_settings import RELOAD_INTERVAL
-from flamectl_operator.process.options import LogLevel, config_locations
+from flamectl_operator.process.options import config_locations
 from flamectl_operator.runtime.log_writer import LogWriter
 from flamectl_operator.settings import OperatorConfig
 from tests.unit.runtime.virtual_time import VirtualClock, virtually
@@ -32,7 +32,7 @@ def _first(environ: Mapping[str, str], **given: Any) -> OperatorConfig:
 def test_environment_and_command_line_apply_before_the_settings_are_read() -> None:
     environ = {"FLAMECTL_CONFIG_LOGGING_FORMAT": "console", "FLAMECTL_CONFIG_LOGGING_LEVEL": "debug"}
 
-    first = _first(environ, log_level=LogLevel.ERROR, health_probe_bind_address=":1")
+    first = _first(environ, log_level="error", health_probe_bind_address=":1")
     assert (first.logging.format, first.logging.level, first.health.bind_address) == ("console", "error", ":1")
 
 
