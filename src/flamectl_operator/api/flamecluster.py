@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
+from pydantic.alias_generators import to_camel
 
 from flamectl_operator.api.autoscaling import Autoscaling, Idle
 from flamectl_operator.api.client_config import ClientConfigSpec
@@ -161,6 +163,17 @@ class LockOptions(Model):
     )
 
 
+def _not_in_0_5(attribute: str, why: str) -> Rule:
+    """Return the rule that Flame 0.5 has no field of this attribute, such as `object_cache.tls`."""
+    field = ".".join(map(to_camel, attribute.split(".")))
+    return Rule(
+        f"self.flameVersion != '0.5' || !has(self.{field})",
+        lambda spec: spec.flame_version != "0.5" or attrgetter(attribute)(spec) is None,
+        f"must not be set for Flame 0.5, {why}",
+        f".{field}",
+    )
+
+
 class FlameClusterSpec(Model):
     """The desired state of a Flame cluster."""
 
@@ -171,24 +184,9 @@ class FlameClusterSpec(Model):
             "must be like cpu=1,mem=512m for Flame 0.5: k, m or g as unit of mem, and no gpu",
             ".sessionManager.slot",
         ),
-        Rule(
-            "self.flameVersion != '0.5' || !has(self.clientConfig)",
-            lambda spec: spec.flame_version != "0.5" or spec.client_config is None,
-            "must not be set for Flame 0.5, whose clients read another file: give them the variable FLAME_ENDPOINT",
-            ".clientConfig",
-        ),
-        Rule(
-            "self.flameVersion != '0.5' || !has(self.tls)",
-            lambda spec: spec.flame_version != "0.5" or spec.tls is None,
-            "must not be set for Flame 0.5, which knows no TLS",
-            ".tls",
-        ),
-        Rule(
-            "self.flameVersion != '0.5' || !has(self.objectCache.tls)",
-            lambda spec: spec.flame_version != "0.5" or spec.object_cache.tls is None,
-            "must not be set for Flame 0.5, which knows no TLS",
-            ".objectCache.tls",
-        ),
+        _not_in_0_5("client_config", "whose clients read another file: give them the variable FLAME_ENDPOINT"),
+        _not_in_0_5("tls", "which knows no TLS"),
+        _not_in_0_5("object_cache.tls", "which knows no TLS"),
         Rule(
             "self.flameVersion != '0.7' || !has(self.objectCache.tls)",
             lambda spec: spec.flame_version != "0.7" or spec.object_cache.tls is None,
@@ -218,24 +216,9 @@ class FlameClusterSpec(Model):
             "must be an SQLite database for Flame 0.5, such as sqlite:///var/lib/flame/session/flame.db",
             ".sessionManager.storage",
         ),
-        Rule(
-            "self.flameVersion != '0.5' || !has(self.executorManager.autoscaling)",
-            lambda spec: spec.flame_version != "0.5" or spec.executor_manager.autoscaling is None,
-            "must not be set for Flame 0.5, which cannot be asked for its sessions",
-            ".executorManager.autoscaling",
-        ),
-        Rule(
-            "self.flameVersion != '0.5' || !has(self.idle)",
-            lambda spec: spec.flame_version != "0.5" or spec.idle is None,
-            "must not be set for Flame 0.5, which cannot be asked for its sessions",
-            ".idle",
-        ),
-        Rule(
-            "self.flameVersion != '0.5' || !has(self.objectCache.image)",
-            lambda spec: spec.flame_version != "0.5" or spec.object_cache.image is None,
-            "must not be set for Flame 0.5, which has no object cache",
-            ".objectCache.image",
-        ),
+        _not_in_0_5("executor_manager.autoscaling", "which cannot be asked for its sessions"),
+        _not_in_0_5("idle", "which cannot be asked for its sessions"),
+        _not_in_0_5("object_cache.image", "which has no object cache"),
     )
 
     session_manager: SessionManagerSpec = Field(description="The session manager, the one coordinator of the cluster.")
