@@ -9,7 +9,6 @@ would cause hundreds of Events.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -120,10 +119,7 @@ class EventRecorder:
         self._component = component
         self._instance = instance
         self._clock = clock
-        self._queue: deque[_Entry] = deque()
-        self._filled = asyncio.Event()
-        self._written_all = asyncio.Event()
-        self._written_all.set()
+        self._queue: asyncio.Queue[_Entry] = asyncio.Queue()
         self._buckets: LRUCache[Bucket] = LRUCache(MEMORY)
         self._written: LRUCache[_Written] = LRUCache(MEMORY)
         self._names = 0
@@ -141,30 +137,26 @@ class EventRecorder:
             message: A sentence for people; cut to 1024 characters.
         """
         entry = _Entry(about, kind, reason, one_line(message, MAX_MESSAGE_LENGTH), self._clock.now())
-        if len(self._queue) >= QUEUE_LENGTH or not self._within_budget(entry):
+        if self._queue.qsize() >= QUEUE_LENGTH or not self._within_budget(entry):
             self.dropped += 1
-            return
-        self._queue.append(entry)
-        self._written_all.clear()
-        self._filled.set()
+        else:
+            self._queue.put_nowait(entry)
 
     async def run(self) -> None:
         """Write Events until cancelled."""
         while True:
-            await self._filled.wait()
-            while self._queue:
-                await self._give_way(self._queue[0])
-                await self._write(self._queue.popleft())
-            self._filled.clear()
-            self._written_all.set()
+            entry = await self._queue.get()
+            await self._give_way(entry)
+            await self._write(entry)
+            self._queue.task_done()
 
     async def flush(self, timeout: float) -> None:  # noqa: ASYNC109 - a timeout is not an error here
         """Wait until all Events are written, but at most `timeout` seconds; `run` must be running."""
         try:
             async with asyncio.timeout(timeout):
-                await self._written_all.wait()
+                await self._queue.join()
         except TimeoutError:
-            self._log.warning("events left unwritten", count=len(self._queue))
+            self._log.warning("events left unwritten", count=self._queue.qsize())
 
     async def _give_way(self, entry: _Entry) -> None:
         """Wait until nothing more urgent is to be done, unless the Event has waited for long."""
