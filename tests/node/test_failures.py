@@ -109,8 +109,8 @@ def test_executor_whose_readiness_probe_fails_is_named_until_it_passes(world: No
 
 
 def test_executor_that_hangs_in_an_init_container_is_named_with_it_until_it_goes_on(world: NodeNamespace) -> None:
-    waiting = {"name": "prepare", "image": TOOLS_IMAGE, "imagePullPolicy": "Never"}
-    waiting["command"] = ["sh", "-c", "until test -e /tmp/prepared; do sleep 1; done"]
+    command = ["sh", "-c", "until test -e /tmp/prepared; do sleep 1; done"]
+    waiting = {"name": "prepare", "image": TOOLS_IMAGE, "imagePullPolicy": "Never", "command": command}
     world.apply(flame_cluster(replicas=1, executorManager={"podTemplate": {"spec": {"initContainers": [waiting]}}}))
     told = world.wait("the status to name the executor", lambda: _unhealthy(world, "InitContainerWaiting"))
     assert told["message"].startswith('init container "prepare": ')

@@ -52,7 +52,7 @@ from flamectl_operator.planning import (
 )
 from flamectl_operator.planning import effective_spec as effective
 from flamectl_operator.planning.effective_spec import EffectiveSpec, config_generation
-from flamectl_operator.planning.lock import Free, Held
+from flamectl_operator.planning.lock import Held
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.process import replica
 from flamectl_operator.reconcile import batch, cluster_state, deletion_lock, spec_planner, status_writer
@@ -908,7 +908,7 @@ def a_lock_is_taken_without_waiting() -> None:
 
     def check_lease(*args: Any) -> Any:
         state = original(*args)
-        return Free() if isinstance(state, Held) else state
+        return None if isinstance(state, Held) else state
 
     _set(deletion_lock, "check_lease", check_lease)
 

@@ -79,11 +79,6 @@ class ObservedLease:
 
 
 @dataclass(frozen=True)
-class Free:
-    """The lock can be acquired: it has no holder, or its holder has lost it."""
-
-
-@dataclass(frozen=True)
 class Held:
     """Another operator holds the lock.
 
@@ -107,9 +102,6 @@ class Foreign:
     lease: LeaseView
 
 
-LeaseState = Free | Held | Foreign
-
-
 def observe_lease(
     lease: LeaseView | None, before: ObservedLease | None, now: float, duration: float
 ) -> ObservedLease | None:
@@ -131,8 +123,8 @@ def observe_lease(
 
 def check_lease(
     lease: LeaseView | None, observed_lease: ObservedLease | None, owner: str, options: LockOptions, me: str, now: float
-) -> LeaseState:
-    """Return whether the lock can be acquired.
+) -> Held | Foreign | None:
+    """Return why the lock cannot be acquired; None if it has no holder, or its holder has lost it.
 
     Args:
         lease: The present Lease; None when there is none.
@@ -145,5 +137,5 @@ def check_lease(
     if lease is not None and not lease.controlled_by(owner):
         return Foreign(lease)
     if observed_lease is None or observed_lease.holder in {"", me} or observed_lease.holder in options.deny_list:
-        return Free()
-    return Free() if now >= observed_lease.until else Held(observed_lease.holder, observed_lease.until)
+        return None
+    return None if now >= observed_lease.until else Held(observed_lease.holder, observed_lease.until)

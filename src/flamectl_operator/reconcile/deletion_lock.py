@@ -33,7 +33,6 @@ from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 if TYPE_CHECKING:
     from flamectl_operator.kube.views import LeaseView
     from flamectl_operator.observed.flame_cluster import FlameClusterView
-    from flamectl_operator.planning.lock import LeaseState
     from flamectl_operator.reconcile.cluster_io import ClusterIO
     from flamectl_operator.runtime.clock import Clock
 
@@ -216,7 +215,7 @@ class DeletionLock:
                 return outcomes.changed()
         return None if await self._claim(io, lease, informed=False) else outcomes.changed()
 
-    def _check_lease(self, io: ClusterIO, lease: LeaseView | None, now: float) -> LeaseState:
+    def _check_lease(self, io: ClusterIO, lease: LeaseView | None, now: float) -> Held | Foreign | None:
         return check_lease(lease, self._seen, io.owner.uid, self._options, self._identity, now)
 
     async def _claim(self, io: ClusterIO, lease: LeaseView | None, *, informed: bool) -> bool:
