@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import FlameClusterSpec
     from tests.simulation.api_server import Change
 
-#: Every fourth of the fixed worlds, because all of them take six minutes of two quiet cores.
-SHARE = FIXED[::4]
+#: Every eighth of the fixed worlds, because all of them take six minutes of two quiet cores.
+SHARE = FIXED[::8]
 #: Worlds of each test item. Several items, so that they spread over processes.
 WORLDS = 25
 

@@ -1,4 +1,4 @@
-"""Waiting for a condition: polled at a short interval, with a deadline and a name."""
+"""Waiting for a condition: polled at short intervals, with a deadline and a name."""
 
 from __future__ import annotations
 
@@ -14,17 +14,21 @@ T = TypeVar("T")
 
 #: Seconds that something may take on a loaded machine, where it takes a second or two on an idle one.
 PATIENCE = 120.0
+#: Seconds between two questions at the most, unless the first interval is longer.
+LONGEST = 0.4
 
 
 def wait_until(condition: Callable[[], T], what: str, *, timeout: float = PATIENCE, interval: float = 0.05) -> T:
     """Ask until the answer is truthy, and return it.
+
+    The intervals grow, because many waits at a time would take a part of the machine that they wait for.
 
     Args:
         condition: Asked at once and then after every interval. What it raises ends the wait, unless it may be over in a
             moment: an API server that has too much to do is asked again.
         what: What is waited for; completes "timed out after 30 s waiting for ...".
         timeout: Seconds.
-        interval: Seconds.
+        interval: Seconds until the second question; later intervals grow up to `LONGEST`.
 
     Raises:
         WaitTimeoutError: It did not come true in time.
@@ -43,3 +47,4 @@ def wait_until(condition: Callable[[], T], what: str, *, timeout: float = PATIEN
             reason = f"; the last time: {trouble}" if trouble else ""
             raise WaitTimeoutError(f"timed out after {timeout:.0f} s waiting for {what}{reason}") from trouble
         time.sleep(interval)
+        interval = max(interval, min(1.25 * interval, LONGEST))
