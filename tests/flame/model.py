@@ -384,7 +384,8 @@ class FlameModel:
 
     def _begin(self, executor: ModelExecutor) -> None:
         def begin() -> None:
-            if self._works(executor) and executor.session is not None:
+            # An executor manager that connects again before that begins once.
+            if self._works(executor) and executor.session is not None and executor.state is not ExecutorState.BOUND:
                 executor.state = ExecutorState.BOUND
                 self._next_task(executor)
 

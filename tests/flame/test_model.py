@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from flamectl_operator.flame.snapshot import ExecutorState, Load, NodeState
-from tests.flame.model import FlameModel
+from tests.flame.model import RECONNECT, SCHEDULE, START, FlameModel
 
 
 def _model(**options: object) -> FlameModel:
@@ -157,3 +157,17 @@ async def test_restart_without_storage_forgets_everything() -> None:
     assert model.sessions == {}
     await asyncio.sleep(10)
     assert model.snapshot().nodes == {"a": NodeState.READY}
+
+
+async def test_executor_manager_that_reconnects_while_an_executor_begins_loses_no_task() -> None:
+    model = _model()
+    model.start_executor_manager("a")
+    await asyncio.sleep(1)
+    model.cut_off("a")
+    model.restore("a")
+    # The executor is placed while it has not reconnected yet, and begins after that.
+    await asyncio.sleep(RECONNECT - SCHEDULE - START / 2)
+    session = model.open_session("s", tasks=2, seconds=10)
+    await asyncio.sleep(60)
+    assert session.done
+    assert [task.runs for task in session.tasks] == [1, 1]

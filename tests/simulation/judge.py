@@ -309,7 +309,10 @@ class Judge:
         if run.session_manager:
             pod = self._server.find(PODS, run.key)
             store = annotations_of(pod).get(SESSION_STORE_ANNOTATION, "") if pod is not None else ""
-            self._lives |= dict.fromkeys((f"{run.uid}.{run.restarts}", *([store] if store else [])), run.life)
+            self._lives[f"{run.uid}.{run.restarts}"] = run.life
+            if store:
+                # A container that restarts in place may find other storage in the ConfigMap, which its Pod does not tell.
+                self._lives.setdefault(store, run.life)
         for other in runs:
             same = other.key == run.key and (other.owner, other.main) == (run.owner, run.main)
             if other is run or not other.alive or not same:
