@@ -310,6 +310,7 @@ def terminating_pods_count() -> None:
 @_mutation
 def terminal_pods_count() -> None:
     _set(component.Component, "live", property(lambda self: not self.terminating))
+    _set(Executor, "live", property(lambda self: not self.terminating and not self.draining))
 
 
 @_mutation
