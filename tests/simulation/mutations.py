@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
+from weakref import WeakSet
 
 from flamectl_operator import operator
 from flamectl_operator.api import validation
@@ -462,9 +463,11 @@ def session_managers_do_not_back_off() -> None:
 @_mutation
 def a_new_process_does_not_back_off() -> None:
     original = add_session_manager.AddSessionManager.run
+    seen = WeakSet[StatusWriter]()
 
     async def run(self: Any, subject: Any) -> Any:
-        if subject.status._contention.stored is None:
+        if subject.status not in seen:
+            seen.add(subject.status)
             at_once = replace(subject.spec.session_manager_backoff, next_attempt=None)
             subject = replace(subject, spec=replace(subject.spec, session_manager_backoff=at_once))
         return await original(self, subject)
