@@ -22,7 +22,6 @@ from tests.simulation.objects import (
     condition,
     controller_uid,
     has_started,
-    init_image,
     is_executor,
     key_of,
     labels_of,
@@ -261,19 +260,8 @@ def _executor_pods(world: World, cluster: Obj, want: Wanted, manager: Obj) -> It
     if said != (count, len(executors)):
         yield f"status counts {said} executors ready and there, not {(count, len(executors))}"
     stale = any(annotations_of(pod).get(REVISION_ANNOTATION) != want.desired.executor.revision for pod in executors)
-    yield from _outdated(world, cluster, want, executors)
     if count == want.replicas and not stale:
         yield from _healthy(cluster)
-
-
-def _outdated(world: World, cluster: Obj, want: Wanted, executors: list[Obj]) -> Iterator[str]:
-    """Check that outdated executors are counted and kept."""
-    settings, current = world.settings().flame, want.desired.executor.revision
-    updated = [pod for pod in executors if annotations_of(pod).get(REVISION_ANNOTATION) == current]
-    surely = [name_of(pod) for pod in updated if init_image(pod) != settings.init_image]
-    counted = cluster["status"].get("executorManager", {}).get("outdated", 0)
-    if not len(surely) <= counted <= len(updated):
-        yield f"{counted} executors are said to be outdated, but {', '.join(surely) or 'none'} are"
 
 
 def _healthy(cluster: Obj) -> Iterator[str]:

@@ -23,6 +23,7 @@ from tests.simulation.objects import (
     controller_of,
     controller_uid,
     failing,
+    init_image,
     is_executor,
     key_of,
     labels_of,
@@ -37,8 +38,9 @@ from tests.simulation.promises import suspending
 from tests.simulation.specs import wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from flamectl_operator.settings import OperatorConfig
     from tests.simulation.api_server import Change
     from tests.simulation.check import Surroundings
 
@@ -71,10 +73,16 @@ class _Speaker:
 
 
 class Truth(Check):
-    """Compares each status with the objects. A status may be wrong for the seconds of `patience`; see `Check`."""
+    """Compares each status with the objects. A status may be wrong for the seconds of `patience`; see `Check`.
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    Args:
+        surroundings: The parts of the world.
+        settings: Gives the operators' settings.
+    """
+
+    def __init__(self, surroundings: Surroundings, settings: Callable[[], OperatorConfig]) -> None:
         super().__init__(surroundings)
+        self._settings = settings
         #: Since when each FlameCluster's status is wrong, by uid, and in which way.
         self._wrong: dict[str, tuple[float, str]] = {}
         #: The processes that have written each FlameCluster's status, by uid, and the last one.
@@ -116,6 +124,11 @@ class Truth(Check):
         for uid, speakers in self._speakers.items():
             for name in names & speakers.keys():
                 self._silent_until[uid] = max(self._silent_until.get(uid, 0.0), speakers[name].silent_until)
+
+    def settings_changed(self) -> None:
+        """Look whether the statuses are true under other settings."""
+        for cluster in self._server.all(FLAME_CLUSTERS):
+            self._look(cluster, uid_of(cluster))
 
     def admitted(self, seconds: float) -> None:
         """Allow some seconds until the operator notices that its writes are admitted again, because no event reports it."""
@@ -164,6 +177,7 @@ class Truth(Check):
         for name, count in there.items():
             if counted.get(name, 0) != count:
                 yield f"{counted.get(name, 0)} executors are {name} in place of {count}"
+        yield from _outdated(cluster, executors, self._settings().flame.init_image)
         if status.get("message") == HEALTHY or condition(cluster, "Ready").get("status") == "True":
             yield from _ailments(cluster, manager, executors)
             yield from _cache_ailments(cluster, caches)
@@ -206,6 +220,19 @@ def _state(cluster: Obj, manager: Obj | None, executors: list[Obj], caches: list
         return "Failed"
     serves = manager is not None and ready(manager)
     return "Running" if serves and (not replicas or any(map(ready, executors))) else "Pending"
+
+
+def _outdated(cluster: Obj, executors: list[Obj], image: str) -> Iterator[str]:
+    """Check that those executors are counted as outdated that have the revision but not the init image of the settings."""
+    want = wanted(cluster)
+    if want.spec is None:
+        return
+    current = want.desired.executor.revision
+    updated = [pod for pod in executors if live(pod) and annotations_of(pod).get(REVISION_ANNOTATION) == current]
+    surely = sum(init_image(pod) != image for pod in updated)
+    counted = cluster["status"].get("executorManager", {}).get("outdated", 0)
+    if not surely <= counted <= len(updated):
+        yield f"{counted} executors are outdated in place of {surely}"
 
 
 def _ailments(cluster: Obj, manager: Obj | None, executors: list[Obj]) -> Iterator[str]:

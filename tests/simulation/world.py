@@ -257,7 +257,7 @@ class World:
         self._surroundings = Surroundings(
             self.server, self.loop, self.judge.blame, self._patience, self._disturbed_until
         )
-        self.truth = Truth(self._surroundings)
+        self.truth = Truth(self._surroundings, self.settings)
         late = replace(self._surroundings, disturbed_until=lambda: max(self._disturbed_until(), self.faults.late_until))
         self._budgets = Budgets(late, self._alone_since)
         self._disturbed = 0.0
@@ -299,6 +299,7 @@ class World:
         for process in self.processes:
             if not process.dead:
                 process.reconfigure(self.settings())
+        self.truth.settings_changed()
 
     def later(self, seconds: float, action: Callable[[], object]) -> None:
         self.loop.call_later(seconds, action)
