@@ -198,6 +198,7 @@ class Operator:
         speed: How many of its seconds pass in one.
         reading: A Lease that was read and whose answer is on its way.
         writing: A write that was sent: the Lease that it is about, and when it was sent.
+        awaits: Whether it waits for the answer to that write. An operator that looks again has given up.
     """
 
     name: str
@@ -207,6 +208,7 @@ class Operator:
     observed_lease: ObservedLease | None = None
     reading: tuple[LeaseView | None] | None = None
     writing: tuple[LeaseView | None, float] | None = None
+    awaits: bool = True
 
 
 class Contention(RuleBasedStateMachine):
@@ -248,7 +250,8 @@ class Contention(RuleBasedStateMachine):
         happenings[what](name)
 
     def looks(self, name: str) -> None:
-        self.operators[name].reading = (self.lease,)
+        operator = self.operators[name]
+        operator.reading, operator.awaits = (self.lease,), False
 
     def has_looked(self, name: str) -> None:
         """The answer is there; who finds the lock free sends a request to take it."""
@@ -259,7 +262,7 @@ class Contention(RuleBasedStateMachine):
         operator.observed_lease = observe_lease(lease, operator.observed_lease, now, DURATION)
         verdict = check_lease(lease, operator.observed_lease, OWNER.uid, LockOptions(), name, now)
         if verdict is None:
-            operator.held_lease, operator.writing = None, (lease, now)
+            operator.held_lease, operator.writing, operator.awaits = None, (lease, now), True
 
     @rule(name=NAMES)
     def asks(self, name: str) -> None:
@@ -272,6 +275,7 @@ class Contention(RuleBasedStateMachine):
         operator = self.operators[name]
         if operator.held_lease is not None:
             operator.writing, operator.held_lease = (operator.held_lease.lease, self.clock(operator)), None
+            operator.awaits = True
 
     def the_write_lands(self, name: str) -> None:
         operator = self.operators[name]
@@ -288,7 +292,8 @@ class Contention(RuleBasedStateMachine):
                 return  # Conflict
             plain = msgspec.json.decode(msgspec.json.encode(self.lease))
             written = self.store(merged(plain, {"spec": desired.claim(before, name, DURATION, NOW)["spec"]}))
-        operator.held_lease = HeldLease.taken(written, sent, DURATION, informed=True)
+        if operator.awaits:
+            operator.held_lease = HeldLease.taken(written, sent, DURATION, informed=True)
 
     def gives_back(self, name: str) -> None:
         operator = self.operators[name]
@@ -301,9 +306,13 @@ class Contention(RuleBasedStateMachine):
             operator.held_lease = HeldLease.given_back(back)
 
     def somebody_deletes_the_lease(self, name: str) -> None:
-        """Delete the Lease once the other operator has seen it, because it then waits for the holder's time."""
-        observed_lease = self.operators[name].observed_lease
-        if self.lease is None or observed_lease is None or self.lease.spec.holder_identity == name:
+        """Delete the Lease once the other operator has seen it, because it then waits for the holder's time.
+
+        A create that it sent before, and that lands after the deletion, would give it the lock at once.
+        """
+        operator = self.operators[name]
+        observed_lease = operator.observed_lease
+        if self.lease is None or observed_lease is None or self.lease.spec.holder_identity == name or operator.writing:
             return
         if observed_lease.version == self.lease.metadata.resource_version:
             self.lease = None
