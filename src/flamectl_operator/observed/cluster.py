@@ -228,6 +228,12 @@ class ObservedCluster:
         return tuple(each for each in self.executors if each.draining and not each.terminating and not each.terminal)
 
     @cached_property
+    def all_executors_failed(self) -> bool:
+        """Whether there are executors that do not terminate, and all of them have failed."""
+        standing = [executor for executor in self.executors if not executor.terminating]
+        return bool(standing) and all(executor.failed for executor in standing)
+
+    @cached_property
     def live_executors(self) -> tuple[Executor, ...]:
         """The executors that are neither terminating nor terminal."""
         return tuple(executor for executor in self.executors if executor.live)

@@ -73,6 +73,11 @@ class Component:
         """The missing reports of its node, if its node does not report."""
         return pods.not_reporting(self.pod)
 
+    @property
+    def failed(self) -> bool:
+        """Whether the Pod has failed, or its node does not report and Services no longer lead to it."""
+        return self.trouble is not None or self.silent is not None
+
     @cached_property
     def ailment(self) -> Trouble | None:
         """Its failure, its node that does not report, or its failed scheduling; None while it terminates."""

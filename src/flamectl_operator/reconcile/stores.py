@@ -72,7 +72,7 @@ class Stores:
     @property
     def changes(self) -> tuple[int, ...]:
         """The number of changes of each store with child objects. While these stay the same, so does every child."""
-        return tuple(self._by_kind[resource.kind].changes for resource in CHILDREN)
+        return tuple([store.changes for store in self._of_children])
 
     def of(self, resource: Resource[T]) -> Store[T]:
         """Return the store of a resource.
@@ -81,6 +81,10 @@ class Stores:
             KeyError: No store holds this resource.
         """
         return self._by_kind[resource.kind]
+
+    @cached_property
+    def _of_children(self) -> tuple[Store[Any], ...]:
+        return tuple(self.of(resource) for resource in CHILDREN)
 
     @cached_property
     def _by_kind(self) -> dict[str, Store[Any]]:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.observed.component import Component
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.runtime.outcome import Outcome
     from flamectl_operator.status.needs import Needs
@@ -117,19 +116,13 @@ def _unsuspended(
 
 def _state(observed: ObservedCluster, effective: EffectiveSpec) -> State:
     manager = observed.session_manager
-    if manager is not None and not manager.terminating and _failed(manager):
+    if manager is not None and not manager.terminating and manager.failed:
         return State.FAILED
-    standing = [executor for executor in observed.executors if not executor.terminating]
-    if effective.replicas > 0 and standing and all(map(_failed, standing)):
+    if effective.replicas > 0 and observed.all_executors_failed:
         return State.FAILED
     if observed.session_manager_ready and (effective.replicas == 0 or observed.ready_executors):
         return State.RUNNING
     return State.PENDING
-
-
-def _failed(component: Component) -> bool:
-    """Return whether a Pod has failed, or its node does not report and Services no longer lead to it."""
-    return component.trouble is not None or component.silent is not None
 
 
 def _message(

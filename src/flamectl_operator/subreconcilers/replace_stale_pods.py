@@ -111,6 +111,8 @@ class ReplaceStalePods(Subreconciler):
 
     async def _rebind(self, run: Pass, plan: RolloutPlan) -> Outcome:
         """Patch executors that wait in their init container, because they have no session manager yet and need no new Pod."""
+        if not plan.rebind:
+            return DONE
         annotations = rebinding_annotations(run.observe().session_manager_life)
         changed: list[Outcome] = []
 
