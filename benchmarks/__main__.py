@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import chart, clusters, in_process, scaling, simulated, steady
 from benchmarks.bench import Bench
+from benchmarks.loader import Loader
 from benchmarks.report import Row, as_json, table
 from flamectl_operator.kube.api_server_client import ApiServerClient
 from flamectl_operator.kube.http.connection import connect
@@ -75,10 +76,11 @@ async def _measure(plane: Plane, folder: Path, names: list[str], scale: float) -
     transport = RetryingTransport(await connect(plane.kubeconfig), SystemClock(), SystemRandom())
     rows: list[Row] = []
     try:
-        bench = Bench(plane, ApiServerClient(transport, timeout=120), folder, scale, report)
-        for name in names:
-            report(name)
-            rows += await BENCHMARKS[name](bench)
+        with Loader.started(plane.kubeconfig) as loader:
+            bench = Bench(plane, ApiServerClient(transport, timeout=120), folder, scale, report, loader)
+            for name in names:
+                report(name)
+                rows += await BENCHMARKS[name](bench)
     finally:
         await transport.close()
     return rows

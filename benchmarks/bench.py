@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 import urllib.parse
 import urllib.request
 import uuid
@@ -16,26 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from flamectl_operator.api.constants import CLUSTER_LABEL
-from flamectl_operator.kube.client import EventType
+from benchmarks.waits import PATIENCE
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.observed.pods import is_ready
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from tools.installation import WITH_FREE_PORTS, OperatorProcess, allow_in
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
-    from benchmarks.report import Curve
+    from benchmarks.loader import Loader
     from flamectl_operator.kube.api_server_client import ApiServerClient
-    from flamectl_operator.kube.resources import Resource
     from flamectl_operator.observed.flame_cluster import FlameClusterView
     from tools.controlplane import Plane
 
-#: Requests that a bare loader has in flight, as the operator may have for one FlameCluster.
-IN_FLIGHT = 64
-#: Seconds within which a step of a benchmark must be done.
-PATIENCE = 900
 #: Nobody answers as a session manager here, and an operator that asks in vain would write what it found.
 SETTINGS = 'flame: {sessionManagerEndpoint: ""}\n'
 _MEBIBYTE = 1024.0
@@ -100,6 +92,7 @@ class Bench:
         folder: For logs and settings.
         scale: The share of each size to measure with, 1 for the real ones.
         report: Shows progress.
+        loader: Sends the operator's requests without deciding anything.
     """
 
     plane: Plane
@@ -107,6 +100,7 @@ class Bench:
     folder: Path
     scale: float
     report: Callable[[str], None]
+    loader: Loader
 
     def size(self, number: int) -> int:
         """Return a size for this run."""
@@ -144,107 +138,9 @@ class Bench:
         """Change a FlameCluster."""
         return await self.client.merge_patch(FLAME_CLUSTERS, namespace, name, changes)
 
-    async def until_clusters(
-        self, namespace: str, condition: Callable[[dict[str, dict[str, Any]]], bool], since: str = ""
-    ) -> float:
-        """Wait until the statuses of the FlameClusters fulfil a condition, and return when they did.
-
-        Args:
-            namespace: Their namespace.
-            condition: It gets the statuses by name.
-            since: The resourceVersion to watch from; the present one if empty.
-        """
-        statuses: dict[str, dict[str, Any]] = {}
-
-        def seen(kind: EventType, cluster: FlameClusterView) -> bool:
-            if kind is EventType.DELETED:
-                statuses.pop(cluster.name, None)
-            elif kind is not EventType.BOOKMARK:
-                generation = cluster.metadata.generation
-                current = cluster.status.get("observedGeneration") == generation
-                statuses[cluster.name] = cluster.status if current else {}
-            return condition(statuses)
-
-        return await self._until(FLAME_CLUSTERS, namespace, seen, since)
-
-    async def until_pods(
-        self, namespace: str, condition: Callable[[int, int], bool], curve: Curve | None = None
-    ) -> float:
-        """Wait until the Pods fulfil a condition, and return when they did.
-
-        Args:
-            namespace: Their namespace.
-            condition: It gets how many there are, and how many of them are ready.
-            curve: Gets the number of ready Pods at each event.
-        """
-        pods: dict[str, bool] = {}
-        ready = 0
-
-        def seen(kind: EventType, pod: Any) -> bool:
-            nonlocal ready
-            ready -= pods.pop(pod.name, False)
-            if kind is not EventType.DELETED:
-                pods[pod.name] = is_ready(pod)
-                ready += pods[pod.name]
-            if curve is not None:
-                curve.append((time.monotonic(), ready))
-            return condition(len(pods), ready)
-
-        return await self._until(PODS, namespace, seen, selector=CLUSTER_LABEL)
-
-    async def _until(
-        self,
-        resource: Resource[Any],
-        namespace: str,
-        seen: Callable[[EventType, Any], bool],
-        since: str = "",
-        selector: str = "",
-    ) -> float:
-        async with asyncio.timeout(PATIENCE):
-            token, version = "", since
-            over = False
-            while not since:
-                page = await self.client.list_page(resource, namespace, label_selector=selector, continue_token=token)
-                for item in page.items:
-                    over = seen(EventType.ADDED, item)
-                token, version = page.continue_token, page.resource_version
-                if not token:
-                    break
-            if over:
-                return time.monotonic()
-            while True:  # a watch may end at any time
-                watch = self.client.watch(
-                    resource,
-                    namespace,
-                    label_selector=selector,
-                    resource_version=version,
-                    timeout_seconds=PATIENCE,
-                    read_timeout=PATIENCE,
-                )
-                try:
-                    async for event in watch:
-                        version = event.object.metadata.resource_version
-                        if event.type is not EventType.BOOKMARK and seen(event.type, event.object):
-                            return time.monotonic()
-                finally:
-                    await watch.aclose()
-
     async def drop(self, namespace: str) -> None:
         """Delete a namespace, and wait until its Pods are gone, so that nothing disturbs what is measured next."""
         await asyncio.to_thread(self.plane.kubectl, "delete", "namespace", namespace, "--wait=false")
         async with asyncio.timeout(PATIENCE):
             while (await self.client.list_page(PODS, namespace, limit=1)).items:  # noqa: ASYNC110 - no event tells of the last one
                 await asyncio.sleep(0.5)
-
-
-async def in_flight(works: Iterable[Callable[[], Awaitable[object]]], limit: int = IN_FLIGHT) -> None:
-    """Do all of this, so many at a time."""
-    slots = asyncio.Semaphore(limit)
-
-    async def one(work: Callable[[], Awaitable[object]]) -> None:
-        async with slots:
-            await work()
-
-    async with asyncio.TaskGroup() as group:
-        for work in works:
-            group.create_task(one(work))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.objects import flame_cluster
 from benchmarks.report import Row
 from benchmarks.scaling import NAME, all_say
+from benchmarks.waits import until_clusters
 from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.controller import Controller
 from flamectl_operator.kube.events import EventRecorder
@@ -40,7 +41,7 @@ async def measure(bench: Bench) -> list[Row]:
         namespace = await asyncio.to_thread(bench.namespace)
         async with bench.operator(namespace):
             await bench.create_cluster(flame_cluster(namespace, NAME, size))
-            await bench.until_clusters(namespace, partial(all_say, size, ("ready",)))
+            await until_clusters(bench.client, namespace, partial(all_say, size, ("ready",)))
             await asyncio.sleep(1)
         stores, cached = await _load(bench, namespace)
         times.append(await _pass(bench, stores, namespace))

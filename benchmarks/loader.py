@@ -1,36 +1,199 @@
-"""`python -m benchmarks.loader KUBECONFIG NAMESPACE NAME REPLICAS`: creates the executors of a FlameCluster as fast as it can.
+"""A bare loader: it sends the requests of the operator and decides nothing.
 
-In a process of its own it does not delay what another process measures.
+It is a process of its own, as the operator is, and watches Pods as the operator does. So the benchmarks measure both from
+outside, and what measuring costs the API server is the same for both.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
+from multiprocessing import get_context
 from random import SystemRandom
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.bench import in_flight
-from benchmarks.objects import Children, spec
+from benchmarks.objects import SMALL, Children, spec
+from benchmarks.waits import IN_FLIGHT, PATIENCE, in_flight, until_pods
+from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.kube.api_server_client import ApiServerClient
+from flamectl_operator.kube.client import EventType
 from flamectl_operator.kube.http.connection import connect
 from flamectl_operator.kube.http.retrying import RetryingTransport
 from flamectl_operator.kube.resources import PODS
+from flamectl_operator.observed.pods import is_ready
+from flamectl_operator.process.garbage import collect_rarely
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.clock import SystemClock
 
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+    from pathlib import Path
 
-async def load(kubeconfig: Path, namespace: str, name: str, replicas: int) -> None:
-    """Create the executors."""
-    transport = RetryingTransport(await connect(kubeconfig), SystemClock(), SystemRandom())
-    try:
-        client = ApiServerClient(transport, timeout=120)
-        children = Children.of(await client.get(FLAME_CLUSTERS, namespace, name), spec(replicas))
-        await in_flight(partial(client.create, PODS, namespace, each, strict=True) for each in children.executors)
-    finally:
-        await transport.close()
+    from flamectl_operator.observed.flame_cluster import FlameClusterView
+
+#: Waves in which a rolling change replaces all executors.
+WAVES = 4
+
+#: The uid of each Pod by name.
+Pods = dict[str, str]
 
 
-if __name__ == "__main__":
-    asyncio.run(load(Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])))
+class Loader:
+    """The process of a bare loader.
+
+    Args:
+        pool: Runs the process.
+        kubeconfig: Leads to the API server.
+    """
+
+    def __init__(self, pool: ProcessPoolExecutor, kubeconfig: Path) -> None:
+        self._pool = pool
+        self._kubeconfig = kubeconfig
+
+    @classmethod
+    @contextmanager
+    def started(cls, kubeconfig: Path) -> Iterator[Loader]:
+        """Start the process, and end it when the context is left."""
+        with ProcessPoolExecutor(1, get_context("spawn"), initializer=collect_rarely) as pool:
+            pool.submit(collect_rarely).result()
+            yield cls(pool, kubeconfig)
+
+    async def grow(self, namespace: str, name: str, count: int) -> Pods:
+        """Create the executors of a FlameCluster, write its status when all are ready, and return them."""
+        pods: Pods = await self._run(_grow, namespace, name, count)
+        return pods
+
+    async def change(self, namespace: str, name: str, image: str, old: Pods) -> Pods:
+        """Replace all executors in waves, each of which waits until all executors are ready, and return the new ones."""
+        pods: Pods = await self._run(_change, namespace, name, image, old)
+        return pods
+
+    async def delete(self, namespace: str, pods: Pods) -> None:
+        """Delete the executors of a FlameCluster, and wait until they are gone."""
+        await self._run(_shrink, namespace, pods)
+
+    async def follow(self, namespace: str, version: str, count: int) -> None:
+        """Create the children of FlameClusters as these come, and write the status of each one when its Pods are ready.
+
+        Args:
+            namespace: Their namespace.
+            version: A resourceVersion before the first one is created.
+            count: How many there will be.
+        """
+        await self._run(_follow, namespace, version, count)
+
+    async def _run(self, work: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, _in_process, self._kubeconfig, work, arguments)
+
+
+def _in_process(kubeconfig: Path, work: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> Any:
+    async def run() -> Any:
+        transport = RetryingTransport(await connect(kubeconfig), SystemClock(), SystemRandom())
+        try:
+            return await work(ApiServerClient(transport, timeout=120), *arguments)
+        finally:
+            await transport.close()
+
+    return asyncio.run(run())
+
+
+async def _grow(client: ApiServerClient, namespace: str, name: str, count: int) -> Pods:
+    cluster = await client.get(FLAME_CLUSTERS, namespace, name)
+    children = Children.of(cluster, spec(count))
+    pods: Pods = {}
+    all_ready = asyncio.create_task(until_pods(client, namespace, lambda _, ready: ready == count + 1))
+    await in_flight(partial(_create, client, pods, each) for each in children.executors)
+    await all_ready
+    await _write_status(client, cluster, {"ready": count})
+    return pods
+
+
+async def _change(client: ApiServerClient, namespace: str, name: str, image: str, old: Pods) -> Pods:
+    cluster = await client.get(FLAME_CLUSTERS, namespace, name)
+    count = len(old)
+    children, wave = Children.of(cluster, spec(count, image), first_id=count), -(-count // WAVES)
+    pods: Pods = {}
+    for first in range(0, count, wave):
+        await _delete_all(client, namespace, dict(list(old.items())[first : first + wave]))
+        await in_flight(partial(_create, client, pods, each) for each in children.executors[first : first + wave])
+        await until_pods(client, namespace, lambda there, ready: there == ready == count + 1)
+    await _write_status(client, cluster, {"ready": count, "updated": count})
+    return pods
+
+
+async def _shrink(client: ApiServerClient, namespace: str, pods: Pods) -> None:
+    gone = asyncio.create_task(until_pods(client, namespace, lambda there, _: there == 1))
+    await _delete_all(client, namespace, pods)
+    await gone
+
+
+async def _delete_all(client: ApiServerClient, namespace: str, pods: Pods) -> None:
+    await in_flight(partial(client.delete, PODS, namespace, name, uid=uid) for name, uid in pods.items())
+
+
+async def _create(client: ApiServerClient, pods: Pods, manifest: dict[str, Any]) -> None:
+    made = await client.create(PODS, manifest["metadata"]["namespace"], manifest, strict=True)
+    pods[made.name] = made.uid
+
+
+async def _follow(client: ApiServerClient, namespace: str, version: str, count: int) -> None:
+    watch = partial(
+        client.watch,
+        namespace=namespace,
+        resource_version=version,
+        timeout_seconds=PATIENCE,
+        read_timeout=PATIENCE,
+    )
+    slots = asyncio.Semaphore(IN_FLIGHT)
+    clusters: dict[str, FlameClusterView] = {}
+    ready: Counter[str] = Counter()
+    seen: set[str] = set()
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
+
+        async def create(cluster: FlameClusterView) -> None:
+            async with slots:
+                await create_children(client, cluster)
+
+        async def watch_clusters() -> None:
+            async for event in watch(FLAME_CLUSTERS):
+                if event.type is EventType.ADDED:
+                    clusters[event.object.name] = event.object
+                    group.create_task(create(event.object))
+                    if len(clusters) == count:
+                        return
+
+        group.create_task(watch_clusters())
+        async for event in watch(PODS, label_selector=CLUSTER_LABEL):
+            pod = event.object
+            if event.type is EventType.BOOKMARK or pod.uid in seen or not is_ready(pod):
+                continue
+            seen.add(pod.uid)
+            owner = pod.labels[CLUSTER_LABEL]
+            ready[owner] += 1
+            if ready[owner] == SMALL + 1:
+                group.create_task(_write_status(client, clusters[owner], {"ready": SMALL}))
+            if len(seen) == count * (SMALL + 1):
+                break
+
+
+async def create_children(client: ApiServerClient, cluster: FlameClusterView) -> None:
+    """Create all children of a small FlameCluster, one after the other."""
+    children = Children.of(cluster, spec(SMALL))
+    for resource, manifest in (*children.others, *((PODS, each) for each in children.executors)):
+        await client.create(resource, cluster.namespace, manifest, strict=True)
+
+
+async def _write_status(client: ApiServerClient, cluster: FlameClusterView, counts: dict[str, int]) -> None:
+    """Write the status of a FlameCluster that no operator looks after."""
+    metadata = {
+        "name": cluster.name,
+        "namespace": cluster.namespace,
+        "resourceVersion": cluster.metadata.resource_version,
+    }
+    status = {"state": "Running", "observedGeneration": cluster.metadata.generation, "executorManager": counts}
+    body = {"apiVersion": "flame.xflops.io/v1alpha1", "kind": "FlameCluster", "metadata": metadata, "status": status}
+    await client.replace_status(FLAME_CLUSTERS, cluster.namespace, cluster.name, body)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.flame_cluster import FlameClusterView
 
 IMAGE = "xflops/flame-executor-manager:v0.6.0"
+#: Executors of a small FlameCluster.
+SMALL = 3
 
 
 def spec(replicas: int, image: str = IMAGE) -> dict[str, Any]:

@@ -6,26 +6,24 @@ import asyncio
 import statistics
 import time
 from collections import Counter
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.bench import in_flight
 from benchmarks.objects import IMAGE, Children, flame_cluster, spec
 from benchmarks.report import Row
-from flamectl_operator.kube.resources import PODS
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from benchmarks.waits import until_clusters, until_pods
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from benchmarks.bench import Bench
     from benchmarks.report import Curve
-    from flamectl_operator.observed.flame_cluster import FlameClusterView
 
 NAME = "bench"
 #: Rounds of the smaller sizes; the median counts.
 ROUNDS = 3
-#: Waves in which a rolling change replaces all executors.
-WAVES = 4
 #: Another image, so that all executors are stale.
 OTHER_IMAGE = f"{IMAGE}-other"
 
@@ -39,6 +37,19 @@ class Measured:
     down: float = 0.0
     curve: Curve = field(default_factory=list)
     requests: Counter[str] = field(default_factory=Counter)
+
+    @asynccontextmanager
+    async def growing(self, bench: Bench, namespace: str, count: int) -> AsyncIterator[None]:
+        """Measure from here until the status says that all executors are ready."""
+        curve: Curve = []
+        watching = asyncio.create_task(
+            until_pods(bench.client, namespace, lambda _, ready: ready == count + 1, curve=curve)
+        )
+        begun = time.monotonic()
+        yield
+        self.up = await _until_all_say(bench, namespace, count, "ready") - begun
+        await watching
+        self.curve = [(at - begun, number) for at, number in curve]
 
     def __str__(self) -> str:
         """Return the seconds."""
@@ -81,66 +92,26 @@ def _by_method(sent: Counter[str]) -> str:
 
 
 async def _bare(bench: Bench, count: int, *, grow_only: bool = False) -> Measured:
-    """Send the requests of the operator, and nothing else. No operator works in this namespace."""
+    """Let the bare loader send the requests of the operator. No operator works in this namespace."""
     namespace, measured = await asyncio.to_thread(bench.namespace), Measured()
     cluster = await bench.create_cluster(flame_cluster(namespace, NAME, count))
-    children = Children.of(cluster, spec(count))
-    for resource, manifest in children.others:
+    for resource, manifest in Children.of(cluster, spec(count)).others:
         await bench.client.create(resource, namespace, manifest)
-    await bench.until_pods(namespace, lambda _, ready: ready == 1)
-    pods: dict[str, str] = {}
-    begun = time.monotonic()
-    all_ready = asyncio.create_task(
-        bench.until_pods(namespace, lambda _, ready: ready == count + 1, curve=measured.curve)
-    )
-    await in_flight(partial(_create, bench, pods, each) for each in children.executors)
-    await all_ready
-    await write_status(bench, cluster, {"state": "Running"})
-    measured.up = time.monotonic() - begun
-    measured.curve = _since(measured.curve, begun)
+    await until_pods(bench.client, namespace, lambda _, ready: ready == 1)
+    async with measured.growing(bench, namespace, count):
+        pods = asyncio.create_task(bench.loader.grow(namespace, NAME, count))
     if not grow_only:
-        measured.change = await _bare_change(bench, cluster, count, pods)
+        grown = await pods
         begun = time.monotonic()
-        gone = asyncio.create_task(bench.until_pods(namespace, lambda there, _: there == 1))
-        await in_flight(partial(_delete, bench, namespace, name, uid) for name, uid in pods.items())
-        measured.down = await gone - begun
+        changed = asyncio.create_task(bench.loader.change(namespace, NAME, OTHER_IMAGE, grown))
+        measured.change = await _until_all_say(bench, namespace, count, "ready", "updated") - begun
+        begun = time.monotonic()
+        gone = asyncio.create_task(bench.loader.delete(namespace, await changed))
+        measured.down = await until_pods(bench.client, namespace, lambda there, _: there == 1) - begun
+        await gone
+    await pods
     await bench.drop(namespace)
     return measured
-
-
-async def _bare_change(bench: Bench, cluster: FlameClusterView, count: int, pods: dict[str, str]) -> float:
-    """Replace all executors in waves, each of which waits until all executors are ready."""
-    namespace = cluster.namespace
-    children = Children.of(cluster, spec(count, OTHER_IMAGE), first_id=count)
-    old, wave = dict(pods), -(-count // WAVES)
-    pods.clear()
-    begun = time.monotonic()
-    for first in range(0, count, wave):
-        leaving = list(old.items())[first : first + wave]
-        await in_flight(partial(_delete, bench, namespace, name, uid) for name, uid in leaving)
-        await in_flight(partial(_create, bench, pods, each) for each in children.executors[first : first + wave])
-        await bench.until_pods(namespace, lambda there, ready: there == ready == count + 1)
-    return time.monotonic() - begun
-
-
-async def _create(bench: Bench, pods: dict[str, str], manifest: dict[str, Any]) -> None:
-    made = await bench.client.create(PODS, manifest["metadata"]["namespace"], manifest, strict=True)
-    pods[made.name] = made.uid
-
-
-async def _delete(bench: Bench, namespace: str, name: str, uid: str) -> None:
-    await bench.client.delete(PODS, namespace, name, uid=uid)
-
-
-async def write_status(bench: Bench, cluster: FlameClusterView, status: dict[str, Any]) -> None:
-    """Write the status of a FlameCluster that no operator looks after."""
-    metadata = {
-        "name": cluster.name,
-        "namespace": cluster.namespace,
-        "resourceVersion": cluster.metadata.resource_version,
-    }
-    body = {"apiVersion": "flame.xflops.io/v1alpha1", "kind": "FlameCluster", "metadata": metadata, "status": status}
-    await bench.client.replace_status(FLAME_CLUSTERS, cluster.namespace, cluster.name, body)
 
 
 async def _operator(bench: Bench, count: int, *, grow_only: bool = False) -> Measured:
@@ -148,28 +119,24 @@ async def _operator(bench: Bench, count: int, *, grow_only: bool = False) -> Mea
     namespace, measured = await asyncio.to_thread(bench.namespace), Measured()
     async with bench.operator(namespace) as operator:
         await bench.create_cluster(flame_cluster(namespace, NAME, 0))
-        await bench.until_clusters(namespace, lambda found: found.get(NAME, {}).get("state") == "Running")
+        await until_clusters(bench.client, namespace, lambda found: found.get(NAME, {}).get("state") == "Running")
         before = operator.requests()
-        watching = asyncio.create_task(
-            bench.until_pods(namespace, lambda _, ready: ready == count + 1, curve=measured.curve)
-        )
-        begun = time.monotonic()
-        await bench.patch_cluster(namespace, NAME, {"spec": {"executorManager": {"replicas": count}}})
-        measured.up = await bench.until_clusters(namespace, partial(all_say, count, ("ready",))) - begun
-        await watching
-        measured.curve = _since(measured.curve, begun)
+        async with measured.growing(bench, namespace, count):
+            await bench.patch_cluster(namespace, NAME, {"spec": {"executorManager": {"replicas": count}}})
         measured.requests = operator.requests() - before
         if not grow_only:
             begun = time.monotonic()
             await bench.patch_cluster(namespace, NAME, {"spec": {"executorManager": {"image": OTHER_IMAGE}}})
-            measured.change = (
-                await bench.until_clusters(namespace, partial(all_say, count, ("ready", "updated"))) - begun
-            )
+            measured.change = await _until_all_say(bench, namespace, count, "ready", "updated") - begun
             begun = time.monotonic()
             await bench.patch_cluster(namespace, NAME, {"spec": {"executorManager": {"replicas": 0}}})
-            measured.down = await bench.until_pods(namespace, lambda there, _: there == 1) - begun
+            measured.down = await until_pods(bench.client, namespace, lambda there, _: there == 1) - begun
     await bench.drop(namespace)
     return measured
+
+
+async def _until_all_say(bench: Bench, namespace: str, count: int, *fields: str) -> float:
+    return await until_clusters(bench.client, namespace, partial(all_say, count, fields))
 
 
 def all_say(count: int, fields: tuple[str, ...], statuses: dict[str, dict[str, Any]]) -> bool:
@@ -177,7 +144,3 @@ def all_say(count: int, fields: tuple[str, ...], statuses: dict[str, dict[str, A
     status = statuses.get(NAME, {})
     counts = status.get("executorManager", {})
     return status.get("state") == "Running" and all(counts.get(each) == count for each in fields)
-
-
-def _since(curve: Curve, begun: float) -> Curve:
-    return [(at - begun, number) for at, number in curve]

@@ -7,10 +7,10 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.bench import Usage, in_flight
-from benchmarks.clusters import SMALL
-from benchmarks.objects import flame_cluster
+from benchmarks.bench import Usage
+from benchmarks.objects import SMALL, flame_cluster
 from benchmarks.report import Row
+from benchmarks.waits import in_flight, until_pods
 from flamectl_operator.kube.client import EventType
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
@@ -42,7 +42,7 @@ async def measure(bench: Bench) -> list[Row]:
         bench.report(f"  {started:.0f} MiB at the start; {count} FlameClusters come up")
         manifests = [flame_cluster(namespace, f"bench-{number}", SMALL) for number in range(count)]
         await in_flight(partial(bench.create_cluster, each) for each in manifests)
-        await bench.until_pods(namespace, lambda _, ready: ready == count * (SMALL + 1))
+        await until_pods(bench.client, namespace, lambda _, ready: ready == count * (SMALL + 1))
         await _until_at_rest(operator)
         grown = operator.usage.rss
     rows = [
@@ -95,6 +95,8 @@ async def _mixed(bench: Bench, operator: Operator, namespace: str, count: int) -
     elsewhere = await asyncio.to_thread(bench.namespace)
     names = [f"other-{number}" for number in range(OTHERS)]
     await in_flight(partial(bench.client.create, PODS, elsewhere, _other_pod(elsewhere, name)) for name in names)
+    # Otherwise the scheduler and the kubelets would take the API server's time while they start.
+    await until_pods(bench.client, elsewhere, lambda _, ready: ready == OTHERS, selector="")
     edited: dict[tuple[str, int], float] = {}
     answered: dict[tuple[str, int], float] = {}
     page = await bench.client.list_page(FLAME_CLUSTERS, namespace, limit=1)
