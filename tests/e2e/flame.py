@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tests.flame.model import FlameModel
 from tests.flame.server import FlameServer
-from tools.controlplane.errors import KubectlError
+from tools.controlplane.errors import ControlPlaneError
 
 if TYPE_CHECKING:
     import ssl
@@ -91,7 +91,7 @@ class Flame:
                     await asyncio.wait_for(self._stopping.wait(), LOOK)
 
     async def _follow_pods(self) -> None:
-        with suppress(OSError, KubectlError):
+        with suppress(OSError, ControlPlaneError):
             pods = await asyncio.to_thread(self._world.executors)
             running = {pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") == "Running"}
             for name in running - self.model.managers.keys():

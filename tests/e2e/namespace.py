@@ -449,13 +449,15 @@ class E2ENamespace:
         self.wait("the quota to be enforced", lambda: re.fullmatch(rf"{pods} \d+", self.kubectl(*counted)))
 
     def describe(self) -> str:
-        return "\n".join(
-            (
-                yaml.safe_dump([cluster.get("status") for cluster in self.all("flamecluster")]),
-                self.kubectl("get", "flameclusters,pods,services,configmaps", "-o", "wide"),
-                self.kubectl("get", "events", "--sort-by=.metadata.name"),
-            )
+        """What is in the namespace, or kubectl's error where it cannot be read."""
+        questions = (
+            ("flameclusters", "-o", "jsonpath={range .items[*]}{.metadata.name} {.status}{'\\n'}{end}"),
+            ("flameclusters", "-o", "wide"),
+            ("pods,services,configmaps", "-o", "wide"),
+            ("events", "--sort-by=.metadata.name"),
         )
+        answers = (self.plane.kubectl("-n", self.namespace, "get", *each, check=False) for each in questions)
+        return "\n".join(answer.stdout + answer.stderr for answer in answers)
 
 
 def executor_id(pod: Object) -> int:

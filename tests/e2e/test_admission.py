@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from tools.controlplane import Plane
 
-pytestmark = pytest.mark.usefixtures("admission")
-
 ADVICE = f"take off its annotation {PROTECTION} first"
 NOT_DELETED = "is protected and cannot be deleted: " + ADVICE
 NOT_SUSPENDED = "is protected and cannot be suspended: " + ADVICE
@@ -41,9 +39,9 @@ ALICE = "--as=alice"
 
 
 @pytest.fixture
-def doomed(admission: Plane) -> Iterator[E2ENamespace]:
+def doomed(installed: Plane) -> Iterator[E2ENamespace]:
     """A namespace that is given up in the end, whatever is protected in it."""
-    world = E2ENamespace(admission, f"e2e-{uuid.uuid4().hex[:10]}")
+    world = E2ENamespace(installed, f"e2e-{uuid.uuid4().hex[:10]}")
     yield world
     world.plane.kubectl("delete", "namespace", world.namespace, "--wait=false", "--ignore-not-found")
 
@@ -57,7 +55,7 @@ def wait_until_scaling_is_refused(world: E2ENamespace) -> None:
     world.wait("scaling to be refused", lambda: NOT_EMPTIED in refusal(world, "scale", "flc/my-flame", "--replicas=0"))
 
 
-def test_policy_expressions_pass_the_api_servers_type_check(admission: Plane) -> None:
+def test_policy_expressions_pass_the_api_servers_type_check(installed: Plane) -> None:
     names = {
         each["metadata"]["name"]
         for file in ADMISSION.glob("*.yaml")
@@ -65,9 +63,9 @@ def test_policy_expressions_pass_the_api_servers_type_check(admission: Plane) ->
         if each["kind"] == "ValidatingAdmissionPolicy"
     }
     assert names
-    E2ENamespace(admission, "default").wait("the expressions to be checked", partial(all_are_checked, admission, names))
+    E2ENamespace(installed, "default").wait("the expressions to be checked", partial(all_are_checked, installed, names))
     for name in names:
-        assert checked(admission, name) == {}
+        assert checked(installed, name) == {}
 
 
 def all_are_checked(plane: Plane, names: set[str]) -> bool:
@@ -133,17 +131,17 @@ def test_deletion_of_the_namespace_deletes_a_protected_cluster(doomed: E2ENamesp
     assert world.get("flamecluster", "my-flame") is None
 
 
-def test_crd_is_protected_by_the_same_annotation(admission: Plane) -> None:
+def test_crd_is_protected_by_the_same_annotation(installed: Plane) -> None:
     # Dry runs only, because the other tests need it.
     delete = ("delete", "crd", CRD_NAME)
     annotate = ("annotate", "--overwrite", "crd", CRD_NAME)
-    assert complaints(admission, *delete) == ""
-    admission.kubectl(*annotate, f"{PROTECTION}=true")
+    assert complaints(installed, *delete) == ""
+    installed.kubectl(*annotate, f"{PROTECTION}=true")
     try:
-        assert "would delete every FlameCluster, and it is protected: " + ADVICE in complaints(admission, *delete)
+        assert "would delete every FlameCluster, and it is protected: " + ADVICE in complaints(installed, *delete)
     finally:
-        admission.kubectl(*annotate, f"{PROTECTION}-")
-    assert complaints(admission, *delete) == ""
+        installed.kubectl(*annotate, f"{PROTECTION}-")
+    assert complaints(installed, *delete) == ""
 
 
 # --- protected from being stopped -----------------------------------------------------------------------------------------

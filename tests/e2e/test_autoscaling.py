@@ -72,13 +72,14 @@ def test_idle_cluster_suspends_itself_until_suspend_is_set_to_false(
     world: E2ENamespace, flame: Flame, tmp_path: Path
 ) -> None:
     with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):
-        world.apply(flame_cluster(replicas=1, idle={"timeoutSeconds": 5}))
+        world.apply(flame_cluster(replicas=1))
         world.wait_running(executors=1)
+        world.change(idle={"timeoutSeconds": 5})
 
         world.wait("the cluster to suspend itself", lambda: world.status().get("reason") == "IdleSuspended", PATIENCE)
         assert world.executors() == []
         assert "suspend: false" in world.status()["message"]
-        assert world.events("IdleSuspended")
+        world.wait("the event", lambda: world.events("IdleSuspended"))
 
         flame.ask(lambda model: model.open_session("s", tasks=1, closes=False))
         world.change(suspend=False)

@@ -228,7 +228,7 @@ def test_disabled_lock_creates_no_lease(world: E2ENamespace, deployments: tuple[
     assert [each.requests("leases", "get", "create", "patch") for each in deployments] == [[], []]
 
 
-@pytest.mark.parametrize("expires_in", [2 * SOON], ids=[""])  # who deletes must be done before another holds it
+@pytest.mark.parametrize("expires_in", [4 * SOON], ids=[""])  # who deletes must be done before another holds it
 def test_frozen_holder_loses_the_lock_and_deletes_nothing_afterwards(
     world: E2ENamespace, deployments: tuple[Deployment, Deployment]
 ) -> None:

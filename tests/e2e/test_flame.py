@@ -85,7 +85,7 @@ def test_tasks_of_a_dead_executor_run_elsewhere_and_its_node_is_released(
 
         world.patch_status(victim, phase="Failed")
 
-        world.wait("the table without it", lambda: victim not in flame.table, 45.0)
+        world.wait("the table without it", lambda: victim not in flame.table, PATIENCE)
         world.wait("the session", lambda: flame.done("s"), PATIENCE)
         world.wait("a clean table", lambda: flame.table == _executors(world), PATIENCE)
 
@@ -93,7 +93,7 @@ def test_tasks_of_a_dead_executor_run_elsewhere_and_its_node_is_released(
 def test_operator_killed_during_a_drain_finishes_it(world: E2ENamespace, flame: Flame, tmp_path: Path) -> None:
     with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}") as operator:
         _start(world, flame, 2)
-        flame.ask(lambda model: model.open_session("s", tasks=2, seconds=25, max_instances=2))
+        flame.ask(lambda model: model.open_session("s", tasks=2, seconds=60, max_instances=2))
         world.wait("tasks to run", lambda: len(flame.busy("s")) == 2)
         world.change(executorManager={"replicas": 1})
         world.wait("a drain", lambda: world.events("ExecutorsDraining"))

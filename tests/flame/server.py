@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import asynccontextmanager
+from random import SystemRandom
 from typing import TYPE_CHECKING, Any
 
 from grpclib import GRPCError
@@ -167,12 +168,11 @@ class FlameServer:
 
 
 def two_free_ports() -> int:
-    """Return a port that is free, and whose successor is."""
+    """Return a port that is free, and whose successor is; the system gives none of them to outgoing connections."""
     while True:
-        with socket.create_server((LOOPBACK, 0)) as first:
-            port: int = first.getsockname()[1]
-            try:
-                with socket.create_server((LOOPBACK, port + 1)):
-                    return port
-            except OSError:
-                continue
+        port = SystemRandom().randrange(12_000, 20_000, 2)
+        try:
+            with socket.create_server((LOOPBACK, port)), socket.create_server((LOOPBACK, port + 1)):
+                return port
+        except OSError:
+            continue

@@ -22,7 +22,7 @@ REAL_TIME = True
 #: `host:port` of the frontend of a real session manager, Flame 0.6 or later.
 REAL = os.environ.get("FLAME_SESSION_MANAGER", "")
 #: How much faster than the clock time passes for the fake session manager.
-SPEED = 20.0
+SPEED = 10.0
 
 
 class Hurried:

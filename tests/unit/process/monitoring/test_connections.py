@@ -120,7 +120,7 @@ async def test_connection_without_a_request_is_closed(
 async def test_connection_with_an_incomplete_second_request_is_closed(
     connect: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 0.3)
+    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 1.0)
     client = await connect()
     assert await client.ask() == b"HTTP/1.1 200 OK"
     client.writer.write(b"GET /ok HT")
@@ -130,7 +130,7 @@ async def test_connection_with_an_incomplete_second_request_is_closed(
 async def test_a_served_connection_stays_open_for_the_next_request(
     connect: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 0.1)
+    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 1.0)
     client = await connect()
     assert await client.ask() == b"HTTP/1.1 200 OK"
     other = await connect()
