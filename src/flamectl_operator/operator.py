@@ -182,7 +182,7 @@ class Operator:
         return key[0] in self._known or None in self._known
 
     async def _work(self) -> None:
-        """Start the workers after the caches have synced and writing is allowed."""
+        """Start the workers after the caches of at least one namespace have synced."""
         await self._some_known.wait()
         workers = self._config.controller.workers
         await run_forever({f"worker {number}": self._worker() for number in range(workers)})
@@ -275,7 +275,7 @@ class Operator:
             handler: Callable[[Change[Any]], None] = self._handler(resource.kind, _keys_of_child)
             if resource is PODS:
                 handler = self._pod_changed
-            self.stores.of(resource).subscribe(handler, answers=True)
+            self.stores.of(resource).subscribe(handler, responses=True)
 
     def _handler(self, kind: str, keys: Callable[[KubernetesObject], Iterator[Key]]) -> Callable[[Change[Any]], None]:
         def handle(change: Change[Any]) -> None:

@@ -305,6 +305,7 @@ SESSION_WARNING = (
     "the session manager's Pod will be refused without spec.sessionManager.podTemplate.spec.securityContext"
 )
 EXECUTOR_WARNING = "the executors' Pods will be refused without spec.executorManager.podTemplate.spec.securityContext"
+CACHE_WARNING = "the object caches' Pods will be refused without spec.objectCache.podTemplate.spec.securityContext"
 
 
 @pytest.fixture
@@ -333,7 +334,7 @@ EACH_BY_ITSELF: list[dict[str, object]] = [
 ]
 
 
-def executors(*containers: dict[str, object], **spec: object) -> dict[str, object]:
+def executors(*containers: dict[str, object], **spec: object) -> dict[str, Any]:
     """A FlameCluster whose session manager is as it should be, and whose executors' template says this."""
     inits = [each for each in containers if each["name"] == WAIT_CONTAINER]
     others = [each for each in containers if each not in inits]
@@ -366,6 +367,18 @@ def test_cluster_with_security_context_for_one_component_gets_a_warning(
     assert EXECUTOR_WARNING in said
 
 
+def test_object_cache_without_security_context_gets_a_warning_in_a_restricted_namespace(strict: E2ENamespace) -> None:
+    manifest = executors(**NOT_ROOT)
+    manifest["spec"]["objectCache"] = {"image": "example.com/flame-object-cache:v0.6.0"}
+    assert CACHE_WARNING in warnings_about(strict, manifest)
+    each = {"containers": [{"name": OBJECT_CACHE_CONTAINER, **NOT_ROOT}]}
+    for spec in (NOT_ROOT, each):
+        manifest["spec"]["objectCache"]["podTemplate"] = {"spec": spec}
+        assert CACHE_WARNING not in warnings_about(strict, manifest)
+    manifest["spec"]["objectCache"]["podTemplate"]["spec"] = {**each, **ROOT}
+    assert CACHE_WARNING in warnings_about(strict, manifest)
+
+
 @pytest.mark.parametrize(
     ("executor_manager", "warning"),
     [
@@ -386,7 +399,7 @@ def test_cluster_with_security_context_for_one_component_gets_a_warning(
         ),
         pytest.param(
             {"podTemplate": {"spec": {"containers": [{"name": "flame-executor", "image": "example.com/x:1"}]}}},
-            'named "flame-executor"; the component\'s own is named "executor-manager"',
+            'container "flame-executor", because the component\'s container is named "executor-manager"',
             id="container",
         ),
     ],
@@ -417,7 +430,9 @@ def test_container_named_nearly_as_the_component_is_accepted_with_a_warning(
     containers = [{"name": own, "tty": True}, {"name": name, "image": "example.com/x:1"}]
     spec: dict[str, Any] = {component: {"podTemplate": {"spec": {"containers": containers}}}}
     manifest = flame_cluster(**spec)
-    assert f'named "{name}"; the component\'s own is named "{own}"' in warnings_about(doomed, manifest)
+    assert f'container "{name}", because the component\'s container is named "{own}"' in warnings_about(
+        doomed, manifest
+    )
 
 
 def test_container_with_another_name_is_accepted_without_a_warning(doomed: E2ENamespace) -> None:
@@ -456,7 +471,7 @@ def test_container_with_another_name_is_accepted_without_a_warning(doomed: E2ENa
         ),
         pytest.param(
             {"flameVersion": "0.5", "sessionManager": {"storage": "none"}},
-            "Flame 0.5 opens SQLite databases alone",
+            "Flame 0.5 opens only SQLite databases",
             id="0.5",
         ),
     ],

@@ -343,7 +343,7 @@ def test_session_manager_stuck_terminating_is_force_deleted_and_recreated(world:
 
 
 def forced(world: E2ENamespace) -> list[Object]:
-    return [each for each in world.events("SessionManagerDeleted") if "by force" in each["message"]]
+    return [each for each in world.events("SessionManagerDeleted") if "Force-deleted" in each["message"]]
 
 
 def test_terminating_executor_does_not_exceed_the_budget_of_a_rollout(

@@ -166,13 +166,13 @@ def test_on_delete_replaces_only_deleted_executors(world: E2ENamespace, operator
     world.change(executorManager={"maxExecutors": 20})
     world.wait(
         "the status to say what is waited for",
-        partial(_telling, world, "3 executors are stale and are replaced when somebody deletes them"),
+        partial(_telling, world, "3 stale executors will be replaced after somebody deletes them"),
     )
     provoke_a_pass(world, operator)
     assert uids(world.executors()) == before
 
     world.delete_without_waiting("pod", "my-flame-executor-manager-1")
-    status = world.wait("the other two to be left", lambda: _telling(world, "2 executors are stale"))
+    status = world.wait("the other two to be left", lambda: _telling(world, "2 stale executors will be replaced"))
     world.wait("the deleted one to be gone", lambda: world.has_executors(3))
 
     assert status["executorManager"]["updated"] == 1

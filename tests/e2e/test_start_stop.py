@@ -53,7 +53,7 @@ def test_operator_reports_an_untrusted_api_server(world: E2ENamespace, tmp_path:
     authority = in_files(kubeconfig, world.plane).authority
     shutil.copy(world.plane.state_dir / "pki" / "kube-scheduler.crt", authority)
     with early(world, kubeconfig, tmp_path) as operator:
-        wait_for_word(world, operator, "the certificate authorities of the kubeconfig, or of the Pod")
+        wait_for_word(world, operator, "the kubeconfig or the Pod does not trust the certificate of the API server")
         put_in_place(authority, (world.plane.state_dir / "pki" / "apiserver.crt").read_bytes())
 
     assert len(warnings(operator, "the certificate authorities")) == 1

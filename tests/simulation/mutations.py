@@ -53,7 +53,7 @@ from flamectl_operator.planning import (
 )
 from flamectl_operator.planning import effective_spec as effective
 from flamectl_operator.planning.effective_spec import EffectiveSpec, config_generation
-from flamectl_operator.planning.lock import Held
+from flamectl_operator.planning.lock import HeldByOther
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.process import replica
 from flamectl_operator.reconcile import batch, cluster_state, deletion_lock, spec_planner, status_writer
@@ -912,7 +912,7 @@ def a_lock_is_taken_without_waiting() -> None:
 
     def check_lease(*args: Any) -> Any:
         state = original(*args)
-        return None if isinstance(state, Held) else state
+        return None if isinstance(state, HeldByOther) else state
 
     _set(deletion_lock, "check_lease", check_lease)
 

@@ -313,7 +313,7 @@ async def test_bug_in_planning_is_reported_in_the_status_and_stops_nothing_else(
 
     assert (result.errors, again.errors) == ((), ())
     message = world.status.message or ""
-    assert "a bug of the operator keeps it from reading this spec: AttributeError('a bug')" in message
+    assert "the operator cannot process this spec, because the operator has a bug: AttributeError('a bug')" in message
     assert world.condition("ConfigValid")[0] == "False"
     assert world.executor_ids == [0]
     assert world.notes.crashes == 1

@@ -23,8 +23,8 @@ class ScaleUpBehavior(Model):
 
     stabilization_window_seconds: Annotated[Int32, Field(ge=0, le=MAX_WINDOW)] = Field(
         0,
-        description="How long more executors must have been needed before more are created. Their number is the smallest "
-        "that was needed meanwhile.",
+        description="Seconds that a higher demand must last before the operator creates executors. The new number of executors "
+        "is the smallest that was needed in that time.",
     )
 
 
@@ -33,8 +33,8 @@ class ScaleDownBehavior(Model):
 
     stabilization_window_seconds: Annotated[Int32, Field(ge=0, le=MAX_WINDOW)] = Field(
         0,
-        description="How long fewer executors must have been needed before some are removed, if that is longer than "
-        "idleTimeoutSeconds. Their number is the largest that was needed meanwhile.",
+        description="Seconds that a lower demand must last before the operator removes executors, if longer than "
+        "idleTimeoutSeconds. It keeps the largest number that was needed in that time.",
     )
 
 
@@ -63,11 +63,11 @@ class Autoscaling(Model):
     max_replicas: Annotated[Int32, Field(ge=1)] = Field(description="The most executors, whatever the demand.")
     max_pending: Annotated[Int32, Field(ge=1)] = Field(
         10,
-        description="The most executors that have no node or fail: while there are so many, no more are created for the "
+        description="The most executors that have no node or fail. At this number the operator creates no more executors for the "
         "demand.",
     )
     idle_timeout_seconds: Annotated[Int32, Field(ge=0, le=MAX_IDLE)] = Field(
-        60, description="How long executors that the demand does not need stay warm."
+        60, description="Seconds that executors without demand stay before the operator removes them."
     )
     behavior: ScalingBehavior = Field(ScalingBehavior(), description="How fast the number of executors changes.")
 
@@ -76,7 +76,7 @@ class Idle(Model):
     """The suspension of a cluster without open sessions."""
 
     timeout_seconds: Annotated[Int32, Field(ge=1, le=MAX_IDLE)] = Field(
-        description="How long no session must have been open."
+        description="Seconds without an open session after which the cluster suspends itself."
     )
     policy: IdlePolicy = Field(
         "Suspend",

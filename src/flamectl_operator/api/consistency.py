@@ -125,11 +125,11 @@ def _without_effect(spec: FlameClusterSpec) -> Iterator[Problem]:
             if value is not None:
                 yield Problem(path, "has no effect: Flame 0.5 ignores it")
         if re.match("(fs|file|filesystem)://|none$", manager.storage):
-            yield Problem("spec.sessionManager.storage", "Flame 0.5 opens SQLite databases alone")
+            yield Problem("spec.sessionManager.storage", "Flame 0.5 opens only SQLite databases")
     elif manager.policy not in _POLICIES:
         yield Problem(
             "spec.sessionManager.policy",
-            f"has no effect: Flame {version} has the policies {' and '.join(_POLICIES)}; give other ones by "
+            f"has no effect: Flame {version} has the policies {' and '.join(_POLICIES)}; to use another policy, set "
             "configOverrides.cluster.policies",
         )
     if not spec.session_manager_verifiable:
@@ -150,7 +150,7 @@ def _lost_tasks(spec: FlameClusterSpec) -> Iterator[Problem]:
     if spec.session_manager.storage == "none" and spec.flame_version != "0.5":
         yield Problem(
             "spec.sessionManager.storage",
-            "is none: Flame cannot run the tasks of an executor that is lost again, and they stay Running for ever",
+            "is none, so Flame cannot rerun the tasks of a lost executor, and these tasks stay Running",
         )
 
 
@@ -160,7 +160,7 @@ def _node_certificates(spec: FlameClusterSpec) -> Iterator[Problem]:
     if f'"{_NODE_CERTIFICATE}"' not in str(spec.executor_manager.pod_template or {}).replace("'", '"'):
         yield Problem(
             "spec.executorManager.podTemplate",
-            "executors of Flame 0.7 with TLS end without a certificate of their own; mount one for each at "
+            "executors of Flame 0.7 exit if TLS is on and they have no certificate of their own; mount one for each at "
             f"{_NODE_CERTIFICATE}",
         )
 

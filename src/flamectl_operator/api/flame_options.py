@@ -26,7 +26,7 @@ class Recovery(Model):
 
     retry_limits: Annotated[Int32, Field(ge=1)] | None = Field(
         None,
-        description="Number of retries of a session after executors failed to bind to it; Flame's default, 5, when "
+        description="Number of retries of a session after Flame executors failed to bind to it; Flame's default, 5, when "
         "left out. Flame 0.5 ignores it.",
     )
 

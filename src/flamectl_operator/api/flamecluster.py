@@ -64,8 +64,8 @@ class SessionManagerSpec(Model):
     env: Environment = Field((), description="Environment variables to add to the container.")
     slot: SlotText = Field(
         DEFAULT_SLOT,
-        description="Resources of one executor of a session unless the session overrides them: whole cores, memory, and "
-        "GPUs if any, as in cpu=1,mem=1g or cpu=2,mem=512Mi,gpu=1. Units are powers of 1024.",
+        description="Resources of one Flame executor (a process that runs tasks of a session) unless the session overrides them: "
+        "whole cores, memory, and GPUs if any, as in cpu=1,mem=1g or cpu=2,mem=512Mi,gpu=1. Units are powers of 1024.",
     )
     policy: Text = Field(
         "priority",
@@ -129,7 +129,7 @@ class ExecutorManagerSpec(Model):
     env: Environment = Field((), description="Environment variables to add to the containers.")
     shim: Shim = Field("host", description="Runtime of tasks: processes of the host, or WebAssembly.")
     max_executors: Annotated[Int32, Field(ge=1)] = Field(
-        10, description="The most executors that one executor manager runs at one time."
+        10, description="The most Flame executors (processes) that one executor manager runs at one time."
     )
     runtime_storage: RuntimeStorage = Field(
         RuntimeStorage(), description="Storage for files that Flame writes while executors run."
@@ -249,7 +249,8 @@ class FlameClusterSpec(Model):
         "connect; {} lists no clients. No NetworkPolicy when left out.",
     )
     idle: Idle | None = Field(
-        None, description="What becomes of the cluster when no session is open for some time; nothing when left out."
+        None,
+        description="Suspends the cluster after a time without open sessions. No automatic suspension when left out.",
     )
     # The API server does not fill in the default: so `suspend: false` is a change that starts a cluster which suspended itself.
     suspend: Flag = Field(

@@ -41,7 +41,7 @@ def _near_names(path: str, template: dict[str, Any] | None, own: str) -> Iterato
         name = container.get("name") if isinstance(container, dict) else None
         if isinstance(name, str) and name != own and _is_near(name, own):
             where = f"{path}.podTemplate.spec.containers[{index}]"
-            yield f'{where} is one more container named "{name}"; the component\'s own is named "{own}"'
+            yield f'{where} adds another container "{name}", because the component\'s container is named "{own}"'
 
 
 def _is_near(name: str, own: str) -> bool:

@@ -54,7 +54,7 @@ class Eviction(Model):
     """Eviction of objects from memory."""
 
     policy: EvictionPolicy | None = Field(
-        None, description="lru drops what was used least recently, none drops nothing; lru when left out."
+        None, description="lru drops the least recently used objects, none drops no objects; lru when left out."
     )
     max_memory: (
         Annotated[
@@ -131,14 +131,17 @@ class ObjectCacheSpec(Model):
         Text,
         matching(
             r"^(none|((fs|file)://)?/[^\n]*)$",
-            "must be an absolute path such as /var/lib/flame/cache, or none: Flame takes a relative one from where it runs",
+            "must be an absolute path such as /var/lib/flame/cache, or none, because Flame resolves a relative path in its "
+            "working directory",
         ),
     ] = Field("/var/lib/flame/cache", description="Directory in which the cache keeps objects, or none.")
-    tls: TlsSpec | None = Field(None, description="Certificate of the object cache. Flame 0.7 takes that of spec.tls.")
+    tls: TlsSpec | None = Field(
+        None, description="Certificate of the object cache. Flame 0.7 uses the certificate in spec.tls."
+    )
     eviction: Eviction = Field(Eviction(), description="Eviction of objects from memory.")
     persistence: Persistence | None = Field(
         None,
-        description="Claims for storage, one for each replica. Without it the objects of a replica go with its Pod.",
+        description="Claims for storage, one for each replica. Without it the objects of a replica are lost with its Pod.",
     )
     pod_template: Annotated[dict[str, Any], CheckedAgainst(ObjectCachePodTemplate)] | None = Field(
         None,

@@ -164,8 +164,8 @@ def _unknown(key: str, section: _Section, here: tuple[str, ...], version: str) -
     if alike:
         return here, f"Flame {version} knows no such key; did you mean {alike[0]}?", True
     if section.closed:
-        return here, f"Flame {version} ends over keys that it does not know; it knows {', '.join(section.keys)}", True
-    return here, f"this operator knows no such key of Flame {version}, which may ignore it", False
+        return here, f"Flame {version} exits on an unknown key; the known keys are {', '.join(section.keys)}", True
+    return here, f"this operator does not know this key for Flame {version}; Flame may ignore it", False
 
 
 def _shown(value: Any) -> str:

@@ -96,8 +96,8 @@ class Persistence(Model):
     ) = Field(None, description="A claim in the same namespace to use; the operator neither changes nor deletes it.")
     deletion_policy: DeletionPolicy = Field(
         "Delete",
-        description="What becomes of the claim when the FlameCluster is deleted, or when scaling down leaves it without a "
-        "Pod: Delete, or Retain. Without effect for existingClaim.",
+        description="Delete deletes the claim with the FlameCluster, or when scaling down leaves the claim without a Pod. Retain "
+        "keeps the claim. No effect on existingClaim.",
     )
 
     def authored(self) -> dict[str, Any]:

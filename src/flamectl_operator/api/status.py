@@ -92,7 +92,7 @@ class SessionManagerStatus(Model):
         None, description="Address of the session manager for clients within the Kubernetes cluster."
     )
     revision: str | None = Field(None, description="Wanted revision of the session manager.")
-    failures: Int32 | None = Field(None, description="Number of consecutive replacements that failed.")
+    failures: Int32 | None = Field(None, description="Number of consecutive Pods of the session manager that failed.")
     next_attempt: Time | None = Field(None, description="Time of the next replacement.")
     last_failure: str | None = Field(
         None, description="The uid of the last failed Pod that was counted, so that it is counted once."
@@ -130,7 +130,7 @@ class ExecutorManagerStatus(Model):
         None, description="Number in the name of the next executor, which is never used twice; not a count."
     )
     revision: str | None = Field(None, description="Wanted revision of the executors.")
-    failures: Int32 | None = Field(None, description="Number of consecutive rounds of replacements that failed.")
+    failures: Int32 | None = Field(None, description="Number of consecutive rounds in which executors failed.")
     next_attempt: Time | None = Field(None, description="Time of the next replacement.")
     attempt_id: Int64 | None = Field(
         None, description="Number in the names of executors below which failures have been counted; not a count."
@@ -144,8 +144,8 @@ class SessionsStatus(Model):
     """The work that the session manager has; absent when it cannot be asked."""
 
     open: Int32 | None = Field(None, description="Number of open sessions.")
-    pending_tasks: Int64 | None = Field(None, description="Number of their tasks that wait.")
-    running_tasks: Int64 | None = Field(None, description="Number of their tasks that run.")
+    pending_tasks: Int64 | None = Field(None, description="Number of waiting tasks of open sessions.")
+    running_tasks: Int64 | None = Field(None, description="Number of running tasks of open sessions.")
 
 
 class IdleStatus(Model):
@@ -154,7 +154,8 @@ class IdleStatus(Model):
     since: Time | None = Field(None, description="Time since when no session has been open.")
     suspended_generation: Int64 | None = Field(
         None,
-        description="Generation of the resource for which the idle cluster suspended itself; any other one ends that.",
+        description="Generation of the resource for which the idle cluster suspended itself; another generation ends the "
+        "suspension.",
     )
 
 
@@ -217,7 +218,7 @@ class Generations(Model):
     needs_service_update: Int64 = Field(0, description="Generation whose Services are not written yet.")
     needs_network_policy_update: Int64 = Field(0, description="Generation whose NetworkPolicy is not written yet.")
     needs_session_manager: Int64 = Field(0, description="Generation that waits for its session manager.")
-    needs_claim_update: Int64 = Field(0, description="Generation whose PersistentVolumeClaims are not as it asks.")
+    needs_claim_update: Int64 = Field(0, description="Generation whose PersistentVolumeClaims differ from the spec.")
     needs_object_cache: Int64 = Field(0, description="Generation that lacks object caches, or has too many.")
     needs_grow: Int64 = Field(0, description="Generation that lacks executors.")
     needs_shrink: Int64 = Field(0, description="Generation that has too many executors.")
@@ -229,7 +230,7 @@ class Generations(Model):
 
 
 class UnhealthyPod(Model):
-    """A Pod that has failed or cannot be scheduled."""
+    """A Pod that has failed, whose node does not report, that cannot be scheduled, or that takes long to become ready."""
 
     name: str = Field(description="Name of the Pod.")
     reason: str | None = Field(None, description="Reason as one word, such as ImagePullBackOff.")
@@ -263,7 +264,9 @@ class FlameClusterStatus(Model):
         SessionsStatus(), description="Open sessions and their tasks; absent when the session manager cannot be asked."
     )
     conditions: Annotated[tuple[Condition, ...], MapKey("type")] = Field(
-        (), description="Conditions of the cluster: Ready, Progressing, ConfigValid, Degraded, Suspended and Paused."
+        (),
+        description="Conditions of the cluster: Ready, Progressing, ConfigValid, Degraded, Suspended, Paused, "
+        "SessionManagerReachable, ExecutorsRegistered and Autoscaling.",
     )
     generations: Generations = Field(
         Generations(),
@@ -271,7 +274,9 @@ class FlameClusterStatus(Model):
         "resource, not a count.",
     )
     unhealthy_pods: Annotated[tuple[UnhealthyPod, ...], Field(max_length=MAX_UNHEALTHY_PODS), MapKey("name")] = Field(
-        (), description="Pods that have failed or cannot be scheduled, the first ten by name."
+        (),
+        description="Pods that have failed, whose node does not report, or that cannot be scheduled, by name; then Pods that "
+        "take long to become ready. The first ten.",
     )
 
     idle: IdleStatus = Field(IdleStatus(), description="How long no session has been open, where spec.idle is set.")

@@ -257,7 +257,7 @@ def _probed_hosts(path: str, container: dict[str, Any]) -> Iterator[Problem]:
 
 def _named(path: str, name: object, allowed: Sequence[str], setting: str) -> Iterator[Problem]:
     if name not in allowed and "*" not in allowed:
-        yield Problem(path, f'"{name}" is not among what the operator\'s setting flame.podPolicy.{setting} allows')
+        yield Problem(path, f'"{name}" is not allowed by the operator\'s setting flame.podPolicy.{setting}')
 
 
 def _refused(path: str, setting: str) -> Problem:

@@ -23,29 +23,29 @@ _READ_BESIDE_EXECUTORS = frozenset({"networkInterface", "storage", "eviction"})
 
 
 def session_manager_revision(name: str, spec: FlameClusterSpec) -> str:
-    """Its own spec, what both components read, and those of the other fields that it reads and the author sets."""
+    """Return the hash of its own spec, the common part, and the other fields that it reads and the author sets."""
     asked = {
         "scheduleInterval": spec.schedule_interval,
         "limits": spec.limits.authored(),
         "tls": read_by_services(spec.tls) if spec.tls is not None else None,
     }
     options = {option: value for option, value in asked.items() if value}
-    return fingerprint([_read_by_both(name, spec), spec.session_manager.authored(), *([options] if options else [])])
+    return fingerprint([_read_by_all(name, spec), spec.session_manager.authored(), *([options] if options else [])])
 
 
 def executor_revision(name: str, spec: FlameClusterSpec) -> str:
     """Return the hash of its own spec, the object cache's spec, and the common part."""
     own = {key: value for key, value in spec.executor_manager.authored().items() if key not in _NOT_IN_THE_POD}
     authority = [{"tls": read_by_executors(spec.tls)}] if spec.tls is not None else []
-    return fingerprint([_read_by_both(name, spec), own, _cache_beside_executors(spec), *authority])
+    return fingerprint([_read_by_all(name, spec), own, _cache_beside_executors(spec), *authority])
 
 
 def object_cache_revision(name: str, spec: FlameClusterSpec) -> str:
-    """Its own spec, and what all components read."""
+    """Return the hash of its own spec, the common part, and for Flame 0.7 the certificate that all services share."""
     own = {key: value for key, value in spec.object_cache.authored().items() if key not in _NOT_IN_THE_POD}
     # Before Flame 0.7 the object cache has a certificate of its own, which is in its own spec.
     shared = [{"tls": read_by_services(spec.tls)}] if spec.tls is not None and spec.flame_version == "0.7" else []
-    return fingerprint([_read_by_both(name, spec), own, *shared])
+    return fingerprint([_read_by_all(name, spec), own, *shared])
 
 
 def fingerprint(value: Any) -> str:
@@ -63,7 +63,7 @@ def _cache_beside_executors(spec: FlameClusterSpec) -> dict[str, Any]:
     return authority | {key: value for key, value in cache.authored().items() if key in _READ_BESIDE_EXECUTORS}
 
 
-def _read_by_both(name: str, spec: FlameClusterSpec) -> list[Any]:
+def _read_by_all(name: str, spec: FlameClusterSpec) -> list[Any]:
     version = spec.flame_version
     return [
         name,

@@ -38,7 +38,7 @@ class Fence:
             NotLeadingError: The fence is closed.
         """
         if not self.open:
-            raise NotLeadingError("not sent: this process does not lead (any more)")
+            raise NotLeadingError("not sent, because this process is not the leader")
 
     def extend(self, until: float) -> None:
         """Keep the fence open until this `boottime`."""

@@ -234,7 +234,7 @@ class LeaderElector:
                 if current.spec.holder_identity:
                     self._say("another process leads", holder=current.spec.holder_identity)
                 else:
-                    self._say("holderIdentity of the Lease was cleared: waiting as if its holder still led")
+                    self._say("someone cleared holderIdentity of the Lease; waiting until the Lease expires")
                 return None
         return await self._client.merge_patch(LEASES, self._namespace, self._name, self._claim(current))
 

@@ -58,7 +58,7 @@ class Executor(Component):
 
     @cached_property
     def live(self) -> bool:
-        """Whether it counts: neither on its way out, nor over, nor being drained."""
+        """Whether it counts: neither terminating, nor terminal, nor being drained."""
         return not self.terminating and not self.terminal and not self.draining
 
     @cached_property

@@ -29,7 +29,7 @@ IMAGE_REASONS = {
     "RegistryUnavailable": "the registry cannot be reached",
     "SignatureValidationFailed": "its signature is not valid",
     "ErrImageNeverPull": "it is not on the node, and imagePullPolicy is Never",
-    "InvalidImageName": "this is not the name of an image",
+    "InvalidImageName": "the image name is not valid",
 }
 #: Reasons with which a container waits that mean failure rather than progress.
 FAILING_REASONS = frozenset(
@@ -44,7 +44,7 @@ _CAUSES = (
         r"denied|unauthorized|authorization|authentication|forbidden|\b40[13]\b",
         "access denied, or no such repository (correct the image, or add imagePullSecrets)",
     ),
-    (r"no match for platform|no matching manifest", "there is none for the platform of the node"),
+    (r"no match for platform|no matching manifest", "it has no variant for the platform of the node"),
     (r"no space left", "no space is left on the node"),
     (r"not ?found|manifest unknown|name unknown|\b404\b", "not found (correct the image)"),
     (
@@ -114,7 +114,8 @@ def ended_trouble(status: ContainerStatus, otherwise: str) -> Trouble | None:
         return _crash_loop(status.name, ended)
     if ended.reason == OOM_KILLED:
         return _out_of_memory(status.name)
-    return Trouble(ended.reason or otherwise, ended.message or f"{status.name} exited with {ended.exit_code}")
+    how = f'container "{status.name}" ended with exit code {ended.exit_code}'
+    return Trouble(ended.reason or otherwise, ended.message or how)
 
 
 def _crash_loop(name: str, last: ContainerStateTerminated | None) -> Trouble:

@@ -87,7 +87,10 @@ def plan_scaling(
     placed = sum(executor.pod.spec.node_name != "" and executor.trouble is None for executor in live)
     scaling = rescale(autoscaling, before, max(demand.executors, bound), placed, now)
     if demand.too_large:
-        message = f"session {demand.too_large} asks for more than one executor offers, so no number of them serves it"
+        message = (
+            f"session {demand.too_large} requests more resources than a single executor has, so no number of executors can "
+            "serve it"
+        )
         return Scaling(scaling.remembered, active=True, reason="SessionTooLarge", message=message, due=scaling.due)
     return scaling
 
@@ -126,9 +129,9 @@ def _up(
     desired = max(current, min(least, placed + autoscaling.max_pending))
     if desired < least:
         capped = AutoscalingStatus(desired=desired, scale_up_since=since, scale_up_to=least)
-        message = (
-            f"{least} executors are needed, and at most {autoscaling.max_pending} may have no node or fail at a time"
-        )
+        most = autoscaling.max_pending
+        pending = "1 executor has no node or fails" if most == 1 else f"{most} executors have no node or fail"
+        message = f"{least} executors are needed, but the operator creates no more while {pending} (maxPending)"
         return Scaling(capped, active=True, reason="TooManyPending", message=message)
     return _following(desired)
 
@@ -144,7 +147,9 @@ def _down(autoscaling: Autoscaling, before: AutoscalingStatus, current: int, wan
         current, since, most = most, now, wanted
         due = now + timedelta(seconds=delay)
     warm = AutoscalingStatus(desired=current, scale_down_since=since, scale_down_to=most)
-    message = f"{current - most} executors more than needed stay warm until {due:%H:%M:%S} UTC"
+    spare = current - most
+    executors = "1 executor without demand stays" if spare == 1 else f"{spare} executors without demand stay"
+    message = f"{executors} until {due:%H:%M:%S} UTC"
     return Scaling(warm, active=True, reason="KeepingWarm", message=message, due=due)
 
 
@@ -164,14 +169,14 @@ def _frozen(observed: ObservedCluster, before: AutoscalingStatus, current: int, 
         return Scaling(before.model_copy(update={"desired": current}), active=None)
     kept = AutoscalingStatus(desired=current)
     if not silent:
-        message = f"{current} executors are wanted, until the session manager is ready and can be asked"
+        message = f"The number of executors stays {current}, because the session manager is not ready"
         return Scaling(kept, active=False, reason="SessionManagerNotReady", message=message)
-    message = f"{current} executors are wanted, as long as the session manager cannot be asked for its sessions"
+    message = f"The number of executors stays {current}, because the session manager cannot be asked for its sessions"
     return Scaling(kept, active=False, reason="DemandUnknown", message=message)
 
 
 def _following(desired: int) -> Scaling:
-    message = f"{desired} executors are wanted for the demand"
+    message = f"The number of executors follows the demand: {desired}"
     return Scaling(AutoscalingStatus(desired=desired), active=True, reason="FollowsDemand", message=message)
 
 

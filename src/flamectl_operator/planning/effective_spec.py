@@ -145,8 +145,8 @@ class EffectiveSpec:
     def finds_sessions(self, observed: ObservedCluster, life: str) -> bool:
         """Return whether a new session manager finds the sessions of a life of the session manager.
 
-        Only the Pod tells the uid of a claim that a user made. Such a claim is taken for the same one as long as its name is; a
-        session manager that starts on another one has another life, and then its executors are replaced.
+        Only the Pod records the uid of a claim that a user created. The operator takes a claim with the same name for the same
+        claim. A session manager that starts on another claim has another life, and then its executors are replaced.
         """
         claim = self.desired.session_manager_claim
         if claim is None:

@@ -79,7 +79,7 @@ class ObservedLease:
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldByOther:
     """Another operator holds the lock.
 
     Args:
@@ -123,7 +123,7 @@ def observe_lease(
 
 def check_lease(
     lease: LeaseView | None, observed_lease: ObservedLease | None, owner: str, options: LockOptions, me: str, now: float
-) -> Held | Foreign | None:
+) -> HeldByOther | Foreign | None:
     """Return why the lock cannot be acquired; None if it has no holder, or its holder has lost it.
 
     Args:
@@ -138,4 +138,4 @@ def check_lease(
         return Foreign(lease)
     if observed_lease is None or observed_lease.holder in {"", me} or observed_lease.holder in options.deny_list:
         return None
-    return None if now >= observed_lease.until else Held(observed_lease.holder, observed_lease.until)
+    return None if now >= observed_lease.until else HeldByOther(observed_lease.holder, observed_lease.until)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Removal:
+class CacheRemoval:
     """An object cache to delete.
 
     Args:
@@ -63,7 +63,7 @@ class ObjectCachePlan:
     create: tuple[int, ...] = ()
     look: tuple[int, ...] = ()
     repair: tuple[ObjectCache, ...] = ()
-    delete: tuple[Removal, ...] = ()
+    delete: tuple[CacheRemoval, ...] = ()
     taken: tuple[PodView, ...] = ()
     waits: tuple[Outcome, ...] = ()
 
@@ -77,7 +77,7 @@ def plan_object_caches(observed: ObservedCluster, effective: EffectiveSpec, now:
         now: The time.
     """
     caches, wanted = observed.object_caches, range(effective.cache_replicas)
-    delete: list[Removal] = []
+    delete: list[CacheRemoval] = []
     repair: list[ObjectCache] = []
     waits: list[Outcome] = []
     for cache in reversed(caches.ours.values()):
@@ -85,7 +85,7 @@ def plan_object_caches(observed: ObservedCluster, effective: EffectiveSpec, now:
             if cache.ordinal in wanted:
                 _terminating(observed, cache, effective, now, delete, waits)
         elif cache.ordinal not in wanted:
-            delete.append(Removal(cache, "suspended" if effective.suspended else f"only {len(wanted)} wanted"))
+            delete.append(CacheRemoval(cache, "suspended" if effective.suspended else f"only {len(wanted)} wanted"))
         elif cache.terminal:
             _terminal(cache, effective, now.wall, delete, waits)
         elif object_cache_repair(cache.pod, observed.owner, effective) is not None:
@@ -192,30 +192,30 @@ def _terminating(
     cache: ObjectCache,
     effective: EffectiveSpec,
     now: ClockReading,
-    delete: list[Removal],
+    delete: list[CacheRemoval],
     waits: list[Outcome],
 ) -> None:
     """Its name is needed, so an object cache that does not go is deleted by force in the end."""
     until = given_up_at(observed, cache, effective, now)
     forced = cache.pod.metadata.deletion_grace_period_seconds == 0
     if effective.desired.spec.object_cache.persistence is not None:
-        why = "it is not deleted by force, because it may still write to its claim"
+        why = "the operator does not force-delete it, because it may still write to its claim"
         waits.append(wait("Terminating", f'waiting for Pod "{cache.name}" to terminate; {why}'))
         return
     if until <= now.wall and not forced:
-        delete.append(Removal(cache, "stuck terminating", forced=True))
+        delete.append(CacheRemoval(cache, "stuck terminating", forced=True))
         return
     message = f'waiting for Pod "{cache.name}" to terminate'
     waits.append(wait("Terminating", message) if forced else wait_until("Terminating", until, now.wall, message))
 
 
 def _terminal(
-    cache: ObjectCache, effective: EffectiveSpec, now: datetime, delete: list[Removal], waits: list[Outcome]
+    cache: ObjectCache, effective: EffectiveSpec, now: datetime, delete: list[CacheRemoval], waits: list[Outcome]
 ) -> None:
     """Replace a cache that worked for a while at once, and keep one that failed early, to avoid endless creates."""
     due = _replaced_at(cache, effective)
     if due is None or due <= now:
-        delete.append(Removal(cache, str(cache.trouble)))
+        delete.append(CacheRemoval(cache, str(cache.trouble)))
     else:
         message = f'object cache "{cache.name}" failed soon after its creation; it is replaced at {due:%H:%M:%S} UTC'
         waits.append(wait_until("BackOff", due, now, message))

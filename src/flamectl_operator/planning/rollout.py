@@ -177,10 +177,11 @@ def _stale_to_delete(
 
 def _rollout_wait(observed: ObservedCluster, effective: EffectiveSpec, left: int) -> Outcome:
     if effective.update_strategy.type == "OnDelete":
-        return wait("OnDelete", f"{left} executors are stale and are replaced when somebody deletes them")
+        stale = f"{left} stale executor{'s' * (left != 1)}"
+        return wait("OnDelete", f"{stale} will be replaced after somebody deletes {'it' if left == 1 else 'them'}")
     fresh = len(effective.fresh_executors(observed))
     message = f"rolling update: {fresh} of {effective.replicas} executors are on the current revision"
     if effective.executor_backoff.repeated:
         seconds = effective.settings.stable_after_seconds
-        message += f"; some failed, and it goes on once one made since has been ready for {seconds:.0f} s"
+        message += f"; some failed, and the update continues after a newer executor has been ready for {seconds:.0f} s"
     return wait("RollingUpdate", message)

@@ -157,14 +157,13 @@ def _recreate_wait(observed: ObservedCluster, effective: EffectiveSpec, now: Clo
     An executor that never terminates, because its node is lost, does not block the others for ever.
     """
     stale = [executor for executor in observed.executors if effective.stale(executor) and not executor.terminal]
+    old = f"{len(stale)} executor{'s' * (len(stale) != 1)} of the old revision"
     if any(not executor.terminating for executor in stale):
-        return wait("Recreate", f"waiting for {len(stale)} executors of the old revision to be deleted")
+        return wait("Recreate", f"waiting for {old} to be deleted")
     latest = max((given_up_at(observed, executor, effective, now) for executor in stale), default=now.wall)
     if latest <= now.wall:
         return None
-    return wait_until(
-        "Recreate", latest, now.wall, f"waiting for {len(stale)} executors of the old revision to terminate"
-    )
+    return wait_until("Recreate", latest, now.wall, f"waiting for {old} to terminate")
 
 
 def _terminal_to_delete(

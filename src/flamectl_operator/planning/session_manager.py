@@ -136,8 +136,8 @@ def _terminating(
     if finalizers := manager.pod.metadata.finalizers:
         message += f" (held by finalizer {', '.join(finalizers)})"
     if effective.desired.spec.session_manager.persistence is not None:
-        # A process on a node that is out of reach may still write. Deleted by force, it would get a neighbour on its claim.
-        message += "; it is not deleted by force, because it may still write to its claim"
+        # A process on a node that does not report may still write. After a forced deletion, a new Pod would share its claim.
+        message += "; the operator does not force-delete it, because it may still write to its claim"
         return SessionManagerPlan(SessionManagerAction.WAIT, wait=wait("Terminating", message))
     if until <= now.wall and not forced:
         return SessionManagerPlan(SessionManagerAction.FORCE_DELETE, "stuck terminating")

@@ -1,4 +1,4 @@
-"""The command line: `flamectl-operator run`, `config`, `crd` and `version`."""
+"""The command line: `flamectl-operator run`, `config`, `crd`, `graph` and `version`."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class LiveConfig:
                 self._text = await self._source.read()
             except NothingThereError as error:
                 self.last_error = str(error)
-                self._log.warning("settings not found, the defaults hold", error=self.last_error)
+                self._log.warning("settings not found; the defaults apply", error=self.last_error)
         self.started = self._effective(self._text)
         self.config = self.started.config
 
@@ -121,7 +121,7 @@ class LiveConfig:
             self._text = text
             if self.last_error:
                 self.last_error = ""
-                self._log.info("settings are good again")
+                self._log.info("settings are valid again")
             self._take_over(wanted)
 
     def _effective(self, text: str) -> Effective:
@@ -135,14 +135,16 @@ class LiveConfig:
         self.config = config
         if news:
             self._log.info("settings changed", settings=news)
-            self._tell("Normal", "ConfigurationChanged", f"Now in force: {', '.join(news)}")
+            message = f"The operator applied changed settings: {', '.join(news)}"
+            self._tell("Normal", "ConfigurationChanged", message)
             for subscriber in self._subscribers:
                 subscriber(config)
         if needing != self.restart_needed:
             self.restart_needed = needing
             if needing:
-                self._log.warning("settings changed that take a restart", settings=needing)
-                self._tell("Normal", "RestartNeeded", f"In force after a restart of the operator: {', '.join(needing)}")
+                self._log.warning("changed settings need a restart", settings=needing)
+                message = f"These settings take effect after a restart of the operator: {', '.join(needing)}"
+                self._tell("Normal", "RestartNeeded", message)
             else:
                 self._log.info("no restart needed any more")
 
@@ -151,8 +153,8 @@ class LiveConfig:
         if error == self.last_error:
             return
         self.last_error = error
-        self._log.error("settings not taken over, those before stay in force", error=error)
-        self._tell("Warning", "ConfigurationInvalid", f"{error}. The settings before stay in force")
+        self._log.error("settings rejected; the previous settings stay in force", error=error)
+        self._tell("Warning", "ConfigurationInvalid", f"{error}. The previous settings stay in force")
 
     def _tell(self, kind: EventKind, reason: str, message: str) -> None:
         about = self._source.about if self._source is not None else None

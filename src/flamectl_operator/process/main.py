@@ -1,7 +1,7 @@
 """Builds the process from its parts, and runs it from start to end.
 
-Health starts first, so that probes get an answer while the rest starts; then the settings, which say how to connect; then the
-replica, which works or stands by.
+Health starts first, so that probes get an answer while the rest starts; then the settings, which set the limits of the
+connection; then the replica, which works or stands by.
 """
 
 from __future__ import annotations

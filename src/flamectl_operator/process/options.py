@@ -10,7 +10,16 @@ import typer
 
 from flamectl_operator.kube.http.credentials import in_cluster, own_namespace
 from flamectl_operator.process.settings_sources import CONFIG_MAP, ConfigMapSource, FileSource
-from flamectl_operator.settings import Layer, LogFormat, LogLevel, SettingsError, check, environment_layer, layer_of
+from flamectl_operator.settings import (
+    ControllerSettings,
+    Layer,
+    LogFormat,
+    LogLevel,
+    SettingsError,
+    check,
+    environment_layer,
+    layer_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +54,13 @@ NamespaceOption = Annotated[
     typer.Option(help="Namespace to watch; repeat for several. Default: all.", show_default=False),
 ]
 WorkersOption = Annotated[
-    int | None, typer.Option(min=1, max=256, help="FlameClusters reconciled in parallel.", show_default="8")
+    int | None,
+    typer.Option(
+        min=1,
+        max=256,
+        help="FlameClusters reconciled in parallel.",
+        show_default=str(ControllerSettings().workers),
+    ),
 ]
 LeaderElectOption = Annotated[
     bool | None,

@@ -94,7 +94,7 @@ class StartUp:
                 await self._clock.sleep(delay)
             else:
                 if failures:
-                    self._log.info("waiting is over", attempts=failures + 1)
+                    self._log.info("the prerequisite is met", attempts=failures + 1)
                 self.waiting_for = ""
                 return
 
@@ -106,7 +106,7 @@ def what_to_do(error: Exception) -> str:
     if isinstance(error, ForbiddenError):
         return f"the permissions in config/rbac are missing: {error}"
     if isinstance(error, UntrustedServerError):
-        return f"the certificate authorities of the kubeconfig, or of the Pod, are not those of the API server: {error}"
+        return f"the kubeconfig or the Pod does not trust the certificate of the API server: {error}"
     if isinstance(error, NotFoundError):
         return (
             "the FlameCluster resource is not known to the API server; install it with"

@@ -55,7 +55,8 @@ class ClusterIO(ClusterReads):
         stores: The cached objects.
         clock: The time.
         events: Records events.
-        delete_guard: Called right before the deletion of a Pod is sent; raises an error when it must not be sent.
+        delete_guard: Called right before the deletion of a Pod or a PersistentVolumeClaim is sent; raises an error when it must
+            not be sent.
     """
 
     def __init__(
@@ -165,7 +166,7 @@ class ClusterIO(ClusterReads):
 
         Raises:
             RefusedError: RBAC or admission rejects it.
-            LockLostError: The child is a Pod, and the deletion lock is no longer held.
+            LockLostError: The child is a Pod or a PersistentVolumeClaim, and the deletion lock is no longer held.
         """
         WRITES.get().sent += 1
         self.deleted.add(child.uid)

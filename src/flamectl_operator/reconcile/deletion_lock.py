@@ -1,4 +1,4 @@
-"""The deletion lock, which allows only one operator at a time to delete the Pods of a FlameCluster.
+"""The deletion lock: only one operator at a time may delete the Pods and PersistentVolumeClaims of a FlameCluster.
 
 Two deployments of the operator may see the same FlameCluster: side by side during an upgrade, or with overlapping namespaces.
 Creates are safe without the lock, because names and reserved ids protect them. Deletions are not: both operators would use up the
@@ -24,7 +24,7 @@ from flamectl_operator.desired import lock as desired
 from flamectl_operator.desired import names
 from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, LockLostError, NotFoundError
 from flamectl_operator.kube.resources import LEASES, PODS
-from flamectl_operator.planning.lock import Foreign, Held, HeldLease, ObservedLease, check_lease, observe_lease
+from flamectl_operator.planning.lock import Foreign, HeldByOther, HeldLease, ObservedLease, check_lease, observe_lease
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
 from flamectl_operator.reconcile.write_count import WRITES
@@ -91,7 +91,7 @@ class DeletionLock:
         return self._identity in self._options.deny_list
 
     def check(self) -> None:
-        """Check the lock right before the deletion of a Pod is sent.
+        """Check the lock right before the deletion of a Pod or a PersistentVolumeClaim is sent.
 
         Raises:
             LockLostError: This operator does not hold the lock.
@@ -192,7 +192,7 @@ class DeletionLock:
         """Acquire a lock that is unknown to this process, or that another operator held at the last read."""
         now = self._clock.boottime()
         state = self._check_lease(io, None, now)
-        if isinstance(state, Held) and now < self._read_again:
+        if isinstance(state, HeldByOther) and now < self._read_again:
             return self._wait_for(state, self._read_again - now)
         lease = await io.look(LEASES, names.lock(io.owner.name))
         now = (
@@ -202,7 +202,7 @@ class DeletionLock:
         match self._check_lease(io, lease, now):
             case Foreign(lease=theirs):
                 return outcomes.name_taken(io.owner, LEASES, theirs)
-            case Held() as held:
+            case HeldByOther() as held:
                 self._read_again = min(now + READ_AGAIN, held.until)
                 return self._wait_for(held, self._read_again - now)
         if lease is not None and lease.terminating:
@@ -215,7 +215,7 @@ class DeletionLock:
                 return outcomes.changed()
         return None if await self._claim(io, lease, informed=False) else outcomes.changed()
 
-    def _check_lease(self, io: ClusterIO, lease: LeaseView | None, now: float) -> Held | Foreign | None:
+    def _check_lease(self, io: ClusterIO, lease: LeaseView | None, now: float) -> HeldByOther | Foreign | None:
         return check_lease(lease, self._seen, io.owner.uid, self._options, self._identity, now)
 
     async def _claim(self, io: ClusterIO, lease: LeaseView | None, *, informed: bool) -> bool:
@@ -257,7 +257,7 @@ class DeletionLock:
         # The earlier steps used the old view. After a change the next pass, which the change triggers, acts on the new view.
         return None if pods.by_index(key) is known else outcomes.changed(None)
 
-    def _wait_for(self, held: Held, delay: float) -> Outcome:
+    def _wait_for(self, held: HeldByOther, delay: float) -> Outcome:
         """Return the wait for another operator. The status does not mention it, because that operator writes the status."""
         if self._told != held.by:
             self._told = held.by

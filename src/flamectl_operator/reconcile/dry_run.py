@@ -181,7 +181,7 @@ class DryRuns:
         if not lost:
             self._altered.pop(template.rendered, None)
             return
-        message = f"{what} created without {', '.join(lost)}: does a webhook change them?"
+        message = f"{what} created without {', '.join(lost)}; check the webhooks that change Pods"
         reason = "LabelsChanged" if relabelled else "ChangesUndone"
         self._altered[template.rendered] = reason, message
         self._accepted.discard(template.rendered)

@@ -85,14 +85,14 @@ async def ensure_absent(io: ClusterIO, resource: Resource[T], name: str) -> Outc
 def unpatchable_config_map(existing: ConfigMapView, changes: Mapping[str, Any]) -> str:
     """Return the reason why a ConfigMap must be recreated; empty when a patch is enough."""
     if is_too_large(existing):
-        return "put too much into it"  # the store does not keep the keys that a patch would have to name
+        return "its content is too large"  # the store does not keep the keys that a patch would have to name
     immutable = bool(existing.immutable) and not changes.keys().isdisjoint({"data", "binaryData"})
-    return "made it immutable" if immutable else ""
+    return "it is immutable" if immutable else ""
 
 
 def unpatchable_network_policy(existing: NetworkPolicyView, _changes: Mapping[str, Any]) -> str:
     """Return the reason why a NetworkPolicy must be recreated; empty when a patch is enough."""
-    return "put too much into it" if is_too_large_policy(existing) else ""
+    return "its content is too large" if is_too_large_policy(existing) else ""
 
 
 async def _maintain(
@@ -113,8 +113,8 @@ async def _maintain(
     changes = difference(existing, dict(manifest))
     if changes is None:
         return DONE
-    if abuse := unpatchable(existing, changes):
-        return await _recreate(io, resource, existing, abuse)
+    if cause := unpatchable(existing, changes):
+        return await _recreate(io, resource, existing, cause)
     patched = await io.patch(resource, name, changes)
     if patched is None:
         return changed()
@@ -129,10 +129,10 @@ def _record_update(
 ) -> None:
     fields = ", ".join(_fields(changes))
     if by_hand:
-        message = f'Put {resource.kind} "{name}" back to what the FlameCluster asks for: somebody edited {fields}'
+        message = f'Restored {resource.kind} "{name}", because somebody edited {fields}'
         io.record_warning(f"{resource.kind}Updated", message)
     else:
-        message = f'Updated {resource.kind} "{name}" to what the FlameCluster asks for: {fields}'
+        message = f'Updated {resource.kind} "{name}" to match the FlameCluster: {fields}'
         io.record_event(f"{resource.kind}Updated", message)
 
 
@@ -144,9 +144,9 @@ def _fields(changes: Mapping[str, Any]) -> list[str]:
     return [field for field in found if field != "metadata.resourceVersion"]
 
 
-async def _recreate(io: ClusterIO, resource: Resource[T], child: T, abuse: str) -> Outcome:
+async def _recreate(io: ClusterIO, resource: Resource[T], child: T, cause: str) -> Outcome:
     """Delete a child that cannot be patched; the next pass creates it again."""
     if not await io.delete(resource, child):
         return changed()
-    io.record_event(f"{resource.kind}Deleted", f'Deleted {resource.kind} "{child.name}", because somebody {abuse}')
+    io.record_event(f"{resource.kind}Deleted", f'Deleted {resource.kind} "{child.name}", because {cause}')
     return wait("Terminating", "", 0)  # the watch may not show it, so there may be no event

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Removal:
+class RemovalResult:
     """The result of deleting executors.
 
     Args:
@@ -51,7 +51,9 @@ class Removal:
         return outcomes.changed() if self.kept else DONE
 
 
-async def delete_executors(io: ClusterIO, executors: Sequence[Executor], unchanged: Collection[str] = ()) -> Removal:
+async def delete_executors(
+    io: ClusterIO, executors: Sequence[Executor], unchanged: Collection[str] = ()
+) -> RemovalResult:
     """Delete executors in parallel; a failed deletion does not prevent the others.
 
     The choice of the executors assumes that all other executors stay ready, and many deletions take a while. So the batch stops
@@ -81,7 +83,7 @@ async def delete_executors(io: ClusterIO, executors: Sequence[Executor], unchang
             deleted.add(pod.name)
 
     result = await in_parallel(executors, io.writes_in_flight, delete, time_limit(io.clock))
-    return Removal(deleted, result.errors, result.skipped, result.succeeded - len(deleted))
+    return RemovalResult(deleted, result.errors, result.skipped, result.succeeded - len(deleted))
 
 
 async def mark_for_draining(io: ClusterIO, executors: Sequence[Executor], mark: DrainReason, why: str) -> Outcome:

@@ -34,7 +34,7 @@ def changed(delay: float | None = RECHECK_CHANGED) -> Outcome:
 
 def undone(resource: Resource[Any], name: str) -> Outcome:
     """Return the outcome for an object that differs from the operator's write in the response to that write."""
-    message = f'{resource.kind} "{name}" does not stay as the operator writes it: does a webhook change it?'
+    message = f'{resource.kind} "{name}" differs from what the operator wrote; check the webhooks that change it'
     return blocked("ChangesUndone", message, RECHECK_TAKEN_NAME)
 
 

@@ -23,14 +23,14 @@ QUOTA_EXCEEDED = "QuotaExceeded"
 #: The remedy of a refusal, by its reason. The author of the FlameCluster, the administrator of the namespace and the
 #: administrator of the operator are each responsible for some of the reasons.
 _REMEDIES = {
-    QUOTA_EXCEEDED: "raise the quota, or ask for less",
+    QUOTA_EXCEEDED: "raise the quota, or request fewer resources",
     "PodSecurity": (
         "set podTemplate.spec.securityContext of the component as in config/samples/flamecluster-restricted.yaml, or lower"
         " the level of the namespace"
     ),
     "PermissionDenied": "apply config/rbac of the operator's version",
-    "AdmissionDenied": "change what the message names, or the policy or webhook",
-    "Rejected": "correct what the message names",
+    "AdmissionDenied": "change the field that the message names, or change the policy or the webhook",
+    "Rejected": "correct the field that the message names",
 }
 _ADMISSION = re.compile(r"admission webhook|ValidatingAdmissionPolicy|MutatingAdmissionPolicy|admission plugin")
 _PERMISSION = re.compile(r"\bUser \"[^\"]*\" cannot |can't set finalizers on|\(RBAC\)|attempting to grant RBAC")

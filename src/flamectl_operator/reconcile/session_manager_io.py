@@ -1,7 +1,7 @@
 """Calls of a pass to the session manager of one FlameCluster, and their results.
 
-Each call is idempotent and bounded in time. A call whose outcome is unknown is repeated by a later pass. What was asked of the
-session manager comes from the watcher: no pass waits for an answer to a question.
+Each call is idempotent and bounded in time. A call whose outcome is unknown is repeated by a later pass. The watcher supplies the
+answers of the session manager: no pass waits for one.
 """
 
 from __future__ import annotations

@@ -133,6 +133,7 @@ class SpecPlanner:
             _LOG.exception("planning failed")
             observer.pass_crashed()
             problem = (
-                f"a bug of the operator keeps it from reading this spec: {error!r}; the operator's log has the details"
+                f"the operator cannot process this spec, because the operator has a bug: {error!r}; "
+                "the operator's log has the details"
             )
             return PlannedSpec(generation, settings, None, problem)

@@ -1,6 +1,7 @@
 """A share in something that several keys use: much for a key that works alone, little while others work beside it.
 
-Each request of a key that writes seven objects would wait behind all those that a key with thousands of objects has in flight.
+Without shares, each request of a key that writes seven objects would wait behind all those that a key with thousands of objects
+has in flight.
 """
 
 from __future__ import annotations

@@ -40,5 +40,5 @@ def stop_on_signals(stop: asyncio.Event) -> None:
 
 def _insist(number: int, _frame: FrameType | None) -> NoReturn:
     if can_write(STDERR):
-        os.write(STDERR, b"flamectl-operator: asked to stop once more, ends at once\n")
+        os.write(STDERR, b"flamectl-operator: received a second stop signal, exits now\n")
     os._exit(_SIGNALLED + number)

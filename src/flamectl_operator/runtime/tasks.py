@@ -17,7 +17,7 @@ class TaskDiedError(Exception):
     """
 
     def __init__(self, name: str, error: BaseException | None) -> None:
-        super().__init__(f"task {name} {f'failed: {error}' if error else 'ended without being asked to'}")
+        super().__init__(f"task {name} {f'failed: {error}' if error else 'ended unexpectedly'}")
         self.name = name
 
 

@@ -210,8 +210,9 @@ class PodPolicy(Section):
     node_names: bool = Field(default=False, description="Whether nodeName, which bypasses the scheduler, is allowed.")
     labels: tuple[str, ...] = Field(
         ("*",),
-        description="Patterns of keys of labels that a podTemplate may set. `*` stands for any key but well-known ones that"
-        " grant identity, networks, sidecars, Secrets or devices; another pattern also allows those that it matches.",
+        description="Patterns of keys of labels that a podTemplate may set. `*` allows every key except well-known keys"
+        " that grant identity, networks, sidecars, Secrets or devices. Any other pattern also allows the well-known keys that it"
+        " matches.",
     )
     annotations: tuple[str, ...] = Field(
         ("*",), description="Patterns of keys of annotations that a podTemplate may set, as for `labels`."
@@ -234,7 +235,8 @@ class FlameSettings(Section):
     )
     force_delete_after_seconds: Seconds = Field(
         60,
-        description="Seconds after its grace period when a session manager is force-deleted, because its name is needed.",
+        description="Seconds after the grace period until the operator force-deletes a terminating session manager or object"
+        " cache, because it needs the name; also the wait of Recreate for an old executor that does not terminate.",
     )
     terminal_pod_retention_seconds: Seconds = Field(
         30, description="Seconds that a failed or completed executor is kept, so that its logs can be read."
@@ -246,12 +248,12 @@ class FlameSettings(Section):
     )
     session_manager_endpoint: str = Field(
         "{name}-session-manager.{namespace}.svc.{clusterDomain}:8080",
-        description="Where the operator asks a session manager: host and port of its frontend; the backend has the next port."
-        " Empty: it asks none, and works by what Pods tell alone.",
+        description="Address of a session manager for the operator: host and port of its frontend; the backend has the next port."
+        " Empty: the operator asks no session manager and decides only by the status of Pods.",
     )
     registration_deadline_seconds: SomeSeconds = Field(
         120,
-        description="How long an executor may run without being registered with its session manager until it is replaced.",
+        description="Seconds that an executor may run without being registered with its session manager before it is replaced.",
     )
     pod_policy: PodPolicy = PodPolicy()
 

@@ -140,7 +140,7 @@ def _unhealthy_pods(troubles: Sequence[TroubleGroup]) -> tuple[UnhealthyPod, ...
 
 
 def _merged(writer: ConditionWriter, given: StatusInput, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
-    """Add the conditions about Flame; they end where no session manager can be asked."""
+    """Add the conditions about Flame; where no session manager can be asked, drop those that flame_conditions does not return."""
     if given.effective is None:
         return writer.merge(conditions)
     flame = flame_conditions(writer, given.observed, given.effective, given.before)

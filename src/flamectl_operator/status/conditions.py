@@ -53,7 +53,7 @@ _WORK_MESSAGES = {
     "ScalingObjectCache": "The operator creates or removes object caches",
     "CreatingExecutors": "The operator creates executors",
     "RemovingExecutors": "The operator removes executors",
-    "ReplacingStalePods": "The operator replaces Pods that are not as specified",
+    "ReplacingStalePods": "The operator replaces Pods that differ from the spec",
 }
 _NO_PODS = "No Pods are wanted"
 _CHANGES_NOTHING = "The operator changes nothing"
@@ -218,7 +218,9 @@ def _progressing(
             work = "CreatingSessionManager" if first else reason
             return writer.make(kind, status=True, reason=work, message=_WORK_MESSAGES[work])
     if not health.healthy:
-        return writer.make(kind, status=True, reason="WaitingForPods", message="Pods have to become ready")
+        return writer.make(
+            kind, status=True, reason="WaitingForPods", message="The operator waits for Pods to become ready"
+        )
     return writer.make(kind, status=False, reason="Complete", message="Nothing is left to do")
 
 
@@ -241,7 +243,7 @@ def _degraded(
         return writer.make(ConditionType.DEGRADED, status=True, reason=found[0].reason, message=message)
     if (kept := _kept_failing(observed, effective, before)) is not None:
         return writer.make(ConditionType.DEGRADED, status=True, reason=kept.reason, message=kept.message)
-    return writer.make(ConditionType.DEGRADED, status=False, reason=AS_EXPECTED, message="Nobody has to act")
+    return writer.make(ConditionType.DEGRADED, status=False, reason=AS_EXPECTED, message="No action is needed")
 
 
 def _kept_failing(observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus) -> Outcome | None:

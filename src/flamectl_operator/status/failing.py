@@ -1,7 +1,7 @@
 """Requests that fail in pass after pass. The status reports them after a while, because they may not end by themselves.
 
-A refusal is told at once. But an API server that cannot do what it is asked, for instance because a webhook that it has to ask
-does not answer, says the same as one that is over the next moment.
+A refusal is told at once. Other errors wait, because a lasting failure, such as a webhook that does not answer, looks like a
+failure that ends in a moment.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.status.conditions import ConditionWriter
 
-#: Conditions that exist only where a session manager can be asked.
+#: Conditions about Flame. Without a session manager that can be asked, only SessionManagerReachable may stay, with the reason.
 KINDS = (ConditionType.SESSION_MANAGER_REACHABLE, ConditionType.EXECUTORS_REGISTERED)
 
 
@@ -24,7 +24,7 @@ def can_be_asked(effective: EffectiveSpec) -> bool:
 
 
 def has_calls(effective: EffectiveSpec) -> bool:
-    """Return whether this Flame has calls for the operator, be it behind TLS, and the settings let the operator use them."""
+    """Return whether this Flame has calls for the operator, even behind TLS, and the settings let the operator use them."""
     return effective.desired.spec.flame_version != "0.5" and bool(effective.settings.session_manager_endpoint)
 
 
@@ -67,7 +67,9 @@ def flame_conditions(
     unknown = observed.flame.phase is Phase.UNKNOWN
     problem = observed.flame.problem
     message = (
-        f"The operator works without what Flame knows: {problem}" if unknown else "The session manager is not ready"
+        f"The operator works without data from Flame, because the session manager cannot be asked: {problem}"
+        if unknown
+        else "The session manager is not ready"
     )
     why = "SessionManagerNotReachable" if unknown else "SessionManagerNotReady"
     found = []
@@ -93,8 +95,8 @@ def autoscaling_condition(writer: ConditionWriter, effective: EffectiveSpec) -> 
 
 def _behind_tls(writer: ConditionWriter, effective: EffectiveSpec) -> tuple[Condition, ...]:
     mutual = effective.desired.spec.flame_version == "0.7"
-    why = "Flame 0.7 asks for a client's certificate" if mutual else "spec.tls.caBundle is not set"
-    message = f"The operator works without what Flame knows, because the session manager serves TLS and {why}"
+    why = "Flame 0.7 requires a client certificate" if mutual else "spec.tls.caBundle is not set"
+    message = f"The operator works without data from Flame, because the session manager serves TLS and {why}"
     kind = ConditionType.SESSION_MANAGER_REACHABLE
     return (
         writer.make(kind, status=False, reason="TLSNotSupported" if mutual else "AuthorityUnknown", message=message),

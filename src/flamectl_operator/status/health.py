@@ -1,7 +1,7 @@
 """`state` and `message`: the health of a FlameCluster in one word and in one line.
 
-Precedence: invalid spec, suspended, the rest; that it is paused is added to the message. (For one that is being deleted nothing
-is written at all.)
+Precedence: invalid spec, suspended, the rest; that it is paused is added to the message. The operator writes no status
+for a FlameCluster that is being deleted.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _session_manager_line(observed: ObservedCluster, own: TroubleGroup | None) -
         return "Session manager is terminating"
     if own is None:
         return "Session manager is starting"
-    how = {NODE_NOT_REPORTING: "is out of reach", UNSCHEDULABLE: "unschedulable"}.get(own.reason)
+    how = {NODE_NOT_REPORTING: "is on a node that does not report", UNSCHEDULABLE: "unschedulable"}.get(own.reason)
     if how is None:
         how = "failed" if manager.trouble is not None else "is starting"
     return f"Session manager {how}: {own.message if own.reason == UNSCHEDULABLE else own.what}"

@@ -25,10 +25,10 @@ _REASONS: dict[type[Component], str] = {
 #: The cause in words, by the reason of the condition DisruptionTarget.
 _DISRUPTIONS = {
     "EvictionByEvictionAPI": "evicted through the API",
-    "DeletionByTaintManager": "its node has a taint that it does not tolerate",
-    "DeletionByPodGC": "its node is gone",
-    "PreemptionByScheduler": "a Pod of higher priority took its place",
-    "TerminationByKubelet": "ended by the kubelet of its node",
+    "DeletionByTaintManager": "a taint of the node is not tolerated",
+    "DeletionByPodGC": "the node is gone",
+    "PreemptionByScheduler": "a Pod of higher priority took the place",
+    "TerminationByKubelet": "ended by the kubelet of the node",
 }
 #: The most names in an event.
 _MAX_NAMES = 3
@@ -64,19 +64,22 @@ def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Co
     for kind, reason in _REASONS.items():
         some = [(each, current) for each, current in lost if type(each) is kind]
         if some:
-            why = "; ".join(dict.fromkeys(_why(current) for _, current in some))
-            who = _listed([each for each, _ in some])
-            yield Loss(reason, f"{who} vanished, and this operator did not delete it: {why}")
+            several = len(some) > 1
+            why = "; ".join(dict.fromkeys(_why(current, several=several) for _, current in some))
+            who, them = _listed([each for each, _ in some]), "them" if several else "it"
+            yield Loss(reason, f"{who} vanished. This operator did not delete {them}. Cause: {why}")
 
 
-def _why(current: Component | None) -> str:
+def _why(current: Component | None, *, several: bool) -> str:
     disruption = pods.condition(current.pod, "DisruptionTarget") if current is not None else None
     if disruption is not None and disruption.status == "True" and disruption.reason in _DISRUPTIONS:
         return _DISRUPTIONS[disruption.reason]
-    return "somebody deleted it" if current is not None else "somebody deleted it, or took its labels or owner off"
+    them, their = ("them", "their") if several else ("it", "its")
+    unlabelled = f", or removed {their} labels or {their} owner reference" if current is None else ""
+    return f"somebody deleted {them}{unlabelled}"
 
 
 def _listed(components: Sequence[Component]) -> str:
     names = ", ".join(f'"{component.name}"' for component in components[:_MAX_NAMES])
     more = f", and {len(components) - _MAX_NAMES} more" if len(components) > _MAX_NAMES else ""
-    return f"Pod {names}{more}"
+    return f"Pod{'s' * (len(components) > 1)} {names}{more}"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from flamectl_operator.planning.effective_spec import EffectiveSpec
 
 #: The message where the operator runs no object cache.
-NOT_RUN = "The operator runs no object cache: objectCache.image is not set"
+NOT_RUN = "The operator runs no object cache, because spec.objectCache.image is not set"
 
 
 def object_cache_status(

@@ -17,7 +17,7 @@ class AcquireDeletionLock(Subreconciler):
 
     name = "AcquireDeletionLock"
     summary = "Acquires or extends the Lease that allows one operator at a time to delete Pods, when a deletion is due."
-    reads = ("Pods", "Lease")
+    reads = ("FlameCluster", "ConfigMap", "PersistentVolumeClaims", "Pods", "Flame", "Lease")
     writes = ("Lease",)
 
     async def run(self, subject: Pass) -> Outcome:

@@ -82,7 +82,7 @@ class AddSessionManager(Subreconciler):
         forced = plan.action is SessionManagerAction.FORCE_DELETE
         if not await run.io.delete(PODS, pod, grace_period_seconds=0 if forced else None):
             return outcomes.changed()
-        how = "Deleted by force" if forced else "Deleted"
+        how = "Force-deleted" if forced else "Deleted"
         run.io.record_event("SessionManagerDeleted", f'{how} session manager Pod "{pod.name}": {plan.why}')
         return wait("Terminating", "waiting for the old session manager to terminate")
 

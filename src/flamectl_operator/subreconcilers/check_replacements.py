@@ -22,7 +22,7 @@ class CheckReplacements(Subreconciler):
 
     name = "CheckReplacements"
     summary = "Checks by dry run whether the API server accepts the replacements of stale Pods."
-    reads = ("Pods",)
+    reads = ("ConfigMap", "PersistentVolumeClaims", "Pods")
     writes = ("dry runs of Pods",)
 
     async def run(self, subject: Pass) -> Outcome:

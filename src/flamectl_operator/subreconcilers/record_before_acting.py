@@ -20,7 +20,7 @@ class RecordBeforeActing(Subreconciler):
     summary = (
         "Records executor ids, failures and the beginning of a suspension in the status before the pass acts on them."
     )
-    reads = ("FlameCluster", "Pods")
+    reads = ("FlameCluster", "ConfigMap", "Services", "NetworkPolicy", "PersistentVolumeClaims", "Pods", "Flame")
     writes = (STATUS,)
 
     async def run(self, subject: Pass) -> Outcome:

@@ -20,7 +20,7 @@ class ReleaseDeletionLock(Subreconciler):
 
     name = "ReleaseDeletionLock"
     summary = "Releases the deletion lock when no Pod is left to delete."
-    reads = ("Pods",)
+    reads = ("PersistentVolumeClaims", "Pods")
     writes = ("Lease",)
 
     async def run(self, subject: Pass) -> Outcome:

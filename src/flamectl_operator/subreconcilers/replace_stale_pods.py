@@ -35,7 +35,7 @@ class ReplaceStalePods(Subreconciler):
 
     name = "ReplaceStalePods"
     summary = "Deletes stale Pods within the budget of the update strategy, the session manager first, then the object caches."
-    reads = ("ConfigMap", "Pods")
+    reads = ("ConfigMap", "PersistentVolumeClaims", "Pods", "Flame")
     writes = ("session manager Pod", "object cache Pods", "executor Pods")
 
     async def run(self, subject: Pass) -> Outcome:
@@ -104,7 +104,7 @@ class ReplaceStalePods(Subreconciler):
         for reason in dict.fromkeys(reason for executor, reason in plan.delete if executor.name in deleted):
             chosen = [executor for executor, why in plan.delete if why == reason and executor.name in deleted]
             why = because(reason, run.changes.executors) if reason == STALE else reason
-            run.io.record_event("ExecutorsReplaced", f"Deleted {listed(chosen)} to replace them: {why}")
+            run.io.record_event("ExecutorsReplaced", f"Deleted {listed(chosen)} for replacement: {why}")
         why = because(STALE, run.changes.executors)
         drained = await mark_for_draining(run.io, plan.drain, DrainReason.STALE, why)
         return combine([removal.outcome(), drained])

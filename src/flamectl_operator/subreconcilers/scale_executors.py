@@ -32,7 +32,7 @@ class ScaleExecutors(Subreconciler):
 
     name = "ScaleExecutors"
     summary = "Creates missing executors under reserved ids, and deletes surplus and terminal executors."
-    reads = ("ConfigMap", "Pods")
+    reads = ("ConfigMap", "Pods", "Flame")
     writes = ("executor Pods",)
 
     async def run(self, subject: Pass) -> Outcome:

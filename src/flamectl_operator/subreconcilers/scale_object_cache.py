@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from flamectl_operator.kube.views import PodView
-    from flamectl_operator.planning.object_cache import Removal
+    from flamectl_operator.planning.object_cache import CacheRemoval
     from flamectl_operator.reconcile.reconcile_pass import Pass
 
 _EXISTING_CLAIM = "spec.objectCache.persistence.existingClaim"
@@ -60,11 +60,11 @@ class ScaleObjectCache(Subreconciler):
         ends = await collect(*(partial(self._remove, run, removal) for removal in plan.delete))
         return combine(ends)
 
-    async def _remove(self, run: Pass, removal: Removal) -> Outcome:
+    async def _remove(self, run: Pass, removal: CacheRemoval) -> Outcome:
         pod = removal.cache.pod
         if not await run.io.delete(PODS, pod, grace_period_seconds=0 if removal.forced else None):
             return outcomes.changed()
-        how = "Deleted by force" if removal.forced else "Deleted"
+        how = "Force-deleted" if removal.forced else "Deleted"
         run.io.record_event("ObjectCacheDeleted", f'{how} object cache Pod "{pod.name}": {removal.why}')
         return DONE
 

@@ -27,7 +27,7 @@ class UpdateClaims(Subreconciler):
 
     name = "UpdateClaims"
     summary = "Creates and grows PersistentVolumeClaims, and deletes claims that scaling down left without a Pod."
-    reads = ("PersistentVolumeClaims", "Pods")
+    reads = ("FlameCluster", "PersistentVolumeClaims", "Pods")
     writes = ("PersistentVolumeClaims",)
 
     async def run(self, subject: Pass) -> Outcome:

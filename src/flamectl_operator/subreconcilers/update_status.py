@@ -24,7 +24,7 @@ class UpdateStatus(Subreconciler):
 
     name = "UpdateStatus"
     summary = "Computes the status from the objects that exist and from the reports of the steps, and writes it if it changed."
-    reads = ("FlameCluster", "ConfigMap", "Services", "Pods")
+    reads = ("FlameCluster", "ConfigMap", "Services", "NetworkPolicy", "PersistentVolumeClaims", "Pods", "Flame")
     writes = (STATUS,)
 
     async def run(self, subject: Pass) -> Outcome:

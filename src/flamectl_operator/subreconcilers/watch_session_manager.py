@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class WatchSessionManager(Subreconciler):
-    """Let the watcher ask the session manager as long as that is ready, and often while something is going on.
+    """Let the watcher ask the session manager while it is ready, and more often while something changes.
 
     The pass does not wait for an answer: the watcher's next answer brings the next pass.
     """

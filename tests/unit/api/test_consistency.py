@@ -168,9 +168,9 @@ def test_executors_of_0_7_with_tls_need_certificates_of_their_own() -> None:
         ("0.6", {"cache": {"eviction": {"max_memory": 5}}}, "cache.eviction.max_memory", "must be a string"),
         ("0.7", {"cluster": {"tls": {"ca_file": "x"}}}, "cluster.tls", "configure security.tls in its place"),
         ("0.7", {"cache": {"tls": {}}}, "cache.tls", "configure security.tls in its place"),
-        ("0.7", {"security": {"enabled": True}}, "security.enabled", "ends over keys that it does not know"),
-        ("0.7", {"security": {"tls": {"pem": "x"}}}, "security.tls.pem", "ends over keys that it does not know"),
-        ("0.7", {"cache": {"gc": {"every": "x"}}}, "cache.gc.every", "ends over keys that it does not know"),
+        ("0.7", {"security": {"enabled": True}}, "security.enabled", "exits on an unknown key"),
+        ("0.7", {"security": {"tls": {"pem": "x"}}}, "security.tls.pem", "exits on an unknown key"),
+        ("0.7", {"cache": {"gc": {"every": "x"}}}, "cache.gc.every", "exits on an unknown key"),
         ("0.5", {"polcy": "x"}, "polcy", "did you mean policy?"),
     ],
 )

@@ -16,15 +16,15 @@ def test_name_similar_to_the_executors_container_is_a_warning(name: str) -> None
 
     (warning,) = near_names(spec(executor_template({"containers": containers})))
     assert warning.startswith(
-        f'spec.executorManager.podTemplate.spec.containers[1] is one more container named "{name}"'
+        f'spec.executorManager.podTemplate.spec.containers[1] adds another container "{name}", because'
     )
-    assert warning.endswith('own is named "executor-manager"')
+    assert warning.endswith('the component\'s container is named "executor-manager"')
 
 
 def test_name_similar_to_the_object_caches_container_is_a_warning() -> None:
     template = {"spec": {"containers": [{"name": "cache-object", "image": "x"}, {"name": "objectcache", "image": "x"}]}}
     (warning,) = near_names(spec({"objectCache": {"image": "example.com/cache:1", "podTemplate": template}}))
-    assert warning.endswith('named "objectcache"; the component\'s own is named "object-cache"')
+    assert warning.endswith('container "objectcache", because the component\'s container is named "object-cache"')
 
 
 @pytest.mark.parametrize("name", ["logs", "session-exporter", "proxy", "object-cache", "manager"])

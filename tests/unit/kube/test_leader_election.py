@@ -412,7 +412,7 @@ async def test_a_fence_closes_by_itself(scene: Scene) -> None:
     fence.extend(scene.clock.boottime() + 10)
     fence.check()
     await asyncio.sleep(10)
-    with pytest.raises(NotLeadingError, match="does not lead"):
+    with pytest.raises(NotLeadingError, match="is not the leader"):
         fence.check()
 
 

@@ -61,16 +61,18 @@ FAILED: list[Any] = [
         for reason, cause in (
             ("ImagePullBackOff", "why"),
             ("ErrImagePull", "why"),
-            ("InvalidImageName", "this is not the name of an image"),
+            ("InvalidImageName", "the image name is not valid"),
             ("ErrImageNeverPull", "it is not on the node, and imagePullPolicy is Never"),
         )
     ),
     pytest.param(
-        {"containers": [ended(MAIN, 1, "Error")]}, Trouble("Error", f"{MAIN} exited with 1"), id="ended with an error"
+        {"containers": [ended(MAIN, 1, "Error")]},
+        Trouble("Error", f'container "{MAIN}" ended with exit code 1'),
+        id="ended with an error",
     ),
     pytest.param(
         {"containers": [ended(MAIN, 0, "Completed")]},
-        Trouble("Completed", f"{MAIN} exited with 0"),
+        Trouble("Completed", f'container "{MAIN}" ended with exit code 0'),
         id="ended with 0, as Flame does over fatal errors",
     ),
     pytest.param(
@@ -80,10 +82,14 @@ FAILED: list[Any] = [
         ),
         id="killed",
     ),
-    pytest.param({"containers": [ended(MAIN, 3, "")]}, Trouble("Terminated", f"{MAIN} exited with 3"), id="no reason"),
+    pytest.param(
+        {"containers": [ended(MAIN, 3, "")]},
+        Trouble("Terminated", f'container "{MAIN}" ended with exit code 3'),
+        id="no reason",
+    ),
     pytest.param(
         {"conditions": [READY], "containers": [running(MAIN), ended("sidecar", 0, "Completed")]},
-        Trouble("Completed", "sidecar exited with 0"),
+        Trouble("Completed", 'container "sidecar" ended with exit code 0'),
         id="a sidecar ended",
     ),
     pytest.param(
@@ -98,7 +104,7 @@ FAILED: list[Any] = [
     ),
     pytest.param(
         {"phase": "Pending", "init": [ended("wait", 2)], "containers": [waiting(MAIN)]},
-        Trouble("Error", "wait exited with 2"),
+        Trouble("Error", 'container "wait" ended with exit code 2'),
         id="init container failed",
     ),
     pytest.param(
@@ -129,7 +135,7 @@ FAILED: list[Any] = [
     ),
     pytest.param(
         {"phase": "Succeeded", "containers": [ended(MAIN, 0, "Completed")]},
-        Trouble("Completed", f"{MAIN} exited with 0"),
+        Trouble("Completed", f'container "{MAIN}" ended with exit code 0'),
         id="phase Succeeded",
     ),
 ]

@@ -40,7 +40,7 @@ def _waiting(reason: str, message: str = "", last: ContainerStateTerminated | No
         ("tls: failed to verify certificate: x509: certificate signed by unknown authority",
          "the certificate of the registry is not trusted"),
         ("toomanyrequests: You have reached your pull rate limit", "the registry limits the number of pulls"),
-        ("no match for platform in manifest: not found", "there is none for the platform of the node"),
+        ("no match for platform in manifest: not found", "it has no variant for the platform of the node"),
         ("rpc error: write /var/lib/layer: no space left on device", "no space is left on the node"),
         ("rpc error: code = Unknown desc = something else", "something else"),
     ],

@@ -17,7 +17,7 @@ from flamectl_operator.kube.views import LeaseView
 from flamectl_operator.planning.disruption import disruption_ahead
 from flamectl_operator.planning.lock import (
     Foreign,
-    Held,
+    HeldByOther,
     HeldLease,
     ObservedLease,
     check_lease,
@@ -55,7 +55,7 @@ def _lease(holder: str | None = "them", version: str = "7", **changes: Any) -> L
 
 def _judge(
     lease: LeaseView | None, *, after: float = 0.0, before: ObservedLease | None = None, deny: tuple[str, ...] = ()
-) -> Held | Foreign | None:
+) -> HeldByOther | Foreign | None:
     """Return the decision about a Lease that was first seen some seconds ago."""
     observed_lease = observe_lease(lease, before, THEN, DURATION)
     return check_lease(lease, observed_lease, OWNER.uid, LockOptions(deny_list=deny), "us", THEN + after)
@@ -70,17 +70,21 @@ def _judge(
         pytest.param(None, 0, (), None, id="there is none"),
         pytest.param(_lease(""), 0, (), None, id="given back"),
         pytest.param(_lease("us"), 0, (), None, id="ours, from before a restart"),
-        pytest.param(_lease(), 0, (), Held("them", THEN + 60), id="theirs"),
-        pytest.param(_lease(), 59.9, (), Held("them", THEN + 60), id="theirs for a moment longer"),
+        pytest.param(_lease(), 0, (), HeldByOther("them", THEN + 60), id="theirs"),
+        pytest.param(_lease(), 59.9, (), HeldByOther("them", THEN + 60), id="theirs for a moment longer"),
         pytest.param(_lease(), 60, (), None, id="expired"),
-        pytest.param(_lease(spec={"leaseDurationSeconds": 90}), 60, (), Held("them", THEN + 90), id="their duration"),
-        pytest.param(_lease(spec={"leaseDurationSeconds": None}), 30, (), Held("them", THEN + 60), id="no duration"),
+        pytest.param(
+            _lease(spec={"leaseDurationSeconds": 90}), 60, (), HeldByOther("them", THEN + 90), id="their duration"
+        ),
+        pytest.param(
+            _lease(spec={"leaseDurationSeconds": None}), 30, (), HeldByOther("them", THEN + 60), id="no duration"
+        ),
         pytest.param(_lease(), 0, ("them",), None, id="its holder is on the deny list"),
-        pytest.param(_lease(), 0, ("others",), Held("them", THEN + 60), id="others are on the deny list"),
+        pytest.param(_lease(), 0, ("others",), HeldByOther("them", THEN + 60), id="others are on the deny list"),
     ],
 )
 def test_lock_state_of_each_kind_of_lease(
-    lease: LeaseView | None, after: float, deny: tuple[str, ...], verdict: Held | Foreign | None
+    lease: LeaseView | None, after: float, deny: tuple[str, ...], verdict: HeldByOther | Foreign | None
 ) -> None:
     assert _judge(lease, after=after, deny=deny) == verdict
 
@@ -104,20 +108,20 @@ def test_times_in_the_lease_are_ignored() -> None:
     """Clocks of two machines differ."""
     for time in ("1999-01-01T00:00:00.000000Z", "2999-01-01T00:00:00.000000Z"):
         lease = _lease(spec={"renewTime": time, "acquireTime": time})
-        assert _judge(lease, after=59) == Held("them", THEN + 60)
+        assert _judge(lease, after=59) == HeldByOther("them", THEN + 60)
         assert _judge(lease, after=61) is None
 
 
 def test_change_of_the_lease_restarts_the_wait() -> None:
     before = ObservedLease("6", "them", THEN + 1)
     assert _judge(_lease(version="6"), before=before, after=2) is None
-    assert _judge(_lease(version="7"), before=before, after=2) == Held("them", THEN + 60)
+    assert _judge(_lease(version="7"), before=before, after=2) == HeldByOther("them", THEN + 60)
 
 
 def test_deleted_lease_counts_until_its_duration_ends() -> None:
     """The holder may not have noticed the deletion."""
     before = ObservedLease("6", "them", THEN + 10)
-    assert _judge(None, before=before, after=9) == Held("them", THEN + 10)
+    assert _judge(None, before=before, after=9) == HeldByOther("them", THEN + 10)
     assert _judge(None, before=before, after=10) is None
     assert _judge(None, before=replace(before, holder=""), after=0) is None
     assert _judge(None, before=replace(before, holder="us"), after=0) is None

@@ -171,7 +171,12 @@ def test_stale_executors_are_deleted_within_the_strategy(
     ("changes", "reason", "words"),
     [
         pytest.param(rolling(4, 1, 0), "RollingUpdate", "0 of 4 executors are on the current revision", id="rolling"),
-        pytest.param(replicas(4, type="OnDelete"), "OnDelete", "4 executors are stale", id="OnDelete"),
+        pytest.param(
+            replicas(4, type="OnDelete"),
+            "OnDelete",
+            "4 stale executors will be replaced after somebody deletes them",
+            id="OnDelete",
+        ),
     ],
 )
 def test_rollout_reports_its_progress(changes: dict[str, Any], reason: str, words: str) -> None:

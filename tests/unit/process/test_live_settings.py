@@ -140,7 +140,9 @@ async def test_edit_takes_effect_and_is_reported(logs: list[MutableMapping[str, 
     config = setup.live.config
     assert (config.flame.init_image, config.logging.level) == ("x", "debug")
     assert setup.told == [config]
-    assert setup.events.told == [("Normal", "ConfigurationChanged", "Now in force: flame.initImage, logging.level")]
+    assert setup.events.told == [
+        ("Normal", "ConfigurationChanged", "The operator applied changed settings: flame.initImage, logging.level")
+    ]
     assert [line["event"] for line in logs] == ["settings changed"]
 
 
@@ -158,7 +160,7 @@ async def test_setting_that_needs_a_restart_is_reported_once(logs: list[MutableM
         (
             "Normal",
             "RestartNeeded",
-            "In force after a restart of the operator: controller.namespaces, controller.workers",
+            "These settings take effect after a restart of the operator: controller.namespaces, controller.workers",
         )
     ]
     assert [line["log_level"] for line in logs] == ["warning"]
@@ -198,7 +200,7 @@ async def test_a_bad_edit_changes_nothing_and_is_reported_once(
     assert setup.live.last_error.startswith(f"ConfigMap {NAMESPACE}/{CONFIG_MAP}: {words}")
     ((kind, reason, message),) = setup.events.told
     assert (kind, reason) == ("Warning", "ConfigurationInvalid")
-    assert message == f"{setup.live.last_error}. The settings before stay in force"
+    assert message == f"{setup.live.last_error}. The previous settings stay in force"
     assert [(line["log_level"], line["error"]) for line in logs] == [("error", setup.live.last_error)]
 
 

@@ -95,7 +95,9 @@ def said(log: list[MutableMapping[str, Any]]) -> list[str]:
         pytest.param(REFUSED, "cannot talk to the API server: refused", id="no connection"),
         pytest.param(ConnectionLostError("lost"), "cannot talk to the API server: lost", id="connection lost"),
         pytest.param(ServerError(503, message="not yet"), "cannot talk to the API server: not yet", id="503"),
-        pytest.param(UntrustedServerError("who?"), "certificate authorities of the kubeconfig", id="certificate"),
+        pytest.param(
+            UntrustedServerError("who?"), "does not trust the certificate of the API server", id="certificate"
+        ),
         pytest.param(TimeoutError(), "no answer in 15 s", id="no answer"),
     ],
 )
@@ -106,7 +108,7 @@ async def test_missing_prerequisite_is_reported_with_its_remedy(
 
     [line] = said(log)
     assert words in line
-    assert log[-1]["event"] == "waiting is over"
+    assert log[-1]["event"] == "the prerequisite is met"
 
 
 async def test_each_cause_is_logged_once(startup: StartUp, log: list[MutableMapping[str, Any]]) -> None:

@@ -50,4 +50,4 @@ def test_second_signal_ends_the_process(number: signal.Signals, then: str) -> No
         running.send_signal(number)
         assert running.wait(120) == 128 + number
         assert running.stderr is not None
-        assert running.stderr.read() == "flamectl-operator: asked to stop once more, ends at once\n"
+        assert running.stderr.read() == "flamectl-operator: received a second stop signal, exits now\n"

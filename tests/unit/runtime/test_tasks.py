@@ -87,7 +87,7 @@ async def test_a_task_that_fails_ends_all_with_its_error() -> None:
 
 
 async def test_task_that_returns_ends_all_with_an_error() -> None:
-    with pytest.raises(TaskDiedError, match="task workers ended without being asked to"):
+    with pytest.raises(TaskDiedError, match="task workers ended unexpectedly"):
         await run_forever({"workers": asyncio.sleep(1), "reflector": asyncio.sleep(2)})
 
 

@@ -28,7 +28,7 @@ def test_deleted_session_manager_is_lost() -> None:
     assert _events([SM], [terminating(SM)]) == [
         (
             "SessionManagerLost",
-            'Pod "my-flame-session-manager" vanished, and this operator did not delete it: somebody deleted it',
+            'Pod "my-flame-session-manager" vanished. This operator did not delete it. Cause: somebody deleted it',
         )
     ]
 
@@ -37,16 +37,17 @@ def test_lost_executors_are_one_event() -> None:
     ((reason, message),) = _events([SM, *EXECUTORS], [SM])
 
     assert reason == "ExecutorsLost"
-    assert message.startswith('Pod "my-flame-executor-manager-0", "my-flame-executor-manager-1", ')
-    assert "and 2 more vanished" in message
+    assert message.startswith('Pods "my-flame-executor-manager-0", "my-flame-executor-manager-1", ')
+    assert "and 2 more vanished. This operator did not delete them." in message
+    assert message.endswith("somebody deleted them, or removed their labels or their owner reference")
 
 
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
         ("EvictionByEvictionAPI", "evicted through the API"),
-        ("DeletionByTaintManager", "its node has a taint that it does not tolerate"),
-        ("PreemptionByScheduler", "a Pod of higher priority took its place"),
+        ("DeletionByTaintManager", "a taint of the node is not tolerated"),
+        ("PreemptionByScheduler", "a Pod of higher priority took the place"),
         ("Other", "somebody deleted it"),
     ],
 )

@@ -165,7 +165,7 @@ SINCE = "it has not reported since 2025-06-01 11:58:50 UTC"
     [
         pytest.param(
             [session_manager(conditions=SILENT), executor_pod(0)], "Failed",
-            f'Session manager is out of reach: NodeNotReporting: node "node-1": {SINCE}', id="session manager",
+            f'Session manager is on a node that does not report: NodeNotReporting: node "node-1": {SINCE}', id="session manager",
         ),
         pytest.param(
             [SM, executor_pod(0, conditions=SILENT)], "Failed",

@@ -316,11 +316,11 @@ class StepHarness:
 
 def _stores(news: list[Change[Any]], flame: Flame | None = None) -> Stores:
     stores = Stores.empty(flame)
-    stores.pods.subscribe(news.append, answers=True)
-    stores.services.subscribe(news.append, answers=True)
-    stores.config_maps.subscribe(news.append, answers=True)
-    stores.claims.subscribe(news.append, answers=True)
-    stores.network_policies.subscribe(news.append, answers=True)
+    stores.pods.subscribe(news.append, responses=True)
+    stores.services.subscribe(news.append, responses=True)
+    stores.config_maps.subscribe(news.append, responses=True)
+    stores.claims.subscribe(news.append, responses=True)
+    stores.network_policies.subscribe(news.append, responses=True)
     return stores
 
 

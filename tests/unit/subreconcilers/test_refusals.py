@@ -41,7 +41,7 @@ def _forbidden(message: str) -> ForbiddenError:
             "AdmissionDenied",
             "policy",
         ),
-        (_forbidden('pods "x" is forbidden: no service account'), "AdmissionDenied", "change what the message names"),
+        (_forbidden('pods "x" is forbidden: no service account'), "AdmissionDenied", "change the field that the message names"),
         (BadRequestError(400, "BadRequest", 'strict decoding error: unknown field "spec.x"'), "Rejected", "correct"),
     ],
 )  # fmt: skip

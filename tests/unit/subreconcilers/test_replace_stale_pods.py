@@ -370,7 +370,7 @@ async def test_unschedulable_session_manager_gets_the_room_of_idle_executors() -
     await world.run_pass()
     assert world.leaving_ids == [1, 2]
     [told] = [message for _, reason, message in world.events.told if reason == "ExecutorsReplaced"]
-    assert told.endswith("to replace them: the session manager needs their room")
+    assert told.endswith("for replacement: the session manager needs their room")
     for number in (1, 2):
         world.api.remove("pods", executor_name(number))
     await world.run_pass()

@@ -53,7 +53,7 @@ async def test_stuck_object_cache_is_force_deleted() -> None:
     await world.run_pass()
 
     assert _uid(world, 0) != before
-    assert "by force" in str(world.events.told)
+    assert "Force-deleted" in str(world.events.told)
 
 
 async def test_unlabelled_object_cache_is_found_on_suspend() -> None:

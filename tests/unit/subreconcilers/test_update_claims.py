@@ -440,4 +440,4 @@ async def test_a_pod_with_a_claim_is_not_deleted_by_force(name: str) -> None:
         await world.run_pass()
 
     assert _uid(world, name) == before
-    assert "not deleted by force" in (world.status.message or "")
+    assert "the operator does not force-delete it" in (world.status.message or "")

@@ -169,7 +169,7 @@ async def test_oversized_config_map_is_recreated() -> None:
 
     assert _config(world)["data"] == before["data"]
     assert _config(world)["metadata"]["annotations"] == before["metadata"]["annotations"]
-    assert any("because somebody put too much into it" in message for _, _, message in world.events.told)
+    assert any("because its content is too large" in message for _, _, message in world.events.told)
 
 
 async def test_replaced_immutable_config_map_is_not_deleted() -> None:

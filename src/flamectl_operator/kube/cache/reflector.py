@@ -234,7 +234,9 @@ class Reflector(Generic[T]):
         self._silences = 0
         self._resource_version = ""
         log = self._log.debug if self._mistrusted else self._log.warning
-        log("watches stay silent: listing again; does a proxy buffer the API server's responses?")
+        log(
+            "watches stay silent, so the reflector lists again; check whether a proxy buffers the API server's responses"
+        )
         self._mistrusted = True
 
     async def _probe(self) -> None:
@@ -255,7 +257,8 @@ class Reflector(Generic[T]):
         seen = self._store.synced_version(self._namespace)
         if int(page.resource_version) < seen:
             what = f"the list of {self._resource.plural} is of resourceVersion {page.resource_version}"
-            raise StaleListError(500, message=f"{what}, and {seen} was seen before: was etcd restored from a backup?")
+            before = f"resourceVersion {seen} was seen before; etcd may have been restored from a backup"
+            raise StaleListError(500, message=f"{what}, but {before}")
         self._stale_lists = 0
 
     def _succeeded(self) -> None:

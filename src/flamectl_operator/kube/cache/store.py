@@ -83,7 +83,7 @@ class Store(Generic[T]):
         self._past: OutdatedStates[T] = OutdatedStates(index)
         self._synced_versions: dict[str | None, int] = {}  # by the namespace of the reflector, None for all namespaces
         self._handlers: list[Handler[T]] = []  # of all subscribers
-        self._answer_handlers: list[Handler[T]] = []  # of subscribers that also receive responses
+        self._response_handlers: list[Handler[T]] = []  # of subscribers that also receive responses
 
     def __len__(self) -> int:
         """Return the number of objects."""
@@ -116,17 +116,17 @@ class Store(Generic[T]):
         same = current.metadata.resource_version == obj.metadata.resource_version
         return current if same and (current.terminating or not obj.terminating) else self._transform(obj)
 
-    def subscribe(self, handler: Handler[T], *, answers: bool = False) -> None:
+    def subscribe(self, handler: Handler[T], *, responses: bool = False) -> None:
         """Subscribe to changes.
 
         Args:
             handler: Called with each change.
-            answers: Whether to receive also the changes that responses bring; otherwise only those that the reflector brings. A
+            responses: Whether to receive also the changes that responses bring; otherwise only those that the reflector brings. A
                 change that a response brought is not repeated when the reflector brings it.
         """
         self._handlers.append(handler)
-        if answers:
-            self._answer_handlers.append(handler)
+        if responses:
+            self._response_handlers.append(handler)
 
     def observe(self, obj: T) -> None:
         """Store the response to a create, patch, update or get.
@@ -145,11 +145,11 @@ class Store(Generic[T]):
             self._past.add_disappearance(current, version_of(obj))
         if self._selects(obj):
             self._set(obj)
-            _notify(self._answer_handlers, _changes(current, obj))
+            _notify(self._response_handlers, _changes(current, obj))
             return
         if current is not None:
             self._remove(current)
-            _notify(self._answer_handlers, [Change(current, None)])
+            _notify(self._response_handlers, [Change(current, None)])
         self._past.add_disappearance(obj, version_of(obj))
 
     def observe_list(self, items: Iterable[T], resource_version: str, namespace: str, value: Hashable) -> None:
@@ -184,7 +184,7 @@ class Store(Generic[T]):
         version = version_of(obj)
         if current is not None and current.uid == obj.uid:
             self._remove(current)
-            _notify(self._answer_handlers, [Change(current, None)])
+            _notify(self._response_handlers, [Change(current, None)])
             version = max(version, version_of(current))
         elif version <= self.synced_version(obj.namespace):
             return  # the reflector has already reported the deletion

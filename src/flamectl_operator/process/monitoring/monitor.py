@@ -147,4 +147,4 @@ class Monitor:
             return checks.missing_caches(operator.reflectors)
         if self._replica is None or not self._config.leader_election.leader_elect:
             return "not started yet"
-        return "" if self._replica.standing_by else "nothing seen yet of the Lease"
+        return "" if self._replica.standing_by else "the Lease has not been read yet"

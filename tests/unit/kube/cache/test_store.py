@@ -31,7 +31,7 @@ def changes(store: Store[PodView]) -> list[Change[PodView]]:
 @pytest.fixture
 def all_changes(store: Store[PodView]) -> list[Change[PodView]]:
     seen: list[Change[PodView]] = []
-    store.subscribe(seen.append, answers=True)
+    store.subscribe(seen.append, responses=True)
     return seen
 
 

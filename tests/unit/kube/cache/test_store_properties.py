@@ -85,7 +85,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.server = Server()
         self.store: Store[PodView] = Store()
         self.store.subscribe(self.on_change)
-        self.store.subscribe(self.on_any_change, answers=True)
+        self.store.subscribe(self.on_any_change, responses=True)
         self.position = 0  # in the server's log
         self.snapshot: tuple[list[PodView], int, int] | None = None
         self.listed = False

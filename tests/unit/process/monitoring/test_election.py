@@ -128,7 +128,7 @@ async def test_replica_that_cannot_read_the_lease_is_not_ready() -> None:
 
     assert not process.ready
     assert process.alive
-    assert process.monitor.health.ready["caches"]() == "nothing seen yet of the Lease"
+    assert process.monitor.health.ready["caches"]() == "the Lease has not been read yet"
     await process.end()
 
 
