@@ -56,7 +56,7 @@ def test_operator_reports_an_untrusted_api_server(world: E2ENamespace, tmp_path:
         wait_for_word(world, operator, "the kubeconfig or the Pod does not trust the certificate of the API server")
         put_in_place(authority, (world.plane.state_dir / "pki" / "apiserver.crt").read_bytes())
 
-    assert len(warnings(operator, "the certificate authorities")) == 1
+    assert len(warnings(operator, "does not trust the certificate of the API server")) == 1
 
 
 def test_operator_waits_for_rejected_credentials(world: E2ENamespace, tmp_path: Path) -> None:
