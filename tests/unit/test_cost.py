@@ -178,8 +178,7 @@ class _Scale:
         self.api.told.clear()
         self.api.decoded.clear()
         self.notes.passes.clear()
-        metadata = self.cluster["metadata"] | {"generation": 2}
-        self.api.put("flameclusters", self.cluster | {"metadata": metadata, "spec": raw_spec(replicas(count))})
+        self.resize(count)
         await asyncio.sleep(1)
         yield
         await asyncio.sleep(30)
@@ -198,11 +197,21 @@ class _Scale:
             self.make_ready(executor_name(number))
         return self.clock.monotonic()
 
+    def resize(self, count: int) -> None:
+        """Change the wanted number of executors."""
+        metadata = self.cluster["metadata"] | {"generation": self.cluster["metadata"]["generation"] + 1}
+        self.api.put("flameclusters", self.cluster | {"metadata": metadata, "spec": raw_spec(replicas(count))})
+
     @property
     def cluster(self) -> dict[str, Any]:
         found = self.api.find("flameclusters", KEY[1])
         assert found is not None
         return found
+
+    @property
+    def removing(self) -> bool:
+        """Whether the status says that Pods terminate."""
+        return bool(self.cluster["status"]["generations"].get("hasPendingRemoval"))
 
     def make_ready(self, name: str) -> None:
         found = self.api.find("pods", name)
@@ -231,6 +240,32 @@ def test_scale_up_costs_a_request_an_executor_and_few_statuses_and_passes(count:
         # Each executor is decoded three times: the answer to its creation, and the events of its creation and its start.
         size = len(wire.encode(scale.api.find("pods", executor_name(0))))
         assert sum(scale.api.decoded) < 3.1 * count * size
+
+    virtually(main())
+
+
+def test_scale_down_costs_a_request_an_executor_and_few_statuses_and_passes() -> None:
+    async def main() -> None:
+        scale, count = _Scale(), 300
+        async with scale.running(count):
+            await scale.start(count, 0.01)
+            await asyncio.sleep(30)
+            scale.api.writes.clear()
+            scale.notes.passes.clear()
+            scale.resize(0)
+            await asyncio.sleep(1)
+            for number in range(count):
+                assert scale.removing
+                await asyncio.sleep(0.01)
+                scale.api.remove("pods", executor_name(number))
+            await asyncio.sleep(0.01)
+            assert not scale.removing, "the last one is noticed at once"
+
+        assert scale.requests["delete pods"] == count
+        assert scale.requests["status flameclusters"] <= 3
+        # The Lease of the deletion lock is created, and deleted when no executor is left to delete.
+        assert scale.requests.total() <= count + 5
+        assert len(scale.notes.passes) <= 20
 
     virtually(main())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.flamecluster import LockOptions
@@ -20,7 +19,7 @@ from flamectl_operator.reconcile.spec_planner import MAX_SIZE_IN_LOOP
 from flamectl_operator.reconcile.status_writer import StatusWriter
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.slow_start import SlowStart
-from flamectl_operator.status.debounce import Debounce, executors_to_turn
+from flamectl_operator.status.debounce import NOTHING_AWAITED, Debounce, awaited_executors
 from flamectl_operator.status.losses import loss_events
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ class ClusterState:
             RefusedError: RBAC forbids a read.
         """
         generation = cluster.metadata.generation
-        self._debounce = replace(self._debounce, to_turn=0)
+        self._debounce = self._debounce.ended()
         self._io.begin(generation, writes_in_flight)
         self.status.begin(cluster)
         spec = await self._desired(cluster, config.flame)
@@ -146,13 +145,13 @@ class ClusterState:
         )
 
     def end(self, run: Pass, result: Result) -> None:
-        """End a pass: a debounce interval follows if the FlameCluster only waits for executors to become ready."""
+        """End a pass: a debounce interval follows if the FlameCluster only waits for executors to become ready or gone."""
         if not result.interrupted:
             self.status.end(run.report.errors)
-        to_turn = 0
+        awaited = NOTHING_AWAITED
         if run.spec is not None and run.may_act:
-            to_turn = executors_to_turn(self.status.stored, run.observe(), run.spec, result)
-        self._debounce = self._debounce.after_pass(to_turn, self.status.counts_due, self._clock.monotonic())
+            awaited = awaited_executors(self.status.stored, run.observe(), run.spec, result)
+        self._debounce = self._debounce.after_pass(awaited, self.status.counts_due, self._clock.monotonic())
 
     def patience(self, change: Change[PodView]) -> float:
         """Return the seconds that the pass over a change of a Pod may wait; 0 when it must not."""

@@ -1,9 +1,10 @@
-"""A debounce interval: a time in which executors that start change nothing but counts.
+"""A debounce interval: a time in which executors that start or terminate change nothing but counts.
 
 While 500 executors become ready one after the other, a pass over each event finds nothing to do and a status that must wait (see
-`throttle`). So a debounce interval follows a pass that found the same, and events that only bring executors closer to being ready
-share one pass at its end. Any other event ends the interval at once, and so does the executor that makes the state turn, which is
-the first one that is ready, or the last one.
+`throttle`). The same holds while 500 executors terminate that a scale-down deleted. So a debounce interval follows a pass that
+found the same, and events that only bring executors closer to being ready or gone share one pass at its end. Any other event ends
+the interval at once, and so does the executor that changes more than counts: the first one that is ready, the last one that is
+ready, and the last one that is gone.
 
 A debounce interval delays a pass and never replaces it: each event that it holds back is followed by a pass.
 """
@@ -11,20 +12,24 @@ A debounce interval delays a pass and never replaces it: each event that it hold
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.api.status import Generations
 from flamectl_operator.desired import names
 from flamectl_operator.observed import pods
+from flamectl_operator.observed.executor import Executor
 from flamectl_operator.planning.registration import NOT_REGISTERED
 from flamectl_operator.status.throttle import PRECISION
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flamectl_operator.api.status import FlameClusterStatus
     from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.kube.views import PodView
     from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.observed.component import Component
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.runtime.outcome import Result
 
@@ -36,52 +41,76 @@ LONGEST_INTERVAL = 1.0
 _IDLE_REASONS = frozenset({"StatusThrottled", "PodsStarting", NOT_REGISTERED})
 
 
+class Awaited(NamedTuple):
+    """The executors that a FlameCluster waits for, which change nothing but counts until the last of them.
+
+    Args:
+        starts: How many more must become ready until the state turns.
+        ends: How many terminate.
+    """
+
+    starts: int = 0
+    ends: int = 0
+
+
+NOTHING_AWAITED = Awaited()
+
+
 @dataclass(frozen=True)
 class Debounce:
     """A debounce interval of one FlameCluster. All times are of one clock that only goes forward.
 
     Args:
         until: When it ends, in seconds.
-        to_turn: How many more executors must become ready until the state turns; 0 when there is no debounce interval.
+        awaited: The executors that are awaited; none when there is no debounce interval.
         length: How long it was meant to last, in seconds.
     """
 
     until: float = float("-inf")
-    to_turn: int = 0
+    awaited: Awaited = NOTHING_AWAITED
     length: float = 0.0
 
-    def after_pass(self, to_turn: int, counts_due: float, now: float) -> Debounce:
+    def after_pass(self, awaited: Awaited, counts_due: float, now: float) -> Debounce:
         """Return the debounce interval that follows a pass.
 
         Args:
-            to_turn: The result of `executors_to_turn`.
+            awaited: The result of `awaited_executors`.
             counts_due: When counts may be written again.
             now: The time.
         """
-        if to_turn == 0:
+        if awaited == NOTHING_AWAITED:
             return Debounce()
         again = now < self.until + 2 * self.length
         length = min(2 * self.length, LONGEST_INTERVAL) if again else FIRST_INTERVAL
-        return Debounce(max(now + length, counts_due), to_turn, length)
+        return Debounce(max(now + length, counts_due), awaited, length)
+
+    def ended(self) -> Debounce:
+        """Return this interval without time that is left; the next one may still be longer because of it."""
+        return replace(self, awaited=NOTHING_AWAITED)
 
     def after_event(self, owner: Identity, old: PodView | None, new: PodView | None) -> Debounce:
         """Return the debounce interval that follows an event about a Pod of this FlameCluster."""
-        if self.to_turn == 0:
-            return self
-        if old is None or new is None or not only_starts(owner, old, new):
-            return replace(self, to_turn=0)
-        return replace(self, to_turn=self.to_turn - 1) if pods.is_ready(new) and not pods.is_ready(old) else self
+        starts, ends = self.awaited
+        if ends and only_ends(owner, old, new):
+            ends -= new is None
+            over = not ends
+        elif starts and only_starts(owner, old, new):
+            starts -= _becomes_ready(old, new)
+            over = not starts
+        else:
+            over = True
+        return self.ended() if over else replace(self, awaited=Awaited(starts, ends))
 
     def remaining(self, now: float) -> float:
         """Return the seconds that a pass may wait; 0 when it must not."""
         remaining = self.until - now
-        return remaining if self.to_turn and remaining > PRECISION else 0.0
+        return remaining if any(self.awaited) and remaining > PRECISION else 0.0
 
 
-def executors_to_turn(
+def awaited_executors(
     status: FlameClusterStatus, observed: ObservedCluster, effective: EffectiveSpec, result: Result
-) -> int:
-    """Return how many executors must become ready until the state turns; 0 when something else may happen before.
+) -> Awaited:
+    """Return the executors that are awaited; none when something else may happen before.
 
     Args:
         status: The stored status, which differs from the present one in counts at most.
@@ -90,15 +119,27 @@ def executors_to_turn(
         result: The result of the pass.
     """
     idle = not result.errors and all(outcome.reason in _IDLE_REASONS for outcome in result.outcomes)
-    calm = status.generations == Generations(reconciled=status.generations.reconciled)
+    generations = status.generations
+    calm = generations == Generations(
+        reconciled=generations.reconciled, has_pending_removal=generations.has_pending_removal
+    )
     failures = effective.session_manager_backoff.failures or effective.executor_backoff.failures
     if not idle or not calm or failures or effective.suspended or not observed.session_manager_ready:
-        return 0
+        return NOTHING_AWAITED
+    ending = observed.terminating
+    if not all(isinstance(each, Executor) for each in ending) or _in_table(observed, ending):
+        return NOTHING_AWAITED
     ready = len(observed.ready_executors)
-    return max(0, effective.replicas - ready) if ready else min(1, effective.replicas)
+    return Awaited(max(0, effective.replicas - ready) if ready else min(1, effective.replicas), len(ending))
 
 
-def only_starts(owner: Identity, old: PodView, new: PodView) -> bool:
+def _in_table(observed: ObservedCluster, ending: Sequence[Component]) -> bool:
+    """Return whether the session manager has to be told when one of these executors is gone."""
+    snapshot = observed.flame.snapshot
+    return snapshot is not None and any(each.name in snapshot.nodes or each.name in snapshot.by_node for each in ending)
+
+
+def only_starts(owner: Identity, old: PodView | None, new: PodView | None) -> bool:
     """Return whether an executor only came closer to being ready, or nothing happened that anybody reads.
 
     Args:
@@ -106,24 +147,37 @@ def only_starts(owner: Identity, old: PodView, new: PodView) -> bool:
         old: The Pod before.
         new: The Pod after.
     """
-    executor = names.executor_id(owner.name, new.name) is not None and new.controlled_by(owner.uid)
-    if not executor or old.uid != new.uid or _marks(old) != _marks(new):
+    if old is None or new is None or not _same_executor(owner, old, new) or _marks(old) != _marks(new):
         return False
     placed = old.spec.node_name in {"", new.spec.node_name}
     return placed and _is_well(old) and _is_well(new) and not (pods.is_ready(old) and not pods.is_ready(new))
 
 
+def only_ends(owner: Identity, old: PodView | None, new: PodView | None) -> bool:
+    """Return whether an executor that was terminating only came closer to being gone. Nobody reads how far it has come.
+
+    Args:
+        owner: The FlameCluster.
+        old: The Pod before.
+        new: The Pod after; None when it is gone.
+    """
+    return old is not None and old.terminating and _same_executor(owner, old, new or old)
+
+
+def _becomes_ready(old: PodView | None, new: PodView | None) -> bool:
+    return new is not None and pods.is_ready(new) and not (old is not None and pods.is_ready(old))
+
+
+def _same_executor(owner: Identity, old: PodView, new: PodView) -> bool:
+    """Return whether both are one executor, which belongs to the FlameCluster as before."""
+    executor = names.executor_id(owner.name, new.name) is not None and new.controlled_by(owner.uid)
+    same = old.uid == new.uid and old.metadata.owner_references == new.metadata.owner_references
+    return executor and same and old.metadata.labels == new.metadata.labels
+
+
 def _marks(pod: PodView) -> tuple[object, ...]:
-    """Return the metadata of a Pod that decisions read."""
-    meta = pod.metadata
-    return (
-        meta.deletion_timestamp,
-        meta.deletion_grace_period_seconds,
-        meta.labels,
-        meta.annotations,
-        meta.owner_references,
-        meta.finalizers,
-    )
+    """Return the rest of the metadata that decisions read of an executor that does not terminate."""
+    return pod.metadata.deletion_timestamp, pod.metadata.annotations, pod.metadata.finalizers
 
 
 def _is_well(pod: PodView) -> bool:

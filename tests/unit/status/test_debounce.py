@@ -1,18 +1,33 @@
 from __future__ import annotations
 
+from dataclasses import replace as with_
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.structs import replace
 
 from flamectl_operator.api.status import FlameClusterStatus, Generations
+from flamectl_operator.flame.knowledge import Knowledge, Phase
+from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Snapshot
 from flamectl_operator.runtime.outcome import Outcome, Result, blocked, wait
-from flamectl_operator.status.debounce import FIRST_INTERVAL, LONGEST_INTERVAL, Debounce, executors_to_turn, only_starts
+from flamectl_operator.status.debounce import (
+    FIRST_INTERVAL,
+    LONGEST_INTERVAL,
+    NOTHING_AWAITED,
+    Awaited,
+    Debounce,
+    awaited_executors,
+    only_ends,
+    only_starts,
+)
 from tests.unit.builders import (
+    BOOTTIME,
+    LIFE,
     OWNER,
     PodState,
     effective,
     executor_pod,
+    object_cache_pod,
     observed,
     replicas,
     session_manager,
@@ -22,8 +37,10 @@ from tests.unit.builders import (
 if TYPE_CHECKING:
     from flamectl_operator.kube.views import PodView
 
-DEBOUNCE = Debounce(until=11.0, to_turn=3, length=FIRST_INTERVAL)
+DEBOUNCE = Debounce(until=11.0, awaited=Awaited(starts=3), length=FIRST_INTERVAL)
+SHRINKING = Debounce(until=11.0, awaited=Awaited(ends=3), length=FIRST_INTERVAL)
 STARTING, READY = executor_pod(0, "starting"), executor_pod(0, "ready")
+ENDING = terminating(READY)
 
 
 # --- Which events bring nothing but counts
@@ -70,6 +87,27 @@ def test_change_of_another_component_is_news() -> None:
     assert not only_starts(OWNER, session_manager("starting"), session_manager("ready"))
 
 
+def test_executor_that_was_terminating_and_is_gone_only_ends() -> None:
+    assert only_ends(OWNER, ENDING, None)
+    assert only_ends(OWNER, ENDING, terminating(executor_pod(0, "failed")))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(None, ENDING, id="new"),
+        pytest.param(READY, None, id="gone without a sign"),
+        pytest.param(READY, ENDING, id="begins to terminate"),
+        pytest.param(ENDING, executor_pod(0, "ready", uid="another"), id="another Pod"),
+        pytest.param(ENDING, replace(ENDING, metadata=replace(ENDING.metadata, labels={})), id="labels taken off"),
+        pytest.param(terminating(session_manager()), None, id="session manager"),
+        pytest.param(replace(ENDING, metadata=replace(ENDING.metadata, owner_references=())), None, id="foreign"),
+    ],
+)
+def test_other_change_of_an_executor_is_more_than_its_end(old: PodView | None, new: PodView | None) -> None:
+    assert not only_ends(OWNER, old, new)
+
+
 # --- How long a pass may wait
 
 
@@ -90,9 +128,31 @@ def test_executor_that_makes_the_state_turn_does_not_wait() -> None:
     assert waits == [True, True, False]
 
 
+def test_last_executor_that_is_gone_does_not_wait() -> None:
+    debounce = SHRINKING
+    waits = []
+    for number in range(3):
+        ending = terminating(executor_pod(number, "ready"))
+        debounce = debounce.after_event(OWNER, ending, ending)
+        debounce = debounce.after_event(OWNER, ending, None)
+        waits.append(debounce.remaining(10.0) > 0)
+
+    assert waits == [True, True, False]
+
+
+def test_executors_that_start_and_end_at_a_time_wait_together() -> None:
+    both = Debounce(until=11.0, awaited=Awaited(starts=2, ends=2), length=FIRST_INTERVAL)
+
+    assert both.after_event(OWNER, STARTING, READY).after_event(OWNER, ENDING, None).awaited == Awaited(1, 1)
+
+
+def test_executor_that_starts_although_none_is_awaited_ends_the_debounce_interval() -> None:
+    assert SHRINKING.after_event(OWNER, STARTING, READY).remaining(10.0) == 0
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
-    [(None, STARTING), (READY, None), (READY, terminating(READY)), (STARTING, executor_pod(0, "failed"))],
+    [(None, STARTING), (READY, None), (READY, ENDING), (ENDING, None), (STARTING, executor_pod(0, "failed"))],
 )
 def test_other_event_ends_the_debounce_interval_for_those_that_follow(old: PodView | None, new: PodView | None) -> None:
     debounce = DEBOUNCE.after_event(OWNER, old, new)
@@ -103,13 +163,13 @@ def test_other_event_ends_the_debounce_interval_for_those_that_follow(old: PodVi
 
 def test_no_debounce_interval_without_a_pass_that_announces_it() -> None:
     assert Debounce().after_event(OWNER, STARTING, READY).remaining(0.0) == 0
-    assert DEBOUNCE.after_pass(0, counts_due=99.0, now=10.0).remaining(10.0) == 0
+    assert DEBOUNCE.after_pass(NOTHING_AWAITED, counts_due=99.0, now=10.0).remaining(10.0) == 0
 
 
 def test_debounce_intervals_in_a_row_grow_to_their_limit() -> None:
     debounce, now, lengths = Debounce(), 5.0, []
     for _ in range(8):
-        debounce = debounce.after_pass(10, counts_due=0.0, now=now)
+        debounce = debounce.after_pass(Awaited(10), counts_due=0.0, now=now)
         lengths.append(debounce.remaining(now))
         now = debounce.until
 
@@ -118,13 +178,15 @@ def test_debounce_intervals_in_a_row_grow_to_their_limit() -> None:
 
 
 def test_debounce_interval_after_a_quiet_time_is_short_again() -> None:
-    debounce = Debounce(until=10.0, to_turn=5, length=LONGEST_INTERVAL).after_pass(5, counts_due=0.0, now=12.5)
+    debounce = Debounce(until=10.0, awaited=Awaited(5), length=LONGEST_INTERVAL).after_pass(
+        Awaited(5), counts_due=0.0, now=12.5
+    )
 
     assert debounce.remaining(12.5) == pytest.approx(FIRST_INTERVAL)
 
 
 def test_debounce_interval_lasts_until_counts_may_be_written() -> None:
-    assert Debounce().after_pass(5, counts_due=11.5, now=10.0).remaining(10.0) == pytest.approx(1.5)
+    assert Debounce().after_pass(Awaited(5), counts_due=11.5, now=10.0).remaining(10.0) == pytest.approx(1.5)
 
 
 # --- When there is a debounce interval
@@ -132,10 +194,12 @@ def test_debounce_interval_lasts_until_counts_may_be_written() -> None:
 CALM = FlameClusterStatus(generations=Generations(reconciled=1))
 
 
-def _to_turn(*pods: PodView, wanted: int = 3, status: FlameClusterStatus = CALM, **given: Any) -> int:
+def _awaited(*pods: PodView, wanted: int = 3, status: FlameClusterStatus = CALM, **given: Any) -> Awaited:
     spec = effective(replicas(wanted), suspended=given.get("suspended", False))
-    manager = given.get("manager", session_manager())
-    return executors_to_turn(status, observed(manager, *pods, wanted=spec), spec, given.get("result", Result()))
+    found = observed(given.get("manager", session_manager()), *pods, wanted=spec)
+    flame = Knowledge(Phase.KNOWN, LIFE, snapshot=given.get("snapshot"), asked_at=BOOTTIME, said_at=BOOTTIME)
+    found = with_(found, views=with_(found.views, flame=flame))
+    return awaited_executors(status, found, spec, given.get("result", Result()))
 
 
 def _executors(ready: int, starting: int) -> list[PodView]:
@@ -143,11 +207,36 @@ def _executors(ready: int, starting: int) -> list[PodView]:
 
 
 def test_first_ready_executor_turns_the_state() -> None:
-    assert _to_turn(*_executors(0, 3)) == 1
+    assert _awaited(*_executors(0, 3)) == Awaited(starts=1)
 
 
 def test_last_ready_executor_turns_the_state() -> None:
-    assert _to_turn(*_executors(1, 2)) == 2
+    assert _awaited(*_executors(1, 2)) == Awaited(starts=2)
+
+
+def test_executors_that_terminate_are_awaited_until_the_last_one_is_gone() -> None:
+    removing = CALM.model_copy(update={"generations": Generations(reconciled=1, has_pending_removal=1)})
+    ending = [terminating(executor_pod(number)) for number in (4, 5)]
+
+    assert _awaited(*_executors(3, 0), *ending, status=removing) == Awaited(ends=2)
+    assert _awaited(*ending, wanted=0, status=removing) == Awaited(ends=2)
+    assert _awaited(*_executors(1, 2), *ending, status=removing) == Awaited(starts=2, ends=2)
+
+
+def test_object_cache_that_terminates_allows_no_debounce_interval() -> None:
+    assert _awaited(*_executors(3, 0), terminating(object_cache_pod())) == NOTHING_AWAITED
+
+
+def test_executor_that_leaves_a_node_in_flames_table_allows_no_debounce_interval() -> None:
+    ending = terminating(executor_pod(5))
+
+    def awaited(node: str) -> list[Awaited]:
+        nodes = Snapshot({node: NodeState.READY})
+        busy = Snapshot({}, (FlameExecutor(node, ExecutorState.BOUND, "s"),))
+        return [_awaited(*_executors(3, 0), ending, snapshot=snapshot) for snapshot in (nodes, busy)]
+
+    assert awaited(ending.name) == [NOTHING_AWAITED, NOTHING_AWAITED]
+    assert awaited("another") == [Awaited(ends=1), Awaited(ends=1)]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +244,7 @@ def test_last_ready_executor_turns_the_state() -> None:
     [wait("Creating", "", 0), blocked("QuotaExceeded", "no room"), wait("StatusContention", "", 1), wait("Changed")],
 )
 def test_work_that_is_left_allows_no_debounce_interval(outcome: Outcome) -> None:
-    assert _to_turn(*_executors(1, 2), result=Result(outcomes=(outcome,))) == 0
+    assert _awaited(*_executors(1, 2), result=Result(outcomes=(outcome,))) == NOTHING_AWAITED
 
 
 @pytest.mark.parametrize(
@@ -169,9 +258,9 @@ def test_work_that_is_left_allows_no_debounce_interval(outcome: Outcome) -> None
     ],
 )
 def test_anything_else_that_is_awaited_allows_no_debounce_interval(given: dict[str, Any]) -> None:
-    assert _to_turn(*_executors(1, 2), **given) == 0
+    assert _awaited(*_executors(1, 2), **given) == NOTHING_AWAITED
 
 
 @pytest.mark.parametrize("reason", ["StatusThrottled", "PodsStarting"])
 def test_look_at_the_clock_allows_a_debounce_interval(reason: str) -> None:
-    assert _to_turn(*_executors(1, 2), result=Result(outcomes=(wait(reason, "", 1.0),))) == 2
+    assert _awaited(*_executors(1, 2), result=Result(outcomes=(wait(reason, "", 1.0),))) == Awaited(starts=2)
