@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import platform
 import sys
@@ -91,7 +90,7 @@ def _write(folder: Path, rows: list[Row]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     machine = {"cores": os.cpu_count(), "python": platform.python_version(), "machine": platform.machine()}
     (folder / "results.md").write_text(f"{table(rows)}\n", encoding="utf-8")
-    (folder / "results.json").write_text(json.dumps(as_json(rows, machine), indent=1), encoding="utf-8")
+    (folder / "results.json").write_text(as_json(rows, machine), encoding="utf-8")
     (folder / "goals.svg").write_text(chart.goals(rows), encoding="utf-8")
     for row in rows:
         if row.chart:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
 
 #: A point of a curve of events: seconds since the beginning, and a number.
 Curve = list[tuple[float, float]]
+#: Points of a curve that are kept, because a chart shows no more.
+POINTS = 120
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,16 @@ def table(rows: Iterable[Row]) -> str:
     return "\n".join(lines)
 
 
-def as_json(rows: Iterable[Row], machine: dict[str, Any]) -> dict[str, Any]:
-    """Return the rows as JSON data, with what is known of the machine."""
-    return {"machine": machine, "rows": [asdict(row) | {"reached": row.reached} for row in rows]}
+def as_json(rows: Iterable[Row], machine: dict[str, Any]) -> str:
+    """Return the rows as JSON, one a line, with what is known of the machine."""
+    lines = ",\n".join(json.dumps(asdict(row) | {"reached": row.reached}) for row in rows)
+    return f'{{"machine": {json.dumps(machine)}, "rows": [\n{lines}\n]}}\n'
+
+
+def thinned(curve: Curve) -> Curve:
+    """Return at most `POINTS` points of a curve, with the first one and the last one."""
+    step = max(1, -(-(len(curve) - 1) // (POINTS - 1)))
+    return [(round(x, 3), y) for x, y in (*curve[:-1:step], *curve[-1:])]
 
 
 def _figure(value: float, unit: str) -> str:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.objects import IMAGE, Children, flame_cluster, spec
-from benchmarks.report import Row
+from benchmarks.report import Row, thinned
 from benchmarks.waits import until_clusters, until_pods
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ async def measure(bench: Bench) -> list[Row]:
 def _compared(name: str, bare: list[Measured], ours: list[Measured], step: str, goal: float) -> Row:
     """Return the row of a step: the ratio of the medians."""
     theirs, mine = (statistics.median(getattr(each, step) for each in some) for some in (bare, ours))
-    curves = {"bare loader": bare[-1].curve, "operator": ours[-1].curve} if step == "up" else {}
+    curves = {"bare loader": thinned(bare[-1].curve), "operator": thinned(ours[-1].curve)} if step == "up" else {}
     detail = f"bare loader {theirs:.2f} s, operator {mine:.2f} s"
     chart = f"up-{round(ours[-1].curve[-1][1]) - 1}" if curves else ""
     return Row(name, mine / theirs, goal, "x", detail, curves, chart, ("seconds", "ready"))
