@@ -91,14 +91,13 @@ class Debounce:
     def after_event(self, owner: Identity, old: PodView | None, new: PodView | None) -> Debounce:
         """Return the debounce interval that follows an event about a Pod of this FlameCluster."""
         starts, ends = self.awaited
-        if ends and only_ends(owner, old, new):
+        over = True
+        if ends and old is not None and only_ends(owner, old, new):
             ends -= new is None
             over = not ends
-        elif starts and only_starts(owner, old, new):
-            starts -= _becomes_ready(old, new)
+        elif starts and old is not None and new is not None and only_starts(owner, old, new):
+            starts -= pods.is_ready(new) and not pods.is_ready(old)
             over = not starts
-        else:
-            over = True
         return self.ended() if over else replace(self, awaited=Awaited(starts, ends))
 
     def remaining(self, now: float) -> float:
@@ -139,7 +138,7 @@ def _in_table(observed: ObservedCluster, ending: Sequence[Component]) -> bool:
     return snapshot is not None and any(each.name in snapshot.nodes or each.name in snapshot.by_node for each in ending)
 
 
-def only_starts(owner: Identity, old: PodView | None, new: PodView | None) -> bool:
+def only_starts(owner: Identity, old: PodView, new: PodView) -> bool:
     """Return whether an executor only came closer to being ready, or nothing happened that anybody reads.
 
     Args:
@@ -147,13 +146,13 @@ def only_starts(owner: Identity, old: PodView | None, new: PodView | None) -> bo
         old: The Pod before.
         new: The Pod after.
     """
-    if old is None or new is None or not _same_executor(owner, old, new) or _marks(old) != _marks(new):
+    if not _same_executor(owner, old, new) or _marks(old) != _marks(new):
         return False
     placed = old.spec.node_name in {"", new.spec.node_name}
     return placed and _is_well(old) and _is_well(new) and not (pods.is_ready(old) and not pods.is_ready(new))
 
 
-def only_ends(owner: Identity, old: PodView | None, new: PodView | None) -> bool:
+def only_ends(owner: Identity, old: PodView, new: PodView | None) -> bool:
     """Return whether an executor that was terminating only came closer to being gone. Nobody reads how far it has come.
 
     Args:
@@ -161,11 +160,7 @@ def only_ends(owner: Identity, old: PodView | None, new: PodView | None) -> bool
         old: The Pod before.
         new: The Pod after; None when it is gone.
     """
-    return old is not None and old.terminating and _same_executor(owner, old, new or old)
-
-
-def _becomes_ready(old: PodView | None, new: PodView | None) -> bool:
-    return new is not None and pods.is_ready(new) and not (old is not None and pods.is_ready(old))
+    return old.terminating and _same_executor(owner, old, new or old)
 
 
 def _same_executor(owner: Identity, old: PodView, new: PodView) -> bool:

@@ -95,7 +95,6 @@ def test_executor_that_was_terminating_and_is_gone_only_ends() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        pytest.param(None, ENDING, id="new"),
         pytest.param(READY, None, id="gone without a sign"),
         pytest.param(READY, ENDING, id="begins to terminate"),
         pytest.param(ENDING, executor_pod(0, "ready", uid="another"), id="another Pod"),
@@ -104,7 +103,7 @@ def test_executor_that_was_terminating_and_is_gone_only_ends() -> None:
         pytest.param(replace(ENDING, metadata=replace(ENDING.metadata, owner_references=())), None, id="foreign"),
     ],
 )
-def test_other_change_of_an_executor_is_more_than_its_end(old: PodView | None, new: PodView | None) -> None:
+def test_other_change_of_an_executor_is_more_than_its_end(old: PodView, new: PodView | None) -> None:
     assert not only_ends(OWNER, old, new)
 
 
