@@ -9,6 +9,7 @@ import platform
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks import chart, clusters, in_process, scaling, simulated, steady
 from benchmarks.bench import Bench
 from benchmarks.loader import Loader
-from benchmarks.report import Row, as_json, table
+from benchmarks.report import Row, as_json, table, thinned
 from flamectl_operator.kube.api_server_client import ApiServerClient
 from flamectl_operator.kube.http.connection import connect
 from flamectl_operator.kube.http.retrying import RetryingTransport
@@ -59,6 +60,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, ControlPlane(nodes=10) as plane:
         install(plane)
         rows = asyncio.run(_measure(plane, Path(folder), arguments.names or list(BENCHMARKS), arguments.scale))
+    rows = [replace(row, curves={name: thinned(curve) for name, curve in row.curves.items()}) for row in rows]
     _write(DOCS / "scaling" if arguments.docs else arguments.out, rows)
     if arguments.docs:
         _write_page(rows)

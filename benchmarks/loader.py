@@ -7,6 +7,7 @@ outside, and what measuring costs the API server is the same for both.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -58,7 +59,7 @@ class Loader:
     def started(cls, kubeconfig: Path) -> Iterator[Loader]:
         """Start the process, and end it when the context is left."""
         with ProcessPoolExecutor(1, get_context("spawn"), initializer=collect_rarely) as pool:
-            pool.submit(collect_rarely).result()
+            pool.submit(os.getpid).result()  # a pool starts its process with the first task
             yield cls(pool, kubeconfig)
 
     async def grow(self, namespace: str, name: str, count: int) -> Pods:
@@ -156,7 +157,7 @@ async def _follow(client: ApiServerClient, namespace: str, version: str, count: 
 
         async def create(cluster: FlameClusterView) -> None:
             async with slots:
-                await create_children(client, cluster)
+                await _create_children(client, cluster)
 
         async def watch_clusters() -> None:
             async for event in watch(FLAME_CLUSTERS):
@@ -180,7 +181,7 @@ async def _follow(client: ApiServerClient, namespace: str, version: str, count: 
                 break
 
 
-async def create_children(client: ApiServerClient, cluster: FlameClusterView) -> None:
+async def _create_children(client: ApiServerClient, cluster: FlameClusterView) -> None:
     """Create all children of a small FlameCluster, one after the other."""
     children = Children.of(cluster, spec(SMALL))
     for resource, manifest in (*children.others, *((PODS, each) for each in children.executors)):

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.objects import IMAGE, Children, flame_cluster, spec
-from benchmarks.report import Row, thinned
+from benchmarks.report import Row
 from benchmarks.waits import until_clusters, until_pods
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ async def measure(bench: Bench) -> list[Row]:
 def _compared(name: str, bare: list[Measured], ours: list[Measured], step: str, goal: float) -> Row:
     """Return the row of a step: the ratio of the medians."""
     theirs, mine = (statistics.median(getattr(each, step) for each in some) for some in (bare, ours))
-    curves = {"bare loader": thinned(bare[-1].curve), "operator": thinned(ours[-1].curve)} if step == "up" else {}
+    curves = {"bare loader": bare[-1].curve, "operator": ours[-1].curve} if step == "up" else {}
     detail = f"bare loader {theirs:.2f} s, operator {mine:.2f} s"
     chart = f"up-{round(ours[-1].curve[-1][1]) - 1}" if curves else ""
     return Row(name, mine / theirs, goal, "x", detail, curves, chart, ("seconds", "ready"))
@@ -99,17 +99,16 @@ async def _bare(bench: Bench, count: int, *, grow_only: bool = False) -> Measure
         await bench.client.create(resource, namespace, manifest)
     await until_pods(bench.client, namespace, lambda _, ready: ready == 1)
     async with measured.growing(bench, namespace, count):
-        pods = asyncio.create_task(bench.loader.grow(namespace, NAME, count))
+        growing = asyncio.create_task(bench.loader.grow(namespace, NAME, count))
+    pods = await growing
     if not grow_only:
-        grown = await pods
         begun = time.monotonic()
-        changed = asyncio.create_task(bench.loader.change(namespace, NAME, OTHER_IMAGE, grown))
+        changed = asyncio.create_task(bench.loader.change(namespace, NAME, OTHER_IMAGE, pods))
         measured.change = await _until_all_say(bench, namespace, count, "ready", "updated") - begun
         begun = time.monotonic()
         gone = asyncio.create_task(bench.loader.delete(namespace, await changed))
         measured.down = await until_pods(bench.client, namespace, lambda there, _: there == 1) - begun
         await gone
-    await pods
     await bench.drop(namespace)
     return measured
 

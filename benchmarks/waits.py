@@ -27,7 +27,7 @@ PATIENCE = 900
 
 
 async def until_clusters(
-    client: ApiServerClient, namespace: str, condition: Callable[[dict[str, dict[str, Any]]], bool], since: str = ""
+    client: ApiServerClient, namespace: str, condition: Callable[[dict[str, dict[str, Any]]], bool]
 ) -> float:
     """Wait until the statuses of the FlameClusters fulfil a condition, and return when they did.
 
@@ -35,7 +35,6 @@ async def until_clusters(
         client: A client of an administrator.
         namespace: Their namespace.
         condition: It gets the statuses by name.
-        since: The resourceVersion to watch from; the present one if empty.
     """
     statuses: dict[str, dict[str, Any]] = {}
 
@@ -48,7 +47,7 @@ async def until_clusters(
             statuses[cluster.name] = cluster.status if current else {}
         return condition(statuses)
 
-    return await _until(client, FLAME_CLUSTERS, namespace, seen, since)
+    return await _until(client, FLAME_CLUSTERS, namespace, seen)
 
 
 async def until_pods(
@@ -88,13 +87,11 @@ async def _until(
     resource: Resource[Any],
     namespace: str,
     seen: Callable[[EventType, Any], bool],
-    since: str = "",
     selector: str = "",
 ) -> float:
     async with asyncio.timeout(PATIENCE):
-        token, version = "", since
-        over = False
-        while not since:
+        token, over = "", False
+        while True:
             page = await client.list_page(resource, namespace, label_selector=selector, continue_token=token)
             for item in page.items:
                 over = seen(EventType.ADDED, item)
@@ -121,9 +118,9 @@ async def _until(
                 await watch.aclose()
 
 
-async def in_flight(works: Iterable[Callable[[], Awaitable[object]]], limit: int = IN_FLIGHT) -> None:
-    """Do all of this, so many at a time."""
-    slots = asyncio.Semaphore(limit)
+async def in_flight(works: Iterable[Callable[[], Awaitable[object]]]) -> None:
+    """Do all of this, as many at a time as `IN_FLIGHT` allows."""
+    slots = asyncio.Semaphore(IN_FLIGHT)
 
     async def one(work: Callable[[], Awaitable[object]]) -> None:
         async with slots:
