@@ -1,20 +1,8 @@
-"""Modules of this folder that set `VIRTUAL_TIME = True` run in virtual time."""
+"""Tests of this folder run in virtual time, except modules with real sockets or processes: these set `REAL_TIME = True`.
 
-from __future__ import annotations
+A busy machine therefore changes no result: neither a timeout nor a measured duration depends on how long a test really takes.
+"""
 
-import asyncio
-from typing import TYPE_CHECKING
+from tests.unit.runtime.virtual_time import pytest_asyncio_loop_factories
 
-import pytest
-
-from tests.unit.runtime.virtual_time import VirtualTimeLoop
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-
-def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    module = item.getparent(pytest.Module)
-    if getattr(module and module.obj, "VIRTUAL_TIME", False):
-        return {"virtual": VirtualTimeLoop}
-    return {"real": asyncio.new_event_loop}
+__all__ = ["pytest_asyncio_loop_factories"]

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
     from flamectl_operator.controller import Key
 
-#: Run these tests in virtual time.
-VIRTUAL_TIME = True
-
 #: The most calls of one callback, some milliseconds. A pass over a small FlameCluster takes 4,700.
 MOST = 6000
 #: The same when an object has as many annotations as fit, which are read once when the object comes.

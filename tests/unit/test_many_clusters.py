@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
     from flamectl_operator.controller import Key
 
-#: Run these tests in virtual time.
-VIRTUAL_TIME = True
-
 MANY = 10_000
 #: Bytes of the operator's memory that an ordinary FlameCluster may take in the store and for metrics, and planned.
 STORED, PLANNED = 6 * 1024, 40 * 1024

@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.resources import Resource
     from flamectl_operator.runtime.observer import Observer
 
-#: Run these tests in virtual time.
-VIRTUAL_TIME = True
-
 T = TypeVar("T", bound=KubernetesObject)
 LABEL = "flame.xflops.io/cluster"
 

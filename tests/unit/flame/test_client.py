@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from pytest_mock import MockerFixture
 
+REAL_TIME = True
+
 
 @pytest.fixture(params=["0.6", "0.7"])
 async def server(request: pytest.FixtureRequest) -> FlameServer:

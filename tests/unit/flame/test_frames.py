@@ -12,6 +12,8 @@ from flamectl_operator.flame.frames import BYTES_FOR_EACH, FREE, FrameLimit
 from flamectl_operator.flame.session_manager import FlameError
 from tests.flame.server import LOOPBACK, two_free_ports
 
+REAL_TIME = True
+
 _SETTINGS = 4
 
 

@@ -19,9 +19,6 @@ from tests.unit.runtime.virtual_time import VirtualClock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Run these tests in virtual time.
-VIRTUAL_TIME = True
-
 KEY = ("default", "a")
 TARGET = Target("host", 8080, "life-1")
 EMPTY = Snapshot({})
