@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,8 @@ SIDECAR = {
     "podTemplate": {"spec": {"containers": [{"name": "log-shipper", "image": "registry.example.com/shipper:1"}]}}
 }
 ENDED = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": "2025-01-01T00:01:00Z"}}
+
+SECOND = timedelta(seconds=1)
 
 #: A wait between replacements that no test lives to see the end of, in seconds.
 FOREVER = 300
@@ -259,10 +261,16 @@ def test_executors_still_in_their_init_container_stay_when_the_session_manager_i
 
     after = uids(world.executors())
     assert {name: after.get(name) for name in waiting} == {name: before[name] for name in waiting}
+    # Kubernetes' times have no fractions, so a start in the same second would count as earlier than the session manager's.
+    world.wait("a later second than the session manager's start", lambda: datetime.now(UTC) >= _start(new) + SECOND)
     for pod in world.executors():
         world.annotate("pod", pod["metadata"]["name"], f"{NEVER_READY}-")
     world.wait_running(executors=3)
     assert uids(world.executors()) == after
+
+
+def _start(pod: Object) -> datetime:
+    return moment(pod["status"]["containerStatuses"][0]["state"]["running"]["startedAt"])
 
 
 def _bound(world: E2ENamespace) -> set[str]:
