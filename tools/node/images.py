@@ -189,7 +189,10 @@ class _Workshop:
         self._report("building the base image with debootstrap, about a minute ...")
         root = self._cache / "base"
         shutil.rmtree(root, ignore_errors=True)
-        _run(["debootstrap", "--variant=minbase", f"--include={','.join(_PACKAGES)}", _SUITE, str(root), _mirror()])
+        # Its mounts end with it, even when it is killed; otherwise /proc would stay mounted in a cache that somebody may delete.
+        namespace = ["unshare", "--mount", "--propagation", "private", "--"]
+        packages = f"--include={','.join(_PACKAGES)}"
+        _run([*namespace, "debootstrap", "--variant=minbase", packages, _SUITE, str(root), _mirror()])
         for name in _NOT_NEEDED:
             shutil.rmtree(root / name, ignore_errors=True)
         (root / "usr" / "bin" / "python").symlink_to("python3")
