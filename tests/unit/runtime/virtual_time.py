@@ -17,11 +17,11 @@ R = TypeVar("R")
 START = datetime(2025, 1, 1, tzinfo=UTC)
 
 
-class _NothingToWaitForError(Exception):
+class NothingToWaitForError(Exception):
     """All tasks wait and no timer is set: a real loop would hang."""
 
 
-class _RealInputError(Exception):
+class RealInputError(Exception):
     """A test waits for a socket or a process, which cannot tell how much virtual time it takes."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class _JumpingSelector(selectors.SelectSelector):
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         if self.get_map():  # the first one wakes the loop from other threads
-            raise _RealInputError
+            raise RealInputError
         return super().register(fileobj, events, data)
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
@@ -43,7 +43,7 @@ class _JumpingSelector(selectors.SelectSelector):
             return super().select(0 if timeout == 0 else None)
         ready = super().select(0)
         if not ready and timeout is None:
-            raise _NothingToWaitForError
+            raise NothingToWaitForError
         if not ready and timeout:
             self.loop.virtual_now += timeout
         return ready
@@ -70,6 +70,13 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self.threads += 1
         done.add_done_callback(self._thread_ended)
         return done
+
+    async def shutdown_default_executor(self) -> None:
+        self.threads += 1  # it waits for the threads in one more
+        try:
+            await super().shutdown_default_executor()
+        finally:
+            self.threads -= 1
 
     def _thread_ended(self, _done: object) -> None:
         self.threads -= 1
