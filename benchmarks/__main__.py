@@ -21,7 +21,7 @@ from benchmarks.report import Row, as_json, table, thinned
 from flamectl_operator.kube.api_server_client import ApiServerClient
 from flamectl_operator.kube.http.connection import connect
 from flamectl_operator.kube.http.retrying import RetryingTransport
-from flamectl_operator.process.garbage import collect_rarely
+from flamectl_operator.process.memory import collect_rarely
 from flamectl_operator.runtime.clock import SystemClock
 from tools.controlplane import ControlPlane
 from tools.installation import install

@@ -25,7 +25,7 @@ from flamectl_operator.kube.http.connection import connect
 from flamectl_operator.kube.http.retrying import RetryingTransport
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed.pods import is_ready
-from flamectl_operator.process.garbage import collect_rarely
+from flamectl_operator.process.memory import collect_rarely
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.clock import SystemClock
 

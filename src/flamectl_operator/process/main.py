@@ -23,8 +23,8 @@ from flamectl_operator.kube.http.limiting import LimitedTransport
 from flamectl_operator.kube.http.retrying import RetryingTransport
 from flamectl_operator.process.container import Host, restarted_pod_uid
 from flamectl_operator.process.descriptors import raise_descriptor_limit
-from flamectl_operator.process.garbage import collect_rarely
 from flamectl_operator.process.live_settings import LiveConfig
+from flamectl_operator.process.memory import collect_rarely, shrink_tls_buffers
 from flamectl_operator.process.monitoring import Monitor
 from flamectl_operator.process.replica import Replica
 from flamectl_operator.process.startup import StartUp, access_checks
@@ -65,6 +65,7 @@ async def run(where: ConfigLocations, log: LogWriter) -> None:
     stop_on_signals(stop)
     raise_descriptor_limit()
     collect_rarely()
+    shrink_tls_buffers()
     await _serve(where, stop, log)
 
 
