@@ -55,6 +55,9 @@ def test_several_field_managers_share_a_cluster_without_conflicts(
     assert found is not None
     ours = [each for each in found["metadata"]["managedFields"] if each.get("subresource") == "status"]
     assert [list(each["fieldsV1"]) for each in ours] == [["f:status"]], "the operator owns nothing of the spec"
+    (recorded,) = (each["fieldsV1"]["f:status"] for each in ours)
+    assert recorded["f:executorManager"] == {}, "the owner of an object owns all its fields"
+    assert recorded["f:conditions"]['k:{"type":"Ready"}'] == {}
 
 
 def test_scale_subresource_serves_autoscalers(world: E2ENamespace, operator: OperatorProcess) -> None:

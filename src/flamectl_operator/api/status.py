@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, ValidationError
 
 from flamectl_operator.api.lenient import drop_invalid
-from flamectl_operator.api.model import Atomic, Int32, Int64, MapKey, Model
+from flamectl_operator.api.model import Atomic, AtomicModel, Int32, Int64, MapKey, Model
 from flamectl_operator.runtime.text import one_line
 
 #: The most entries in `unhealthyPods`, because a status must stay small.
@@ -84,7 +84,7 @@ Time = Annotated[datetime, BeforeValidator(_read_time)]
 Message = Annotated[str, BeforeValidator(_shorten), Field(max_length=MAX_MESSAGE)]
 
 
-class SessionManagerStatus(Model):
+class SessionManagerStatus(AtomicModel):
     """The status of the session manager."""
 
     ready: Int32 | None = Field(None, description="Number of ready session managers: 1 or 0.")
@@ -109,7 +109,7 @@ class AutoscalingStatus(Model):
     scale_down_to: Int32 | None = Field(None, description="The largest number that was needed since then.")
 
 
-class ExecutorManagerStatus(Model):
+class ExecutorManagerStatus(AtomicModel):
     """The status of the executor managers."""
 
     replicas: Int32 | None = Field(None, description="Number of wanted executors.")
@@ -140,7 +140,7 @@ class ExecutorManagerStatus(Model):
     )
 
 
-class SessionsStatus(Model):
+class SessionsStatus(AtomicModel):
     """The work that the session manager has; absent when it cannot be asked."""
 
     open: Int32 | None = Field(None, description="Number of open sessions.")
@@ -148,7 +148,7 @@ class SessionsStatus(Model):
     running_tasks: Int64 | None = Field(None, description="Number of running tasks of open sessions.")
 
 
-class IdleStatus(Model):
+class IdleStatus(AtomicModel):
     """How long the cluster has been idle; absent without spec.idle."""
 
     since: Time | None = Field(None, description="Time since when no session has been open.")
@@ -159,7 +159,7 @@ class IdleStatus(Model):
     )
 
 
-class TlsStatus(Model):
+class TlsStatus(AtomicModel):
     """The names in certificates."""
 
     session_manager_names: Atomic[str] = Field(
@@ -170,7 +170,7 @@ class TlsStatus(Model):
     )
 
 
-class ObjectCacheStatus(Model):
+class ObjectCacheStatus(AtomicModel):
     """The status of the object cache."""
 
     state: CacheState | None = Field(
@@ -193,7 +193,7 @@ class ObjectCacheStatus(Model):
     revision: str | None = Field(None, description="Revision that the object caches should have.")
 
 
-class Condition(Model):
+class Condition(AtomicModel):
     """A condition of the cluster, as in metav1.Condition."""
 
     type: Annotated[str, Field(min_length=1, max_length=316)] = Field(
@@ -210,7 +210,7 @@ class Condition(Model):
     message: Message = Field(description="Explanation for people.")
 
 
-class Generations(Model):
+class Generations(AtomicModel):
     """The reconciled generation, and the generation at which each need was seen; each number is a generation, not a count."""
 
     reconciled: Int64 = Field(0, description="Last generation that was reconciled completely.")
@@ -229,7 +229,7 @@ class Generations(Model):
     )
 
 
-class UnhealthyPod(Model):
+class UnhealthyPod(AtomicModel):
     """A Pod that has failed, whose node does not report, that cannot be scheduled, or that takes long to become ready."""
 
     name: str = Field(description="Name of the Pod.")

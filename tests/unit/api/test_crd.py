@@ -112,6 +112,14 @@ def test_a_status_has_no_defaults() -> None:
     assert [where for where, schema in _nodes(_property("status"), "status") if "default" in schema] == []
 
 
+def test_objects_of_a_status_have_one_owner_each_and_the_status_has_several() -> None:
+    status = _property("status")
+    parts = [part.get("items", part) for part in status["properties"].values()]
+
+    assert "x-kubernetes-map-type" not in status  # others may write conditions of their own
+    assert all(part["x-kubernetes-map-type"] == "atomic" for part in parts if part["type"] == "object")
+
+
 def test_names_are_stable() -> None:
     spec = custom_resource_definition()["spec"]
 
