@@ -76,15 +76,16 @@ class Loader:
         """Delete the executors of a FlameCluster, and wait until they are gone."""
         await self._run(_shrink, namespace, pods)
 
-    async def follow(self, namespace: str, version: str, count: int) -> None:
+    async def follow(self, namespace: str, version: str, count: int, status: dict[str, Any]) -> None:
         """Create the children of FlameClusters as these come, and write the status of each one when its Pods are ready.
 
         Args:
             namespace: Their namespace.
             version: A resourceVersion before the first one is created.
             count: How many there will be.
+            status: The status to write.
         """
-        await self._run(_follow, namespace, version, count)
+        await self._run(_follow, namespace, version, count, status)
 
     async def _run(self, work: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
         loop = asyncio.get_running_loop()
@@ -109,7 +110,7 @@ async def _grow(client: ApiServerClient, namespace: str, name: str, count: int) 
     all_ready = asyncio.create_task(until_pods(client, namespace, lambda _, ready: ready == count + 1))
     await in_flight(partial(_create, client, pods, each) for each in children.executors)
     await all_ready
-    await _write_status(client, cluster, {"ready": count})
+    await _write_status(client, cluster, _running(ready=count))
     return pods
 
 
@@ -122,7 +123,7 @@ async def _change(client: ApiServerClient, namespace: str, name: str, image: str
         await _delete_all(client, namespace, dict(list(old.items())[first : first + wave]))
         await in_flight(partial(_create, client, pods, each) for each in children.executors[first : first + wave])
         await until_pods(client, namespace, lambda there, ready: there == ready == count + 1)
-    await _write_status(client, cluster, {"ready": count, "updated": count})
+    await _write_status(client, cluster, _running(ready=count, updated=count))
     return pods
 
 
@@ -141,7 +142,7 @@ async def _create(client: ApiServerClient, pods: Pods, manifest: dict[str, Any])
     pods[made.name] = made.uid
 
 
-async def _follow(client: ApiServerClient, namespace: str, version: str, count: int) -> None:
+async def _follow(client: ApiServerClient, namespace: str, version: str, count: int, status: dict[str, Any]) -> None:
     watch = partial(
         client.watch,
         namespace=namespace,
@@ -176,7 +177,7 @@ async def _follow(client: ApiServerClient, namespace: str, version: str, count: 
             owner = pod.labels[CLUSTER_LABEL]
             ready[owner] += 1
             if ready[owner] == SMALL + 1:
-                group.create_task(_write_status(client, clusters[owner], {"ready": SMALL}))
+                group.create_task(_write_status(client, clusters[owner], status))
             if len(seen) == count * (SMALL + 1):
                 break
 
@@ -188,13 +189,17 @@ async def _create_children(client: ApiServerClient, cluster: FlameClusterView) -
         await client.create(resource, cluster.namespace, manifest, strict=True)
 
 
-async def _write_status(client: ApiServerClient, cluster: FlameClusterView, counts: dict[str, int]) -> None:
+def _running(**counts: int) -> dict[str, Any]:
+    return {"state": "Running", "executorManager": counts}
+
+
+async def _write_status(client: ApiServerClient, cluster: FlameClusterView, status: dict[str, Any]) -> None:
     """Write the status of a FlameCluster that no operator looks after."""
     metadata = {
         "name": cluster.name,
         "namespace": cluster.namespace,
         "resourceVersion": cluster.metadata.resource_version,
     }
-    status = {"state": "Running", "observedGeneration": cluster.metadata.generation, "executorManager": counts}
+    status = {**status, "observedGeneration": cluster.metadata.generation}
     body = {"apiVersion": "flame.xflops.io/v1alpha1", "kind": "FlameCluster", "metadata": metadata, "status": status}
     await client.replace_status(FLAME_CLUSTERS, cluster.namespace, cluster.name, body)
