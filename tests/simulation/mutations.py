@@ -65,7 +65,7 @@ from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.status_writer import StatusWriter
 from flamectl_operator.runtime import outcome, share, workqueue
 from flamectl_operator.runtime.outcome import DONE
-from flamectl_operator.status import health
+from flamectl_operator.status import health, throttle
 from flamectl_operator.status.conditions import ConditionWriter
 from flamectl_operator.status.debounce import Debounce
 from flamectl_operator.subreconcilers import (
@@ -687,6 +687,12 @@ def counts_that_were_put_off_are_never_written() -> None:
         return DONE if reason == "StatusThrottled" else original(reason, message, delay)
 
     _set(status_writer, "wait", wait)
+
+
+@_mutation
+def a_status_that_says_created_waits_for_ever() -> None:
+    _set(throttle, "CREATED_FACTOR", 1e9)
+    _set(throttle, "LAST_CREATED_PAUSE", 1e9)
 
 
 @_mutation

@@ -73,6 +73,8 @@ class ClusterIO(ClusterReads):
         self._delete_guard = delete_guard
         #: uids of Pods that this process asked the API server to delete, as long as they are there.
         self.deleted: set[str] = set()
+        #: The number of objects that this process created.
+        self.creations = 0
 
     async def create(
         self, resource: Resource[T], manifest: Mapping[str, Any], explain: Callable[[str], str] = str
@@ -110,6 +112,7 @@ class ClusterIO(ClusterReads):
                 # Another request created it, a user removed its label, and so the watch does not show it.
                 raise _already_exists(resource, name) from error
             created = found
+        self.creations += 1
         self.stores.of(resource).observe(created)
         return created
 

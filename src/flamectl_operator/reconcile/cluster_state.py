@@ -150,7 +150,7 @@ class ClusterState:
             self.status.end(run.report.errors)
         awaited = NOTHING_AWAITED
         if run.spec is not None and run.may_act:
-            awaited = awaited_executors(self.status.stored, run.observe(), run.spec, result)
+            awaited = awaited_executors(self.status.computed, run.observe(), run.spec, result)
         self._debounce = self._debounce.after_pass(awaited, self.status.counts_due, self._clock.monotonic())
 
     def patience(self, change: Change[PodView]) -> float:

@@ -53,6 +53,10 @@ class StatusWriter:
         self._io = io
         self._cluster: FlameClusterView | None = None
         self._parsed: tuple[msgspec.Raw, FlameClusterStatus] | None = None
+        self._computed: FlameClusterStatus | None = None
+        #: When the pass began and how many objects had been created by then, and the seconds that one took in the latest pass.
+        self._begun = (0.0, 0)
+        self._creation_seconds = 0.0
         self._contention = Contention()
         self._throttle = Throttle()
         #: A status that was not stored completely, and its stored part.
@@ -63,7 +67,8 @@ class StatusWriter:
 
     def begin(self, cluster: FlameClusterView) -> None:
         """Begin a pass over a FlameCluster as the store has it."""
-        self._cluster = cluster
+        self._cluster, self._computed = cluster, None
+        self._begun = (self._io.clock.monotonic(), self._io.creations)
 
     @property
     def cluster(self) -> FlameClusterView:
@@ -78,6 +83,11 @@ class StatusWriter:
         if self._parsed is None or self._parsed[0] != raw:
             self._parsed = (raw, FlameClusterStatus.from_wire(self.cluster.status))
         return self._parsed[1]
+
+    @property
+    def computed(self) -> FlameClusterStatus:
+        """The status that the pass last computed: the stored one, or one that waits to be written."""
+        return self.stored if self._computed is None else self._computed
 
     @property
     def counts_due(self) -> float:
@@ -110,6 +120,7 @@ class StatusWriter:
         Raises:
             KubernetesError: The write failed, or its outcome is unknown.
         """
+        self._computed = status
         wire, before, now = status.to_wire(), self.cluster.status, self._io.clock.monotonic()
         if wire != before:
             wire = with_unknown(wire, before)
@@ -119,7 +130,7 @@ class StatusWriter:
         if (delay := self._contention.delay(wire, before, now)) > 0:
             return wait("StatusContention", "", delay)
         earlier, version = self.stored, self.cluster.metadata.resource_version
-        if (delay := self._throttle.delay(before, wire, now)) > 0:
+        if (delay := self._throttle.delay(before, wire, now, self._creation_time(now))) > 0:
             return wait("StatusThrottled", "", delay)
         WRITES.get().sent += 1
         try:
@@ -138,6 +149,13 @@ class StatusWriter:
             self._record_events(earlier, status)
         self._note_pruned(wire, kept)
         return None
+
+    def _creation_time(self, now: float) -> float:
+        """Return the seconds that the pass took for each object that it created; those of the last pass that created one."""
+        begun, before = self._begun
+        if created := self._io.creations - before:
+            self._creation_seconds = (now - begun) / created
+        return self._creation_seconds
 
     async def record(self, status: FlameClusterStatus) -> Outcome | None:
         """Write a status whose durable fields must be stored before the pass acts on them.

@@ -112,7 +112,7 @@ def awaited_executors(
     """Return the executors that are awaited; none when something else may happen before.
 
     Args:
-        status: The stored status, which differs from the present one in counts at most.
+        status: The status, stored or waiting to be written.
         observed: The objects that exist.
         effective: The effective spec.
         result: The result of the pass.

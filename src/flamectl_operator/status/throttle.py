@@ -1,8 +1,11 @@
-"""How often a status is written while nothing but counts changes.
+"""How often a status is written while nothing but counts changes, or while all work is done and Pods are not ready yet.
 
 While 500 executors become ready one after the other, each of them changes a count and the message. A write for each costs the API
-server as much as the executor itself. So the first change is written at once, and further ones after a pause. A status that says
-something new is never held back.
+server as much as the executor itself. So the first change is written at once, and further ones after a pause.
+
+When hundreds of FlameClusters start at once, each also has a status that says "created, not ready yet", and its write delays the
+Pods of others. So such a status waits for a multiple of the time that a creation took, which is nothing while the API server
+answers quickly. A status that says something else is never held back.
 """
 
 from __future__ import annotations
@@ -11,16 +14,24 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from flamectl_operator.api.status import ConditionType
+
 #: Seconds between two writes of counts: at first, and at most. The pause doubles while counts keep changing.
 FIRST_PAUSE = 0.25
 LAST_PAUSE = 2.0
 #: Seconds between two writes of `sessions` alone: tasks come and go all the time.
 SESSIONS_PAUSE = 10.0
+#: The pause between a write and a status that only says "created, not ready yet", in times that a creation took, and at most in
+#: seconds. There is no pause shorter than `FIRST_PAUSE`.
+CREATED_FACTOR = 30
+LAST_CREATED_PAUSE = 15.0
 #: A shorter time in seconds counts as over, because timers may fire a little early.
 PRECISION = 0.001
 
 #: Fields of `executorManager` that change with each executor.
 _COUNTS = ("ready", "current", "updated")
+#: Fields of `sessionManager` that only tell how far it has come.
+_STEPS = ("ready", "endpoint")
 _NUMBER = re.compile(r"[0-9]+")
 
 
@@ -36,12 +47,24 @@ class Throttle:
     wrote_at: float = float("-inf")
     pause: float = FIRST_PAUSE
 
-    def delay(self, before: dict[str, Any], after: dict[str, Any], now: float) -> float:
-        """Return the seconds until a status may be written; 0 when it may be written now."""
-        if not _only_counts_differ(before, after):
+    def delay(self, before: dict[str, Any], after: dict[str, Any], now: float, creation_seconds: float) -> float:
+        """Return the seconds until a status may be written; 0 when it may be written now.
+
+        Args:
+            before: The stored status.
+            after: The status to write.
+            now: The time.
+            creation_seconds: The seconds that the creation of an object took lately.
+        """
+        if _only_counts_differ(before, after):
+            only_sessions = {**before, "sessions": None} == {**after, "sessions": None}
+            due = self.wrote_at + SESSIONS_PAUSE if only_sessions else self.counts_due
+        elif not _needs(after) and _without_progress(before) == _without_progress(after):
+            pause = min(CREATED_FACTOR * creation_seconds, LAST_CREATED_PAUSE)
+            due = self.wrote_at + (pause if pause >= FIRST_PAUSE else 0.0)
+        else:
             return 0.0
-        only_sessions = {**before, "sessions": None} == {**after, "sessions": None}
-        remaining = (self.wrote_at + SESSIONS_PAUSE if only_sessions else self.counts_due) - now
+        remaining = due - now
         return remaining if remaining > PRECISION else 0.0
 
     @property
@@ -72,6 +95,34 @@ def _without_counts(status: dict[str, Any]) -> dict[str, Any]:
         "unhealthyPods": None,
         "sessions": None,
     }
+
+
+def _needs(status: dict[str, Any]) -> set[str]:
+    """Return the names of the work that is left."""
+    return {each for each in status.get("generations") or () if each.startswith("needs")}
+
+
+def _without_progress(status: dict[str, Any]) -> dict[str, Any]:
+    """Return a status without counts of executors, the work that is left, and the messages of what is not ready yet."""
+    executors, manager = status.get("executorManager") or {}, status.get("sessionManager") or {}
+    generations, left = status.get("generations") or {}, _needs(status)
+    return {
+        **status,
+        "message": None,
+        "executorManager": {key: value for key, value in executors.items() if key not in _COUNTS},
+        "sessionManager": {key: value for key, value in manager.items() if key not in _STEPS},
+        "generations": {key: value for key, value in generations.items() if key not in left},
+        "conditions": [_without_steps(each) for each in status.get("conditions") or ()],
+    }
+
+
+def _without_steps(condition: dict[str, Any]) -> dict[str, Any]:
+    """Return a condition without what changes with each step of the work."""
+    if condition.get("type") == ConditionType.READY:
+        return {**condition, "message": None}
+    if condition.get("type") == ConditionType.PROGRESSING:
+        return {**condition, "message": None, "reason": None}
+    return condition
 
 
 def _without_numbers(message: Any) -> str:

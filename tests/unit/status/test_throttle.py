@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.status.throttle import FIRST_PAUSE, LAST_PAUSE, SESSIONS_PAUSE, Throttle
+from flamectl_operator.status.throttle import (
+    CREATED_FACTOR,
+    FIRST_PAUSE,
+    LAST_CREATED_PAUSE,
+    LAST_PAUSE,
+    SESSIONS_PAUSE,
+    Throttle,
+)
 
 
 def _status(ready: int, **changes: Any) -> dict[str, Any]:
@@ -20,14 +27,14 @@ def _status(ready: int, **changes: Any) -> dict[str, Any]:
 
 
 def test_first_change_of_counts_is_written_at_once() -> None:
-    assert Throttle().delay(_status(0), _status(1), now=5.0) == 0
+    assert Throttle().delay(_status(0), _status(1), now=5.0, creation_seconds=0.0) == 0
 
 
 def test_next_change_of_counts_waits_for_the_pause() -> None:
     throttle = Throttle().wrote(_status(0), _status(1), now=5.0)
 
-    assert throttle.delay(_status(1), _status(2), now=5.1) == pytest.approx(FIRST_PAUSE - 0.1)
-    assert throttle.delay(_status(1), _status(2), now=5.0 + FIRST_PAUSE) == 0
+    assert throttle.delay(_status(1), _status(2), now=5.1, creation_seconds=0.0) == pytest.approx(FIRST_PAUSE - 0.1)
+    assert throttle.delay(_status(1), _status(2), now=5.0 + FIRST_PAUSE, creation_seconds=0.0) == 0
 
 
 def test_pause_doubles_up_to_its_limit_while_counts_keep_changing() -> None:
@@ -65,19 +72,87 @@ def test_pause_is_short_again_after_a_quiet_time() -> None:
 def test_status_with_news_never_waits(news: dict[str, Any]) -> None:
     throttle = Throttle(wrote_at=5.0, pause=LAST_PAUSE)
 
-    assert throttle.delay(_status(1), _status(2, **news), now=5.1) == 0
+    assert throttle.delay(_status(1), _status(2, **news), now=5.1, creation_seconds=0.0) == 0
 
 
 def test_tasks_that_come_and_go_are_written_after_a_longer_pause() -> None:
     throttle = Throttle().wrote(_status(0), _status(1), now=5.0)
     before, after = ({**_status(1), "sessions": {"open": 1, "pendingTasks": tasks}} for tasks in (7, 8))
 
-    assert throttle.delay(before, after, now=6.0) == pytest.approx(SESSIONS_PAUSE - 1.0)
-    assert throttle.delay(before, after, now=5.0 + SESSIONS_PAUSE) == 0
+    assert throttle.delay(before, after, now=6.0, creation_seconds=0.0) == pytest.approx(SESSIONS_PAUSE - 1.0)
+    assert throttle.delay(before, after, now=5.0 + SESSIONS_PAUSE, creation_seconds=0.0) == 0
 
 
 def test_tasks_that_come_and_go_do_not_hold_back_executors_that_become_ready() -> None:
     throttle = Throttle().wrote(_status(0), _status(1), now=5.0)
     after = {**_status(2), "sessions": {"open": 1}}
 
-    assert throttle.delay(_status(1), after, now=5.0 + FIRST_PAUSE) == 0
+    assert throttle.delay(_status(1), after, now=5.0 + FIRST_PAUSE, creation_seconds=0.0) == 0
+
+
+def _starting(message: str, *, work: str = "", ready: int = 0, **changes: Any) -> dict[str, Any]:
+    """Return the status of a FlameCluster that starts, and still needs something or waits for its Pods."""
+    return {
+        "state": "Pending",
+        "reason": "Starting",
+        "message": message,
+        "sessionManager": {"ready": ready} | ({} if work else {"endpoint": "http://my-flame:8080"}),
+        "executorManager": {"replicas": 3, "ready": 0, "current": 0 if work else 3},
+        "generations": {work: 1} if work else {},
+        "conditions": [
+            {"type": "Ready", "status": "False", "reason": "Starting", "message": message},
+            {"type": "Progressing", "status": "True", "reason": "Creating" if work else "WaitingForPods"},
+            {"type": "Degraded", "status": "False", "reason": "AsExpected", "message": ""},
+        ],
+        **changes,
+    }
+
+
+_BEGUN = _starting("Session manager is missing", work="needsSessionManager")
+_CREATED = _starting("Session manager is starting")
+
+
+def test_status_that_says_created_waits_as_long_as_creations_are_slow() -> None:
+    throttle = Throttle().wrote({}, _BEGUN, now=5.0)
+    pause = CREATED_FACTOR * 0.1
+
+    assert throttle.delay(_BEGUN, _CREATED, now=5.5, creation_seconds=0.1) == pytest.approx(pause - 0.5)
+    assert throttle.delay(_BEGUN, _CREATED, now=5.0 + pause, creation_seconds=0.1) == 0
+
+
+def test_status_that_says_created_waits_for_a_limited_time() -> None:
+    throttle = Throttle().wrote({}, _BEGUN, now=5.0)
+
+    assert throttle.delay(_BEGUN, _CREATED, now=5.0, creation_seconds=60.0) == LAST_CREATED_PAUSE
+
+
+def test_status_that_says_created_is_written_at_once_when_creations_are_quick() -> None:
+    throttle = Throttle().wrote({}, _BEGUN, now=5.0)
+
+    assert throttle.delay(_BEGUN, _CREATED, now=5.05, creation_seconds=0.9 * FIRST_PAUSE / CREATED_FACTOR) == 0
+
+
+def test_session_manager_that_becomes_ready_before_its_executors_waits_with_the_status() -> None:
+    throttle = Throttle().wrote({}, _BEGUN, now=5.0)
+
+    assert throttle.delay(_BEGUN, _starting("0 of 3 ready", ready=1), now=5.5, creation_seconds=1.0) > 0
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        _starting("0 of 3 ready", state="Running"),
+        _starting("0 of 3 ready", reason="Unschedulable"),
+        _starting("0 of 3 ready", observedGeneration=2),
+        _starting("0 of 3 ready", unhealthyPods=[{"name": "my-flame-executor-0"}]),
+        _starting("0 of 3 ready", generations={"hasUnhealthyPods": 1}),
+        _starting("0 of 3 ready", executorManager={"replicas": 3, "ready": 0, "current": 3, "nextId": 6}),
+        _starting("0 of 3 ready", conditions=[{"type": "Degraded", "status": "True", "reason": "QuotaExceeded"}]),
+        _starting("1 of 3 created", work="needsGrow"),
+    ],
+    ids=["state", "reason", "generation", "unhealthy", "needs", "ids", "condition", "unfinished"],
+)
+def test_status_that_says_more_than_created_never_waits(after: dict[str, Any]) -> None:
+    throttle = Throttle().wrote({}, _BEGUN, now=5.0)
+
+    assert throttle.delay(_BEGUN, after, now=5.1, creation_seconds=1.0) == 0

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from flamectl_operator.kube.cache.store import Change
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.refusals import RefusedError
-from flamectl_operator.runtime.outcome import Result
+from flamectl_operator.runtime.outcome import NOTHING, Result
 from flamectl_operator.subreconcilers.update_status import UpdateStatus
 from tests.unit.builders import desired, replicas
 from tests.unit.subreconcilers.errors import broken, conflict, forbidden, lost, quota, refusal_of
@@ -24,6 +25,62 @@ if TYPE_CHECKING:
 
 def _status_writes(world: StepHarness) -> int:
     return len([write for write in world.writes if write[0] == "status"])
+
+
+# --- Statuses that wait ------------------------------------------------------------------------------------------------
+
+
+async def _created_slowly(seconds: float) -> tuple[StepHarness, Result]:
+    """Return a FlameCluster whose objects took so many seconds each to create, and the result of the pass."""
+    world = StepHarness(replicas(3))
+
+    def answer_late() -> None:
+        world.clock.elapsed += seconds
+
+    for plural in ("configmaps", "services", "pods"):
+        world.api.interference["create", plural] = answer_late
+    return world, await world.run_pass()
+
+
+async def test_status_that_says_created_waits_while_the_api_server_is_slow() -> None:
+    world, result = await _created_slowly(0.2)
+
+    assert [outcome.reason for outcome in result.outcomes] == ["StatusThrottled"]
+    assert (world.executor_ids, world.status.executor_manager.current) == ([0, 1, 2], 0)
+    assert result.delay is not None
+    world.clock.elapsed += result.delay
+    assert await world.run_pass() == NOTHING
+    assert world.status.executor_manager.current == 3
+    assert world.condition("Progressing")[1] == "WaitingForPods"
+
+
+async def test_status_that_says_created_is_written_in_its_pass_while_the_api_server_is_quick() -> None:
+    world, result = await _created_slowly(0.005)
+
+    assert (result, world.status.executor_manager.current) == (NOTHING, 3)
+
+
+async def test_executors_that_start_share_a_pass_while_a_status_waits() -> None:
+    world, _ = await _created_slowly(0.2)
+    world.set_pod(SM_NAME, "ready")
+    await world.run_pass()
+    assert world.status.session_manager.ready == 0, "the status waits"
+
+    before = world.stores.pods.get(KEY[0], executor_name(0))
+    world.set_executor(0, "starting")
+    world.sync(PODS)
+    after = world.stores.pods.get(KEY[0], executor_name(0))
+
+    assert world.controller.patience(KEY, Change(before, after)) > 0
+
+
+async def test_state_that_turns_is_written_although_an_earlier_status_waits() -> None:
+    world, _ = await _created_slowly(0.2)
+    world.let_pods_become_ready()
+    await world.run_pass()
+
+    assert (world.status.state, world.status.executor_manager.ready) == ("Running", 3)
+    assert _status_writes(world) == 2
 
 
 # --- The opening step --------------------------------------------------------------------------------------------------
