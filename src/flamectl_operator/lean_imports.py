@@ -31,6 +31,9 @@ _UNUSED = frozenset(
     )
 )
 
+#: The variable that keeps `frozenlist` from loading its compiled half.
+_FROZENLIST_IN_PYTHON = "FROZENLIST_NO_EXTENSIONS"
+
 
 class _Lazily(MetaPathFinder):
     """Finds unused modules as usual, and has them executed when an attribute is first read, if ever."""
@@ -76,11 +79,11 @@ def _import_aiohttp() -> None:
             ssl.SSLContext.load_default_certs = load  # type: ignore[method-assign]
 
     ssl.create_default_context = create_empty
-    os.environ[in_python := "FROZENLIST_NO_EXTENSIONS"] = "1"
+    os.environ[_FROZENLIST_IN_PYTHON] = "1"
     try:
         importlib.import_module("aiohttp")
     finally:
-        del os.environ[in_python]
+        del os.environ[_FROZENLIST_IN_PYTHON]
         ssl.create_default_context = create
 
 
