@@ -144,7 +144,7 @@ async def _many(count: int) -> Row:
     sent = world.api.sent.total()
     detail = f"{taken:.0f} s, {sent / count:.1f} writes for each, of which {world.api.sent['status'] / count:.1f} of the status"
     least = count * (SMALL + 5) / WRITES + START
-    return Row(f"{WRITES} writes/s: {count} FlameClusters, by the least time", taken / least, 1.50, "x", detail)
+    return Row(f"{WRITES} writes/s: {count} FlameClusters, by the least time", taken / least, 1.25, "x", detail)
 
 
 async def _beside(count: int) -> Row:
