@@ -193,10 +193,12 @@ class Work(Check):
     def _deviates(self, cluster: Obj, pod: Obj, manager: Manager) -> str:
         """What is wrong with an executor of the present session manager; nothing, as a rule."""
         name, model = name_of(pod), manager.model
+        if not is_executor(cluster, pod):
+            return ""  # or no longer, because a user removed one of its labels
         if draining(pod) and standing(pod):
             busy = any(each.node == name for each in model.executors.values())
             return "" if busy else "is drained and still there"
-        if not ready(pod) or not is_executor(cluster, pod):
+        if not ready(pod):
             return ""
         missing = manager.reaches and manager.joined_at < self._loop.now and name not in model.nodes
         return "is ready and not in Flame's table" if missing else ""
@@ -223,7 +225,7 @@ class Work(Check):
         if told != registered:
             yield f"{told} executors are said to be registered, {registered} are"
         for pod in self._server.tables[PODS].values():
-            if controller_uid(pod) == uid_of(cluster) and standing(pod) and draining(pod):
+            if is_executor(cluster, pod) and controller_uid(pod) == uid_of(cluster) and standing(pod) and draining(pod):
                 yield f"{name_of(pod)} is still being drained"
         if wanted(cluster).replicas and "bad" not in str(cluster["spec"]["executorManager"]["image"]):
             yield from self._sessions(name_of(cluster), model)
