@@ -54,7 +54,7 @@ class StatusWriter:
         self._cluster: FlameClusterView | None = None
         self._parsed: tuple[msgspec.Raw, FlameClusterStatus] | None = None
         self._computed: FlameClusterStatus | None = None
-        #: When the pass began and how many objects had been created by then, and the seconds that one took in the latest pass.
+        #: When the pass began and how many objects had been created by then, and the seconds that one took lately.
         self._begun = (0.0, 0)
         self._creation_seconds = 0.0
         self._contention = Contention()
@@ -130,7 +130,8 @@ class StatusWriter:
         if (delay := self._contention.delay(wire, before, now)) > 0:
             return wait("StatusContention", "", delay)
         earlier, version = self.stored, self.cluster.metadata.resource_version
-        if (delay := self._throttle.delay(before, wire, now, self._creation_time(now))) > 0:
+        self._note_creations(now)
+        if (delay := self._throttle.delay(before, wire, now, self._creation_seconds)) > 0:
             return wait("StatusThrottled", "", delay)
         WRITES.get().sent += 1
         try:
@@ -150,12 +151,11 @@ class StatusWriter:
         self._note_pruned(wire, kept)
         return None
 
-    def _creation_time(self, now: float) -> float:
-        """Return the seconds that the pass took for each object that it created; those of the last pass that created one."""
+    def _note_creations(self, now: float) -> None:
+        """Note the seconds that the pass took for each object that it created; those of an earlier pass if it created none."""
         begun, before = self._begun
         if created := self._io.creations - before:
             self._creation_seconds = (now - begun) / created
-        return self._creation_seconds
 
     async def record(self, status: FlameClusterStatus) -> Outcome | None:
         """Write a status whose durable fields must be stored before the pass acts on them.

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.api.status import ConditionType
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 #: Seconds between two writes of counts: at first, and at most. The pause doubles while counts keep changing.
 FIRST_PAUSE = 0.25
@@ -84,11 +87,10 @@ def _only_counts_differ(before: dict[str, Any], after: dict[str, Any]) -> bool:
 
 def _without_counts(status: dict[str, Any]) -> dict[str, Any]:
     """Return a status without counts of executors and tasks, numbers in messages, and Pods by name."""
-    executors = status.get("executorManager") or {}
     return {
         **status,
         "message": _without_numbers(status.get("message")),
-        "executorManager": {key: value for key, value in executors.items() if key not in _COUNTS},
+        "executorManager": _without(_COUNTS, status.get("executorManager")),
         "conditions": [
             {**each, "message": _without_numbers(each.get("message"))} for each in status.get("conditions") or ()
         ],
@@ -104,14 +106,12 @@ def _needs(status: dict[str, Any]) -> set[str]:
 
 def _without_progress(status: dict[str, Any]) -> dict[str, Any]:
     """Return a status without counts of executors, the work that is left, and the messages of what is not ready yet."""
-    executors, manager = status.get("executorManager") or {}, status.get("sessionManager") or {}
-    generations, left = status.get("generations") or {}, _needs(status)
     return {
         **status,
         "message": None,
-        "executorManager": {key: value for key, value in executors.items() if key not in _COUNTS},
-        "sessionManager": {key: value for key, value in manager.items() if key not in _STEPS},
-        "generations": {key: value for key, value in generations.items() if key not in left},
+        "executorManager": _without(_COUNTS, status.get("executorManager")),
+        "sessionManager": _without(_STEPS, status.get("sessionManager")),
+        "generations": _without(_needs(status), status.get("generations")),
         "conditions": [_without_steps(each) for each in status.get("conditions") or ()],
     }
 
@@ -123,6 +123,10 @@ def _without_steps(condition: dict[str, Any]) -> dict[str, Any]:
     if condition.get("type") == ConditionType.PROGRESSING:
         return {**condition, "message": None, "reason": None}
     return condition
+
+
+def _without(fields: Collection[str], part: dict[str, Any] | None) -> dict[str, Any]:
+    return {key: value for key, value in (part or {}).items() if key not in fields}
 
 
 def _without_numbers(message: Any) -> str:
