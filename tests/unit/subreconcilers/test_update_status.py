@@ -74,6 +74,29 @@ async def test_executors_that_start_share_a_pass_while_a_status_waits() -> None:
     assert world.controller.patience(KEY, Change(before, after)) > 0
 
 
+async def test_process_that_takes_over_while_a_status_waits_writes_it_and_nothing_else() -> None:
+    world, _ = await _created_slowly(0.2)
+    before = len(world.writes)
+    world.restart()
+    await world.run_pass()
+
+    assert [write[0] for write in world.writes[before:]] == ["status"]
+    executors = world.status.executor_manager
+    assert (executors.current, executors.next_id, world.executor_ids) == (3, 3, [0, 1, 2])
+
+
+async def test_waiting_status_whose_response_is_lost_is_found_stored() -> None:
+    world, result = await _created_slowly(0.2)
+    assert result.delay is not None
+    world.clock.elapsed += result.delay
+    world.api.fail("status", "flameclusters", lost(), applied=True)
+    await world.run_pass()
+
+    assert await world.run_pass() == NOTHING
+    assert world.status.executor_manager.current == 3
+    assert _status_writes(world) == 2
+
+
 async def test_state_that_turns_is_written_although_an_earlier_status_waits() -> None:
     world, _ = await _created_slowly(0.2)
     world.let_pods_become_ready()
