@@ -152,7 +152,8 @@ def test_silent_node_is_named_and_its_return_replaces_nothing(world: NodeNamespa
     frozen.pause("kubelet")
     status = world.wait("the status to name the node", lambda: _degraded(world, "NodeNotReporting"))
     assert "node" in condition(status, "Degraded")["message"]
-    assert status["state"] == "Failed"
+    # The node controller marks one Pod after the other.
+    world.wait("the state to turn", lambda: world.status().get("state") == "Failed")
     frozen.resume("kubelet")
 
     world.wait_registered(executors=2)
