@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.waits import PATIENCE
-from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from tools.installation import WITH_FREE_PORTS, OperatorProcess, allow_in
 
@@ -139,8 +138,6 @@ class Bench:
         return await self.client.merge_patch(FLAME_CLUSTERS, namespace, name, changes)
 
     async def drop(self, namespace: str) -> None:
-        """Delete a namespace, and wait until its Pods are gone, so that nothing disturbs what is measured next."""
-        await asyncio.to_thread(self.plane.kubectl, "delete", "namespace", namespace, "--wait=false")
-        async with asyncio.timeout(PATIENCE):
-            while (await self.client.list_page(PODS, namespace, limit=1)).items:  # noqa: ASYNC110 - no event tells of the last one
-                await asyncio.sleep(0.5)
+        """Delete a namespace, and wait until all that was in it is gone, so that nothing disturbs what is measured next."""
+        delete = ("delete", "namespace", namespace, "--wait", f"--timeout={PATIENCE}s")
+        await asyncio.to_thread(self.plane.kubectl, *delete, timeout=PATIENCE + 60)
