@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
 from random import SystemRandom
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from benchmarks.objects import SMALL, Children, spec
 from benchmarks.waits import IN_FLIGHT, PATIENCE, in_flight, until_pods
@@ -24,16 +24,21 @@ from flamectl_operator.kube.client import EventType
 from flamectl_operator.kube.http.connection import connect
 from flamectl_operator.kube.http.retrying import RetryingTransport
 from flamectl_operator.kube.resources import PODS
+from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.pods import is_ready
 from flamectl_operator.process.memory import collect_rarely
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from pathlib import Path
 
+    from flamectl_operator.kube.client import WatchEvent
+    from flamectl_operator.kube.resources import Resource
     from flamectl_operator.observed.flame_cluster import FlameClusterView
+
+T = TypeVar("T", bound=KubernetesObject)
 
 #: Waves in which a rolling change replaces all executors.
 WAVES = 4
@@ -76,7 +81,9 @@ class Loader:
         """Delete the executors of a FlameCluster, and wait until they are gone."""
         await self._run(_shrink, namespace, pods)
 
-    async def follow(self, namespace: str, version: str, count: int, status: dict[str, Any]) -> None:
+    async def follow(
+        self, namespace: str, version: str, count: int, status: dict[str, Any], first: dict[str, Any] | None = None
+    ) -> None:
         """Create the children of FlameClusters as these come, and write the status of each one when its Pods are ready.
 
         Args:
@@ -84,8 +91,9 @@ class Loader:
             version: A resourceVersion before the first one is created.
             count: How many there will be.
             status: The status to write.
+            first: A status to write before the children are created; None for none.
         """
-        await self._run(_follow, namespace, version, count, status)
+        await self._run(_follow, namespace, version, count, status, first)
 
     async def _run(self, work: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
         loop = asyncio.get_running_loop()
@@ -142,14 +150,15 @@ async def _create(client: ApiServerClient, pods: Pods, manifest: dict[str, Any])
     pods[made.name] = made.uid
 
 
-async def _follow(client: ApiServerClient, namespace: str, version: str, count: int, status: dict[str, Any]) -> None:
-    watch = partial(
-        client.watch,
-        namespace=namespace,
-        resource_version=version,
-        timeout_seconds=PATIENCE,
-        read_timeout=PATIENCE,
-    )
+async def _follow(
+    client: ApiServerClient,
+    namespace: str,
+    version: str,
+    count: int,
+    status: dict[str, Any],
+    first: dict[str, Any] | None,
+) -> None:
+    watch = partial(_watch, client, namespace, version)
     slots = asyncio.Semaphore(IN_FLIGHT)
     clusters: dict[str, FlameClusterView] = {}
     ready: Counter[str] = Counter()
@@ -158,6 +167,7 @@ async def _follow(client: ApiServerClient, namespace: str, version: str, count: 
 
         async def create(cluster: FlameClusterView) -> None:
             async with slots:
+                clusters[cluster.name] = await _record(client, cluster, first)
                 await _create_children(client, cluster)
 
         async def watch_clusters() -> None:
@@ -169,7 +179,7 @@ async def _follow(client: ApiServerClient, namespace: str, version: str, count: 
                         return
 
         group.create_task(watch_clusters())
-        async for event in watch(PODS, label_selector=CLUSTER_LABEL):
+        async for event in watch(PODS, CLUSTER_LABEL):
             pod = event.object
             if event.type is EventType.BOOKMARK or pod.uid in seen or not is_ready(pod):
                 continue
@@ -180,6 +190,29 @@ async def _follow(client: ApiServerClient, namespace: str, version: str, count: 
                 group.create_task(_write_status(client, clusters[owner], status))
             if len(seen) == count * (SMALL + 1):
                 break
+
+
+async def _watch(
+    client: ApiServerClient, namespace: str, version: str, resource: Resource[T], label_selector: str = ""
+) -> AsyncIterator[WatchEvent[T]]:
+    """Watch, and raise an error if the watch ends, because the loader would wait for ever."""
+    async for event in client.watch(
+        resource,
+        namespace,
+        label_selector=label_selector,
+        resource_version=version,
+        timeout_seconds=PATIENCE,
+        read_timeout=PATIENCE,
+    ):
+        yield event
+    raise RuntimeError(f"the watch of {resource.plural} ended too early")
+
+
+async def _record(
+    client: ApiServerClient, cluster: FlameClusterView, status: dict[str, Any] | None
+) -> FlameClusterView:
+    """Write a status if there is one, and return the FlameCluster as it is then."""
+    return cluster if status is None else await _write_status(client, cluster, status)
 
 
 async def _create_children(client: ApiServerClient, cluster: FlameClusterView) -> None:
@@ -193,7 +226,7 @@ def _running(**counts: int) -> dict[str, Any]:
     return {"state": "Running", "executorManager": counts}
 
 
-async def _write_status(client: ApiServerClient, cluster: FlameClusterView, status: dict[str, Any]) -> None:
+async def _write_status(client: ApiServerClient, cluster: FlameClusterView, status: dict[str, Any]) -> FlameClusterView:
     """Write the status of a FlameCluster that no operator looks after."""
     metadata = {
         "name": cluster.name,
@@ -202,4 +235,4 @@ async def _write_status(client: ApiServerClient, cluster: FlameClusterView, stat
     }
     status = {**status, "observedGeneration": cluster.metadata.generation}
     body = {"apiVersion": "flame.xflops.io/v1alpha1", "kind": "FlameCluster", "metadata": metadata, "status": status}
-    await client.replace_status(FLAME_CLUSTERS, cluster.namespace, cluster.name, body)
+    return await client.replace_status(FLAME_CLUSTERS, cluster.namespace, cluster.name, body)
