@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from benchmarks.report import Curve
 
 NAME = "bench"
-#: Rounds of the smaller sizes; the median counts.
+#: Rounds of each size; the median counts.
 ROUNDS = 3
 #: Another image, so that all executors are stale.
 OTHER_IMAGE = f"{IMAGE}-other"
@@ -52,30 +52,36 @@ class Measured:
         self.curve = [(at - begun, number) for at, number in curve]
 
     def __str__(self) -> str:
-        """Return the seconds."""
-        return f"{self.up:.2f}, {self.change:.2f}, {self.down:.2f} s"
+        """Return the seconds of the steps that were measured."""
+        steps = {"up": self.up, "change": self.change, "down": self.down}
+        return ", ".join(f"{step} {seconds:.2f} s" for step, seconds in steps.items() if seconds)
 
 
 async def measure(bench: Bench) -> list[Row]:
     """Measure growing to 500 and to 3,000, a rolling change of 500, and shrinking from 500."""
     few, many = bench.size(500), bench.size(3000)
-    bare: list[Measured] = []
-    ours: list[Measured] = []
-    for turn in range(ROUNDS):
-        bare.append(await _bare(bench, few))
-        ours.append(await _operator(bench, few))
-        bench.report(f"  round {turn + 1} of up, change, down: bare loader {bare[-1]}; operator {ours[-1]}")
-    bare_large, large = await _bare(bench, many, grow_only=True), await _operator(bench, many, grow_only=True)
-    bench.report(f"  0 -> {many}: bare loader {bare_large.up:.2f} s; operator {large.up:.2f} s")
+    bare, ours = await _rounds(bench, few)
+    bare_large, ours_large = await _rounds(bench, many, grow_only=True)
     sent = max((each.requests for each in ours), key=Counter.total)
     return [
         _compared(f"0 -> {few} executors, until the status says all ready", bare, ours, "up", 1.10),
-        _compared(f"0 -> {many} executors, until the status says all ready", [bare_large], [large], "up", 1.10),
+        _compared(f"0 -> {many} executors, until the status says all ready", bare_large, ours_large, "up", 1.10),
         _compared(f"{few} -> 0 executors, until the Pods are gone", bare, ours, "down", 1.15),
         _compared(f"rolling change of {few} executors, 25 % unavailable", bare, ours, "change", 1.30),
         Row(f"requests of 0 -> {few}", sent.total(), round(1.03 * few), "requests", _by_method(sent)),
         Row(f"status writes of 0 -> {few}", sent["PUT"], 10, "writes"),
     ]
+
+
+async def _rounds(bench: Bench, count: int, *, grow_only: bool = False) -> tuple[list[Measured], list[Measured]]:
+    """Measure the bare loader and the operator in turns."""
+    bare: list[Measured] = []
+    ours: list[Measured] = []
+    for turn in range(ROUNDS):
+        bare.append(await _bare(bench, count, grow_only=grow_only))
+        ours.append(await _operator(bench, count, grow_only=grow_only))
+        bench.report(f"  0 -> {count}, round {turn + 1}: bare loader {bare[-1]}; operator {ours[-1]}")
+    return bare, ours
 
 
 def _compared(name: str, bare: list[Measured], ours: list[Measured], step: str, goal: float) -> Row:
