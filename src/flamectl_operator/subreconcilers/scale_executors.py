@@ -78,7 +78,7 @@ class ScaleExecutors(Subreconciler):
             await creation.create(ids[index])
 
         result = await run.slow_start.run(len(ids), run.io.writes_in_flight, create, time_limit(run.clock))
-        run.ids.give_back(executor_id for executor_id in ids if executor_id not in creation.used)
+        run.ids.give_back(set(ids) - creation.used)
         if creation.created:
             run.io.record_event(
                 "ExecutorsCreated",
