@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NAME = "bench"
 #: Rounds of each size; the median counts.
-ROUNDS = 3
+ROUNDS = 5
 #: Another image, so that all executors are stale.
 OTHER_IMAGE = f"{IMAGE}-other"
 
