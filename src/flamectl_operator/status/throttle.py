@@ -5,7 +5,8 @@ server as much as the executor itself. So the first change is written at once, a
 
 When hundreds of FlameClusters start at once, each also has a status that says "created, not ready yet", and its write delays the
 Pods of others. So such a status waits for a multiple of the time that a creation took, which is nothing while the API server
-answers quickly. A status that says something else is never held back.
+answers quickly. A status that says something else is never held back, nor is one of a FlameCluster that was ready before, because
+its Pods may not become ready for long.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.api.status import ConditionType
+from flamectl_operator.status.reason import STARTING
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -62,7 +64,7 @@ class Throttle:
         if _only_counts_differ(before, after):
             only_sessions = {**before, "sessions": None} == {**after, "sessions": None}
             due = self.wrote_at + SESSIONS_PAUSE if only_sessions else self.counts_due
-        elif not _needs(after) and _without_progress(before) == _without_progress(after):
+        elif _only_created(before, after):
             pause = min(CREATED_FACTOR * creation_seconds, LAST_CREATED_PAUSE)
             due = self.wrote_at + (pause if pause >= FIRST_PAUSE else 0.0)
         else:
@@ -97,6 +99,12 @@ def _without_counts(status: dict[str, Any]) -> dict[str, Any]:
         "unhealthyPods": None,
         "sessions": None,
     }
+
+
+def _only_created(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Return whether a FlameCluster that starts has got its objects, and nothing else has changed."""
+    starts = after.get("reason") == STARTING and not _needs(after)
+    return starts and _without_progress(before) == _without_progress(after)
 
 
 def _needs(status: dict[str, Any]) -> set[str]:

@@ -132,6 +132,13 @@ def test_status_that_says_created_is_written_at_once_when_creations_are_quick() 
     assert throttle.delay(_BEGUN, _CREATED, now=5.05, creation_seconds=0.9 * FIRST_PAUSE / CREATED_FACTOR) == 0
 
 
+def test_replacement_that_says_created_never_waits_in_a_cluster_that_was_ready_before() -> None:
+    throttle = Throttle().wrote({}, _BEGUN, now=5.0)
+    begun, created = ({**each, "reason": "PodNotReady"} for each in (_BEGUN, _CREATED))
+
+    assert throttle.delay(begun, created, now=5.1, creation_seconds=1.0) == 0
+
+
 def test_session_manager_that_becomes_ready_before_its_executors_waits_with_the_status() -> None:
     throttle = Throttle().wrote({}, _BEGUN, now=5.0)
 
