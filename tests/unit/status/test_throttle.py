@@ -132,7 +132,7 @@ def test_status_that_says_created_is_written_at_once_when_creations_are_quick() 
     assert throttle.delay(_BEGUN, _CREATED, now=5.05, creation_seconds=0.9 * FIRST_PAUSE / CREATED_FACTOR) == 0
 
 
-def test_replacement_that_says_created_never_waits_in_a_cluster_that_was_ready_before() -> None:
+def test_status_that_says_created_never_waits_in_a_cluster_that_does_not_start() -> None:
     throttle = Throttle().wrote({}, _BEGUN, now=5.0)
     begun, created = ({**each, "reason": "PodNotReady"} for each in (_BEGUN, _CREATED))
 
