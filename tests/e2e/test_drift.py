@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
+from flamectl_operator.desired.service_fields import PORT_FIELDS, SPEC_FIELDS, Owner
 from tests.e2e.namespace import E2ENamespace, Object, condition, executor_id, flame_cluster, provoke_a_pass
 
 if TYPE_CHECKING:
@@ -64,32 +66,76 @@ def test_edited_service_is_restored_and_keeps_fields_of_others(world: E2ENamespa
     assert _uids(world) == before
 
 
+#: Fields of Services, in edits that the API server accepts. Together they edit each field that belongs to the operator.
+EDITS: list[Object] = [
+    {
+        "type": "LoadBalancer",
+        "loadBalancerClass": "example.com/lb",
+        "loadBalancerIP": "192.0.2.1",
+        "loadBalancerSourceRanges": ["10.0.0.0/8"],
+        "externalTrafficPolicy": "Local",
+        "ports": [
+            {"name": "http", "port": 8080, "targetPort": 80, "appProtocol": "http"},
+            {"name": "backend", "port": 8081, "protocol": "UDP"},
+        ],
+    },
+    {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": False, "selector": {"app": "other"}},
+    {
+        "externalIPs": ["192.0.2.1"],
+        "publishNotReadyAddresses": True,
+        "sessionAffinity": "ClientIP",
+        "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10}},
+        "trafficDistribution": "PreferClose",
+        "internalTrafficPolicy": "Local",
+    },
+    # This comes last, because it takes the address away.
+    {"type": "ExternalName", "externalName": "example.com", "clusterIP": "", "clusterIPs": None},
+]
+
+
+def _spec(world: E2ENamespace) -> Object:
+    """The Service's spec without what belongs to others."""
+    spec: Object = world.existing("service", SERVICE)["spec"]
+    return {field: value for field, value in spec.items() if SPEC_FIELDS[field] is Owner.OPERATOR}
+
+
 def test_every_edited_field_of_a_service_is_restored(world: E2ENamespace, operator: OperatorProcess) -> None:
     before = _deploy(world, replicas=1)
-    owned = ("type", "selector", "ports", "publishNotReadyAddresses", "loadBalancerSourceRanges")
+    wanted = _spec(world)
+    edited: set[str] = set()
 
-    def service() -> Object:
-        spec = world.existing("service", SERVICE)["spec"]
-        return {field: spec.get(field) for field in owned}
+    for edit in EDITS:
+        with world.record("service") as services:
+            world.patch("service", SERVICE, {"spec": edit})
+            found = services.first(lambda service: service["metadata"]["name"] == SERVICE)["spec"]
+        edited |= {field for field in SPEC_FIELDS if field in found and found[field] != wanted.get(field)}
+        world.wait(f"the Service to be as it was after {edit}", lambda: _spec(world) == wanted)
 
-    wanted = service()
-    changes: list[Object] = [
-        {"ports": [{"name": "http", "port": 8080}]},
-        {"ports": [{"name": "http", "port": 8080, "targetPort": 80}, {"name": "backend", "port": 8081}]},
-        {"selector": {"app": "other"}},
-        {"type": "LoadBalancer", "loadBalancerSourceRanges": ["10.0.0.0/8"]},
-        {"publishNotReadyAddresses": True},
-        # This comes last, because it takes the address away.
-        {"type": "ExternalName", "externalName": "example.com", "clusterIP": "", "clusterIPs": None},
-    ]
-    for change in changes:
-        edited = world.existing("service", SERVICE)["metadata"]["resourceVersion"]
-        world.patch("service", SERVICE, {"spec": change})
-        assert world.existing("service", SERVICE)["metadata"]["resourceVersion"] != edited
-        world.wait(f"the Service to be as it was after {change}", lambda: service() == wanted)
-
+    assert edited >= {field for field, owner in SPEC_FIELDS.items() if owner is Owner.OPERATOR}
     assert world.existing("service", SERVICE)["spec"]["clusterIP"]
     _assert_well(world, operator, executors=1)
+    assert _uids(world) == before
+
+
+def test_table_has_every_field_that_the_api_server_knows_of_services(world: E2ENamespace) -> None:
+    schemas = json.loads(world.kubectl("get", "--raw", "/openapi/v3/api/v1"))["components"]["schemas"]
+
+    for name, table in (("ServiceSpec", SPEC_FIELDS), ("ServicePort", PORT_FIELDS)):
+        assert schemas[f"io.k8s.api.core.v1.{name}"]["properties"].keys() == table.keys()
+
+
+def test_service_of_an_earlier_version_gets_its_protocols_and_nothing_restarts(
+    world: E2ENamespace, operator: OperatorProcess
+) -> None:
+    before = _deploy(world)
+    ports = world.existing("service", SERVICE)["spec"]["ports"]
+    assert [port["appProtocol"] for port in ports] == ["kubernetes.io/h2c"] * 2
+
+    earlier = [{field: value for field, value in port.items() if field != "appProtocol"} for port in ports]
+    world.patch("service", SERVICE, {"spec": {"ports": earlier}})
+
+    world.wait("the protocols", lambda: world.existing("service", SERVICE)["spec"]["ports"] == ports)
+    _assert_well(world, operator)
     assert _uids(world) == before
 
 

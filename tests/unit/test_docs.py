@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 from flamectl_operator.api.crd import custom_resource_definition
 from flamectl_operator.api.validation import parse_spec
+from flamectl_operator.desired.service_fields import PORT_FIELDS, SPEC_FIELDS, Owner
 from flamectl_operator.kube.resources import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
 from flamectl_operator.observed.trouble import FAILING_REASONS, IMAGE_REASONS
 from flamectl_operator.process import cli
@@ -245,6 +246,18 @@ def test_every_field_of_the_resource_is_explained(part: str) -> None:
     fields = {_in_section(path) for path, _ in _fields({"properties": {part: _schema()[part]}})}
     paths = {path for path in fields if path != part and not path.startswith("podTemplate.")}
     assert _missing(paths, "docs/flamecluster.md") == [], "add a row for each of these fields to docs/flamecluster.md"
+
+
+def test_owner_of_every_field_of_a_service_is_documented() -> None:
+    rows = [line for line in _text("docs/behaviour.md").splitlines() if line.startswith("| `")]
+    documented = {
+        field: Owner.OPERATOR if "the operator" in row.split("|")[2] else Owner.OTHERS
+        for row in rows
+        for field in re.findall(r"`([A-Za-z]+)`", row.split("|")[1])
+        if field in SPEC_FIELDS or field in PORT_FIELDS
+    }
+
+    assert documented == {**SPEC_FIELDS, **PORT_FIELDS}
 
 
 def test_every_pod_template_field_with_rules_is_named() -> None:

@@ -12,26 +12,33 @@ from flamectl_operator.api.constants import (
     OBJECT_CACHE_PORT,
     SESSION_MANAGER,
 )
-from flamectl_operator.desired import names
+from flamectl_operator.desired import names, tls
 
 if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import FlameClusterSpec
     from flamectl_operator.desired.metadata import Identity
 
+#: What meshes and gateways speak to a port (`appProtocol`). gRPC is HTTP/2, and without TLS HTTP/2 has a name of Kubernetes' own.
+APP_PROTOCOL = "kubernetes.io/h2c"
+#: Meshes and gateways share no name for gRPC over TLS. `https`, which IANA registered, makes a gateway open TLS, in which it
+#: negotiates HTTP/2, and makes a mesh pass the encrypted bytes on.
+APP_PROTOCOL_TLS = "https"
+
 
 def services(owner: Identity, spec: FlameClusterSpec) -> tuple[dict[str, Any], ...]:
     """Return all Services of a FlameCluster, in the order of creation."""
-    return (session_manager_service(owner), object_cache_service(owner, spec))
+    return (session_manager_service(owner, spec), object_cache_service(owner, spec))
 
 
-def session_manager_service(owner: Identity) -> dict[str, Any]:
+def session_manager_service(owner: Identity, spec: FlameClusterSpec) -> dict[str, Any]:
     """Return the session manager's Service: port 8080 for clients, and port 8081 where executors register."""
+    secure = tls.cluster_is_secure(spec)
     return _service(
         owner,
         names.session_manager(owner.name),
         component=SESSION_MANAGER,
         selects=SESSION_MANAGER,
-        ports=[_port("http", FRONTEND_PORT), _port("backend", BACKEND_PORT)],
+        ports=[_port("http", FRONTEND_PORT, secure=secure), _port("backend", BACKEND_PORT, secure=secure)],
     )
 
 
@@ -42,12 +49,18 @@ def object_cache_service(owner: Identity, spec: FlameClusterSpec) -> dict[str, A
         names.object_cache(owner.name),
         component=OBJECT_CACHE,
         selects=EXECUTOR_MANAGER if spec.object_cache.image is None else OBJECT_CACHE,
-        ports=[_port("grpc", OBJECT_CACHE_PORT)],
+        ports=[_port("grpc", OBJECT_CACHE_PORT, secure=tls.cache_is_secure(spec))],
     )
 
 
-def _port(name: str, port: int) -> dict[str, Any]:
-    return {"name": name, "port": port, "targetPort": port, "protocol": "TCP"}
+def _port(name: str, port: int, *, secure: bool) -> dict[str, Any]:
+    return {
+        "name": name,
+        "port": port,
+        "targetPort": port,
+        "protocol": "TCP",
+        "appProtocol": APP_PROTOCOL_TLS if secure else APP_PROTOCOL,
+    }
 
 
 def _service(

@@ -139,17 +139,29 @@ class ServicePort(View, frozen=True):
     port: int = 0
     target_port: int | str | None = None
     protocol: str = "TCP"
+    app_protocol: str = ""
+    node_port: int = 0
 
 
 class ServiceSpec(View, frozen=True):
-    """The part of a Service's spec that the operator sets."""
+    """The fields of a Service's spec that belong to the operator (`desired/service_fields.py`), with Kubernetes' defaults."""
 
     type: str = "ClusterIP"
     selector: dict[str, str] | None = None
     ports: tuple[ServicePort, ...] = ()
+    external_ips: tuple[str, ...] = msgspec.field(default=(), name="externalIPs")
+    external_name: str = ""
+    external_traffic_policy: str = ""
+    internal_traffic_policy: str = "Cluster"
+    health_check_node_port: int = 0
+    allocate_load_balancer_node_ports: bool | None = None
+    load_balancer_class: str = ""
+    load_balancer_ip: str = msgspec.field(default="", name="loadBalancerIP")
+    load_balancer_source_ranges: tuple[str, ...] = ()
     publish_not_ready_addresses: bool = False
     session_affinity: str = "None"
-    internal_traffic_policy: str = "Cluster"
+    session_affinity_config: dict[str, Any] | None = None
+    traffic_distribution: str = ""
 
 
 class ServiceView(KubernetesObject, frozen=True):

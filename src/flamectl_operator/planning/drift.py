@@ -11,7 +11,11 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from flamectl_operator.desired import network_policy
+from flamectl_operator.desired.service_fields import SPEC_FIELDS, Owner
+from flamectl_operator.kube.views import ServiceSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,29 +37,23 @@ def config_map_patch(observed: ConfigMapView, desired: dict[str, Any]) -> dict[s
 
 
 def service_patch(observed: ServiceView, desired: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the patch for a Service: its type, selector, ports and the fields that route traffic."""
-    wanted = desired["spec"]
+    """Return the patch for a Service: the fields that `SPEC_FIELDS` gives to the operator."""
+    wanted, found = desired["spec"], observed.spec
+    view = msgspec.convert(wanted, ServiceSpec)
     changes: dict[str, Any] = {}
-    annotations: dict[str, None] = {}
-    if observed.spec.type != wanted["type"]:
-        # When the type changes, the API server drops the fields of the old type except the ranges, over which it rejects it.
-        changes |= {"type": wanted["type"], "loadBalancerSourceRanges": None}
-        annotations = dict.fromkeys({SOURCE_RANGES_ANNOTATION} & observed.annotations.keys())
-    if selector := _exactly(observed.spec.selector or {}, wanted["selector"]):
-        changes["selector"] = selector
-    if observed.spec.publish_not_ready_addresses:
-        changes["publishNotReadyAddresses"] = False
-    if observed.spec.session_affinity != "None":
-        changes["sessionAffinity"] = "None"
-    if observed.spec.internal_traffic_policy != "Cluster":
-        changes["internalTrafficPolicy"] = "Cluster"
-    ports = [
-        {"name": port.name, "port": port.port, "targetPort": port.target_port, "protocol": port.protocol}
-        for port in observed.spec.ports
-    ]
-    if ports != wanted["ports"]:
-        changes["ports"] = wanted["ports"]
-    return _patch(observed, desired, {"spec": changes} if changes else {}, annotations)
+    if found != view:
+        # A field that is taken off gets Kubernetes' default.
+        changes = {
+            field.encode_name: wanted.get(field.encode_name)
+            for field in msgspec.structs.fields(ServiceSpec)
+            if SPEC_FIELDS[field.encode_name] is Owner.OPERATOR
+            and getattr(found, field.name) != getattr(view, field.name)
+        }
+    if "selector" in changes:
+        changes["selector"] = _exactly(found.selector or {}, wanted["selector"])
+    # While it is there, the API server accepts no other type than the one that it is for.
+    ranges = dict.fromkeys({SOURCE_RANGES_ANNOTATION} & observed.annotations.keys()) if "type" in changes else {}
+    return _patch(observed, desired, {"spec": changes} if changes else {}, ranges)
 
 
 def network_policy_patch(observed: NetworkPolicyView, desired: dict[str, Any]) -> dict[str, Any] | None:

@@ -109,9 +109,16 @@ def keep_service(obj: ServiceView) -> ServiceView:
     owner = obj.controller
     if owner is None or owner.kind != KIND:
         return obj if obj.spec == _NO_SPEC else replace(obj, spec=_NO_SPEC)
-    if len(obj.spec.ports) > MAX_ENTRIES:
-        return replace(obj, spec=replace(obj.spec, ports=obj.spec.ports[:MAX_ENTRIES]))
-    return obj
+    spec = obj.spec
+    # Decisions only ask whether the last three are there.
+    kept = replace(
+        spec,
+        ports=spec.ports[:MAX_ENTRIES],
+        external_ips=spec.external_ips[:1],
+        load_balancer_source_ranges=spec.load_balancer_source_ranges[:1],
+        load_balancer_ip=spec.load_balancer_ip[:_LONGEST_VALUE],
+    )
+    return obj if kept == spec else replace(obj, spec=kept)
 
 
 def keep_network_policy(obj: NetworkPolicyView) -> NetworkPolicyView:

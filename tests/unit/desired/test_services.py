@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from flamectl_operator.desired.services import services
 from tests.unit.builders import OWNER, desired
 
@@ -20,3 +24,33 @@ def test_services_select_no_pod_of_the_other_component() -> None:
 
     for service, pod in zip(services(OWNER, wanted.spec), pods, strict=True):
         assert not service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+
+
+H2C, TLS = "kubernetes.io/h2c", "https"
+SECRET = {"secretName": "certificate"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "manager", "cache"),
+    [
+        pytest.param({}, H2C, H2C, id="no TLS"),
+        pytest.param({"tls": SECRET}, TLS, H2C, id="TLS of the session manager"),
+        pytest.param({"objectCache": {"tls": SECRET}}, H2C, TLS, id="TLS of the object cache"),
+        pytest.param(
+            {"flameVersion": "0.7", "tls": SECRET | {"trustDomain": "example.org"}},
+            TLS,
+            TLS,
+            id="one certificate for both",
+        ),
+    ],
+)
+def test_each_port_names_the_protocol_that_flame_serves_on_it(
+    changes: dict[str, Any], manager: str, cache: str
+) -> None:
+    found = {
+        port["name"]: port["appProtocol"]
+        for service in services(OWNER, desired(changes).spec)
+        for port in service["spec"]["ports"]
+    }
+
+    assert found == {"http": manager, "backend": manager, "grpc": cache}

@@ -2,20 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
-from flamectl_operator.kube.views import ConfigMapView, ServiceView
+from flamectl_operator.desired.service_fields import PORT_FIELDS, SPEC_FIELDS, Owner
+from flamectl_operator.kube.views import ConfigMapView, ServicePort, ServiceSpec, ServiceView
 from flamectl_operator.planning.drift import config_map_patch, metadata_patch, service_patch
 from tests.unit.builders import desired, effective, merged, session_manager, view
 from tests.unit.support import rfc_7386
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 CONFIG_MAP = effective().config_map
 SERVICE = desired().services[0]
 OURS = CONFIG_MAP["metadata"]["ownerReferences"][0]
-CLUSTER_IP = {"type": "ClusterIP", "loadBalancerSourceRanges": None}
+CLUSTER_IP = {"type": "ClusterIP"}
 RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
+#: An edit of each field of the operator that its manifests leave out.
+EDITS_OF_OURS = {
+    "externalIPs": ["192.0.2.1"],
+    "externalName": "elsewhere.example",
+    "publishNotReadyAddresses": True,
+    "sessionAffinity": "ClientIP",
+    "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10}},
+    "trafficDistribution": "PreferClose",
+    "internalTrafficPolicy": "Local",
+    "externalTrafficPolicy": "Local",
+    "healthCheckNodePort": 30001,
+    "allocateLoadBalancerNodePorts": False,
+    "loadBalancerClass": "example.com/lb",
+    "loadBalancerIP": "192.0.2.1",
+    "loadBalancerSourceRanges": ["10.0.0.0/8"],
+}
+EDITS_OF_PORTS = {
+    "name": "web",
+    "port": 1,
+    "targetPort": 1,
+    "protocol": "UDP",
+    "appProtocol": "http",
+    "nodePort": 30002,
+}
+#: What others may decide, with the values of another cluster.
+EDITS_OF_OTHERS = {
+    "clusterIP": "10.0.0.1",
+    "clusterIPs": ["10.0.0.1", "fd00::1"],
+    "ipFamilies": ["IPv4", "IPv6"],
+    "ipFamilyPolicy": "PreferDualStack",
+}
 THEIRS = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "node-uid"}
 
 
@@ -52,7 +88,8 @@ def test_foreign_labels_and_annotations_cause_no_patch(changes: dict[str, Any]) 
 @pytest.mark.parametrize(
     "changes",
     [
-        pytest.param({"spec": {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]}}, id="clusterIP"),
+        *(pytest.param({"spec": {field: value}}, id=field) for field, value in EDITS_OF_OTHERS.items()),
+        pytest.param({"spec": {"clusterIP": "None", "clusterIPs": ["None"]}}, id="headless"),
         pytest.param({"spec": {"sessionAffinity": "None", "internalTrafficPolicy": "Cluster"}}, id="defaults"),
         pytest.param({"spec": {"publishNotReadyAddresses": False}}, id="a default written down"),
         pytest.param({"status": {"loadBalancer": {}}}, id="status"),
@@ -60,6 +97,35 @@ def test_foreign_labels_and_annotations_cause_no_patch(changes: dict[str, Any]) 
 )
 def test_fields_set_by_the_api_server_cause_no_patch(changes: dict[str, Any]) -> None:
     assert _service(changes) is None
+
+
+# --- The table of a Service's fields -----------------------------------------------------------------------------------
+
+
+def _fields_of(table: Mapping[str, Owner], owner: Owner) -> set[str]:
+    return {field for field, who in table.items() if who is owner}
+
+
+def test_views_have_exactly_the_fields_of_the_operator() -> None:
+    for view_of, table in ((ServiceSpec, SPEC_FIELDS), (ServicePort, PORT_FIELDS)):
+        seen = {field.encode_name for field in msgspec.structs.fields(view_of)}
+        assert seen == _fields_of(table, Owner.OPERATOR)
+
+
+def test_each_field_of_the_table_has_an_edit() -> None:
+    assert EDITS_OF_OURS.keys() | {"type", "selector", "ports"} == _fields_of(SPEC_FIELDS, Owner.OPERATOR)
+    assert EDITS_OF_OTHERS.keys() == _fields_of(SPEC_FIELDS, Owner.OTHERS)
+    assert EDITS_OF_PORTS.keys() == PORT_FIELDS.keys()
+
+
+def test_fields_of_others_survive_the_repair_of_all_other_fields() -> None:
+    ports = [{**port, **EDITS_OF_PORTS} for port in SERVICE["spec"]["ports"]]
+    spec = {**EDITS_OF_OURS, **EDITS_OF_OTHERS, "type": "LoadBalancer", "selector": {"app": "web"}, "ports": ports}
+
+    patch = service_patch(view(ServiceView, {**SERVICE, "spec": spec}), SERVICE)
+
+    assert patch is not None
+    assert rfc_7386(spec, patch["spec"]) == SERVICE["spec"] | EDITS_OF_OTHERS
 
 
 # --- Something to write ------------------------------------------------------------------------------------------------
@@ -98,7 +164,7 @@ def test_config_map_drift_is_patched(changes: dict[str, Any], patch: dict[str, A
         pytest.param({"spec": {"type": "NodePort"}}, {"spec": CLUSTER_IP}, id="type"),
         pytest.param(
             {"spec": {"type": "LoadBalancer", "loadBalancerSourceRanges": ["10.0.0.0/8"]}},
-            {"spec": CLUSTER_IP},
+            {"spec": CLUSTER_IP | {"loadBalancerSourceRanges": None}},
             id="type, with source ranges",
         ),
         pytest.param(
@@ -136,10 +202,17 @@ def test_config_map_drift_is_patched(changes: dict[str, Any], patch: dict[str, A
             {"spec": {"ports": SERVICE["spec"]["ports"]}},
             id="another target",
         ),
-        pytest.param(
-            {"spec": {"publishNotReadyAddresses": True}},
-            {"spec": {"publishNotReadyAddresses": False}},
-            id="unready too",
+        *(
+            pytest.param({"spec": {field: value}}, {"spec": {field: None}}, id=field)
+            for field, value in EDITS_OF_OURS.items()
+        ),
+        *(
+            pytest.param(
+                {"spec": {"ports": [{**port, field: value} for port in SERVICE["spec"]["ports"]]}},
+                {"spec": {"ports": SERVICE["spec"]["ports"]}},
+                id=f"ports {field}",
+            )
+            for field, value in EDITS_OF_PORTS.items()
         ),
     ],
 )
