@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flamectl_operator.flame.snapshot import Load
-from tests.simulation.objects import Obj, name_of
+from tests.simulation.objects import PODS, Obj, draining, name_of, uid_of
 from tests.simulation.passes import pass_begun
 from tests.simulation.specs import remembered
 from tests.simulation.work import CLOCKS
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from flamectl_operator.api.autoscaling import Autoscaling
     from flamectl_operator.flame.snapshot import Snapshot
     from tests.simulation.check import Surroundings
@@ -44,14 +46,18 @@ class Demand:
         if heard is None or not heard.answers or heard.failing_since < pass_begun():
             self._blame(f"{what}, though it has no answer of the session manager")
             return
+        drained = {name_of(pod) for pod in client.knowledge.owned(PODS, uid_of(cluster)) if draining(pod)}
         at_hand = [each for each in heard.answers if each.said >= pass_begun()]
         at_hand += [each for each in heard.answers if each.said < pass_begun()][-1:]
-        if after > before and all(needed(each.snapshot) < after for each in at_hand):
-            self._blame(f"{what}, of which sessions can use {max(needed(each.snapshot) for each in at_hand)}")
-        if after < before and (until := self._needed_until(heard.answers, scaling, after)) is not None:
+        useful = [needed(each.snapshot, drained) for each in at_hand]
+        if after > before and max(useful, default=0) < after:
+            self._blame(f"{what}, of which sessions can use {max(useful, default=0)}")
+        if after < before and (until := self._needed_until(heard.answers, scaling, after, drained)) is not None:
             self._blame(f"{what}, though sessions needed more until {self._loop.now - until:.0f} s ago")
 
-    def _needed_until(self, answers: list[Answer], scaling: Autoscaling, number: int) -> float | None:
+    def _needed_until(
+        self, answers: list[Answer], scaling: Autoscaling, number: int, drained: AbstractSet[str]
+    ) -> float | None:
         """When executors beyond a number were needed last, of those that have to stay warm still; None if none have to."""
         since = max(self._loop.now - scaling.idle_timeout_seconds + CLOCKS, self._disturbed_until())
         begin: float | None = None
@@ -59,7 +65,7 @@ class Demand:
         for each in answers:
             if each.said < since or each.said > pass_begun() - PASS:
                 continue
-            if needed(each.snapshot) <= number:
+            if needed(each.snapshot, drained) <= number:
                 begin = None
                 continue
             begin = each.said if begin is None else begin
@@ -68,14 +74,14 @@ class Demand:
         return found
 
 
-def needed(snapshot: Snapshot) -> int:
-    """How many executors of one slot each the open sessions can use, or work for one."""
+def needed(snapshot: Snapshot, drained: AbstractSet[str] = frozenset()) -> int:
+    """How many executors of one slot each the open sessions can use, or work for one; drained ones have been replaced."""
     demand = 0
     for session in snapshot.sessions:
         if session.is_open:
             most = session.max_instances if session.max_instances is not None else session.pending + session.running
             demand += max(session.min_instances, min(session.pending + session.running, most))
-    return max(demand, sum(snapshot.load(node)[0] is Load.BUSY for node in snapshot.by_node))
+    return max(demand, sum(snapshot.load(node)[0] is Load.BUSY for node in snapshot.by_node if node not in drained))
 
 
 def _scaling(client: ModelClient, cluster: Obj) -> Autoscaling | None:

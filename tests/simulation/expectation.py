@@ -27,6 +27,7 @@ from tests.simulation.objects import (
     labels_of,
     live,
     manager_key,
+    mounted_claims,
     name_of,
     ready,
     selects,
@@ -208,12 +209,11 @@ def _unheard(world: World, pod: Obj) -> bool:
 
 
 def _suspended(world: World, cluster: Obj) -> Iterator[str]:
-    stuck = [name_of(pod) for pod in _executors(world, cluster) if _unheard(world, pod)]
-    left = [name_of(pod) for pod in _executors(world, cluster) if name_of(pod) not in stuck]
-    left += [name_of(pod) for pod in _owned_pods(world, cluster) if key_of(pod) == manager_key(cluster)]
-    caches = _caches(world, cluster)
-    stuck += [name_of(pod) for pod in caches if _unheard(world, pod)]
-    left += [name_of(pod) for pod in caches if not _unheard(world, pod)]
+    manager = [pod for pod in _owned_pods(world, cluster) if key_of(pod) == manager_key(cluster)]
+    pods = [*_executors(world, cluster), *_caches(world, cluster), *manager]
+    # The operator deletes by force only a session manager that cannot write to a claim.
+    stuck = [name_of(pod) for pod in pods if _unheard(world, pod) and (pod not in manager or mounted_claims(pod))]
+    left = [name_of(pod) for pod in pods if name_of(pod) not in stuck]
     if left:
         yield f"suspended, but {', '.join(left)} are there"
     if condition(cluster, "Suspended").get("status") != "True" and not stuck:

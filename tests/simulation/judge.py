@@ -87,6 +87,8 @@ class Judge:
         self.demand: Demand | None = None
         #: The true life of a session manager behind each life in annotations: the same storage is the same life.
         self._lives: dict[str, str] = {}
+        #: Every storage that a session manager's Pod has named.
+        self._stores: set[str] = set()
         #: Number of writes of operators, Events included, and of all others, by name of the FlameCluster that they are about.
         self.writes: Counter[str] = Counter()
         self.others: Counter[str] = Counter()
@@ -313,6 +315,7 @@ class Judge:
             if store:
                 # A container that restarts in place may find other storage in the ConfigMap, which its Pod does not tell.
                 self._lives.setdefault(store, run.life)
+                self._stores.add(store)
         for other in runs:
             same = other.key == run.key and (other.owner, other.main) == (run.owner, run.main)
             if other is run or not other.alive or not same:
@@ -432,7 +435,10 @@ class Judge:
         life = life_of(manager) if manager is not None and live(manager) else ""
         annotated = annotations_of(pod).get(LIFE_ANNOTATION, "")
         started = has_started(pod, "executor-manager")
-        return (self._lives.get(annotated, annotated) != self._lives.get(life, life) and started) or (
+        # The container of a Pod that names the storage before an edit may find the storage after it. Nobody can know that.
+        renamed = annotated != life and {annotated, life} <= self._stores
+        changed = self._lives.get(annotated, annotated) != self._lives.get(life, life)
+        return (started and (renamed or changed)) or (
             manager is not None
             and SESSION_STORE_ANNOTATION not in annotations_of(manager)
             and REBOUND_ANNOTATION in annotations_of(pod)

@@ -238,6 +238,10 @@ class Machines:
     def _pull(self, run: Run) -> None:
         if (pod := self._present(run)) is None:
             return
+        if self._server.find(CONFIG_MAPS, _config_map_key(run)) is None:
+            # The kubelet cannot mount the ConfigMap, and tries again.
+            self._on_node(run.node, 1.0, 3.0, lambda: self._pull(run))
+            return
         waits = bool(pod["spec"].get("initContainers"))
         if self.registry_down or (not waits and "bad" in run.image):
             # Images are pulled one by one, that of the init container first.
@@ -329,10 +333,12 @@ class Machines:
 
     def _store(self, run: Run) -> str:
         """Return the storage of a starting session manager, by its claim and its configuration."""
-        pod, config = self._present(run), self._server.find(CONFIG_MAPS, (run.key[0], f"{run.owner}-config"))
+        pod, config = self._present(run), self._server.find(CONFIG_MAPS, _config_map_key(run))
+        if config is None:
+            return run.store  # the volume of a deleted ConfigMap keeps its content
         claims = [self._server.find(CLAIMS, (run.key[0], name)) for name in mounted_claims(pod or _NO_POD)]
         found = [uid_of(claim) for claim in claims if claim is not None]
-        storage = _STORAGE.search(str(config["data"].get("flame-cluster.yaml", ""))) if config is not None else None
+        storage = _STORAGE.search(str(config["data"].get("flame-cluster.yaml", "")))
         return f"{found[0]} {storage.group(1) if storage else ''}" if found else ""
 
     def _report_running(self, run: Run, *, serving: bool) -> None:
@@ -586,6 +592,11 @@ class Machines:
             node.held_back.append(action)
         else:
             action()
+
+
+def _config_map_key(run: Run) -> Key:
+    """Return the namespace and name of the ConfigMap that a Pod of a FlameCluster mounts."""
+    return (run.key[0], f"{run.owner}-config")
 
 
 def _unnoticed(_what: Run | Node) -> None:

@@ -16,8 +16,6 @@ from tests.simulation.world import World, listen_to_logs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: The worlds that the tests run, and on which mutations are tried.
-FIXED = range(2000)
 #: For the collector of garbage, which would take a tenth of the time otherwise: worlds make many objects that live for long.
 COLLECT_AFTER = (20_000, 20, 20)
 #: Worlds that a process takes at a time.

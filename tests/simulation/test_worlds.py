@@ -14,30 +14,49 @@ from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.reconcile import spec_planner
 from tests.simulation.faults import REQUEST_FAULTS
 from tests.simulation.objects import PODS
-from tests.simulation.runner import FIXED, run_seed
+from tests.simulation.runner import run_seed
 from tests.simulation.scenario import CRASHED_AT, FOR_EVER, RARELY_CRASHED_AT, STANDSTILLS, Action, Scenario
+from tests.simulation.seeds import FAILED_ONCE, FIXED, commit, fresh
 from tests.simulation.shrink import failure, shrink, summary
 from tests.simulation.story import tell
 from tests.simulation.world import World, listen_to_logs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from flamectl_operator.api.flamecluster import FlameClusterSpec
     from tests.simulation.api_server import Change
 
-#: Every eighth of the fixed worlds, because all of them take six minutes of two quiet cores.
-SHARE = FIXED[::8]
+SEEDS = (*FIXED, *FAILED_ONCE)
+#: Worlds that nobody has seen, run with each commit.
+FRESH = 300
 #: Worlds of each test item. Several items, so that they spread over processes.
 WORLDS = 25
 
 
-@pytest.mark.parametrize("first", range(0, len(SHARE), WORLDS))
+@pytest.mark.parametrize("first", range(0, len(SEEDS), WORLDS))
 def test_worlds_keep_all_invariants(first: int) -> None:
-    listen_to_logs(logging.ERROR)
-    failed = {seed: run_seed(seed)[1] for seed in SHARE[first : first + WORLDS]}
-    wrong = {seed: violations[0] for seed, violations in failed.items() if violations}
+    wrong = _violations(SEEDS[first : first + WORLDS])
     assert not wrong, f"{wrong}\n{summary(min(wrong))}"
+
+
+@pytest.mark.parametrize("first", range(0, FRESH, WORLDS))
+def test_fresh_worlds_keep_all_invariants(first: int) -> None:
+    """A failure is reported and blocks nothing, because it says more about earlier commits than about this one."""
+    if not (checked_out := commit()):
+        pytest.skip("no commit is checked out, so no seeds follow from it")
+    wrong = _violations(fresh(checked_out, FRESH)[first : first + WORLDS])
+    if wrong:
+        pytest.xfail(
+            "; ".join(f"python -m tests.simulation --seed {seed} --story: {said}" for seed, said in wrong.items())
+        )
+
+
+def _violations(seeds: Sequence[int]) -> dict[int, str]:
+    """Run worlds, and return the first violation of each that fails."""
+    listen_to_logs(logging.ERROR)
+    failed = {seed: run_seed(seed)[1] for seed in seeds}
+    return {seed: violations[0] for seed, violations in failed.items() if violations}
 
 
 def test_failing_world_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:

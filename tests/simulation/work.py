@@ -78,7 +78,7 @@ class Work(Check):
         if answers and self._loop.now - answers[-1].asked > OLD + self._patience():
             self._blame(f"{client.name} marks {name_of(pod)} by an answer that is old")
         if why == "Surplus":
-            self._idle_first(client, pod, known, answers)
+            self._idle_first(client, owner, pod, known, answers)
 
     def deleting(
         self, client: ModelClient, owner: Obj, pod: Obj, known: list[Obj], specs: list[Wanted], *, stale: bool
@@ -90,22 +90,27 @@ class Work(Check):
         if all(each.snapshot.load(name_of(pod))[0] is Load.BUSY for each in answers):
             self._blame(f"{client.name} deletes {name_of(pod)}, which has work, without a drain")
         if not stale:
-            self._idle_first(client, pod, known, answers)
+            self._idle_first(client, owner, pod, known, answers)
 
-    def _idle_first(self, client: ModelClient, pod: Obj, known: list[Obj], answers: list[Answer]) -> None:
-        """An executor with work goes only if none is there that has less."""
+    def _idle_first(self, client: ModelClient, owner: Obj, pod: Obj, known: list[Obj], answers: list[Answer]) -> None:
+        """An executor with work is taken only if executors without work cannot make up the surplus, in any order."""
 
         def has_work(each: Obj) -> set[Load]:
             return {answer.snapshot.load(name_of(each))[0] for answer in answers}
 
         if not answers or has_work(pod) != {Load.BUSY}:
             return
-        for each in known:
-            same = _cost(each) == _cost(pod) and ready(each) and uid_of(each) not in client.knowledge.leaving
+        idle: list[str] = []
+        counted = [each for each in known if live(each) and uid_of(each) not in client.knowledge.leaving]
+        for each in counted:
             since = client.knowledge.ready_known.get(uid_of(each), self._loop.now)
-            if each is not pod and live(each) and same and since < pass_begun() and has_work(each) == {Load.NONE}:
-                self._blame(f"{client.name} takes {name_of(pod)}, which has work, though {name_of(each)} has none")
-                return
+            same = _cost(each) == _cost(pod) and ready(each) and since < pass_begun()
+            if each is not pod and same and has_work(each) == {Load.NONE}:
+                idle.append(name_of(each))
+        wants = [want for want in client.knowledge.specs(owner, pass_begun()) if want.spec is not None]
+        surplus = len(counted) - min((want.replicas for want in wants), default=0)
+        if idle and len(idle) >= surplus:
+            self._blame(f"{client.name} takes {name_of(pod)}, which has work, though {idle[0]} has none")
 
     def draining_deleted(self, client: ModelClient, owner: Obj, pod: Obj, specs: list[Wanted], *, lost: bool) -> None:
         """An executor is about to be deleted that was marked before."""
@@ -196,8 +201,9 @@ class Work(Check):
         if not is_executor(cluster, pod):
             return ""  # or no longer, because a user removed one of its labels
         if draining(pod) and standing(pod):
-            busy = any(each.node == name for each in model.executors.values())
-            return "" if busy else "is drained and still there"
+            kept = any(each.node == name for each in model.executors.values())
+            kept = kept or self._server.admission.refuses("delete", PODS)
+            return "" if kept else "is drained and still there"
         if not ready(pod):
             return ""
         missing = manager.reaches and manager.joined_at < self._loop.now and name not in model.nodes

@@ -48,7 +48,7 @@ class Views:
         network_policy: The object with the name of the NetworkPolicy.
         claims: All PersistentVolumeClaims with the FlameCluster's label, in its namespace.
         flame: The knowledge about the session manager.
-        quota_refused: Names whose last create a quota refused. Executors are left out, because no decision asks for them.
+        quota_refused: Names whose last create in this pass a quota refused, executors left out, because nothing asks for them.
     """
 
     config_map: ConfigMapView | None

@@ -1,4 +1,4 @@
-"""The time limit of a batch of requests."""
+"""The end of a batch of requests."""
 
 from __future__ import annotations
 
@@ -12,9 +12,21 @@ if TYPE_CHECKING:
 #: Seconds after which a batch of requests leaves the rest to the next pass, because the operator writes no status and repairs
 #: nothing else while the batch runs.
 BATCH_TIME_LIMIT = 10.0
+#: Seconds without a request after which a batch leaves the rest to the next pass, because the process may have stood still, and
+#: then the rest was chosen before events that it has not read yet.
+BATCH_LONGEST_PAUSE = 2.0
 
 
 def time_limit(clock: Clock) -> Callable[[], bool]:
     """Begin a batch and return a function that tells whether the batch may still send requests."""
-    end = clock.monotonic() + BATCH_TIME_LIMIT
-    return lambda: clock.monotonic() < end
+    end = clock.boottime() + BATCH_TIME_LIMIT
+    last = clock.boottime()
+
+    def go_on() -> bool:
+        nonlocal last
+        now = clock.boottime()
+        in_time = now < min(end, last + BATCH_LONGEST_PAUSE)
+        last = now if in_time else last
+        return in_time
+
+    return go_on

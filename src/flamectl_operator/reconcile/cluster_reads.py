@@ -33,8 +33,8 @@ T = TypeVar("T", bound=KubernetesObject)
 class ClusterReads:
     """Reads the objects of one FlameCluster.
 
-    Between passes it keeps the Pods whose last create or delete has an unknown outcome, the names that a quota refused, and the
-    last snapshot. All of it may be lost without harm.
+    Between passes it keeps the Pods whose last create or delete has an unknown outcome, and the last snapshot. Both may be lost
+    without harm.
 
     Args:
         owner: The FlameCluster.
@@ -68,6 +68,8 @@ class ClusterReads:
         """
         self._generation = generation
         self.writes_in_flight = writes_in_flight
+        # A refusal in an earlier pass says nothing about now: another process may have created the Pod meanwhile.
+        self._quota_refused = frozenset()
 
     def observe(self) -> ObservedCluster:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""

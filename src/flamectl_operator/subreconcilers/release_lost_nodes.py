@@ -50,7 +50,7 @@ class ReleaseLostNodes(Subreconciler):
             return []
         seen = {pod.name for pod in run.observe().views.labelled_pods}
         # A Pod in the cache has ended or terminates. A Pod outside the cache may lack its label, or be quite new.
-        return [node for node in nodes if node in seen or not _runs(await run.io.look(PODS, node))]
+        return [node for node in nodes if node in seen or not _runs(await run.io.refresh(PODS, node))]
 
 
 def _runs(pod: PodView | None) -> bool:
