@@ -230,7 +230,9 @@ class E2ENamespace:
             raise AssertionError(f"{error}\n{self.describe()}") from error
 
     def wait_running(self, name: str = "my-flame", *, executors: int, timeout: float = PATIENCE) -> Object:
-        """Wait until a FlameCluster is healthy at its present generation, with this many executors ready.
+        """Wait until all Pods of a FlameCluster are ready at its present generation, with this many executors.
+
+        Failures of the last minutes may still be told.
 
         Returns:
             Its status.
@@ -265,7 +267,7 @@ class E2ENamespace:
         status: Object = found.get("status", {})
         settled = (
             status.get("observedGeneration") == found["metadata"]["generation"]
-            and status.get("message") == "All components healthy"
+            and condition(status, "Ready").get("status") == "True"
             and status["executorManager"]["ready"] == executors == status["executorManager"]["current"]
         )
         return status if settled else None

@@ -11,7 +11,6 @@ import pytest
 
 from tests.e2e.namespace import (
     HOLD,
-    NEVER_READY,
     annotated,
     condition,
     container_status,
@@ -19,6 +18,7 @@ from tests.e2e.namespace import (
     operator_with,
 )
 from tests.e2e.test_refusals import allow_everything_but
+from tests.e2e.test_told_fully import kill, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -113,17 +113,10 @@ def _stalled_rollout(world: E2ENamespace) -> None:
 
 
 def _out_of_memory(world: E2ENamespace) -> None:
-    template = {"metadata": {"annotations": {NEVER_READY: "true"}}}
-    world.apply(flame_cluster(replicas=1, sessionManager={"podTemplate": template}))
-    world.wait("the session manager", lambda: world.get("pod", MANAGER))
-    status = container_status(
-        "session-manager",
-        ready=False,
-        restartCount=2,
-        state={"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s restarting failed container"}},
-        lastState={"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
-    )
-    world.patch_status(MANAGER, containerStatuses=[status])
+    world.apply(flame_cluster(replicas=2))
+    world.wait_running(executors=2)
+    kill(world, "my-flame-executor-manager-0", "executor-manager")
+    world.wait("the executor to be replaced", partial(whole, world, 2))
 
 
 BREAKAGES: dict[str, Callable[[E2ENamespace], None]] = {

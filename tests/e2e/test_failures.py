@@ -111,7 +111,8 @@ def test_evicted_executor_is_replaced_at_once_and_kept_for_its_logs(world: E2ENa
 
         assert told["unhealthyPods"][0]["name"] == over
         assert told["unhealthyPods"][0]["reason"] == "Evicted"
-        assert told["message"].startswith(f"2 of 3 executors ready; {over}: Evicted")
+        assert told["message"].startswith(f"2 of 3 executors ready; {over} failed at ")
+        assert f"Evicted: {why}" in told["message"]
 
     with world.record("pod") as pods, operator_with(world, tmp_path, terminalPodRetentionSeconds=1):
         world.wait("the old one to be removed", lambda: over not in uids(world.executors()))

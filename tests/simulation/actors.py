@@ -159,6 +159,7 @@ class Actors:
             {"sessionManager": {"failures": 9, "nextAttempt": soon, "lastFailure": "nobody"}},
             {"executorManager": {"failures": 9, "nextAttempt": soon, "revision": "0" * (pick % 2)}},
             {"executorManager": {"nextId": executors.get("nextId", 0) + pick % 10}},
+            {"recentFailures": [{"name": f"{name}-session-manager", "count": 9, "since": soon, "last": soon}]},
             {"configGeneration": 50, "configHash": "0" * (pick % 2)},
             {"configGeneration": None, "configHash": None},
             None,

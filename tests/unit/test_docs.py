@@ -393,6 +393,7 @@ _REASONED = {
     "Loss": 0,
     "_waits": 0,
     "ended_trouble": 1,
+    "phase_trouble": 0,
     "FlameError": 0,
     "Scaling": 2,
 }

@@ -17,14 +17,14 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from flamectl_operator.api.lenient import drop_invalid
 from flamectl_operator.api.model import Atomic, AtomicModel, Int32, Int64, MapKey, Model
-from flamectl_operator.runtime.text import one_line
+from flamectl_operator.runtime.text import shortened
 
 #: The most entries in `unhealthyPods`, because a status must stay small.
 MAX_UNHEALTHY_PODS = 10
+#: The most entries in `recentFailures`, likewise.
+MAX_RECENT_FAILURES = 10
 #: Characters of a condition's message, the limit of metav1.Condition.
 MAX_MESSAGE = 32768
-#: The most characters of a message that the operator writes, because a status must stay small.
-LONGEST_MESSAGE = 4096
 #: Characters of a condition's reason, the limit of metav1.Condition.
 MAX_REASON = 1024
 
@@ -76,7 +76,7 @@ def _read_time(value: Any) -> datetime:
 
 def _shorten(value: Any) -> Any:
     """Cut a message, because a server's text may have any length and hold control characters."""
-    return one_line(value, LONGEST_MESSAGE) if isinstance(value, str) else value
+    return shortened(value) if isinstance(value, str) else value
 
 
 #: A moment with the precision of metav1.Time, whole seconds in UTC.
@@ -237,6 +237,17 @@ class UnhealthyPod(AtomicModel):
     message: Message | None = Field(None, description="Explanation of the kubelet or the scheduler.")
 
 
+class RecentFailure(AtomicModel):
+    """The failures of one Pod within the last minutes; the Pod may be gone."""
+
+    name: str = Field(description="Name of the Pod.")
+    count: Annotated[Int32, Field(ge=1)] = Field(description="Number of its failures; restarts of a container count.")
+    since: Time = Field(description="Time of its first failure.")
+    last: Time = Field(description="Time of its last failure.")
+    reason: str | None = Field(None, description="Reason of the last failure as one word, such as OOMKilled.")
+    message: Message | None = Field(None, description="Cause of the last failure, and its remedy.")
+
+
 class FlameClusterStatus(Model):
     """The observed state of a cluster."""
 
@@ -278,7 +289,13 @@ class FlameClusterStatus(Model):
         description="Pods that have failed, whose node does not report, or that cannot be scheduled, by name; then Pods that "
         "take long to become ready. The first ten.",
     )
-
+    recent_failures: Annotated[tuple[RecentFailure, ...], Field(max_length=MAX_RECENT_FAILURES), MapKey("name")] = (
+        Field(
+            (),
+            description="Pods of the wanted revisions that failed within the last ten minutes, by name, also those that are "
+            "replaced and gone. The last ten.",
+        )
+    )
     idle: IdleStatus = Field(IdleStatus(), description="How long no session has been open, where spec.idle is set.")
     tls: TlsStatus = Field(TlsStatus(), description="Names that certificates must cover, if the cluster has TLS.")
 
@@ -296,6 +313,9 @@ class FlameClusterStatus(Model):
         pods = rest.get("unhealthyPods")
         if isinstance(pods, list):
             rest["unhealthyPods"] = pods[:MAX_UNHEALTHY_PODS]
+        failures = rest.get("recentFailures")
+        if isinstance(failures, list):
+            rest["recentFailures"] = failures[:MAX_RECENT_FAILURES]
         # Each round removes at least one part, so the loop ends, in the worst case with an empty status.
         while rest:
             try:

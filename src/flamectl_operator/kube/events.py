@@ -20,7 +20,7 @@ from flamectl_operator.kube.errors import KubernetesError, NamespaceTerminatingE
 from flamectl_operator.kube.resources import EVENTS
 from flamectl_operator.runtime.limits import Bucket
 from flamectl_operator.runtime.lru_cache import LRUCache
-from flamectl_operator.runtime.text import one_line
+from flamectl_operator.runtime.text import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from flamectl_operator.runtime.clock import Clock
 
 EventKind = Literal["Normal", "Warning"]
-
-#: The most characters of a message; the API rejects longer messages.
-MAX_MESSAGE_LENGTH = 1024
 
 #: Seconds within which a repetition increments the count of the first Event (client-go's aggregation interval).
 REPETITION_INTERVAL = 600.0
@@ -136,7 +133,7 @@ class EventRecorder:
             reason: One CamelCase word for machines.
             message: A sentence for people; cut to 1024 characters.
         """
-        entry = _Entry(about, kind, reason, one_line(message, MAX_MESSAGE_LENGTH), self._clock.now())
+        entry = _Entry(about, kind, reason, shortened(message), self._clock.now())
         if self._queue.qsize() >= QUEUE_LENGTH or not self._within_budget(entry):
             self.dropped += 1
         else:

@@ -23,6 +23,7 @@ from flamectl_operator.observed.object_cache import ObjectCaches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
     from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.kube.views import (
@@ -284,6 +285,12 @@ class ObservedCluster:
         """All Pods of this FlameCluster."""
         manager = () if self.session_manager is None else (self.session_manager,)
         return (*manager, *self.object_caches.ours.values(), *self.executors)
+
+    @cached_property
+    def failures(self) -> tuple[tuple[Component, Trouble, datetime], ...]:
+        """The Pods of this FlameCluster that have ended or whose containers were restarted, with the last cause and its time."""
+        found = ((each, each.last_failure) for each in self.components)
+        return tuple((each, *failure) for each, failure in found if failure is not None)
 
     @cached_property
     def unhealthy(self) -> tuple[tuple[Component, Trouble], ...]:

@@ -69,6 +69,16 @@ class Component:
         return pods.trouble(self.pod)
 
     @cached_property
+    def last_failure(self) -> tuple[Trouble, datetime] | None:
+        """How it ended, or how a container ended that was restarted since, and when; None while it is being deleted."""
+        if self.terminating or pods.orphaned(self.pod):
+            return None
+        if not self.terminal:
+            return pods.last_restart(self.pod)
+        at = pods.failed_at(self.pod)
+        return None if self.trouble is None or at is None else (self.trouble, at)
+
+    @cached_property
     def silent(self) -> Trouble | None:
         """The missing reports of its node, if its node does not report."""
         return pods.not_reporting(self.pod)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import (
     DRAINING_ANNOTATION,
@@ -15,6 +16,9 @@ from flamectl_operator.api.constants import (
 )
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.component import Component
+
+if TYPE_CHECKING:
+    from flamectl_operator.observed.trouble import Trouble
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,11 @@ class Executor(Component):
     def live(self) -> bool:
         """Whether it counts: neither terminating, nor terminal, nor being drained."""
         return not self.terminating and not self.terminal and not self.draining
+
+    @cached_property
+    def last_failure(self) -> tuple[Trouble, datetime] | None:
+        """As of any component; the end of an executor that is being drained is no failure."""
+        return None if self.draining else super().last_failure
 
     @cached_property
     def started(self) -> bool:

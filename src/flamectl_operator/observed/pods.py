@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flamectl_operator.observed.trouble import Trouble, ended_trouble, waiting_trouble
+from flamectl_operator.observed.trouble import Trouble, crash_loop, ended_trouble, phase_trouble, waiting_trouble
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -179,6 +180,29 @@ def unschedulable_since(pod: PodView) -> datetime | None:
     return scheduled.last_transition_time or pod.metadata.creation_timestamp
 
 
+def last_restart(pod: PodView) -> tuple[Trouble, datetime] | None:
+    """Return how the container ended that the kubelet restarted last, and when; None when it restarted none."""
+    restarted = [
+        (status, ended, ended.finished_at)
+        for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)
+        for ended in (status.last_state.terminated,)
+        if status.restart_count > 0 and ended is not None
+    ]
+    known = [(at, status, ended) for status, ended, at in restarted if at is not None]
+    if not known:
+        return None
+    at, status, ended = max(known, key=lambda each: each[0])
+    trouble = crash_loop(status.name, ended)
+    return replace(trouble, reason=ended.reason or "Error"), at
+
+
+def failed_at(pod: PodView) -> datetime | None:
+    """Return when a terminal Pod ended. Later writes to the Pod do not change the time."""
+    ready = condition(pod, "Ready")
+    turned = ready.last_transition_time if ready is not None else None
+    return finished_at(pod) or turned or pod.metadata.creation_timestamp
+
+
 def finished_at(pod: PodView) -> datetime | None:
     """Return when the last of the Pod's containers ended, as far as its status shows."""
     ended = [
@@ -196,7 +220,7 @@ def container(pod: PodView, name: str) -> ContainerStatus | None:
 
 def _phase_trouble(pod: PodView) -> Trouble:
     if pod.status.reason:
-        return Trouble(pod.status.reason, pod.status.message)
+        return phase_trouble(pod.status.reason, pod.status.message)
     for status in pod.status.container_statuses:
         if (failure := ended_trouble(status, pod.status.phase)) is not None:
             return failure

@@ -8,7 +8,7 @@ words. The full text stays on the Pod.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flamectl_operator.runtime.text import one_line
@@ -35,23 +35,56 @@ IMAGE_REASONS = {
 FAILING_REASONS = frozenset(
     {CRASH_LOOP, "CreateContainerConfigError", "CreateContainerError", "RunContainerError", *IMAGE_REASONS}
 )
-#: Causes by the words of kubelets and registries. The first that matches counts.
+#: Causes by the words of kubelets and registries, each with its remedy. The first that matches counts.
 _CAUSES = (
-    (r"toomanyrequests|rate limit|\b429\b", "the registry limits the number of pulls"),
-    (r"no such host|server misbehaving", "the name of the registry cannot be resolved"),
-    (r"x509|certificate|HTTP response to HTTPS", "the certificate of the registry is not trusted"),
+    (
+        r"toomanyrequests|rate limit|\b429\b",
+        "the registry limits the number of pulls",
+        "pull with a Secret in {template}.imagePullSecrets, or from another registry in {image}",
+    ),
+    (
+        r"no such host|server misbehaving|\blookup \S+( on \S+)?: ",
+        "the name of the registry cannot be resolved",
+        "correct {image}, or the DNS of the nodes",
+    ),
+    (
+        r"x509|certificate|HTTP response to HTTPS",
+        "the certificate of the registry is not trusted",
+        "an administrator lets the nodes trust it; or correct {image}",
+    ),
     (
         r"denied|unauthorized|authorization|authentication|forbidden|\b40[13]\b",
-        "access denied, or no such repository (correct the image, or add imagePullSecrets)",
+        "access denied, or no such repository",
+        "correct {image}, or add a Secret to {template}.imagePullSecrets",
     ),
-    (r"no match for platform|no matching manifest", "it has no variant for the platform of the node"),
-    (r"no space left", "no space is left on the node"),
-    (r"not ?found|manifest unknown|name unknown|\b404\b", "not found (correct the image)"),
     (
-        r"refused|timeout|timed out|deadline|unreachable|no route|reset by peer|\bEOF\b",
+        r"no match for platform|no matching manifest",
+        "it has no variant for the platform of the node",
+        "correct {image}, or choose other nodes by {template}.nodeSelector",
+    ),
+    (r"no space left", "no space is left on the node", "an administrator frees disk space on the node"),
+    (r"not ?found|manifest unknown|name unknown|\b404\b", "not found", "correct {image}"),
+    (
+        r"timeout|timed out|deadline",
+        "the registry did not answer in time",
+        "correct {image}, or the network between the nodes and the registry",
+    ),
+    (
+        r"refused|unreachable|no route|reset by peer|\bEOF\b",
         "the registry cannot be reached",
+        "correct {image}, or the network between the nodes and the registry",
     ),
 )
+#: Remedies of reasons that say the cause themselves.
+_REMEDIES = {
+    "ErrImageNeverPull": "load the image on the node, or change {container}.imagePullPolicy",
+    "RegistryUnavailable": "correct {image}, or the network between the nodes and the registry",
+    "CreateContainerConfigError": "create or correct it, or change {container}",
+    "CreateContainerError": "change {container}, or see kubectl describe pod {pod}",
+    "RunContainerError": "correct {image} or the command of the container",
+    "Evicted": "raise {container}.resources.requests",
+}
+_ROOT = re.compile(r"runAsNonRoot")
 #: Longest cause, in characters.
 MAX_CAUSE = 160
 
@@ -64,11 +97,16 @@ class Trouble:
         reason: One CamelCase word, mostly Kubernetes' own, such as `CrashLoopBackOff`.
         cause: The cause in few words; may be empty.
         subject: The subject of the cause, such as an image; may be empty.
+        container: The name of the container; empty where the whole Pod is concerned.
+        remedy: What a person should do, with `{image}`, `{container}`, `{template}` and `{pod}` for the fields of the
+            FlameCluster and the name of the Pod, which `status/remedies.py` knows; may be empty.
     """
 
     reason: str
     cause: str = ""
     subject: str = ""
+    container: str = field(default="", compare=False)
+    remedy: str = field(default="", compare=False)
 
     @property
     def message(self) -> str:
@@ -90,13 +128,18 @@ def waiting_trouble(status: ContainerStatus) -> Trouble | None:
     waiting = status.state.waiting
     if waiting is None or waiting.reason not in FAILING_REASONS:
         return None
-    if waiting.reason in IMAGE_REASONS:
-        image = f'image "{status.image}"' if status.image else f'image of container "{status.name}"'
-        cause = IMAGE_REASONS[waiting.reason] or _pull_cause(waiting.message, status.image)
-        return Trouble(IMAGE_PULL_FAILED, cause, image)
-    if waiting.reason == CRASH_LOOP:
-        return _crash_loop(status.name, status.last_state.terminated)
-    return Trouble(waiting.reason, one_line(waiting.message, MAX_CAUSE), f'container "{status.name}"')
+    name, reason = status.name, waiting.reason
+    if reason in IMAGE_REASONS:
+        image = f'image "{status.image}"' if status.image else f'image of container "{name}"'
+        cause, remedy = IMAGE_REASONS[reason], _REMEDIES.get(reason, "correct {image}")
+        if not cause:
+            cause, remedy = _pull_cause(waiting.message, status.image)
+        return Trouble(IMAGE_PULL_FAILED, cause, image, name, remedy)
+    if reason == CRASH_LOOP:
+        return crash_loop(name, status.last_state.terminated)
+    cause = one_line(waiting.message, MAX_CAUSE)
+    remedy = "set {template}.securityContext.runAsUser" if _ROOT.search(cause) else _REMEDIES[reason]
+    return Trouble(waiting.reason, cause, f'container "{name}"', name, remedy)
 
 
 def ended_trouble(status: ContainerStatus, otherwise: str) -> Trouble | None:
@@ -111,32 +154,47 @@ def ended_trouble(status: ContainerStatus, otherwise: str) -> Trouble | None:
         return None
     if status.restart_count > 0:
         # The kubelet is about to say that it waits before it starts the container once more.
-        return _crash_loop(status.name, ended)
+        return crash_loop(status.name, ended)
     if ended.reason == OOM_KILLED:
         return _out_of_memory(status.name)
     how = f'container "{status.name}" ended with exit code {ended.exit_code}'
-    return Trouble(ended.reason or otherwise, ended.message or how)
-
-
-def _crash_loop(name: str, last: ContainerStateTerminated | None) -> Trouble:
-    if last is not None and last.reason == OOM_KILLED:
-        return _out_of_memory(name)
-    how = [f"it ended with exit code {last.exit_code}", one_line(last.message, MAX_CAUSE)] if last is not None else []
-    return Trouble(CRASH_LOOP, ": ".join(filter(None, how)), f'container "{name}"')
-
-
-def _out_of_memory(name: str) -> Trouble:
     return Trouble(
-        OOM_KILLED, "it was killed at its memory limit (raise resources.limits.memory)", f'container "{name}"'
+        ended.reason or otherwise, ended.message or how, container=status.name, remedy="see kubectl logs {pod}{of}"
     )
 
 
-def _pull_cause(message: str, image: str) -> str:
-    """Return why an image cannot be pulled; empty when the kubelet only says that it waits before it tries again."""
+def phase_trouble(reason: str, message: str) -> Trouble:
+    """Return the trouble of a Pod that failed as a whole, such as an evicted one."""
+    return Trouble(reason, one_line(message, MAX_CAUSE), remedy=_REMEDIES.get(reason, ""))
+
+
+def crash_loop(name: str, last: ContainerStateTerminated | None) -> Trouble:
+    """Return the trouble of a container that the kubelet starts again and again.
+
+    Args:
+        name: Its name.
+        last: How it ended last, if that is known.
+    """
+    if last is not None and last.reason == OOM_KILLED:
+        return _out_of_memory(name)
+    how = [f"it ended with exit code {last.exit_code}", one_line(last.message, MAX_CAUSE)] if last is not None else []
+    return Trouble(
+        CRASH_LOOP, ": ".join(filter(None, how)), f'container "{name}"', name, "see kubectl logs {pod}{of} --previous"
+    )
+
+
+def _out_of_memory(name: str) -> Trouble:
+    remedy = "raise {container}.resources.limits.memory"
+    return Trouble(OOM_KILLED, "it was killed at its memory limit", f'container "{name}"', name, remedy)
+
+
+def _pull_cause(message: str, image: str) -> tuple[str, str]:
+    """Return why an image cannot be pulled, and the remedy; no cause when the kubelet only says that it waits."""
     words = message.replace(image, "") if image else message
     if re.fullmatch(r'Back-off pulling image( "[^"]*")?\s*', words):
-        return ""
-    for pattern, cause in _CAUSES:
+        return "", ""
+    for pattern, cause, remedy in _CAUSES:
         if re.search(pattern, words, re.IGNORECASE):
-            return cause
-    return one_line(message.rpartition(": ")[2].rpartition("desc = ")[2], MAX_CAUSE)
+            return cause, remedy
+    cause = one_line(message.rpartition(": ")[2].rpartition("desc = ")[2], MAX_CAUSE)
+    return cause, "correct {image}; see kubectl describe pod {pod}"

@@ -275,10 +275,13 @@ def _for_revision(
     """
     if before.revision != revision:
         return replace(before, revision=revision, failures=0, next_attempt=None)
-    latest = _whole_seconds(now + timedelta(seconds=settings.backoff_limit_seconds))
-    if before.next_attempt is None or before.next_attempt <= latest:
+    if before.next_attempt is None:
         return before
-    return replace(before, next_attempt=latest)
+    if before.next_attempt <= now:
+        # A time that has passed says nothing to a reader of the status.
+        return replace(before, next_attempt=None)
+    latest = _whole_seconds(now + timedelta(seconds=settings.backoff_limit_seconds))
+    return replace(before, next_attempt=min(before.next_attempt, latest))
 
 
 def _failed(backoff: ReplacementBackoff, now: datetime, settings: FlameSettings) -> ReplacementBackoff:

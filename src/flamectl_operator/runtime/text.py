@@ -6,6 +6,8 @@ import re
 
 #: ASCII control characters, which terminals interpret, and the Unicode characters that break lines or turn their direction.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+#: The most characters of a message in a status or an event: what a terminal shows in a few lines.
+LONGEST_MESSAGE = 300
 _WHITE_SPACE = re.compile(r"[ \t\r\n]+")
 
 
@@ -21,4 +23,14 @@ def one_line(text: str, limit: int) -> str:
     # Only as much is read as the result can hold, because the text may have megabytes.
     flat = _WHITE_SPACE.sub(" ", text[: 2 * limit + 1]).strip(" ")
     escaped = _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", flat)
-    return escaped if len(escaped) <= limit else escaped[: limit - 3] + "..."
+    if len(escaped) <= limit:
+        return escaped
+    cut = escaped[: limit - 3]
+    # A cut word could be taken for another one. A long text without a space is cut anywhere.
+    whole = cut.rpartition(" ")[0] if escaped[limit - 3] != " " else cut
+    return (whole if len(whole) > limit // 2 else cut).rstrip(" ,;:") + "..."
+
+
+def shortened(text: str) -> str:
+    """Return a message for a person in one line of at most `LONGEST_MESSAGE` characters."""
+    return one_line(text, LONGEST_MESSAGE)

@@ -37,6 +37,7 @@ from flamectl_operator.status.health import compute_health
 from flamectl_operator.status.needs import Needs, needs
 from flamectl_operator.status.object_cache import object_cache_status
 from flamectl_operator.status.reason import summary
+from flamectl_operator.status.recent_failures import recent_failures, summaries
 from flamectl_operator.status.troubles import WAITING, group_troubles
 
 if TYPE_CHECKING:
@@ -96,8 +97,16 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
     outcomes, midway = _outcomes(given)
     outstanding = Needs() if effective is None else needs(observed, effective)
     troubles = group_troubles(observed, before.unhealthy_pods, now)
+    recent = before.recent_failures if effective is None else recent_failures(before, observed, effective, now)
     health = compute_health(
-        observed, effective, outstanding, troubles, problem=given.problem, paused=given.paused, outcomes=outcomes
+        observed,
+        effective,
+        outstanding,
+        troubles,
+        summaries(observed.owner.name, recent),
+        problem=given.problem,
+        paused=given.paused,
+        outcomes=outcomes,
     )
     writer = ConditionWriter(before.conditions, given.generation, now)
     conditions = compute_conditions(
@@ -122,6 +131,7 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
         conditions=_merged(writer, given, conditions),
         generations=_generations(given, outstanding, health),
         unhealthy_pods=_unhealthy_pods(troubles),
+        recent_failures=recent,
         tls=_certificates(given),
         idle=before.idle if effective is None else effective.idleness.remembered,
         sessions=before.sessions if effective is None else sessions(observed, effective, before),

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from flamectl_operator.api.status import SUSPENDING, Condition, ConditionType, find
-from flamectl_operator.desired import names
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
 from flamectl_operator.runtime.outcome import blocked
 from flamectl_operator.status import reason as reasons
-from flamectl_operator.status.reason import IDLE_SUSPENDED, INVALID_SPEC, PAUSED, PODS_FAILING, SUSPENDED, UNSCHEDULABLE
-from flamectl_operator.status.troubles import FAILING, MAX_GROUPS, WAITING, names_pods
+from flamectl_operator.status.reason import IDLE_SUSPENDED, INVALID_SPEC, PAUSED, SUSPENDED, UNSCHEDULABLE
+from flamectl_operator.status.troubles import FAILING, MAX_GROUPS, WAITING, named_pods
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -20,10 +19,11 @@ if TYPE_CHECKING:
     from flamectl_operator.api.status import FlameClusterStatus
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
     from flamectl_operator.runtime.outcome import Outcome
     from flamectl_operator.status.health import Health
     from flamectl_operator.status.needs import Needs
+    from flamectl_operator.status.recent_failures import FailureSummary
+    from flamectl_operator.status.troubles import TroubleGroup
 
 #: Reasons for `Degraded` that follow from the spec and from the Pods; all others were reported by a pass.
 COMPUTED = frozenset({INVALID_SPEC, NODE_NOT_REPORTING, UNSCHEDULABLE}) | FAILING
@@ -55,6 +55,7 @@ _WORK_MESSAGES = {
     "RemovingExecutors": "The operator removes executors",
     "ReplacingStalePods": "The operator replaces Pods that differ from the spec",
 }
+_ALL_READY = "All wanted Pods are ready"
 _NO_PODS = "No Pods are wanted"
 _CHANGES_NOTHING = "The operator changes nothing"
 
@@ -192,7 +193,9 @@ def _ready(
     if not health.healthy and not effective.suspended:
         found += [group.reason for group in health.troubles]
     reason = reasons.most_important(found)
-    return writer.make(ConditionType.READY, status=health.healthy, reason=reason, message=health.message)
+    # What failed lately is the message of Degraded.
+    message = _ALL_READY if health.healthy and health.recent else health.message
+    return writer.make(ConditionType.READY, status=health.healthy, reason=reason, message=message)
 
 
 def _progressing(
@@ -237,8 +240,10 @@ def _degraded(
         serious.sort(key=lambda outcome: reasons.rank(outcome.reason))
         message = "; ".join(dict.fromkeys(outcome.message for outcome in serious))
         return writer.make(ConditionType.DEGRADED, status=True, reason=serious[0].reason, message=message)
-    found = [] if health.healthy else [group for group in health.troubles if group.reason not in WAITING]
+    standing = [] if health.healthy else [group for group in health.troubles if group.reason not in WAITING]
+    found: list[FailureSummary | TroubleGroup] = [*health.recent, *standing]
     if found:
+        found.sort(key=lambda each: reasons.rank(each.reason))
         message = "; ".join(map(str, found[:MAX_GROUPS]))
         return writer.make(ConditionType.DEGRADED, status=True, reason=found[0].reason, message=message)
     if (kept := _kept_failing(observed, effective, before)) is not None:
@@ -247,33 +252,17 @@ def _degraded(
 
 
 def _kept_failing(observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus) -> Outcome | None:
-    """Return the message of `Degraded` between two attempts of a component that keeps failing, or None.
+    """Return the message of `Degraded` while a Pod that could not start is tried once more, or None.
 
-    At that moment nothing is seen to fail, because the container was just started once more, or the failed Pod is gone; but the
-    condition must not flap. The earlier message alone still knows the cause.
+    At that moment nothing is seen to fail, but the condition must not flap. The earlier message alone still knows the cause.
     """
     said = find(before, ConditionType.DEGRADED)
     if effective.suspended or said is None or said.status != "True":
         return None
     told = said.message if said.reason in FAILING else ""
-    earlier = blocked(said.reason, said.message)
-    named, executors = names_pods(told, observed)
-    if told and any(component.live and not component.ready for component in named):
-        return earlier
-    if _still_degraded(said, effective.session_manager_backoff) and not observed.session_manager_ready:
-        known = told.partition(": ")[0] == names.session_manager(observed.owner.name)
-        return earlier if known else blocked(PODS_FAILING, "replacements of the session manager failed")
-    if _still_degraded(said, effective.executor_backoff) and len(observed.ready_executors) < effective.replicas:
-        gone = not any(component.live for component in named)
-        known = bool(told) and gone and executors
-        return earlier if known else blocked(PODS_FAILING, "replacements of executors failed")
+    if told and any(component.live and not component.ready for component in named_pods(told, observed)):
+        return blocked(said.reason, said.message)
     return None
-
-
-def _still_degraded(said: Condition, attempts: ReplacementBackoff) -> bool:
-    """Return whether replacements failed as well and `Degraded` has been true since, because failures outlast their cause."""
-    failed = attempts.next_attempt if attempts.repeated else None
-    return failed is not None and said.last_transition_time <= failed
 
 
 def _config_valid(writer: ConditionWriter, warnings: Sequence[str]) -> Condition:

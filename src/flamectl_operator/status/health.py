@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.api.near_names import near_names
 from flamectl_operator.api.status import State
+from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
 from flamectl_operator.planning.registration import NOT_REGISTERED
-from flamectl_operator.runtime.text import one_line
+from flamectl_operator.runtime.text import shortened
 from flamectl_operator.status.object_cache import object_cache_line
 from flamectl_operator.status.reason import UNSCHEDULABLE
-from flamectl_operator.status.troubles import MAX_GROUPS
+from flamectl_operator.status.troubles import FAILING, MAX_GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.runtime.outcome import Outcome
     from flamectl_operator.status.needs import Needs
+    from flamectl_operator.status.recent_failures import FailureSummary
     from flamectl_operator.status.troubles import TroubleGroup
 
 HEALTHY = "All components healthy"
-#: Longest `message`, in characters.
-MAX_MESSAGE = 1024
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,15 @@ class Health:
         state: The state in one word.
         message: The message in one line.
         healthy: Whether all desired objects exist, current and ready.
-        troubles: Unhealthy Pods, in groups.
+        troubles: The unhealthy Pods, in groups, that the recent failures do not tell of.
+        recent: The recent failures of each component that does not fail now, because that tells more.
     """
 
     state: State
     message: str
     healthy: bool = False
     troubles: tuple[TroubleGroup, ...] = ()
+    recent: tuple[FailureSummary, ...] = ()
 
 
 def compute_health(
@@ -54,6 +56,7 @@ def compute_health(
     effective: EffectiveSpec | None,
     outstanding: Needs,
     troubles: tuple[TroubleGroup, ...] = (),
+    recent: tuple[FailureSummary, ...] = (),
     *,
     problem: str = "",
     paused: bool = False,
@@ -66,19 +69,20 @@ def compute_health(
         effective: The effective spec; None when the spec is invalid.
         outstanding: The work that is left.
         troubles: Unhealthy Pods, in groups.
+        recent: The recent failures of each component.
         problem: The reason why the spec is invalid.
         paused: Whether the spec pauses the operator.
         outcomes: Outcomes of the steps of this pass.
     """
     if effective is None:
-        return Health(State.FAILED, one_line(f"Invalid spec: {problem}", MAX_MESSAGE))
+        return Health(State.FAILED, shortened(f"Invalid spec: {problem}"))
     health = (
         _suspended(observed, effective, outcomes)
         if effective.suspended
-        else _unsuspended(observed, effective, outstanding, troubles, outcomes)
+        else _unsuspended(observed, effective, outstanding, troubles, recent, outcomes)
     )
     if paused:
-        return replace(health, message=one_line(f"Paused, the operator changes nothing; {health.message}", MAX_MESSAGE))
+        return replace(health, message=shortened(f"Paused, the operator changes nothing; {health.message}"))
     return health
 
 
@@ -92,7 +96,7 @@ def _suspended(observed: ObservedCluster, effective: EffectiveSpec, outcomes: Se
     reason = effective.idleness.message or "no Pods are wanted"
     message = f"Suspending: {left} Pod{'s' * (left != 1)} left" if left else f"Suspended: {reason}"
     why = dict.fromkeys(outcome.message for outcome in outcomes if outcome.message)
-    return Health(State.PENDING, one_line("; ".join([message, *why]), MAX_MESSAGE))
+    return Health(State.PENDING, shortened("; ".join([message, *why])))
 
 
 def _unsuspended(
@@ -100,6 +104,7 @@ def _unsuspended(
     effective: EffectiveSpec,
     outstanding: Needs,
     troubles: tuple[TroubleGroup, ...],
+    recent: tuple[FailureSummary, ...],
     outcomes: Sequence[Outcome],
 ) -> Health:
     executors_ready = len(observed.ready_executors) >= effective.replicas
@@ -108,10 +113,17 @@ def _unsuspended(
     ailing = any(component.live for component, _ in observed.unhealthy)
     blocked = any(outcome.attention or outcome.reason == NOT_REGISTERED for outcome in outcomes)
     state = _state(observed, effective)
+    failing = {type(group.components[0]) for group in troubles if group.reason in FAILING and not group.over}
+    told = tuple(each for each in recent if each.kind not in failing)
     if complete and not outstanding.work and not ailing and not blocked:
         warnings = [f"warning: {warning}" for warning in near_names(effective.desired.spec)]
-        return Health(state, one_line("; ".join([HEALTHY, *warnings]), MAX_MESSAGE), healthy=True)
-    return Health(state, _message(observed, effective, troubles, outcomes), troubles=troubles)
+        message = shortened("; ".join([*(map(str, told) if told else [HEALTHY]), *warnings]))
+        return Health(state, message, healthy=True, recent=told)
+    kinds = {each.kind for each in told}
+    standing = tuple(group for group in troubles if not (group.over and type(group.components[0]) in kinds))
+    manager = next((each for each in recent if each not in told and each.kind is Component), None)
+    message = _message(observed, effective, standing, (*map(str, told),), outcomes, manager)
+    return Health(state, message, troubles=standing, recent=told)
 
 
 def _state(observed: ObservedCluster, effective: EffectiveSpec) -> State:
@@ -129,24 +141,26 @@ def _message(
     observed: ObservedCluster,
     effective: EffectiveSpec,
     troubles: tuple[TroubleGroup, ...],
+    told: tuple[str, ...],
     outcomes: Sequence[Outcome],
+    failing: FailureSummary | None,
 ) -> str:
     """Return the headline, then the problems, the most important first."""
     manager = observed.session_manager
     own = next((group for group in troubles if group.components[0] is manager), None)
     lines = (
-        _session_manager_line(observed, own),
+        _session_manager_line(observed, own, failing),
         _executor_line(observed, effective),
         object_cache_line(observed, effective),
     )
     parts = [line for line in lines if line]
     parts += [outcome.message for outcome in outcomes if outcome.attention and outcome.message]
-    parts += [str(group) for group in troubles if group is not own][:MAX_GROUPS]
+    parts += [*told, *(str(group) for group in troubles if group is not own)][:MAX_GROUPS]
     parts += [outcome.message for outcome in outcomes if not outcome.attention and outcome.message]
-    return one_line("; ".join(dict.fromkeys(parts)) or "Waiting for changes to take effect", MAX_MESSAGE)
+    return shortened("; ".join(dict.fromkeys(parts)) or "Waiting for changes to take effect")
 
 
-def _session_manager_line(observed: ObservedCluster, own: TroubleGroup | None) -> str:
+def _session_manager_line(observed: ObservedCluster, own: TroubleGroup | None, failing: FailureSummary | None) -> str:
     manager = observed.session_manager
     if observed.session_manager_ready:
         return ""
@@ -158,7 +172,8 @@ def _session_manager_line(observed: ObservedCluster, own: TroubleGroup | None) -
         return "Session manager is starting"
     how = {NODE_NOT_REPORTING: "is on a node that does not report", UNSCHEDULABLE: "unschedulable"}.get(own.reason)
     if how is None:
-        how = "failed" if manager.trouble is not None else "is starting"
+        times = "" if failing is None else f" {failing.times}"
+        how = f"failed{times}" if manager.trouble is not None else "is starting"
     return f"Session manager {how}: {own.message if own.reason == UNSCHEDULABLE else own.what}"
 
 

@@ -11,11 +11,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import WAIT_CONTAINER
-from flamectl_operator.desired import names
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.trouble import IMAGE_PULL_FAILED, OOM_KILLED, Trouble, gist
 from flamectl_operator.status.reason import PODS_FAILING, UNSCHEDULABLE, rank
+from flamectl_operator.status.remedies import explained
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -66,6 +66,11 @@ class TroubleGroup:
         return ": ".join(part for part in (who(self.components), self.trouble.reason, self.message) if part)
 
     @property
+    def over(self) -> bool:
+        """Whether all of its Pods have ended for good, so that the recent failures tell of them."""
+        return all(component.terminal and component.last_failure is not None for component in self.components)
+
+    @property
     def what(self) -> str:
         """The text without the Pods."""
         return ": ".join(part for part in (self.trouble.reason, self.message) if part)
@@ -78,16 +83,15 @@ def who(components: Sequence[Component]) -> str:
     return ", ".join(component.name for component in components)
 
 
-def names_pods(message: str, observed: ObservedCluster) -> tuple[list[Component], bool]:
-    """Return which Pods a message is about that `str` of a group made, and whether it was about executors at all."""
+def named_pods(message: str, observed: ObservedCluster) -> Sequence[Component]:
+    """Return which Pods a message is about that `str` of a group made."""
     subject = message.partition(": ")[0]
     if subject.endswith(" executors"):
-        return list(observed.executors), True
+        return observed.executors
     if subject.endswith(" object caches"):
-        return list(observed.object_caches.ours.values()), False
+        return tuple(observed.object_caches.ours.values())
     named = subject.split(", ")
-    found = [component for component in observed.components if component.name in named]
-    return found, all(names.executor_id(observed.owner.name, name) is not None for name in named)
+    return [component for component in observed.components if component.name in named]
 
 
 def group_troubles(
@@ -137,14 +141,15 @@ def _group(members: Sequence[tuple[Component, Trouble]], before: Sequence[Unheal
     component, first = members[0]
     troubles = [trouble for _, trouble in members]
     chosen = next((trouble for trouble in troubles if trouble.cause), first)
-    known = {gist(trouble.message) for trouble in troubles if trouble.cause}
+    words = explained(next(each for each, trouble in members if trouble is chosen), chosen)
+    known = {gist(explained(each, trouble)) for each, trouble in members if trouble.cause}
     kept = next(
         (each.message for each in before if each.reason == first.reason and _still_says(each, first, known)), None
     )
     return TroubleGroup(
         components=tuple(each for each, _ in members),
         trouble=chosen,
-        message=kept if kept is not None else chosen.message,
+        message=kept if kept is not None else words,
         reason=_reason(component, first),
     )
 

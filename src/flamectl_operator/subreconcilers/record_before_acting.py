@@ -8,6 +8,7 @@ from flamectl_operator.planning.scale import ids_to_reserve
 from flamectl_operator.reconcile.base import STATUS, Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.status.compute import compute_status, durable_fields, required_durable_fields
+from flamectl_operator.status.recent_failures import recent_failures
 
 if TYPE_CHECKING:
     from flamectl_operator.reconcile.reconcile_pass import Pass
@@ -31,7 +32,10 @@ class RecordBeforeActing(Subreconciler):
         needed = ids_to_reserve(observed, subject.spec, now, subject.max_creates) if subject.may_act else 0
         ids = subject.ids.missing(needed)
         required = required_durable_fields(subject.generation, observed, subject.spec, ids.stop)
-        if required != durable_fields(subject.status.stored):
+        stored = subject.status.stored
+        # A failed Pod is told even if the process dies right after it deleted the Pod.
+        told = recent_failures(stored, observed, subject.spec, now.wall) == stored.recent_failures
+        if required != durable_fields(stored) or not told:
             status = compute_status(subject.status_input(observed, ids.stop), now.wall)
             if (stopped := await subject.status.record(status)) is not None:
                 return stopped

@@ -9,9 +9,11 @@ from flamectl_operator.planning.budget import surge
 from flamectl_operator.reconcile.base import STATUS, Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait_until
 from flamectl_operator.status.compute import compute_status
+from flamectl_operator.status.recent_failures import failures_end
 from flamectl_operator.status.troubles import patience_ends
 
 if TYPE_CHECKING:
+    from flamectl_operator.api.status import FlameClusterStatus
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.reconcile.reconcile_pass import Pass
 
@@ -34,15 +36,17 @@ class UpdateStatus(Subreconciler):
         next_id = subject.ids.advance(subject.status.stored, observed)
         status = compute_status(subject.status_input(observed, next_id), now)
         put_off = await subject.status.write(status)
-        return combine([put_off or DONE, _next_pass_without_event(subject, observed)])
+        return combine([put_off or DONE, _next_pass_without_event(subject, observed, status)])
 
 
-def _next_pass_without_event(run: Pass, observed: ObservedCluster) -> Outcome:
-    """Return the wait until failures are reset, or until Pods take too long to start, because no event reports either."""
+def _next_pass_without_event(run: Pass, observed: ObservedCluster, status: FlameClusterStatus) -> Outcome:
+    """Return the wait until failures are over or reset, or Pods take too long to start, because no event reports any of these."""
     now = run.clock.now()
     starting = None if run.spec is None or run.effective.suspended else patience_ends(observed, now)
     slow = DONE if starting is None else wait_until("PodsStarting", starting, now)
-    return combine([slow, _failures_reset(run, observed)])
+    over = None if run.spec is None else failures_end(status.recent_failures, run.effective)
+    forgotten = DONE if over is None else wait_until("Stable", over, now)
+    return combine([slow, forgotten, _failures_reset(run, observed)])
 
 
 def _failures_reset(run: Pass, observed: ObservedCluster) -> Outcome:
@@ -50,7 +54,10 @@ def _failures_reset(run: Pass, observed: ObservedCluster) -> Outcome:
         return DONE
     effective, settings = run.effective, run.effective.settings
     beyond = surge(effective.update_strategy, effective.wanted_replicas)
+    backoffs = (effective.session_manager_backoff, effective.executor_backoff)
     times = (
+        # The status no longer shows the time of the next attempt when it has passed.
+        *(backoff.next_attempt for backoff in backoffs),
         replacement_backoff.session_manager_reset_at(
             effective.session_manager_backoff, observed.session_manager, settings
         ),

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flamectl_operator.api.status import (
-    LONGEST_MESSAGE,
     MAX_MESSAGE,
     Condition,
     ExecutorManagerStatus,
@@ -20,6 +19,7 @@ from flamectl_operator.api.status import (
     State,
     UnhealthyPod,
 )
+from flamectl_operator.runtime.text import LONGEST_MESSAGE
 
 _NOON = datetime(2026, 8, 1, 12, 0, 0, 999_999, tzinfo=timezone(timedelta(hours=2)))
 _CONDITION = {

@@ -29,7 +29,6 @@ from tests.unit.builders import (
     merged,
     observed,
     pull_failed,
-    replicas,
     session_manager,
     terminating,
 )
@@ -233,31 +232,8 @@ def test_wait_does_not_degrade() -> None:
     assert not _judge(*WELL, issues=(wait("BackOff", "later"),))["Degraded"].status
 
 
-MANAGER_FAILED, EXECUTORS_FAILED = "replacements of the session manager failed", "replacements of executors failed"
 MANAGER_ENDED = "my-flame-session-manager: Error: exit code 1"
 EXECUTOR_ENDED = "my-flame-executor-manager-0: Error: exit code 1"
-
-
-@pytest.mark.parametrize(
-    ("pods", "failures", "said", "message"),
-    [
-        pytest.param((), (2, 0), MANAGER_ENDED, MANAGER_ENDED, id="no session manager"),
-        pytest.param((session_manager("starting"),), (2, 0), MANAGER_ENDED, MANAGER_ENDED, id="one that starts"),
-        pytest.param((session_manager(),), (0, 2), EXECUTOR_ENDED, EXECUTOR_ENDED, id="no executor"),
-        pytest.param((), (2, 0), EXECUTOR_ENDED, MANAGER_FAILED, id="an executor was what was told"),
-        pytest.param((), (2, 0), EXECUTORS_FAILED, MANAGER_FAILED, id="executors were what was told"),
-        pytest.param((session_manager(),), (0, 2), MANAGER_ENDED, EXECUTORS_FAILED, id="the manager was what was told"),
-        pytest.param(WELL, (0, 2), EXECUTOR_ENDED, EXECUTORS_FAILED, id="another one is missing"),
-        pytest.param((session_manager(),), (0, 2), EXECUTORS_FAILED, EXECUTORS_FAILED, id="it is not known"),
-    ],
-)  # fmt: skip
-def test_repeated_failure_stays_degraded_between_attempts(
-    pods: tuple[PodView, ...], failures: tuple[int, int], said: str, message: str
-) -> None:
-    before = _status(_condition("Degraded", "True", "PodsFailing", said))
-    degraded = _judge(*pods, failures=failures, before=before, spec=replicas(2))["Degraded"]
-
-    assert (degraded.status, degraded.reason, degraded.message) == (True, "PodsFailing", message)
 
 
 @pytest.mark.parametrize(
@@ -274,14 +250,6 @@ def test_restarted_container_stays_degraded_until_it_is_ready(pods: tuple[PodVie
 
     assert not _judge(*WELL, before=before)["Degraded"].status
     assert not _judge(*pods, before=_status(_condition("Degraded", "False", "AsExpected")))["Degraded"].status
-
-
-@pytest.mark.parametrize("reason", ["Unschedulable", "QuotaExceeded"])
-def test_repeated_failure_stays_degraded_after_another_reason(reason: str) -> None:
-    before = _status(_condition("Degraded", "True", reason, MANAGER_ENDED, since=ago(60)))
-    degraded = _judge(failures=(2, 0), before=before)["Degraded"]
-
-    assert (degraded.status, degraded.reason, degraded.message) == (True, "PodsFailing", MANAGER_FAILED)
 
 
 def test_unschedulable_replacement_is_reported_before_earlier_failures() -> None:

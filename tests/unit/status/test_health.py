@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.runtime.outcome import blocked, wait
-from flamectl_operator.status.health import HEALTHY, MAX_MESSAGE, Health, compute_health, present_state
+from flamectl_operator.runtime.text import LONGEST_MESSAGE
+from flamectl_operator.status.health import HEALTHY, Health, compute_health, present_state
 from flamectl_operator.status.needs import Needs, needs
 from flamectl_operator.status.troubles import group_troubles
 from tests.unit.builders import (
@@ -186,10 +187,10 @@ def test_wait_without_a_message_keeps_the_cluster_healthy() -> None:
 
 
 def test_long_message_is_cut() -> None:
-    health = _assess(0, STARTING, outcomes=[wait("A", "x" * 5000)])
+    health = _assess(0, STARTING, outcomes=[wait("A", "word " * 1000)])
 
-    assert len(health.message) == MAX_MESSAGE
-    assert health.message.endswith("...")
+    assert len(health.message) <= LONGEST_MESSAGE
+    assert health.message.endswith(" word...")
 
 
 @pytest.mark.parametrize(

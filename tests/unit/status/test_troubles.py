@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 SM = session_manager()
 IMAGE = "example.com/executor:v1"
-NOT_FOUND = f'ImagePullFailed: image "{IMAGE}": not found (correct the image)'
+NOT_FOUND = f'ImagePullFailed: image "{IMAGE}": not found (correct spec.executorManager.image)'
 
 
 def _status(
@@ -80,11 +80,8 @@ def test_most_important_group_comes_first() -> None:
     status = _status(SM, executor_pod(0, "unschedulable"), executor_pod(1, "half"), _pulling(2))
 
     assert status.reason == "ImagePullFailed"
-    assert [part.split(": ")[1] for part in _degraded(status).split("; ")] == [
-        "ImagePullFailed",
-        "Error",
-        "Unschedulable",
-    ]
+    said = _degraded(status)
+    assert said.index("ImagePullFailed") < said.index("Error:") < said.index("Unschedulable")
 
 
 def test_executor_out_of_memory_is_reported_as_such() -> None:
@@ -144,7 +141,7 @@ def test_changed_wording_of_a_trouble_keeps_the_status(first: list[PodView], the
 def test_changed_cause_of_a_trouble_changes_the_status() -> None:
     before = _status(SM, _pulling(0))
 
-    assert "cannot be reached" in str(_status(SM, _pulling(0, message="i/o timeout"), before=before).message)
+    assert "did not answer in time" in str(_status(SM, _pulling(0, message="i/o timeout"), before=before).message)
 
 
 def test_group_of_failed_executors_stays_degraded_while_they_restart() -> None:

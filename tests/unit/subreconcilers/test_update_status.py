@@ -308,9 +308,15 @@ async def test_failures_reset_ten_minutes_later_without_an_event() -> None:
     world.clock.elapsed += 40
     await world.converge()
     result = await world.run_pass()
-    assert result.delay == 600
+    assert result.delay == 560, "the failure is no longer recent"
 
-    world.clock.elapsed += 600
+    world.clock.elapsed += 560
+    result = await world.run_pass()
+    assert world.status.recent_failures == ()
+    assert world.status.executor_manager.failures == 1
+    assert result.delay == 40, "its replacement has been ready for long"
+
+    world.clock.elapsed += 40
     result = await world.run_pass()
     assert world.status.executor_manager.failures == 0
     assert result.delay is None

@@ -1,0 +1,169 @@
+"""Failures of the last minutes, which are told until no Pod has failed for a while.
+
+An executor that was killed is replaced within seconds, and a session manager restarts within one. What the Pods show then is
+healthy, and the next failure is minutes away. So the status keeps the failures, also over a restart of the operator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.status import MAX_RECENT_FAILURES, RecentFailure
+from flamectl_operator.desired import names
+from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.executor import Executor
+from flamectl_operator.observed.object_cache import ObjectCache
+from flamectl_operator.observed.trouble import OOM_KILLED
+from flamectl_operator.status.reason import PODS_FAILING
+from flamectl_operator.status.remedies import explained
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from flamectl_operator.api.status import FlameClusterStatus
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+
+_KINDS: dict[type[Component], str] = {
+    Component: "Session manager",
+    Executor: "Executors",
+    ObjectCache: "Object caches",
+}
+
+
+@dataclass(frozen=True)
+class FailureSummary:
+    """The recent failures of one component.
+
+    Args:
+        kind: The class of its Pods.
+        failures: The failures, the last one last.
+    """
+
+    kind: type[Component]
+    failures: tuple[RecentFailure, ...]
+
+    @property
+    def reason(self) -> str:
+        """The reason for the FlameCluster."""
+        return OOM_KILLED if self.failures[-1].reason == OOM_KILLED else PODS_FAILING
+
+    @property
+    def times(self) -> str:
+        """How often, and since when."""
+        count, since = sum(each.count for each in self.failures), min(each.since for each in self.failures)
+        if count == 1:
+            return f"at {since:%H:%M:%S} UTC"
+        full = len(self.failures) == MAX_RECENT_FAILURES
+        return f"{count}{' or more' * full} times since {since:%H:%M:%S} UTC"
+
+    def __str__(self) -> str:
+        """Return the text for messages."""
+        last, single = self.failures[-1], sum(each.count for each in self.failures) == 1
+        cause = ": ".join(part for part in (last.reason, last.message) if part)
+        if self.kind is Component:
+            return f"Session manager failed {self.times}: {cause}"
+        if single:
+            return f"{last.name} failed {self.times}: {cause}"
+        return f"{_KINDS[self.kind]} failed {self.times}, last {last.name}: {cause}"
+
+
+def recent_failures(
+    before: FlameClusterStatus, observed: ObservedCluster, effective: EffectiveSpec, now: datetime
+) -> tuple[RecentFailure, ...]:
+    """Return the recent failures of Pods of the wanted revisions, by name.
+
+    A new revision may be the remedy, and a suspended cluster has no Pods that fail, so both end the failures.
+
+    Args:
+        before: The stored status.
+        observed: The objects that exist.
+        effective: The effective spec.
+        now: The time.
+    """
+    if effective.suspended:
+        return ()
+    wanted = _revisions(effective)
+    stored = {
+        Component: before.session_manager.revision,
+        Executor: before.executor_manager.revision,
+        ObjectCache: before.object_cache.revision,
+    }
+    known = {
+        each.name: each
+        for each in before.recent_failures
+        if (kind := _kind(observed.owner.name, each.name)) is not None and stored[kind] == wanted[kind]
+    }
+    for failure in _seen(observed, wanted):
+        earlier = known.get(failure.name)
+        if earlier is None:
+            known[failure.name] = failure
+        elif earlier.last < failure.last:
+            counted = {"count": earlier.count + 1, "since": earlier.since}
+            known[failure.name] = failure.model_copy(update=counted)
+    window = _window(effective)
+    # A time far in the future comes from a clock that is wrong, or from a person.
+    recent = [each for each in known.values() if abs(now - each.last) < window]
+    last = sorted(recent, key=attrgetter("last", "name"))[-MAX_RECENT_FAILURES:]
+    return tuple(sorted(last, key=attrgetter("name")))
+
+
+def failures_end(failures: Iterable[RecentFailure], effective: EffectiveSpec) -> datetime | None:
+    """Return when the first of the failures is no longer recent, because no event reports that time."""
+    first = min((each.last for each in failures), default=None)
+    return None if first is None else first + _window(effective)
+
+
+def summaries(cluster: str, failures: Sequence[RecentFailure]) -> tuple[FailureSummary, ...]:
+    """Return the recent failures of each component that has some.
+
+    Args:
+        cluster: The name of the FlameCluster.
+        failures: All recent failures.
+    """
+    found = []
+    for kind in _KINDS:
+        its = [each for each in failures if _kind(cluster, each.name) is kind]
+        if its:
+            found.append(FailureSummary(kind, tuple(sorted(its, key=attrgetter("last", "name")))))
+    return tuple(found)
+
+
+def _window(effective: EffectiveSpec) -> timedelta:
+    return timedelta(seconds=effective.settings.stable_after_seconds)
+
+
+def _revisions(effective: EffectiveSpec) -> dict[type[Component], str]:
+    desired = effective.desired
+    return {
+        Component: desired.session_manager.revision,
+        Executor: desired.executor.revision if effective.wanted_replicas else "",
+        ObjectCache: desired.object_cache.revision if desired.object_cache is not None else "",
+    }
+
+
+def _kind(cluster: str, pod: str) -> type[Component] | None:
+    if pod == names.session_manager(cluster):
+        return Component
+    if names.executor_id(cluster, pod) is not None:
+        return Executor
+    return ObjectCache if names.object_cache_ordinal(cluster, pod) is not None else None
+
+
+def _seen(observed: ObservedCluster, wanted: dict[type[Component], str]) -> Iterator[RecentFailure]:
+    """Yield the last failure of each Pod, as far as the Pod shows it."""
+    for component, trouble, at in observed.failures:
+        if component.revision == wanted[type(component)]:
+            moment, message = at.replace(microsecond=0), explained(component, trouble)
+            yield RecentFailure(
+                name=component.name,
+                count=1,
+                since=moment,
+                last=moment,
+                reason=trouble.reason,
+                message=message or None,
+            )

@@ -1,0 +1,209 @@
+"""Failures of the last ten minutes are told until they are over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER
+from flamectl_operator.api.status import FlameClusterStatus, Generations, find
+from flamectl_operator.kube.views import ContainerState, ContainerStateTerminated
+from flamectl_operator.status.compute import StatusInput, compute_status
+from tests.unit.builders import (
+    NOW,
+    ago,
+    cached,
+    desired,
+    effective,
+    ended,
+    executor_pod,
+    later,
+    object_cache_pod,
+    observed,
+    replicas,
+    running,
+    session_manager,
+    terminating,
+    text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from flamectl_operator.kube.views import ContainerStatus, PodView
+
+SM = session_manager()
+RAISE = "it was killed at its memory limit (raise spec.executorManager.resources.limits.memory)"
+KILLED = f'OOMKilled: container "executor-manager": {RAISE}'
+
+
+def _status(
+    *pods: PodView,
+    before: FlameClusterStatus | None = None,
+    now: datetime = NOW,
+    changes: dict[str, Any] | None = None,
+    **effects: Any,
+) -> FlameClusterStatus:
+    spec = {**replicas(1), **(changes or {})}
+    wanted = effective(spec)
+    wanted = replace(wanted, **effects)
+    before = before or FlameClusterStatus(reason="Healthy", generations=Generations(reconciled=1))
+    seen = (
+        observed(SM, *pods, wanted=wanted)
+        if SM.name not in {pod.name for pod in pods}
+        else observed(*pods, wanted=wanted)
+    )
+    return compute_status(StatusInput(before, 1, seen, wanted, next_id=9, outcomes=()), now)
+
+
+def _killed(number: int, at: datetime = NOW, reason: str = "OOMKilled") -> PodView:
+    containers = [ended(EXECUTOR_MANAGER, 137, reason, finished_at=at)]
+    return executor_pod(number, "failed", containers=containers)
+
+
+def _restarted(container: str, at: datetime, restarts: int = 1, reason: str = "OOMKilled") -> ContainerStatus:
+    last = ContainerState(terminated=ContainerStateTerminated(137, reason, finished=text(at)))
+    return msgspec.structs.replace(running(container, restarts=restarts), last_state=last)
+
+
+def _degraded(status: FlameClusterStatus) -> tuple[str, str]:
+    condition = find(status, "Degraded")
+    assert condition is not None
+    return condition.status, condition.reason
+
+
+def test_killed_executor_is_told_after_its_replacement_is_ready_and_its_pod_is_gone() -> None:
+    at = _status(_killed(0), executor_pod(1))
+    gone = _status(executor_pod(1), before=at, now=later(300))
+
+    for status in (at, gone):
+        assert (status.state, status.reason) == ("Running", "OOMKilled")
+        assert status.message == f"my-flame-executor-manager-0 failed at 12:00:00 UTC: {KILLED}"
+        assert _degraded(status) == ("True", "OOMKilled")
+        ready = find(status, "Ready")
+        assert ready is not None
+        assert (ready.status, ready.reason, ready.message) == ("True", "OOMKilled", "All wanted Pods are ready")
+
+
+def test_failures_are_over_after_ten_minutes_and_the_cluster_is_healthy() -> None:
+    at = _status(_killed(0), executor_pod(1))
+
+    assert _status(executor_pod(1), before=at, now=later(599)).reason == "OOMKilled"
+    over = _status(executor_pod(1), before=at, now=later(600))
+    assert (over.reason, over.message, over.recent_failures) == ("Healthy", "All components healthy", ())
+    assert _degraded(over) == ("False", "AsExpected")
+
+
+def test_several_failures_tell_how_many_since_when_and_the_last_cause() -> None:
+    first = _status(_killed(0, ago(120)), executor_pod(1), now=ago(120))
+    status = _status(_killed(1, reason="Error"), _killed(2, ago(30)), executor_pod(3), before=first)
+
+    assert status.message == (
+        "Executors failed 3 times since 11:58:00 UTC, last my-flame-executor-manager-1: "
+        'Error: container "executor-manager" ended with exit code 137 (see kubectl logs my-flame-executor-manager-1)'
+    )
+    assert status.reason == "PodsFailing"
+
+
+def test_failure_that_is_seen_again_is_counted_once_and_changes_nothing() -> None:
+    pods = (_killed(0), executor_pod(1))
+    first = _status(*pods)
+
+    assert _status(*pods, before=first, now=later(20)) == first
+
+
+def test_count_says_at_least_when_more_pods_failed_than_the_status_keeps() -> None:
+    many = [_killed(number, ago(number)) for number in range(12)]
+    first = _status(*many, executor_pod(12))
+
+    assert len(first.recent_failures) == 10
+    assert str(first.message).startswith(
+        "Executors failed 10 or more times since 11:59:51 UTC, last my-flame-executor-manager-0: "
+    )
+    assert _status(*many, executor_pod(12), before=first, now=later(5)) == first
+
+
+@pytest.mark.parametrize(
+    ("container", "who", "field"),
+    [
+        (SESSION_MANAGER, "Session manager failed at 11:59:50 UTC: ", "spec.sessionManager"),
+        (OBJECT_CACHE, "my-flame-object-cache-0 failed at 11:59:50 UTC: ", "spec.objectCache"),
+    ],
+)
+def test_container_that_was_restarted_in_place_is_told(container: str, who: str, field: str) -> None:
+    restarted = [_restarted(container, ago(10))]
+    changes = cached()
+    wanted = desired({**replicas(1), **changes})
+    if container == SESSION_MANAGER:
+        pods = [session_manager(wanted=wanted, containers=restarted), object_cache_pod(wanted=wanted)]
+    else:
+        pods = [session_manager(wanted=wanted), object_cache_pod(wanted=wanted, containers=restarted)]
+    status = _status(*pods, executor_pod(0, wanted=wanted), changes=changes)
+
+    cause = (
+        f'OOMKilled: container "{container}": it was killed at its memory limit (raise {field}.resources.limits.memory)'
+    )
+    assert (status.reason, status.message) == ("OOMKilled", f"{who}{cause}")
+
+
+def test_each_restart_in_place_counts() -> None:
+    first = _status(session_manager(containers=[_restarted(SESSION_MANAGER, ago(60))]), executor_pod(0), now=ago(59))
+    second = session_manager(containers=[_restarted(SESSION_MANAGER, NOW, 2, "Error")])
+    status = _status(second, executor_pod(0), before=first)
+
+    assert status.message == (
+        'Session manager failed 2 times since 11:59:00 UTC: Error: container "session-manager": it ended with exit code 137 '
+        "(see kubectl logs my-flame-session-manager --previous)"
+    )
+
+
+def test_session_manager_that_fails_now_says_how_often() -> None:
+    crashing = msgspec.structs.replace(_restarted(SESSION_MANAGER, NOW, 2, "Error"), state=_waiting())
+    status = _status(session_manager(containers=[crashing]), executor_pod(0))
+
+    assert status.message == (
+        'Session manager failed at 12:00:00 UTC: CrashLoopBackOff: container "session-manager": it ended with exit code 137 '
+        "(see kubectl logs my-flame-session-manager --previous)"
+    )
+
+
+def _waiting() -> ContainerState:
+    return ContainerState(waiting=msgspec.convert({"reason": "CrashLoopBackOff"}, type(_reason())))
+
+
+def _reason() -> Any:
+    from flamectl_operator.kube.views import ContainerStateWaiting  # noqa: PLC0415
+
+    return ContainerStateWaiting()
+
+
+@pytest.mark.parametrize(
+    ("pods", "effects", "changes"),
+    [
+        pytest.param([executor_pod(1, revision="new")], {}, {"executorManager": {"image": "x:2"}}, id="a new revision"),
+        pytest.param([], {"suspended": True}, {}, id="suspended"),
+        pytest.param([], {}, replicas(0), id="none wanted"),
+    ],
+)
+def test_failures_end_with_their_revision_and_without_wanted_pods(
+    pods: Iterable[PodView], effects: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    at = _status(_killed(0), executor_pod(1))
+
+    assert _status(*pods, before=at, now=later(5), changes=changes, **effects).recent_failures == ()
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param(terminating(_killed(0)), id="it is being deleted"),
+        pytest.param(_killed(0, ago(600)), id="ten minutes ago"),
+        pytest.param(_killed(0, later(600)), id="a clock that is ten minutes ahead"),
+    ],
+)
+def test_end_of_an_executor_that_says_nothing_is_not_told(pod: PodView) -> None:
+    assert _status(pod, executor_pod(1)).recent_failures == ()
