@@ -480,6 +480,15 @@ class Actors:
         for process in self._world.running()[:1]:
             process.stand_still(seconds)
 
+    def jump(self, seconds: float) -> None:
+        """The clocks of all machines jump on which operators run."""
+        for process in self._world.processes:
+            process.clock.offset += seconds
+
+    def server_jump(self, seconds: float) -> None:
+        """The clock of the API server jumps."""
+        self._world.server.ahead += seconds
+
     def settings(self, section: str, name: str, value: Any) -> None:
         self._world.change_settings(section, name, value)
 

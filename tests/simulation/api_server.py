@@ -9,11 +9,13 @@ from __future__ import annotations
 import bisect
 import re
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from flamectl_operator.kube import errors
 from tests.simulation.admission import Admission, check_claim_update, unknown_fields
 from tests.simulation.crd import SPEC, STATUS, completed, spec_problems, status_problems
+from tests.simulation.loop import START
 from tests.simulation.objects import (
     CLAIM_PROTECTION,
     CLAIMS,
@@ -89,6 +91,12 @@ class ApiServer:
         self.admission = Admission()
         #: Whether the installed CRD has all the rules; an older one may have none.
         self.enforces = True
+        #: Seconds that the clock is ahead from which its answers have their date.
+        self.ahead = 0.0
+
+    def date(self) -> datetime:
+        """The time in the head of an answer, in whole seconds."""
+        return START + timedelta(seconds=int(self._loop.now + self.ahead))
 
     def now(self) -> str:
         """The time as objects carry it."""

@@ -20,10 +20,12 @@ from tests.simulation.watching import Stream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
+    from datetime import datetime
     from random import Random
 
     from flamectl_operator.kube.http.request import Guard
     from flamectl_operator.kube.resources import Resource
+    from flamectl_operator.runtime.server_clock import ServerClock
     from tests.simulation.api_server import ApiServer
     from tests.simulation.faults import Crash, Faults, Standstill
     from tests.simulation.judge import Judge
@@ -76,6 +78,7 @@ class Flight:
         self._verb = verb
         self.what = what
         self._apply = apply
+        self.date: datetime | None = None
         self.future: asyncio.Future[Any] = client.loop.create_future()
         self.landed = False
         self.crash: Crash | None = None
@@ -110,6 +113,7 @@ class Flight:
             return
         try:
             answer = self._apply()
+            self.date = self._client.server.date()
         except errors.ApiError as error:
             if self._verb in WRITES:
                 self._client.tell(f"{self.what}: {error.reason}")
@@ -170,6 +174,7 @@ class ModelClient:
         views: Shared by all clients.
         page_cap: The most items the server puts on a page.
         died: Called with a reason and a downtime when a request turns out to be the process' last.
+        clock: Receives the dates of answers.
     """
 
     def __init__(  # noqa: PLR0917 - collaborators
@@ -183,8 +188,10 @@ class ModelClient:
         views: ViewCache,
         page_cap: int,
         died: Callable[[str, float], None],
+        clock: ServerClock,
     ) -> None:
         self.name = name
+        self.clock = clock
         self.server = server
         self.loop = loop
         self.knowledge = Knowledge()
@@ -483,11 +490,15 @@ class ModelClient:
         flight = Flight(self, fate, verb, what, apply)
         flight.crash, flight.standstill = crash, self._faults.standstill(verb, plural)
         self._flights[flight] = None
+        sent = self.clock.boottime()
         flight.depart()
         try:
-            return await flight.future
+            answer = await flight.future
         finally:
             del self._flights[flight]
+        if flight.date is not None:
+            self.clock.heard(flight.date, sent)
+        return answer
 
     async def _write_event(self, resource: Resource[T], verb: str, name: str) -> T:
         """Events are taken and forgotten; nothing reads them."""

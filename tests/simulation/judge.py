@@ -13,6 +13,7 @@ from flamectl_operator.api.constants import DRAINING_ANNOTATION, REBOUND_ANNOTAT
 from flamectl_operator.desired import names
 from flamectl_operator.planning.rollout import ROOM_PATIENCE
 from tests.simulation.caches import Caches
+from tests.simulation.loop import START
 from tests.simulation.objects import (
     CLAIMS,
     CLUSTER_LABEL,
@@ -94,8 +95,6 @@ class Judge:
         self.others: Counter[str] = Counter()
         #: Number of writes that operators have sent, whatever became of them, by name of the object; those of the election aside.
         self.sent: Counter[str] = Counter()
-        #: How far each process' wall clock is off, in seconds.
-        self.offsets: dict[str, float] = {}
         #: The last generation of a FlameCluster, by uid, whose deny list had the name of an operator.
         self._denied: dict[tuple[str, str], int] = {}
         #: The present or last holder of the Lease of the election; empty when there was none.
@@ -331,7 +330,7 @@ class Judge:
 
     def _now(self, client: ModelClient) -> float:
         """The time on a process' clock."""
-        return self._loop.now + self.offsets.get(client.name, 0.0)
+        return (client.clock.now() - START).total_seconds()
 
     def _owner(self, client: ModelClient, obj: Obj, what: str) -> Obj | None:
         """The FlameCluster on whose behalf something is written, if that is in order."""

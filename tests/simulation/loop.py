@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from flamectl_operator.runtime.clock_reading import ClockReading
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -161,16 +163,18 @@ class VirtualClock:
 
     Args:
         loop: Gives the time.
-        offset: Seconds that this machine's wall clock is ahead of the API server's.
+        offset: Seconds that this machine's wall clock is ahead of the true time.
+        speed: Seconds of its wall clock in a true second.
     """
 
-    def __init__(self, loop: VirtualLoop, offset: float = 0.0) -> None:
+    def __init__(self, loop: VirtualLoop, offset: float = 0.0, speed: float = 1.0) -> None:
         self._loop = loop
         self.offset = offset
+        self.speed = speed
 
     def now(self) -> datetime:
         """The wall clock."""
-        return START + timedelta(seconds=self._loop.now + self.offset)
+        return START + timedelta(seconds=self._loop.now * self.speed + self.offset)
 
     def monotonic(self) -> float:
         """The loop's time."""
@@ -179,6 +183,10 @@ class VirtualClock:
     def boottime(self) -> float:
         """The loop's time: a process that is frozen is one that gets no turns while it passes."""
         return self._loop.now
+
+    def reading(self) -> ClockReading:
+        """Both at this moment."""
+        return ClockReading(self.now(), self.boottime())
 
     async def sleep(self, seconds: float) -> None:
         """Let virtual time pass."""

@@ -65,7 +65,9 @@ from flamectl_operator.reconcile.named_pod import NamedPod
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.status_writer import StatusWriter
 from flamectl_operator.runtime import outcome, share, workqueue
+from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import DONE
+from flamectl_operator.runtime.server_clock import ServerClock
 from flamectl_operator.status import health, throttle
 from flamectl_operator.status.conditions import ConditionWriter
 from flamectl_operator.status.debounce import Debounce
@@ -881,7 +883,9 @@ def the_lead_is_taken_by_the_wall_clock() -> None:
         if lease.spec.holder_identity in {None, "", elector._identity}:
             return True
         renewed = views.parse_time(lease.spec.renew_time)
-        return renewed is None or bool(elector._clock.now() - renewed >= timedelta(seconds=elector._timing.duration))
+        return renewed is None or bool(
+            elector._clock._clock.now() - renewed >= timedelta(seconds=elector._timing.duration)
+        )
 
     _set(LeaderElector, "_available", available)
 
@@ -1104,6 +1108,16 @@ def drains_end_by_an_answer_from_before_the_release() -> None:
 @_mutation_of_flame
 def drains_never_end() -> None:
     _set(drain, "_deletion", _nothing)
+
+
+@_mutation_of_flame
+def drains_end_by_the_clock_of_the_machine() -> None:
+    _set(ServerClock, "now", lambda clock: clock._clock.now())
+
+
+@_mutation_of_flame
+def drains_end_by_a_clock_that_has_jumped() -> None:
+    _set(ClockReading, "counted_from", lambda reading, time: min(time, reading.wall))
 
 
 @_mutation_of_flame

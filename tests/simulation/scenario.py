@@ -137,6 +137,7 @@ class Scenario:
             draw.demand(child_random(seed, "demand"))
             draw.busy_drains(child_random(seed, "busy drains"))
             draw.returns(child_random(seed, "returns"))
+            draw.clocks(child_random(seed, "clocks"))
         draw.late_failures(child_random(seed, "late failures"))
         draw.costly_specs(child_random(seed, "costly specs"))
         draw.batches(child_random(seed, "batches"))
@@ -564,6 +565,21 @@ class _Draw:
         self._add(at, "scale", name, 1)
         for pick in range(4):
             self._add(at + 6.0 + 0.1 * pick, "deafen", name, pick, 2.0)
+
+    def clocks(self, random: Random) -> None:
+        """Clocks jump while executors are drained that work for long, and the operator may end at that moment."""
+        if random.random() < 0.6:
+            return
+        name, at = random.choice(self.names), min(25.0 + random.random() * self._length, self._settled)
+        executors = {"replicas": 3, "autoscaling": None, "drain": {"timeoutSeconds": 600}}
+        self._add(at - 12.0, "edit", name, {"executorManager": executors})
+        for _ in range(3):
+            self._add(at - 4.0, "session", name, 1, random.choice((60.0, 150.0)), 0, True)  # noqa: FBT003
+        self._add(at, "scale", name, 1)
+        kind = random.choice(("jump", "jump", "server_jump"))
+        self._add(at + random.choice((3.0, 12.0)), kind, random.choice((900.0, 3600.0, -3600.0)))
+        if random.random() < 0.5:
+            self._add(at + random.choice((5.0, 14.0, 30.0)), "kill", random.choice((0.1, 10.0)))
 
     def _work(self, random: Random, name: str) -> None:
         """Sessions of one FlameCluster, and what becomes of its executors meanwhile."""

@@ -47,8 +47,8 @@ OLD = 20.0
 #: Seconds that an executor has to register, at the least, and within which a new registration need not be known.
 REGISTERS = 55.0
 UNAWARE = 20.0
-#: Seconds that clocks of two processes may be apart.
-CLOCKS = 45.0
+#: Seconds by which two processes may read the API server's time differently.
+CLOCKS = 3.0
 #: Seconds of quiet within which Flame's table has the nodes of living executors and no others, and between two looks.
 QUIET = 60.0
 LOOK = 10.0

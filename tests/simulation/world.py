@@ -16,6 +16,7 @@ import structlog
 from flamectl_operator.kube.leader_election import JITTER
 from flamectl_operator.process.container import Host
 from flamectl_operator.process.replica import Replica
+from flamectl_operator.runtime.server_clock import ServerClock
 from flamectl_operator.settings import OperatorConfig
 from tests.simulation.actors import LONGEST_RETRY, UNANSWERED, UNHEARD, Actors
 from tests.simulation.api_server import ApiServer, Change
@@ -104,8 +105,13 @@ class Process:
         self.pod = pod or f"pod-of-{self.name}"
         self._world = world
         random = child_random(world.scenario.seed, self.name)
-        offset = random.choice((0.0, 0.0, -20.0, -2.0, 0.4, 2.0, 20.0))
-        world.judge.offsets[self.name] = offset
+        #: Its machine's clock. Only the API server's time may matter.
+        self.clock = VirtualClock(
+            world.loop,
+            random.choice((0.0, 0.0, 0.0, -2.0, 0.4, 2.0, 660.0, -3600.0)),
+            random.choice((1.0, 1.0, 1.0, 1.2)),
+        )
+        clock = ServerClock(self.clock)
         self.client = ModelClient(
             self.name,
             world.server,
@@ -116,12 +122,13 @@ class Process:
             world.views,
             world.scenario.page_cap,
             self._died,
+            clock,
         )
         self.client.stand_still = self._stand_still_at
         world.watch_with(self.client)
         # Where no leader is elected, each process is a deployment of its own, as far as locks are concerned.
         self.client.lock_identity = f"deployment-{0 if world.scenario.elected else number}"
-        clock, settings = VirtualClock(world.loop, offset), self._own(world.settings())
+        settings = self._own(world.settings())
         self._replica = Replica(
             self.client.for_a_term,
             self.client,
@@ -311,7 +318,7 @@ class World:
         self.processes.append(process)
         if alone:
             self.disturb_lead(0.0)
-        self.tell(process.name, f"starts, its clock {self.judge.offsets[process.name]:+.1f} s off")
+        self.tell(process.name, f"starts, its clock {process.clock.offset:+.1f} s off")
         return process
 
     def running(self) -> list[Process]:
@@ -415,6 +422,7 @@ class World:
         self.tell("world", "calm")
         self.faults.calm()
         self.server.admission.calm()
+        self.server.ahead = 0.0
         self.truth.admitted(LONGEST_RETRY)
         self.machines.registry_down, self.machines.at_next_start = False, None
         nodes = self.machines.nodes

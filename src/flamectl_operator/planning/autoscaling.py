@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from flamectl_operator.api.autoscaling import Autoscaling
     from flamectl_operator.api.flamecluster import FlameClusterSpec
     from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.runtime.clock_reading import ClockReading
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def plan_scaling(
     spec: FlameClusterSpec,
     observed: ObservedCluster,
     before: AutoscalingStatus,
-    now: datetime,
+    now: ClockReading,
     *,
     suspended: bool,
     askable: bool,
@@ -95,7 +96,9 @@ def plan_scaling(
     return scaling
 
 
-def rescale(autoscaling: Autoscaling, before: AutoscalingStatus, needed: int, placed: int, now: datetime) -> Scaling:
+def rescale(
+    autoscaling: Autoscaling, before: AutoscalingStatus, needed: int, placed: int, now: ClockReading
+) -> Scaling:
     """Return the number of executors for now.
 
     Args:
@@ -118,11 +121,11 @@ def rescale(autoscaling: Autoscaling, before: AutoscalingStatus, needed: int, pl
 
 
 def _up(
-    autoscaling: Autoscaling, before: AutoscalingStatus, current: int, wanted: int, placed: int, now: datetime
+    autoscaling: Autoscaling, before: AutoscalingStatus, current: int, wanted: int, placed: int, now: ClockReading
 ) -> Scaling:
     since, least = _window(before.scale_up_since, before.scale_up_to, wanted, now, min)
     due = since + timedelta(seconds=autoscaling.behavior.scale_up.stabilization_window_seconds)
-    if due > now:
+    if due > now.wall:
         waiting = AutoscalingStatus(desired=current, scale_up_since=since, scale_up_to=least)
         message = f"{least} executors will be wanted at {due:%H:%M:%S} UTC if the demand lasts"
         return Scaling(waiting, active=True, reason="Stabilizing", message=message, due=due)
@@ -136,16 +139,16 @@ def _up(
     return _following(desired)
 
 
-def _down(autoscaling: Autoscaling, before: AutoscalingStatus, current: int, wanted: int, now: datetime) -> Scaling:
+def _down(autoscaling: Autoscaling, before: AutoscalingStatus, current: int, wanted: int, now: ClockReading) -> Scaling:
     since, most = _window(before.scale_down_since, before.scale_down_to, wanted, now, max)
     delay = max(autoscaling.idle_timeout_seconds, autoscaling.behavior.scale_down.stabilization_window_seconds)
     due = since + timedelta(seconds=delay)
-    if due <= now and most == wanted:
+    if due <= now.wall and most == wanted:
         return _following(wanted)
-    if due <= now:
+    if due <= now.wall:
         # Some were needed for a part of the time: these stay for another period, counted from now.
-        current, since, most = most, now, wanted
-        due = now + timedelta(seconds=delay)
+        current, since, most = most, now.wall, wanted
+        due = now.wall + timedelta(seconds=delay)
     warm = AutoscalingStatus(desired=current, scale_down_since=since, scale_down_to=most)
     spare = current - most
     executors = "1 executor without demand stays" if spare == 1 else f"{spare} executors without demand stay"
@@ -154,12 +157,12 @@ def _down(autoscaling: Autoscaling, before: AutoscalingStatus, current: int, wan
 
 
 def _window(
-    since: datetime | None, extreme: int | None, wanted: int, now: datetime, choose: Callable[[int, int], int]
+    since: datetime | None, extreme: int | None, wanted: int, now: ClockReading, choose: Callable[[int, int], int]
 ) -> tuple[datetime, int]:
     """Return since when the wanted number has been on the same side of the present one, and its extreme since then."""
     if since is None or extreme is None:
-        return now, wanted
-    return min(since, now), choose(extreme, wanted)
+        return now.wall, wanted
+    return now.counted_from(since), choose(extreme, wanted)
 
 
 def _frozen(observed: ObservedCluster, before: AutoscalingStatus, current: int, *, askable: bool) -> Scaling:

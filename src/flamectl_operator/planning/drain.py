@@ -37,6 +37,8 @@ LOOK_AGAIN = 0.5
 #: Seconds until a drain is looked at again that only lacks an answer to a newer question. That answer may say what the last one
 #: said, and then no event brings a pass.
 CONFIRM_AFTER = 1.0
+#: A mark is mended if the drain counts from another time than it says; less is within the accuracy of the clock.
+CLOCKS_DIFFER = timedelta(seconds=5)
 #: Grace period in seconds after a drain. Flame's process ignores SIGTERM, so it would use up a longer one to no purpose.
 GRACE = 1
 
@@ -68,11 +70,13 @@ class DrainPlan:
         release: Names of nodes that the session manager has to take out of its table.
         delete: Executors to delete, each with the reason.
         waits: Why others stay for now.
+        mend: Executors whose mark gives no time, or one that does not count, each with the time from which its drain counts.
     """
 
     release: tuple[str, ...] = ()
     delete: tuple[tuple[Executor, Deletion], ...] = ()
     waits: tuple[Outcome, ...] = ()
+    mend: tuple[tuple[Executor, datetime], ...] = ()
 
 
 def drainable(executor: Executor, observed: ObservedCluster, effective: EffectiveSpec) -> bool:
@@ -110,7 +114,12 @@ def undecided(observed: ObservedCluster, effective: EffectiveSpec, now: ClockRea
 
 def drain_annotations(why: DrainReason, now: datetime) -> dict[str, str]:
     """Return the annotations that mark an executor."""
-    return {DRAINING_ANNOTATION: str(why), DRAINING_SINCE_ANNOTATION: now.replace(microsecond=0).isoformat()}
+    return {DRAINING_ANNOTATION: str(why), **since_annotation(now)}
+
+
+def since_annotation(since: datetime) -> dict[str, str]:
+    """Return the annotation that says from when a drain counts."""
+    return {DRAINING_SINCE_ANNOTATION: since.replace(microsecond=0).isoformat()}
 
 
 def occupied(observed: ObservedCluster) -> int:
@@ -130,15 +139,17 @@ def plan_drain(
         released_at: When this process released each node, by the clock's `boottime`.
         now: The time.
     """
-    release, delete, left, ends, looks = [], [], [], [], []
+    release, delete, left, ends, looks, mend = [], [], [], [], [], []
     for executor in observed.draining_executors:
-        since = executor.draining_since or now.wall
+        since = now.counted_from(executor.draining_since or now.wall).replace(microsecond=0)
         end = since + timedelta(seconds=effective.drain_timeout)
         if (why := _deletion(executor, observed, effective, released_at, end, now)) is not None:
             delete.append((executor, why))
             continue
         left.append(executor)
         ends.append(end)
+        if executor.draining_since is None or abs(since - executor.draining_since) > CLOCKS_DIFFER:
+            mend.append((executor, since))
         if observed.flame.snapshot is None:
             ends.append(_give_up_at(observed, now))
             continue
@@ -148,7 +159,7 @@ def plan_drain(
             release.append(executor.name)
     message = _message(left, observed, min(ends)) if left else ""
     waits = (wait_until("Draining", min([*ends, *looks]), now.wall, message),) if left else ()
-    return DrainPlan(tuple(release), tuple(delete), waits)
+    return DrainPlan(tuple(release), tuple(delete), waits, tuple(mend))
 
 
 def _deletion(

@@ -218,7 +218,7 @@ def resolve_effective_spec(
     suspended = _suspended(observed, before, asked=asked, paused=desired.spec.paused)
     askable = flame_can_be_asked(desired.spec, settings)
     known = before.executor_manager.autoscaling
-    scaling = plan_scaling(desired.spec, observed, known, now.wall, suspended=suspended, askable=askable)
+    scaling = plan_scaling(desired.spec, observed, known, now, suspended=suspended, askable=askable)
     manager_backoff, executor_backoff = replacement_backoff.remembered(before)
     wanted = desired.spec.executor_manager.replicas if scaling is None else scaling.desired
     replicas = 0 if suspended else wanted

@@ -85,7 +85,7 @@ def plan_idle(
         return Idleness(IdleStatus(since=kept if answers else None))
     if snapshot.in_use:
         return IN_USE
-    since = now.wall if kept is None else min(kept, now.wall)
+    since = now.wall if kept is None else now.counted_from(kept)
     due = since + timedelta(seconds=spec.idle.timeout_seconds)
     if due > now.wall:
         return Idleness(IdleStatus(since=since), due=due)

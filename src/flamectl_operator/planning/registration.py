@@ -82,7 +82,7 @@ def unregistered(observed: ObservedCluster, settings: FlameSettings, now: ClockR
         elif not snapshot.known(executor.name):
             # An executor that was there before this life of the session manager has to register again.
             again = running_since < answering_since
-            since = max(running_since, answering_since)
+            since = max(running_since, answering_since, now.steady_since)
             patience = lost_after if again else settings.registration_deadline_seconds
             message = f"{executor.name} has run since {running_since:%H:%M:%S} UTC and is not registered with Flame"
             found.append(Unregistered(executor, since, since + timedelta(seconds=patience), message, again))

@@ -14,7 +14,7 @@ from flamectl_operator.observed import pods
 from flamectl_operator.observed.executor import terminal_since
 from flamectl_operator.planning.budget import surge
 from flamectl_operator.planning.deletion import deletion_order, given_up_at
-from flamectl_operator.planning.drain import LOOK_AGAIN, occupied, split_drainable, undecided
+from flamectl_operator.planning.drain import CLOCKS_DIFFER, LOOK_AGAIN, occupied, split_drainable, undecided
 from flamectl_operator.planning.object_cache import rollout_under_way
 from flamectl_operator.planning.registration import unregistered_to_delete
 from flamectl_operator.planning.replacement_backoff import executor_uncounted
@@ -177,7 +177,8 @@ def _terminal_to_delete(
         ended = terminal_since(executor)
         if _uncounted(executor, effective):
             later.append(now)
-        elif effective.suspended or ended is None or ended + retention <= now:
+        elif effective.suspended or ended is None or ended + retention <= now or ended > now + CLOCKS_DIFFER:
+            # An end in the future is by a clock that is wrong, and says nothing about the time since then.
             due.append(executor)
         else:
             later.append(ended + retention)

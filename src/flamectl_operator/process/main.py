@@ -30,6 +30,7 @@ from flamectl_operator.process.replica import Replica
 from flamectl_operator.process.startup import StartUp, access_checks
 from flamectl_operator.runtime.clock import SystemClock
 from flamectl_operator.runtime.logs import configure_logging, set_level
+from flamectl_operator.runtime.server_clock import ServerClock
 from flamectl_operator.runtime.signals import stop_on_signals
 from flamectl_operator.runtime.tasks import racing, while_running
 from flamectl_operator.settings import OperatorConfig, SettingsError, merge
@@ -97,7 +98,7 @@ async def effective(where: ConfigLocations) -> Effective:
 
 
 async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter) -> None:
-    clock, entropy = SystemClock(), random.SystemRandom()
+    clock, entropy = ServerClock(SystemClock()), random.SystemRandom()
     startup = StartUp(clock, entropy)
     first = _first_settings(where)
     configure_logging(first.logging.format, first.logging.level, output, preliminary=True)
@@ -109,7 +110,7 @@ async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter)
             await monitor.serve(first, provisional=True)
         # The Lease and the settings use their own connections, which the work cannot exhaust, without rate limit and without
         # retries, because both repeat their requests anyway.
-        lifeline = await connect(where.kubeconfig, where.context, observer=monitor.metrics)
+        lifeline = await connect(where.kubeconfig, where.context, observer=monitor.metrics, server_clock=clock)
         stack.push_async_callback(lifeline.close)
         live = LiveConfig(where.source(ApiServerClient(lifeline)), where.overrides, clock)
         if not await _unless_stopped(startup.take(live.load), stop):
@@ -119,7 +120,7 @@ async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter)
         await monitor.serve(settings)
         monitor.metrics.watch_config(lambda: live.last_error, lambda: live.restart_needed)
         log = structlog.get_logger(component="process")
-        transport = await connect(where.kubeconfig, where.context, observer=monitor.metrics)
+        transport = await connect(where.kubeconfig, where.context, observer=monitor.metrics, server_clock=clock)
         limited = LimitedTransport(
             transport, clock, **settings.client_connection.model_dump(), observer=monitor.metrics
         )

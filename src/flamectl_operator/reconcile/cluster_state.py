@@ -17,7 +17,6 @@ from flamectl_operator.reconcile.report import Report
 from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
 from flamectl_operator.reconcile.spec_planner import MAX_SIZE_IN_LOOP
 from flamectl_operator.reconcile.status_writer import StatusWriter
-from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.slow_start import SlowStart
 from flamectl_operator.status.debounce import NOTHING_AWAITED, Debounce, awaited_executors
 from flamectl_operator.status.losses import loss_events
@@ -107,12 +106,11 @@ class ClusterState:
         self.status.begin(cluster)
         spec = await self._desired(cluster, config.flame)
         await self._io.resolve_unknown_writes()
-        observed, stored, now = self._io.observe(), self.status.stored, self._clock.now()
+        observed, stored, now = self._io.observe(), self.status.stored, self._clock.reading()
         self._record_losses(observed)
         next_id = self._ids.advance(stored, observed)
         effective = None
         if spec.desired is not None:
-            reading = ClockReading(now, self._clock.boottime())
             effective = resolve_effective_spec(
                 spec.desired,
                 observed,
@@ -120,8 +118,8 @@ class ClusterState:
                 config.flame,
                 generation=generation,
                 next_id=next_id,
-                now=reading,
-                overdue=overdue(observed, config.flame, reading),
+                now=now,
+                overdue=overdue(observed, config.flame, now),
             )
             self._ids.drop_before(effective.executor_backoff.attempt_id, observed)
         options = spec.desired.spec.lock_options if spec.desired is not None else LockOptions()
@@ -140,7 +138,7 @@ class ClusterState:
             spec=effective,
             problem=spec.problem,
             max_creates=config.controller.max_creates_per_pass,
-            begun=now,
+            begun=now.wall,
             changes=self._changes,
         )
 

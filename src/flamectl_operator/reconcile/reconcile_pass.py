@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flamectl_operator.planning.registration import registration_outcome
-from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.status.compute import StatusInput
 from flamectl_operator.status.health import present_state
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
     from flamectl_operator.reconcile.status_writer import StatusWriter
     from flamectl_operator.runtime.clock import Clock
+    from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Outcome
     from flamectl_operator.runtime.slow_start import SlowStart
 
@@ -99,7 +99,7 @@ class Pass:
 
     def now(self) -> ClockReading:
         """Return the time on both clocks."""
-        return ClockReading(self.clock.now(), self.clock.boottime())
+        return self.clock.reading()
 
     async def confirm_lock(self) -> Outcome | None:
         """Check the deletion lock right before a step chooses the Pods that it deletes; see `DeletionLock.confirm`."""

@@ -7,12 +7,14 @@ import time
 from datetime import UTC, datetime
 from typing import Protocol
 
+from flamectl_operator.runtime.clock_reading import ClockReading
+
 
 class Clock(Protocol):
     """Wall clock, monotonic clocks and sleep in one protocol, because virtual time must move all of them."""
 
     def now(self) -> datetime:
-        """Return the wall clock, aware and in UTC. People read it; it never measures a duration."""
+        """Return the wall clock, aware and in UTC: for people, and for times that outlive the process."""
         ...
 
     def monotonic(self) -> float:
@@ -21,6 +23,10 @@ class Clock(Protocol):
 
     def boottime(self) -> float:
         """Return seconds since a fixed moment that also pass while the machine sleeps; leases are measured with it."""
+        ...
+
+    def reading(self) -> ClockReading:
+        """Return both clocks at this moment, for a decision."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -49,6 +55,10 @@ class SystemClock:
     def boottime(self) -> float:
         """Return `CLOCK_BOOTTIME` in seconds; without one (macOS), the monotonic clock, which also runs in sleep there."""
         return time.clock_gettime(_BOOTTIME)
+
+    def reading(self) -> ClockReading:
+        """See `Clock.reading`."""
+        return ClockReading(self.now(), self.boottime())
 
     async def sleep(self, seconds: float) -> None:
         """Sleep for `seconds` on the event loop's clock."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
 
-if TYPE_CHECKING:
-    from datetime import datetime
+#: The earliest time, for a clock of which nothing else than steadiness is known.
+ALWAYS = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,21 @@ class ClockReading:
     Args:
         wall: The wall clock, aware and in UTC: for times that are compared with times in a status.
         boottime: The clock's `boottime`, in seconds: for durations.
+        steady_since: Since when this process has seen the wall clock run without a jump ahead, by that clock; `ALWAYS` if nothing
+            speaks against an earlier time.
     """
 
     wall: datetime
     boottime: float
+    steady_since: datetime = ALWAYS
+
+    def counted_from(self, time: datetime) -> datetime:
+        """Return from when a wait counts that began at a recorded time and must not end early, because it protects work.
+
+        It is that time while nothing is known against the clocks. After a jump ahead, and in a process that finds clocks that
+        differ, the wait counts anew: the process lives through its whole length once. A time in the future counts as now.
+
+        Args:
+            time: The recorded time.
+        """
+        return min(max(time, self.steady_since), self.wall)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.planning.drain import GRACE, Deletion, DrainPlan, plan_drain
+from flamectl_operator.planning.drain import GRACE, Deletion, DrainPlan, plan_drain, since_annotation
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.batch import time_limit
 from flamectl_operator.reconcile.executor_removal import listed
@@ -14,6 +14,8 @@ from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 from flamectl_operator.runtime.slow_start import in_parallel
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.reconcile.reconcile_pass import Pass
 
@@ -35,6 +37,7 @@ class DrainExecutors(Subreconciler):
     async def run(self, subject: Pass) -> Outcome:
         """Carry out the plan."""
         plan = _plan(subject)
+        await self._mend(subject, plan)
         if not plan.delete:
             return combine([*plan.waits, await self._release(subject, plan)])
         if (put_off := await subject.confirm_lock()) is not None:
@@ -44,6 +47,19 @@ class DrainExecutors(Subreconciler):
         released = await self._release(subject, plan)
         deleted = await self._delete(subject, plan)
         return combine([*plan.waits, deleted, released])
+
+    async def _mend(self, run: Pass, plan: DrainPlan) -> None:
+        """Write the time from which a drain counts, so that the next operator counts from the same time."""
+
+        async def write(entry: tuple[Executor, datetime]) -> None:
+            executor, since = entry
+            version = executor.pod.metadata.resource_version
+            patch = {"metadata": {"annotations": since_annotation(since), "resourceVersion": version}}
+            await run.io.patch(PODS, executor.name, patch)
+
+        result = await in_parallel(plan.mend, run.io.writes_in_flight, write, time_limit(run.clock))
+        if result.errors:
+            raise primary_error(result.errors)
 
     async def _release(self, run: Pass, plan: DrainPlan) -> Outcome:
         return await run.session_manager.release(plan.release) or DONE

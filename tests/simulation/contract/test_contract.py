@@ -16,11 +16,13 @@ from flamectl_operator.kube.http.connection import connect
 from flamectl_operator.kube.http.request import Request
 from flamectl_operator.kube.http.retrying import RetryingTransport
 from flamectl_operator.runtime.clock import SystemClock
+from flamectl_operator.runtime.server_clock import ServerClock
 from tests.simulation.actors import USER
 from tests.simulation.client import ModelClient
 from tests.simulation.contract.bench import Bench
 from tests.simulation.contract.rules import RULES
 from tests.simulation.judge import Judge
+from tests.simulation.loop import VirtualClock
 from tests.simulation.objects import NAMESPACE
 from tests.simulation.scenario import Scenario
 from tests.simulation.world import World, listen_to_logs
@@ -77,7 +79,16 @@ def test_model_api_server_keeps_the_rule(rule: Rule) -> None:
     world = World(Scenario(seed=1, actions=(), calm_at=0.0))
     judge = _Lenient(world.server, world.loop)
     client = ModelClient(
-        "tester", world.server, world.loop, world.faults, random.Random(1), judge, world.views, 500, lambda *_: None
+        "tester",
+        world.server,
+        world.loop,
+        world.faults,
+        random.Random(1),
+        judge,
+        world.views,
+        500,
+        lambda *_: None,
+        ServerClock(VirtualClock(world.loop)),
     )
     world.watch_with(client)
     others = _OthersOfTheModel(world.server)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from flamectl_operator.api.autoscaling import Autoscaling
 from flamectl_operator.api.status import AutoscalingStatus
 from flamectl_operator.planning.autoscaling import Scaling, rescale
-from tests.unit.builders import NOW, ago, later
+from flamectl_operator.runtime.clock_reading import ClockReading
+from tests.unit.builders import BOOTTIME, MOMENT, NOW, ago, later
 
 PLACED = 1000
 
@@ -34,8 +35,12 @@ def _at(desired: int | None, **times: Any) -> AutoscalingStatus:
     return AutoscalingStatus(desired=desired, **times)
 
 
+def _moment(second: float) -> ClockReading:
+    return ClockReading(NOW + timedelta(seconds=second), BOOTTIME + second)
+
+
 def _scaled(before: AutoscalingStatus, needed: int, placed: int = PLACED, **limits: Any) -> Scaling:
-    return rescale(_autoscaling(**limits), before, needed, placed, NOW)
+    return rescale(_autoscaling(**limits), before, needed, placed, MOMENT)
 
 
 def test_cluster_begins_with_the_minimum() -> None:
@@ -143,7 +148,7 @@ def _run(limits: Autoscaling, steps: list[tuple[int, int]], *, restart: bool = F
     state, second, history = AutoscalingStatus(), 0.0, []
     for needed, seconds in steps:
         for _ in range(seconds):
-            state = rescale(limits, state, needed, state.desired or 0, NOW + timedelta(seconds=second)).remembered
+            state = rescale(limits, state, needed, state.desired or 0, _moment(second)).remembered
             if restart:
                 state = AutoscalingStatus.model_validate(state.model_dump(mode="json", by_alias=True))
             history.append((second, needed, state.desired or 0))
@@ -190,7 +195,19 @@ def test_same_situation_gives_the_same_number_again(limits: Autoscaling, steps: 
     """So a pass that is repeated, or a second operator that sees the same status, decides the same."""
     state = AutoscalingStatus()
     for number, (needed, seconds) in enumerate(steps):
-        now = NOW + timedelta(seconds=number * seconds)
+        now = _moment(number * seconds)
         state = rescale(limits, state, needed, PLACED, now).remembered
         again = rescale(limits, state, needed, PLACED, now).remembered
         assert again.desired == state.desired
+
+
+def test_executors_stay_warm_for_the_whole_time_again_when_the_clock_has_jumped_ahead() -> None:
+    before = _at(5, scale_down_since=NOW, scale_down_to=1)
+    jumped = ClockReading(later(3600), BOOTTIME, steady_since=later(3590))
+    scaling = rescale(_autoscaling(idle=60), before, 1, PLACED, jumped)
+    assert (scaling.desired, scaling.reason, scaling.due) == (5, "KeepingWarm", later(3650))
+
+
+def test_executors_that_should_stay_warm_from_the_future_on_stay_from_now_on() -> None:
+    scaling = _scaled(_at(5, scale_down_since=later(3600), scale_down_to=1), 1, idle=60)
+    assert (scaling.desired, scaling.due) == (5, later(60))

@@ -7,14 +7,37 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from flamectl_operator.api.constants import DRAINING_ANNOTATION
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Snapshot
-from flamectl_operator.planning.drain import CONFIRM_AFTER, Deletion, DrainReason, drain_annotations, plan_drain
-from tests.unit.builders import BOOTTIME, LIFE, MOMENT, NOW, ago, effective, executor_pod, observed, session_manager
+from flamectl_operator.planning.drain import (
+    CONFIRM_AFTER,
+    Deletion,
+    DrainPlan,
+    DrainReason,
+    drain_annotations,
+    plan_drain,
+)
+from flamectl_operator.runtime.clock_reading import ClockReading
+from tests.unit.builders import (
+    BOOTTIME,
+    LIFE,
+    MOMENT,
+    NOW,
+    ago,
+    effective,
+    executor_pod,
+    later,
+    observed,
+    session_manager,
+)
 from tests.unit.subreconcilers.harness import executor_name
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.observed.executor import Executor
 
 NODE = executor_name(0)
 _BUSY = FlameExecutor(NODE, ExecutorState.BOUND, "s")
@@ -73,3 +96,55 @@ def test_executor_whose_time_is_over_is_deleted_though_the_session_manager_is_si
     plan = plan_drain(seen, wanted, {}, MOMENT)
     assert [why for _, why in plan.delete] == [Deletion.TIMED_OUT]
     assert plan.waits == ()
+
+
+def _marked(since: datetime, moment: ClockReading, timeout: int = 600) -> DrainPlan:
+    """Return the plan for an executor with work whose drain was recorded to begin at a time."""
+    wanted = effective({"executorManager": {"drain": {"timeoutSeconds": timeout}}})
+    marks = drain_annotations(DrainReason.SURPLUS, since)
+    found = observed(session_manager(), executor_pod(0, annotations=marks), wanted=wanted)
+    flame = Knowledge(Phase.KNOWN, LIFE, snapshot=Snapshot({}, (_BUSY,)), asked_at=BOOTTIME, said_at=BOOTTIME)
+    return plan_drain(replace(found, views=replace(found.views, flame=flame)), wanted, {NODE: BOOTTIME - 1}, moment)
+
+
+def test_drain_lasts_its_whole_time_again_when_the_clock_has_jumped_ahead() -> None:
+    jumped = ClockReading(later(3600), BOOTTIME, steady_since=later(3590))
+    plan = _marked(NOW, jumped)
+    assert plan.delete == ()
+    assert [outcome.delay for outcome in plan.waits] == [590]
+    assert plan.mend == ((only_executor(plan), later(3590)),)
+
+
+def test_drain_that_lived_through_its_time_after_a_jump_ends() -> None:
+    jumped = ClockReading(later(3600 + 600), BOOTTIME, steady_since=later(3600))
+    assert [why for _, why in _marked(NOW, jumped).delete] == [Deletion.TIMED_OUT]
+
+
+def test_drain_from_before_a_change_of_the_operator_ends_in_time_when_the_clocks_agree() -> None:
+    assert [why for _, why in _marked(ago(600), MOMENT).delete] == [Deletion.TIMED_OUT]
+
+
+@pytest.mark.parametrize("ahead", [60, 3600])
+def test_drain_that_begins_in_the_future_counts_from_now_and_says_so(ahead: int) -> None:
+    """The clock was set back, or somebody wrote the mark by hand."""
+    plan = _marked(later(ahead), MOMENT, timeout=10)
+    assert plan.mend == ((only_executor(plan), NOW),)
+    assert [outcome.delay for outcome in plan.waits] == [10]
+
+
+def test_drain_without_a_time_counts_from_now_and_says_so() -> None:
+    found = _draining(Snapshot({}, (_BUSY,)), BOOTTIME)
+    [pod] = [pod for pod in found.views.labelled_pods if pod.name == NODE]
+    unsaid = executor_pod(0, annotations={key: pod.annotations[key] for key in (DRAINING_ANNOTATION,)})
+    seen = observed(session_manager(), unsaid)
+    plan = plan_drain(replace(seen, views=replace(seen.views, flame=found.views.flame)), effective(), {}, MOMENT)
+    assert [since for _, since in plan.mend] == [NOW]
+
+
+def test_mark_whose_time_is_within_the_accuracy_of_the_clock_stays() -> None:
+    assert _marked(later(2), MOMENT).mend == ()
+
+
+def only_executor(plan: DrainPlan) -> Executor:
+    [(executor, _)] = plan.mend
+    return executor

@@ -11,6 +11,7 @@ from flamectl_operator.api.status import IdleStatus
 from flamectl_operator.flame.knowledge import RECENT, Knowledge, Phase
 from flamectl_operator.flame.snapshot import Session, Snapshot
 from flamectl_operator.planning.idle import Idleness, plan_idle
+from flamectl_operator.runtime.clock_reading import ClockReading
 from tests.unit.builders import BOOTTIME, LIFE, MOMENT, NOW, ago, later, observed, session_manager, spec
 
 if TYPE_CHECKING:
@@ -28,9 +29,14 @@ def _seen(
     return replace(found, views=replace(found.views, flame=flame))
 
 
-def _idle(seen: ObservedCluster, before: IdleStatus = IdleStatus(), **changes: Any) -> Idleness:  # noqa: B008
+def _idle(
+    seen: ObservedCluster,
+    before: IdleStatus = IdleStatus(),  # noqa: B008
+    moment: ClockReading = MOMENT,
+    **changes: Any,
+) -> Idleness:
     wanted = spec({"idle": {"timeoutSeconds": 600}, **changes})
-    return plan_idle(wanted, seen, before, GENERATION, MOMENT)
+    return plan_idle(wanted, seen, before, GENERATION, moment)
 
 
 def test_time_begins_with_the_first_answer_that_shows_no_open_session() -> None:
@@ -90,3 +96,18 @@ def test_nothing_is_remembered_where_nobody_asks_for_it(changes: dict[str, Any])
 def test_paused_cluster_does_not_suspend_itself() -> None:
     found = _idle(_seen(EMPTY), IdleStatus(since=ago(9999)), paused=True)
     assert found == Idleness(IdleStatus(since=ago(9999)))
+
+
+def test_time_counts_anew_when_the_clock_has_jumped_ahead() -> None:
+    jumped = ClockReading(later(3600), BOOTTIME, steady_since=later(3590))
+    found = _idle(_seen(EMPTY), IdleStatus(since=NOW), jumped)
+    assert found == Idleness(IdleStatus(since=later(3590)), due=later(3590 + 600))
+
+
+def test_time_that_was_lived_through_after_a_jump_suspends_the_cluster() -> None:
+    jumped = ClockReading(later(4200), BOOTTIME, steady_since=later(3600))
+    assert _idle(_seen(EMPTY), IdleStatus(since=NOW), jumped).suspended
+
+
+def test_time_that_begins_in_the_future_counts_from_now() -> None:
+    assert _idle(_seen(EMPTY), IdleStatus(since=later(3600))) == Idleness(IdleStatus(since=NOW), due=later(600))

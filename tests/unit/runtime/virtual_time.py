@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
+from flamectl_operator.runtime.clock_reading import ClockReading
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from concurrent.futures import Executor
@@ -110,6 +112,9 @@ class VirtualClock:
 
     def boottime(self) -> float:
         return self.monotonic()
+
+    def reading(self) -> ClockReading:
+        return ClockReading(self.now(), self.boottime())
 
     async def sleep(self, seconds: float) -> None:
         self.sleeps.append(seconds)

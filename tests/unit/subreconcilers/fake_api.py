@@ -24,6 +24,7 @@ from flamectl_operator.kube.errors import (
 )
 from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.runtime.clock_reading import ALWAYS, ClockReading
 from tests.unit.support import rfc_7386
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class ManualClock:
 
     time: datetime
     elapsed: float = 0.0
+    steady_since: datetime = ALWAYS
 
     def now(self) -> datetime:
         return self.time + timedelta(seconds=self.elapsed)
@@ -52,6 +54,9 @@ class ManualClock:
 
     def boottime(self) -> float:
         return self.elapsed
+
+    def reading(self) -> ClockReading:
+        return ClockReading(self.now(), self.boottime(), self.steady_since)
 
     async def sleep(self, seconds: float) -> None:
         self.elapsed += max(0.0, seconds)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from flamectl_operator.api.constants import DRAINING_ANNOTATION, DRAINING_SINCE_ANNOTATION
 from tests.unit.builders import replicas
 from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
 from tests.unit.subreconcilers.harness import executor_name
@@ -179,3 +182,28 @@ async def test_flame_0_5_is_never_asked() -> None:
     assert {each.type for each in world.status.conditions}.isdisjoint(
         {"SessionManagerReachable", "ExecutorsRegistered"}
     )
+
+
+def _metadata(world: FlameHarness, executor_id: int) -> dict[str, Any]:
+    pod = world.api.find("pods", executor_name(executor_id))
+    assert pod is not None
+    metadata: dict[str, Any] = pod["metadata"]
+    return metadata
+
+
+@pytest.mark.parametrize("since", ["2999-01-01T00:00:00+00:00", "soon", "2020-01-01T00:00:00", None])
+async def test_mark_without_a_time_that_counts_is_mended_once_and_the_drain_ends_in_time(since: str | None) -> None:
+    world = await converged({"executorManager": {"replicas": 2, "drain": {"timeoutSeconds": 60}}})
+    world.model.open_session("s", tasks=2, seconds=1000)
+    await world.live(3)
+    marks = {DRAINING_ANNOTATION: "Surplus"} | ({DRAINING_SINCE_ANNOTATION: since} if since is not None else {})
+    world.change("pods", executor_name(0), {"metadata": {"annotations": marks}})
+    began = world.clock.now()
+
+    await world.live(5)
+    mended = deepcopy(_metadata(world, 0))
+    await world.live(40)
+    assert _metadata(world, 0) == mended
+    assert datetime.fromisoformat(mended["annotations"][DRAINING_SINCE_ANNOTATION]) - began < timedelta(seconds=5)
+    await world.live(60)
+    assert 0 not in world.executor_ids

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.http.credentials import Credentials
     from flamectl_operator.kube.http.transport import Transport
     from flamectl_operator.runtime.observer import Observer
+    from flamectl_operator.runtime.server_clock import ServerClock
 
 
 async def connect(
@@ -24,6 +25,7 @@ async def connect(
     context: str | None = None,
     *,
     observer: Observer = UNOBSERVED,
+    server_clock: ServerClock | None = None,
 ) -> Transport:
     """Load credentials and return a transport that uses them; send no request.
 
@@ -32,6 +34,7 @@ async def connect(
             ($KUBECONFIG, ~/.kube/config).
         context: The context of the kubeconfig; by default its current one. Without `kubeconfig`, of the default kubeconfig.
         observer: Receives reports about requests.
+        server_clock: Receives the time of the API server.
 
     Raises:
         ConfigurationError: There are no credentials, or they cannot be used.
@@ -41,4 +44,4 @@ async def connect(
     async def load() -> Credentials:
         return await load_credentials(kubeconfig, context, os.environ)
 
-    return AiohttpTransport(RenewedConnection(load, await load(), clock), clock, observer)
+    return AiohttpTransport(RenewedConnection(load, await load(), clock), clock, observer, server_clock)

@@ -81,6 +81,15 @@ def error_from_response(code: int, body: bytes, retry_after: float | None = None
     return error_from_status(status, code, retry_after)
 
 
+def parse_date(value: str | None) -> datetime | None:
+    """Return the time of a `Date` header; None when it is absent or not valid."""
+    try:
+        date = parsedate_to_datetime(value or "")
+    except ValueError:
+        return None
+    return date if date.tzinfo is not None else None
+
+
 def parse_retry_after(value: str | None, now: datetime) -> float | None:
     """Return the seconds to wait from a `Retry-After` header, never negative; None when absent or not valid.
 

@@ -21,7 +21,7 @@ from flamectl_operator.kube.errors import (
     UntrustedServerError,
 )
 from flamectl_operator.kube.http.request import Request
-from flamectl_operator.kube.http.status import error_from_response, parse_retry_after
+from flamectl_operator.kube.http.status import error_from_response, parse_date, parse_retry_after
 from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.runtime.progress import record_progress
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.http.session import Connection, RenewedConnection
     from flamectl_operator.runtime.clock import Clock
     from flamectl_operator.runtime.observer import Observer
+    from flamectl_operator.runtime.server_clock import ServerClock
 
 #: Seconds for DNS, TCP connection and TLS handshake. Nothing has been sent by then, so a retry is safe.
 CONNECT_TIMEOUT = 10.0
@@ -117,10 +118,18 @@ class AiohttpTransport:
         connections: Returns a working connection, and a new one when its credentials stop working.
         clock: The time, for `Retry-After` dates and the durations of requests.
         observer: Receives the results of attempts.
+        server_clock: Receives the time that each successful response names.
     """
 
-    def __init__(self, connections: RenewedConnection, clock: Clock, observer: Observer = UNOBSERVED) -> None:
+    def __init__(
+        self,
+        connections: RenewedConnection,
+        clock: Clock,
+        observer: Observer = UNOBSERVED,
+        server_clock: ServerClock | None = None,
+    ) -> None:
         self._connections = connections
+        self._server_clock = server_clock
         self._clock = clock
         self._observer = observer
 
@@ -187,6 +196,7 @@ class AiohttpTransport:
         self, connection: Connection, stack: AsyncExitStack, request: Request, limits: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
         """Send a request, wait for the head of its response, and report the result to the observer."""
+        sent = self._clock.boottime()
         try:
             with _translated(request):
                 response = await stack.enter_async_context(await connection.request(request, limits))
@@ -196,6 +206,10 @@ class AiohttpTransport:
         finally:
             record_progress()
         self._observer.request_answered(request.method, connection.host, response.status)
+        time = parse_date(response.headers.get("Date"))
+        # A proxy on the way writes errors of its own, with its own time.
+        if self._server_clock is not None and time is not None and response.status < _FIRST_ERROR:
+            self._server_clock.heard(time, sent)
         return response
 
     @contextlib.contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,9 @@ from flamectl_operator.kube.http.proxy import environment_proxy
 from flamectl_operator.kube.http.request import Request
 from flamectl_operator.kube.http.session import RenewedConnection
 from flamectl_operator.kube.http.transport import AiohttpTransport, split_lines
+from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.runtime.progress import UnderWay
+from flamectl_operator.runtime.server_clock import ServerClock
 from tests.unit.notes import Notes
 
 if TYPE_CHECKING:
@@ -61,6 +63,9 @@ class Clock:
     def boottime(self) -> float:
         return self.seconds
 
+    def reading(self) -> ClockReading:
+        return ClockReading(self.now(), self.boottime())
+
     async def sleep(self, seconds: float) -> None:
         raise NotImplementedError
 
@@ -70,6 +75,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.clock = Clock()
+        self.server_clock = ServerClock(self.clock)
         self.handler: Callable[[web.Request], Awaitable[web.StreamResponse]] = self.echo
         self.requests: list[web.Request] = []
         self.bodies: list[bytes] = []
@@ -111,7 +117,7 @@ class Scene:
     @asynccontextmanager
     async def transport(self) -> AsyncIterator[AiohttpTransport]:
         connections = RenewedConnection(self.load, await self.load(), self.clock)
-        transport = AiohttpTransport(connections, self.clock, self.notes)
+        transport = AiohttpTransport(connections, self.clock, self.notes, self.server_clock)
         try:
             yield transport
         finally:
@@ -803,3 +809,33 @@ async def test_each_attempt_records_progress(scene: Scene) -> None:
     times = [each[1] for each in moved if each is not None]
     assert len(times) == 3
     assert times == sorted(set(times))
+
+
+@pytest.mark.parametrize(
+    ("header", "status", "time"),
+    [
+        pytest.param("Wed, 01 Jan 2025 01:00:00 GMT", 200, datetime(2025, 1, 1, 1, tzinfo=UTC), id="a date"),
+        pytest.param("Wed, 01 Jan 2025 01:00:00 GMT", 502, NOW, id="an error that a proxy wrote"),
+        pytest.param("Wed, 01 Jan 2025 01:00:00 -0000", 200, NOW, id="a date without a time zone"),
+        pytest.param("soon", 200, NOW, id="no date"),
+    ],
+)
+async def test_successful_responses_tell_the_time(scene: Scene, header: str, status: int, time: datetime) -> None:
+    async def handler(_request: web.Request) -> web.Response:
+        return web.Response(status=status, headers={"Date": header})
+
+    scene.handler = handler
+    async with scene.transport() as transport:
+        with suppress(ApiError):
+            await transport.send(Request("GET", "/"))
+    assert scene.server_clock.now() - time in {timedelta(0), timedelta(seconds=0.5)}
+
+
+async def test_head_of_a_watch_tells_the_time(scene: Scene) -> None:
+    async def handler(_request: web.Request) -> web.Response:
+        return web.Response(body=b"{}", headers={"Date": "Wed, 01 Jan 2025 01:00:00 GMT"})
+
+    scene.handler = handler
+    async with scene.transport() as transport, transport.stream("/", read_timeout=9) as lines:
+        assert [line async for line in lines] == [b"{}"]
+    assert scene.server_clock.now() == datetime(2025, 1, 1, 1, 0, 0, 500000, tzinfo=UTC)

@@ -1,0 +1,139 @@
+"""The clock of a server, by which all its clients agree about the times that outlive a process.
+
+Each answer of the server names its time, and `CLOCK_BOOTTIME` carries that time on until the next answer. So it makes no
+difference how wrong the wall clock of this machine is, when it jumps or how fast it runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import structlog
+
+from flamectl_operator.runtime.clock_reading import ALWAYS, ClockReading
+
+if TYPE_CHECKING:
+    from flamectl_operator.runtime.clock import Clock
+
+#: Seconds that two clocks may be apart until they count as different. Clocks that are kept right differ by less than one.
+TOLERANCE = 5.0
+#: Seconds for which all answers must agree about another time until it is believed, and the fewest answers that must. Of several
+#: servers behind one address, one may have a wrong clock, and a proxy may answer now and then.
+CONFIRM_AFTER = 10.0
+CONFIRM_BY = 3
+#: Seconds that a time in whole seconds leaves open.
+_RESOLUTION = 1.0
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """Another time than expected, on which the last answers agree.
+
+    Args:
+        origin: The server's time at `boottime` 0 by these answers, in seconds since 1970.
+        since: The `boottime` of the first of them.
+        answers: How many they are.
+    """
+
+    origin: float
+    since: float
+    answers: int
+
+
+class ServerClock:
+    """The server's time as the wall clock, and the clocks of this machine for the rest.
+
+    Until the first answer the wall clock is that of this machine.
+
+    Args:
+        clock: The clocks of this machine.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        #: The server's time, and that of this machine, at `boottime` 0, in seconds since 1970.
+        self._origin: float | None = None
+        self._own: float | None = None
+        self._claim: _Claim | None = None
+        self._steady_since = ALWAYS
+        self._log = structlog.get_logger(component="clock")
+
+    def now(self) -> datetime:
+        """Return the server's time in UTC."""
+        return self._clock.now() if self._origin is None else _moment(self._origin + self.boottime())
+
+    def monotonic(self) -> float:
+        """See `Clock.monotonic`."""
+        return self._clock.monotonic()
+
+    def boottime(self) -> float:
+        """See `Clock.boottime`."""
+        return self._clock.boottime()
+
+    async def sleep(self, seconds: float) -> None:
+        """See `Clock.sleep`."""
+        await self._clock.sleep(seconds)
+
+    def reading(self) -> ClockReading:
+        """See `Clock.reading`."""
+        return ClockReading(self.now(), self.boottime(), self._steady_since)
+
+    def heard(self, time: datetime, sent: float) -> None:
+        """Take in the time that an answer names.
+
+        The server wrote it after the question was sent and before the answer arrived. Between these limits the clock stays where
+        it is, so that answers that are late or cut off to seconds do not move it.
+
+        Args:
+            time: The time in the answer, in whole seconds.
+            sent: The `boottime` when the question was sent.
+        """
+        now, second = self.boottime(), time.timestamp()
+        least, most = second - now, second + _RESOLUTION - sent
+        self._compare_own(now)
+        if self._origin is None:
+            self._begin((least + most) / 2, now)
+            return
+        fitted = min(max(self._origin, least), most)
+        if abs(fitted - self._origin) <= TOLERANCE:
+            self._origin, self._claim = fitted, None
+            return
+        claim = self._claim
+        if claim is None or not least - TOLERANCE <= claim.origin <= most + TOLERANCE:
+            self._claim = _Claim(fitted, now, 1)
+            return
+        self._claim = claim = _Claim(min(max(claim.origin, least), most), claim.since, claim.answers + 1)
+        if now - claim.since >= CONFIRM_AFTER and claim.answers >= CONFIRM_BY:
+            self._jump(claim.origin - self._origin, now)
+
+    def _begin(self, origin: float, now: float) -> None:
+        self._origin = origin
+        ahead = self._clock.now().timestamp() - now - origin
+        if abs(ahead) > TOLERANCE:
+            # One of the two is wrong. If it is the server's, the times that were written before may be from another clock.
+            self._steady_since = _moment(origin + now)
+            self._log.warning(
+                "the clock of this machine differs from the API server's, whose time counts", seconds=round(ahead, 1)
+            )
+
+    def _jump(self, seconds: float, now: float) -> None:
+        present = self.now() + timedelta(seconds=seconds)
+        self._origin, self._claim = present.timestamp() - now, None
+        # A jump back makes every wait longer by itself, but no wait may count from the future.
+        self._steady_since = present if seconds > 0 else min(self._steady_since, present)
+        self._log.warning("the API server's clock jumped", seconds=round(seconds, 1))
+
+    def _compare_own(self, now: float) -> None:
+        """Say when the wall clock of this machine has jumped, although nothing depends on it."""
+        own = self._clock.now().timestamp() - now
+        if self._own is not None and abs(own - self._own) > TOLERANCE:
+            self._log.warning(
+                "the clock of this machine jumped; the API server's time counts", seconds=round(own - self._own, 1)
+            )
+        self._own = own
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
