@@ -171,6 +171,11 @@ class Snapshot:
     def _priorities(self) -> Mapping[str, int]:
         return {session.name: session.priority for session in self.sessions}
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all nodes that it mentions: those in the table, and those on which executors are listed."""
+        return frozenset(self.nodes.keys() | self.by_node.keys())
+
     def registered(self, node: str) -> bool:
         """Return whether a node is in the table and ready."""
         return self.nodes.get(node) is NodeState.READY

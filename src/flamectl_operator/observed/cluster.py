@@ -87,7 +87,7 @@ class ObservedCluster:
         session_manager_pod: The Pod with the session manager's name, with any owner.
         executors: The executors of this FlameCluster, by id.
         other_pods: The Pods whose names are not those of executors, with any owner.
-        highest_executor_id: The highest id in the name of any Pod, with any owner; -1 when there is none.
+        highest_executor_id: The highest id in the name of a Pod of this FlameCluster; -1 when there is none.
         first_seen_terminating: The `boottime` when this process first saw each Pod terminate, by uid.
         unschedulable: The `boottime` when this process first saw the session manager unschedulable; None if it is not.
     """
@@ -134,7 +134,8 @@ class ObservedCluster:
                 if pod.name == manager_name:
                     manager = pod
                 continue
-            highest = max(highest, executor_id)
+            if pod.controlled_by(owner.uid):
+                highest = max(highest, executor_id)
             # As with ReplicaSets, an executor whose labels were removed no longer belongs to the cluster.
             if pod.controlled_by(owner.uid) and selector <= pod.labels.items():
                 executors.append(Executor(pod, EXECUTOR_MANAGER, executor_id))

@@ -94,8 +94,7 @@ def _lost(observed: ObservedCluster, snapshot: Snapshot, next_id: int) -> list[s
     # A Pod that somebody took out of the cluster is left alone as long as it runs.
     standing = ours | {pod.name for pod in others if not pods.is_terminal(pod, EXECUTOR_MANAGER)}
     standing -= {each.name for each in (*observed.terminal_executors, *observed.terminating) if each.terminal}
-    known = sorted(snapshot.nodes.keys() | snapshot.by_node.keys())
-    return [name for name in known if name not in standing and _own(observed, name, next_id)]
+    return [name for name in sorted(snapshot.names) if name not in standing and _own(observed, name, next_id)]
 
 
 def _own(observed: ObservedCluster, name: str, next_id: int) -> bool:

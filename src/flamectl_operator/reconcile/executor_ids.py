@@ -3,6 +3,9 @@
 An id is used once in the life of a FlameCluster, because Flame breaks when a hostname comes back. The status holds the high-water
 mark before an id below it is used. Ids that were reserved and not used are kept until the process ends, and are never used after
 that.
+
+The status may be lost or older than the cluster: a new FlameCluster on the claim of an earlier one, a restored etcd, an edit by
+hand. Then the Pods that exist and the nodes in Flame's table know better.
 """
 
 from __future__ import annotations
@@ -18,16 +21,25 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
 
 
+#: How many ids the first answer of a session manager may use up at most. An earlier cluster has rarely had more executors, and a
+#: session manager that lies on each of its starts would need a million of them to use up all ids.
+MAX_STEP = 10_000
+
+
 class ExecutorIds:
     """Allocates the executor ids of one FlameCluster."""
 
     def __init__(self) -> None:
+        #: The life of the session manager whose first answer was taken into account.
+        self._heard = ""
+        #: Nodes in that answer with ids too high to be believed, until they have been reported.
+        self.incredible: tuple[str, ...] = ()
         #: The high-water mark, which an edit of the status cannot lower while this process lives.
         self.next_id = 0
         self._reserved: list[int] = []
 
     def advance(self, status: FlameClusterStatus, observed: ObservedCluster) -> int:
-        """Take the stored status and the Pods into account.
+        """Take the stored status, the Pods and the first answer of a session manager into account.
 
         Args:
             status: The stored status.
@@ -38,7 +50,18 @@ class ExecutorIds:
         """
         stored = status.executor_manager.next_id or 0
         self.next_id = min(max(stored, observed.highest_executor_id + 1, self.next_id), names.MAX_ID + 1)
+        self._hear(observed)
         return self.next_id
+
+    def _hear(self, observed: ObservedCluster) -> None:
+        flame = observed.flame
+        if flame.fresh is None or flame.life == self._heard:
+            return
+        self._heard, end = flame.life, min(self.next_id + MAX_STEP, names.MAX_ID + 1)
+        ids = {name: names.executor_id(observed.owner.name, name) for name in flame.fresh.names}
+        higher = {name: each for name, each in ids.items() if each is not None and each >= self.next_id}
+        self.next_id = max((each + 1 for each in higher.values() if each < end), default=self.next_id)
+        self.incredible = tuple(sorted(name for name, each in higher.items() if each >= end))
 
     def drop_before(self, first: int, observed: ObservedCluster) -> None:
         """Drop reserved ids that must no longer be used.

@@ -35,6 +35,7 @@ class ReleaseLostNodes(Subreconciler):
     async def run(self, subject: Pass) -> Outcome:
         """Report lost nodes that the session manager has not noticed."""
         session_manager, observed = subject.session_manager, subject.observe()
+        self._report_incredible(subject)
         plan = plan_lost_nodes(observed, subject.ids.next_id, session_manager.reported_at, subject.now())
         ends = [
             await session_manager.release(await self._gone(subject, [*plan.cordon, *plan.release])),
@@ -43,6 +44,18 @@ class ReleaseLostNodes(Subreconciler):
             outcomes.changed(plan.report_again) if plan.report_again is not None else None,
         ]
         return combine([end for end in ends if end is not None])
+
+    def _report_incredible(self, run: Pass) -> None:
+        """Say once which nodes the operator leaves alone because it cannot have given their names."""
+        if not (found := run.ids.incredible):
+            return
+        run.ids.incredible = ()
+        more = f" and {len(found) - 1} more" * (len(found) > 1)
+        run.io.record_warning(
+            "ForeignNodes",
+            f"Flame lists the node {found[0]}{more}, but the next executor gets the id {run.ids.next_id}. The operator leaves "
+            "these nodes alone. If no such executor runs, release them with Flame's ReleaseNode",
+        )
 
     async def _gone(self, run: Pass, nodes: Collection[str]) -> list[str]:
         """Return the nodes without a running Pod, as read past the cache, which may be late."""

@@ -45,9 +45,21 @@ EARLIER = controller_reference("earlier-uid")
 @pytest.mark.parametrize(
     "stranger",
     [
-        pytest.param(foreign_pod("my-flame-executor-manager-3"), id="no owner"),
-        pytest.param(executor_pod(3, owner=FOREIGN), id="another controller"),
-        pytest.param(executor_pod(3, owner=EARLIER), id="an earlier FlameCluster of the same name"),
+        pytest.param(foreign_pod("my-flame-executor-manager-9999999998"), id="no owner"),
+        pytest.param(executor_pod(9999999998, owner=FOREIGN), id="another controller"),
+        pytest.param(executor_pod(9999999998, owner=EARLIER), id="an earlier FlameCluster of the same name"),
+    ],
+)
+def test_foreign_pod_uses_up_no_executor_id(stranger: PodView) -> None:
+    found = observed(executor_pod(1), stranger)
+
+    assert [each.executor_id for each in found.executors] == [1]
+    assert found.highest_executor_id == 1
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [
         pytest.param(executor_pod(3, labels={CLUSTER_LABEL: "my-flame"}), id="without the label app"),
         pytest.param(
             executor_pod(3, labels={CLUSTER_LABEL: "my-flame", "app": "flame-session-manager"}),
@@ -55,7 +67,7 @@ EARLIER = controller_reference("earlier-uid")
         ),
     ],
 )
-def test_foreign_pod_only_uses_up_its_executor_id(stranger: PodView) -> None:
+def test_pod_of_ours_without_a_label_only_uses_up_its_executor_id(stranger: PodView) -> None:
     found = observed(executor_pod(1), stranger)
 
     assert [each.executor_id for each in found.executors] == [1]

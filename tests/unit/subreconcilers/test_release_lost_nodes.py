@@ -111,3 +111,32 @@ async def test_call_that_fails_is_repeated() -> None:
     await world.live(5)
 
     assert executor_name(0) not in world.model.nodes
+
+
+async def test_nodes_of_an_earlier_cluster_on_the_same_storage_leave_the_table() -> None:
+    world = FlameHarness(replicas(2))
+    left_over = [executor_name(each) for each in (0, 5, 12)]
+    for name in left_over:
+        world.model.register_node(name, 0)
+    world.model.register_node("by-hand", 0)
+
+    await world.live(60)
+
+    assert set(world.model.nodes) == {*map(executor_name, world.executor_ids), "by-hand"}
+    assert len(world.executor_ids) == 2
+    assert world.status.executor_manager.next_id == 13
+    world.edit(replicas(3))
+    await world.live(10)
+    assert max(world.executor_ids) == 13
+
+
+async def test_nodes_with_ids_that_cannot_be_ours_are_left_alone_and_told_once() -> None:
+    world = FlameHarness(replicas(1))
+    name = executor_name(9_999_999_998)
+    world.model.register_node(name, 0)
+
+    await world.live(60)
+
+    assert name in world.model.nodes
+    assert world.status.executor_manager.next_id == 1
+    assert world.events.reasons.count("ForeignNodes") == 1

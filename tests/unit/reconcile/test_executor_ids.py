@@ -1,0 +1,85 @@
+"""Which executor ids count as used."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flamectl_operator.api.status import ExecutorManagerStatus, FlameClusterStatus
+from flamectl_operator.desired.names import MAX_ID
+from flamectl_operator.flame.knowledge import Knowledge, Phase
+from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Snapshot
+from flamectl_operator.reconcile.executor_ids import MAX_STEP, ExecutorIds
+from tests.unit.builders import BOOTTIME, LIFE, NOW, executor_pod, observed, session_manager
+from tests.unit.subreconcilers.harness import executor_name
+
+if TYPE_CHECKING:
+    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.observed.cluster import ObservedCluster
+
+
+def _status(next_id: int | None) -> FlameClusterStatus:
+    return FlameClusterStatus(executor_manager=ExecutorManagerStatus(next_id=next_id))
+
+
+def _answer(*names: str, life: str = LIFE, pods: tuple[PodView, ...] = (), failing: bool = False) -> ObservedCluster:
+    """Return a cluster whose session manager lists nodes."""
+    snapshot = Snapshot(dict.fromkeys(names, NodeState.READY))
+    flame = Knowledge(Phase.KNOWN, life, snapshot=snapshot, asked_at=BOOTTIME, said_at=BOOTTIME, failing=failing)
+    found = observed(session_manager(), *pods)
+    return replace(found, views=replace(found.views, flame=flame))
+
+
+@pytest.mark.parametrize("stored", [None, 0, 3])
+def test_pods_that_exist_win_over_a_status_that_was_lowered_by_hand(stored: int | None) -> None:
+    found = observed(executor_pod(5, "failed"), executor_pod(7, terminating_since=NOW), executor_pod(2))
+    assert ExecutorIds().advance(_status(stored), found) == 8
+
+
+def test_first_answer_of_a_session_manager_raises_the_next_id_above_every_node_that_it_lists() -> None:
+    snapshot = Snapshot(
+        {executor_name(41): NodeState.NOT_READY}, (FlameExecutor(executor_name(52), ExecutorState.BOUND),)
+    )
+    found = _answer()
+    flame = replace(found.views.flame, snapshot=snapshot)
+    ids = ExecutorIds()
+    assert ids.advance(_status(3), replace(found, views=replace(found.views, flame=flame))) == 53
+    assert ids.incredible == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["by-hand", "my-flame-executor-manager-x", "other-executor-manager-9", executor_name(2)]
+)
+def test_other_nodes_leave_the_next_id_as_it_is(name: str) -> None:
+    assert ExecutorIds().advance(_status(3), _answer(name)) == 3
+
+
+def test_later_answers_of_the_same_session_manager_leave_the_next_id_as_it_is() -> None:
+    ids = ExecutorIds()
+    assert ids.advance(_status(3), _answer(executor_name(9))) == 10
+    for listed in range(10, 2000, 100):
+        assert ids.advance(_status(3), _answer(executor_name(listed))) == 10
+
+
+def test_answer_that_is_not_the_last_one_counts_for_nothing() -> None:
+    assert ExecutorIds().advance(_status(3), _answer(executor_name(9), failing=True)) == 3
+
+
+def test_answer_moves_the_next_id_by_a_bounded_step_and_names_beyond_it_are_told() -> None:
+    ids, far = ExecutorIds(), executor_name(3 + MAX_STEP)
+    assert ids.advance(_status(3), _answer(executor_name(MAX_STEP + 2), far)) == MAX_STEP + 3
+    assert ids.incredible == (far,)
+
+
+def test_session_manager_that_lies_in_each_life_uses_up_no_more_than_a_step_each_time() -> None:
+    ids = ExecutorIds()
+    for number in range(5):
+        before = ids.next_id
+        manager = session_manager(uid=f"uid-{number}")
+        found = observed(manager)
+        lie = Snapshot(dict.fromkeys(map(executor_name, (before + MAX_STEP - 1, 10**9, MAX_ID)), NodeState.READY))
+        flame = Knowledge(Phase.KNOWN, found.session_manager_life, snapshot=lie, asked_at=BOOTTIME, said_at=BOOTTIME)
+        ids.advance(_status(None), replace(found, views=replace(found.views, flame=flame)))
+        assert ids.next_id == before + MAX_STEP
