@@ -1,7 +1,9 @@
 """Limits on the connections to a listener, so that other clients cannot lock out the kubelet.
 
-Clients of health and metrics need few connections, and little time for a request. When there are too many connections, the server
-closes one: first the oldest without a complete request, then the one that has been idle for longest.
+Clients of health and metrics need few connections, and little time for a small request. When there are too many connections, the
+address that has most of them loses one, and a new connection counts for its address as well. So a client that has one connection
+gets through a flood from other addresses. A flood must be cheap to refuse, or the kernel's queue of new connections stays full.
+So an address that replaces its own connections in less than a second is refused before the connection gets a protocol.
 """
 
 from __future__ import annotations
@@ -12,115 +14,211 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
 
     from aiohttp.typedefs import Handler, Middleware
 
-#: The most concurrent connections to one listener.
-MAX_CONNECTIONS = 64
+#: The most concurrent connections to one listener: twice as many as a tenant's Pods on a node may have addresses, because the
+#: kubelet has two connections when it probes liveness and readiness at once.
+MAX_CONNECTIONS = 512
 #: Seconds from the first byte of a request, or from the start of the connection, to the end of the request's head.
 HEAD_TIMEOUT = 10.0
+#: Bytes that a client may send until its request is answered. Without this limit, each connection could hold a megabyte of head.
+MAX_REQUEST_SIZE = 16 * 1024
+#: Seconds after which an address that has most connections may replace its oldest one by a new one.
+REPLACE_AFTER = 1.0
+#: New connections that the kernel keeps until they are accepted, and the most that are accepted before the event loop goes on.
+BACKLOG = 4096
+BATCH = 256
+#: Seconds until the next attempt after the system refused to accept, for instance because there are too many descriptors.
+RETRY_ACCEPT = 1.0
 
 
 class Connections:
-    """The connections to one listener."""
+    """The connections to one listener.
 
-    def __init__(self) -> None:
-        self._silent: dict[_Connection, None] = {}  # no complete request yet, the oldest first
-        self._served: dict[_Connection, None] = {}  # idle after a request, the longest idle first
-        self._busy: set[_Connection] = set()  # a request is being answered
+    Args:
+        handler: Makes aiohttp's protocol of a connection.
+    """
+
+    def __init__(self, handler: Callable[[], asyncio.Protocol]) -> None:
+        self._handler = handler
+        self._count = 0
+        self._by_address: dict[str, dict[_Connection, None]] = {}  # the oldest connection first
+        self._by_number: dict[int, dict[str, None]] = {}  # addresses by how many connections they have
+        self._most = 0  # the most connections of one address
+        self._opening: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         """Return the number of connections."""
-        return len(self._silent) + len(self._served) + len(self._busy)
+        return self._count
 
-    def protocol(self, handler: Callable[[], asyncio.Protocol]) -> asyncio.Protocol:
-        """Return the protocol of a new connection.
+    def listen(self, listener: socket.socket) -> None:
+        """Accept connections from now on.
 
         Args:
-            handler: Makes aiohttp's protocol.
+            listener: A bound socket that does not block.
         """
-        return _Connection(handler(), self)
+        listener.listen(BACKLOG)
+        asyncio.get_running_loop().add_reader(listener, self._accept, listener)
 
-    def middleware(self) -> Middleware:
-        """Return aiohttp middleware that records which connections have sent a complete request."""
-
-        @web.middleware
-        async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-            connection = self._of(request)
-            if connection is not None:
-                self._begin(connection)
-            try:
-                return await handler(request)
-            finally:
-                if connection is not None:
-                    self._end(connection)
-
-        return middleware
+    def stop_listening(self, listener: socket.socket) -> None:
+        """Close a listener, and keep its connections."""
+        asyncio.get_running_loop().remove_reader(listener)
+        listener.close()
 
     def close(self) -> None:
         """Close all connections at once."""
-        for connection in (*self._silent, *self._served, *self._busy):
-            connection.abort()
+        for connection in [each for connections in self._by_address.values() for each in connections]:
+            self.drop(connection)
 
-    def add(self, connection: _Connection) -> None:
-        """Add a new connection, and close another one when there are too many."""
-        self._silent[connection] = None
-        if len(self) > MAX_CONNECTIONS:
-            victim = next((each for each in (*self._silent, *self._served) if each is not connection), connection)
-            self.remove(victim)
-            victim.abort()
-
-    def answering(self, connection: _Connection) -> bool:
-        """Return whether a request of a connection is being answered."""
-        return connection in self._busy
+    def drop(self, connection: _Connection) -> None:
+        """Close a connection at once."""
+        self.remove(connection)
+        connection.abort()
 
     def remove(self, connection: _Connection) -> None:
         """Remove a closed connection."""
-        self._silent.pop(connection, None)
-        self._served.pop(connection, None)
-        self._busy.discard(connection)
+        connections = self._by_address.get(connection.address, {})
+        if connection in connections:
+            del connections[connection]
+            self._count -= 1
+            self._move(connection.address, len(connections) + 1, len(connections))
 
-    def _of(self, request: web.Request) -> _Connection | None:
-        transport = request.transport
-        protocol = None if transport is None else transport.get_protocol()
-        return protocol if isinstance(protocol, _Connection) else None
+    def renew(self, connection: _Connection, now: float) -> None:
+        """Record that a connection was just used, so that others of its address go before it."""
+        connections = self._by_address.get(connection.address, {})
+        if connection in connections:
+            connections[connection] = connections.pop(connection)
+            connection.since = now
 
-    def _begin(self, connection: _Connection) -> None:
-        self.remove(connection)
-        self._busy.add(connection)
-        connection.stop_waiting()
+    def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        for _ in range(BATCH):
+            try:
+                client, address = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError:
+                loop.remove_reader(listener)
+                loop.call_later(RETRY_ACCEPT, self._accept_again, listener)
+                return
+            if not self._make_room(address[0], loop.time()):
+                client.close()
+                continue
+            connection = _Connection(self._handler(), self, address[0], loop.time())
+            self._add(connection)
+            opening = loop.create_task(self._open(connection, client))
+            self._opening.add(opening)
+            opening.add_done_callback(self._opening.discard)
 
-    def _end(self, connection: _Connection) -> None:
-        if connection in self._busy:  # otherwise it was closed meanwhile
-            self._busy.remove(connection)
-            self._served[connection] = None
+    async def _open(self, connection: _Connection, client: socket.socket) -> None:
+        """Give an accepted connection its transport."""
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, client)
+        except OSError:
+            client.close()
+            self.remove(connection)
+
+    def _accept_again(self, listener: socket.socket) -> None:
+        if listener.fileno() != -1:
+            asyncio.get_running_loop().add_reader(listener, self._accept, listener)
+
+    def _make_room(self, address: str, now: float) -> bool:
+        """Close another connection if there are too many; return whether an address may have a new one."""
+        if self._count < MAX_CONNECTIONS:
+            return True
+        own = self._by_address.get(address, {})
+        crowded = len(own) + 1 >= self._most and bool(own)
+        victim = _least_useful(own if crowded else self._by_address[next(iter(self._by_number[self._most]))])
+        if crowded and now - victim.since < REPLACE_AFTER:
+            return False
+        self.drop(victim)
+        return True
+
+    def _add(self, connection: _Connection) -> None:
+        connections = self._by_address.setdefault(connection.address, {})
+        connections[connection] = None
+        self._count += 1
+        self._move(connection.address, len(connections) - 1, len(connections))
+
+    def _move(self, address: str, before: int, after: int) -> None:
+        """Record that the number of an address's connections changed by one."""
+        if before:
+            del self._by_number[before][address]
+            if not self._by_number[before]:
+                del self._by_number[before]
+        if after:
+            self._by_number.setdefault(after, {})[address] = None
+        else:
+            del self._by_address[address]
+        self._most = max(self._most, after)
+        if self._most not in self._by_number:
+            self._most -= 1  # the address with most connections lost one, or there are no connections
+
+
+def middleware() -> Middleware:
+    """Return aiohttp middleware that records which connections have sent a complete request."""
+
+    @web.middleware
+    async def record(request: web.Request, handler: Handler) -> web.StreamResponse:
+        protocol = None if request.transport is None else request.transport.get_protocol()
+        if not isinstance(protocol, _Connection):
+            return await handler(request)
+        protocol.begin()
+        try:
+            return await handler(request)
+        finally:
+            protocol.end()
+
+    return record
+
+
+def _least_useful(connections: dict[_Connection, None]) -> _Connection:
+    """Return the oldest connection without a complete request; without one, the oldest."""
+    return next((each for each in connections if not each.served), next(iter(connections)))
 
 
 class _Connection(asyncio.Protocol):
-    """Passes everything on to aiohttp's protocol, and closes the connection when the head of a request is late.
+    """Passes everything on to aiohttp's protocol, and closes the connection when a request is late or too large.
 
     Args:
         handler: aiohttp's protocol.
         connections: All connections to the listener.
+        address: The address of the client.
+        since: The time of the event loop at which it was accepted, and later at which its last request was answered.
     """
 
-    def __init__(self, handler: asyncio.Protocol, connections: Connections) -> None:
-        self._handler = handler
+    def __init__(self, handler: asyncio.Protocol, connections: Connections, address: str, since: float) -> None:
+        self.address = address
+        self.since = since
+        #: Whether the client has sent a complete request.
+        self.served = False
         self._connections = connections
+        self._handler = handler
         self._transport: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
+        self._answering = False
+        self._aborted = False
+        self._received = 0  # bytes since the last answer
 
     def abort(self) -> None:
-        """Close the connection at once."""
+        """Close the connection at once, or as soon as it has a transport."""
+        self._aborted = True
         if self._transport is not None:
             self._transport.abort()
 
-    def stop_waiting(self) -> None:
-        """Stop the timer, because the head of a request is complete."""
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+    def begin(self) -> None:
+        """Record that the head of a request is complete."""
+        self._answering = self.served = True
+        self._stop_waiting()
+
+    def end(self) -> None:
+        """Record that a request was answered."""
+        self._answering = False
+        self._received = 0
+        self._connections.renew(self, asyncio.get_running_loop().time())
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See `asyncio.Protocol`."""
@@ -128,11 +226,16 @@ class _Connection(asyncio.Protocol):
         self._transport = transport
         self._handler.connection_made(transport)
         self._wait()
-        self._connections.add(self)
+        if self._aborted:
+            transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
-        if self._deadline is None and not self._connections.answering(self):
+        self._received += len(data)
+        if self._received > MAX_REQUEST_SIZE:
+            self._connections.drop(self)
+            return
+        if self._deadline is None and not self._answering:
             self._wait()
         self._handler.data_received(data)
 
@@ -150,9 +253,14 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """See `asyncio.Protocol`."""
-        self.stop_waiting()
+        self._stop_waiting()
         self._connections.remove(self)
         self._handler.connection_lost(error)
 
     def _wait(self) -> None:
         self._deadline = asyncio.get_running_loop().call_later(HEAD_TIMEOUT, self.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None

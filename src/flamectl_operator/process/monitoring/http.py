@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import structlog
 from aiohttp import web
 from prometheus_client.aiohttp import make_aiohttp_handler
 
-from flamectl_operator.process.monitoring.connections import Connections
+from flamectl_operator.process.monitoring.connections import Connections, middleware
 from flamectl_operator.runtime import health
 
 if TYPE_CHECKING:
@@ -50,37 +51,42 @@ async def serving(what: str, address: tuple[str, int] | None, routes: Routes) ->
     if address is None:
         yield
         return
-    connections = Connections()
-    application = web.Application(middlewares=[connections.middleware()])
+    application = web.Application(middlewares=[middleware()])
     for path, handler in routes.items():
         application.router.add_get(path, handler)
     runner = web.AppRunner(application, access_log=None, keepalive_timeout=KEEP_ALIVE, shutdown_timeout=STOP_PATIENCE)
     await runner.setup()
-    server: asyncio.Server | None = None
+    listeners: list[socket.socket] = []
+    assert runner.server is not None  # set by the runner's setup
+    connections = Connections(runner.server)
     try:
-        server = await _listen(runner, connections, what, *address)
+        listeners += await _bound(what, *address)
+        for listener in listeners:
+            connections.listen(listener)
         yield
     finally:
-        if server is not None:
-            server.close()
+        for listener in listeners:
+            connections.stop_listening(listener)
         await runner.cleanup()
         connections.close()
 
 
-async def _listen(runner: web.AppRunner, connections: Connections, what: str, host: str, port: int) -> asyncio.Server:
-    handler = runner.server
-    assert handler is not None  # set by the runner's setup
+async def _bound(what: str, host: str, port: int) -> list[socket.socket]:
+    """Return sockets of all addresses of the host, on which nobody listens yet."""
     try:
         server = await asyncio.get_running_loop().create_server(
-            lambda: connections.protocol(handler), host or None, port
+            asyncio.Protocol, host or None, port, start_serving=False
         )
     except OSError as error:
         # asyncio replaces the system's text by its own; unknown host names have negative numbers.
         why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
         raise CannotListenError(f"cannot serve {what} at {_shown(host, port)}: {why}") from error
-    addresses = [_shown(*listener.getsockname()[:2]) for listener in server.sockets]
+    # asyncio would make a protocol and a transport of each connection before the address of the client can be looked at.
+    listeners = [socket.socket(fileno=os.dup(each.fileno())) for each in server.sockets]
+    server.close()
+    addresses = [_shown(*listener.getsockname()[:2]) for listener in listeners]
     structlog.get_logger(component="http").info("serving", what=what, addresses=addresses)
-    return server
+    return listeners
 
 
 def _shown(host: str, port: int) -> str:

@@ -50,8 +50,10 @@ class Clients:
     def __init__(self, host: str, port: int, stack: AsyncExitStack) -> None:
         self._host, self._port, self._stack = host, port, stack
 
-    async def __call__(self) -> Client:
-        client = Client(*await asyncio.open_connection(self._host, self._port))
+    async def __call__(self, address: str = "127.0.0.1") -> Client:
+        """Connect from an address of this machine."""
+        connection = await asyncio.open_connection(self._host, self._port, local_addr=(address, 0))
+        client = Client(*connection)
         self._stack.callback(client.writer.close)
         return client
 
@@ -74,8 +76,75 @@ async def connect() -> AsyncIterator[Clients]:
         yield clients
 
 
-async def test_a_request_is_answered_beside_hundreds_of_idle_connections(connect: Clients) -> None:
-    idle = [await connect() for _ in range(300)]
+#: The kubelet's address, and an address of another Pod.
+NODE, OTHER = "127.0.0.1", "127.0.0.2"
+
+
+@pytest.fixture(params=[1, 30], ids=["one address", "many addresses"])
+def flooding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The addresses from which the connections of a flood come, in turns."""
+    addresses: int = request.param
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 64)
+    return [f"127.0.1.{1 + number % addresses}" for number in range(200)]
+
+
+async def test_silent_connection_of_the_node_survives_a_flood_from_other_addresses(
+    connect: Clients, flooding: list[str]
+) -> None:
+    prober = await connect(NODE)
+    for address in flooding:
+        await connect(address)
+    assert await prober.ask() == b"HTTP/1.1 200 OK"
+
+
+async def test_new_connection_of_the_node_is_answered_while_others_hold_all_connections(
+    connect: Clients, flooding: list[str]
+) -> None:
+    for address in flooding:
+        await connect(address)
+    prober = await connect(NODE)
+    assert await prober.ask() == b"HTTP/1.1 200 OK"
+
+
+async def test_address_with_most_connections_is_refused_a_new_one_while_its_own_are_young(
+    connect: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
+    monkeypatch.setattr(connections, "REPLACE_AFTER", 60.0)
+    first = [await connect(OTHER) for _ in range(4)]
+    assert await (await connect(OTHER)).closed()
+    assert all([await each.ask() == b"HTTP/1.1 200 OK" for each in first])
+
+
+async def test_new_address_replaces_the_oldest_connection_when_no_address_has_two(
+    connect: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
+    first, *others = [await connect(f"127.0.1.{number}") for number in range(1, 5)]
+    prober = await connect(NODE)
+    assert await prober.ask() == b"HTTP/1.1 200 OK"
+    assert await first.closed()
+    assert all([await each.ask() == b"HTTP/1.1 200 OK" for each in others])
+
+
+async def test_closed_connections_no_longer_count_for_their_address(
+    connect: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
+    monkeypatch.setattr(connections, "REPLACE_AFTER", 60.0)
+    for client in [await connect(OTHER) for _ in range(4)]:
+        client.writer.write(b"no request\r\n\r\n")
+        await client.reader.read()  # to the end, because the server closes after a bad request
+        client.writer.close()
+    assert all([await (await connect(OTHER)).ask() == b"HTTP/1.1 200 OK" for _ in range(4)])
+
+
+async def test_request_is_answered_beside_hundreds_of_idle_connections_of_its_own_address(
+    connect: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "REPLACE_AFTER", 0.0)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 64)
+    idle = [await connect() for _ in range(connections.MAX_CONNECTIONS + 50)]
     prober = await connect()
     assert await prober.ask() == b"HTTP/1.1 200 OK"
     assert await prober.ask() == b"HTTP/1.1 200 OK"
@@ -87,6 +156,7 @@ async def test_connections_that_sent_a_request_stay_when_silent_ones_can_go(
     connect: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
+    monkeypatch.setattr(connections, "REPLACE_AFTER", 0.0)
     prober = await connect()
     await prober.ask()
     silent = [await connect() for _ in range(8)]
@@ -98,6 +168,7 @@ async def test_the_longest_idle_connection_goes_when_all_have_sent_requests(
     connect: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(connections, "REPLACE_AFTER", 0.0)
     first, second = await connect(), await connect()
     await second.ask()
     await first.ask()
@@ -105,6 +176,20 @@ async def test_the_longest_idle_connection_goes_when_all_have_sent_requests(
     assert await third.ask() == b"HTTP/1.1 200 OK"
     assert await second.closed()
     assert await first.ask() == b"HTTP/1.1 200 OK"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"GET /ok HTTP/1.1\r\n" + b"X: y\r\n" * connections.MAX_REQUEST_SIZE, id="a head without an end"),
+        pytest.param(REQUEST * connections.MAX_REQUEST_SIZE, id="requests before the answers"),
+    ],
+)
+async def test_connection_that_sends_too_much_before_an_answer_is_closed(sent: bytes, connect: Clients) -> None:
+    client = await connect()
+    client.writer.write(sent)
+    while not await client.closed():
+        pass  # answers to the first requests
 
 
 @pytest.mark.parametrize("begin", [b"", b"GET /ok HT"], ids=["nothing", "half a head"])
