@@ -13,11 +13,17 @@ import yaml
 from flamectl_operator.desired.pod_metadata_policy import WELL_KNOWN
 from flamectl_operator.desired.pod_policy import HARMLESS_SOURCES, HARMLESS_VOLUMES
 from flamectl_operator.flame import answers
+from flamectl_operator.kube.api_server_client import MAX_PAGE_SIZE
 from flamectl_operator.kube.http.credentials import LOAD_TIMEOUT
-from flamectl_operator.kube.http.transport import MAX_ANSWER_SIZE
-from flamectl_operator.process.monitoring.connections import HEAD_TIMEOUT, MAX_CONNECTIONS
+from flamectl_operator.process.monitoring.connections import HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_REQUEST_SIZE
 from flamectl_operator.reconcile import spec_planner
-from flamectl_operator.reconcile.transform import MAX_DATA_SIZE
+from flamectl_operator.reconcile.transform import (
+    MAX_ANNOTATIONS_COST,
+    MAX_DATA_SIZE,
+    MAX_LABELS_COST,
+    MAX_OWNERS_COST,
+    MAX_SPEC_COST,
+)
 from flamectl_operator.settings import PodPolicy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -108,9 +114,11 @@ def test_network_policy_closes_all_but_health_and_the_metrics_of_labelled_namesp
     [
         f"more than {spec_planner.MAX_SIZE_IN_LOOP // 1024} KiB in a thread",
         f"more than {MAX_DATA_SIZE // 1024} KiB",
-        f"at most {MAX_ANSWER_SIZE // 2**20} MiB",
+        f"more labels ({MAX_LABELS_COST // 1024} KiB) or annotations ({MAX_ANNOTATIONS_COST // 1024} KiB)",
+        f"owner references ({MAX_OWNERS_COST // 1024} KiB) or spec ({MAX_SPEC_COST // 1024} KiB) are larger",
+        f"at most {MAX_PAGE_SIZE // 2**20} MiB",
         f"{MAX_CONNECTIONS} connections",
-        f"within {HEAD_TIMEOUT:.0f} s",
+        f"within {HEAD_TIMEOUT:.0f} s or has more than {MAX_REQUEST_SIZE // 1024} KiB",
         f"{spec_planner.MAX_KEPT // 2**20} MiB of memory at most",
         f"{answers.MAX_SIZE // 2**20} MiB and {answers.MAX_ENTRIES:,} entries",
         f"{LOAD_TIMEOUT:.0f} s to answer",

@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flamectl_operator.kube.client import EventType, JsonObject, Page, WatchEvent
-from flamectl_operator.kube.errors import AnswerTooLargeError
 from flamectl_operator.kube.http import wire
-from flamectl_operator.kube.http.request import REQUEST_TIMEOUT, Request
+from flamectl_operator.kube.http.request import MAX_ANSWER_SIZE, REQUEST_TIMEOUT, Request
 from flamectl_operator.kube.http.status import Status, error_from_status
 from flamectl_operator.kube.views import KubernetesObject
 
@@ -24,8 +23,8 @@ T = TypeVar("T", bound=KubernetesObject)
 #: Seconds for one page of a list. The API server itself times out after 60 (`--request-timeout`).
 LIST_TIMEOUT = 65.0
 
-#: The divisor for the length of a page that is too large: from 500 objects to 1 in four steps.
-SHORTER_PAGE = 8
+#: The most bytes of a page with more than one object. Each resource may be listed at the same time.
+MAX_PAGE_SIZE = 4 * 1024 * 1024
 
 
 class ApiServerClient:
@@ -116,20 +115,13 @@ class ApiServerClient:
             query["labelSelector"] = label_selector
         if continue_token:
             query["continue"] = continue_token
-        page = wire.decode(wire.List, await self._page(resource.path(namespace), query, limit))
+        # A single object must be read in any case, or it would end the list for ever.
+        max_size = MAX_PAGE_SIZE if limit > 1 else MAX_ANSWER_SIZE
+        request = Request("GET", resource.path(namespace), query, timeout=LIST_TIMEOUT, max_size=max_size)
+        answer = await self._transport.send(request)
+        page = wire.decode(wire.List, answer)
         items = tuple(wire.decode(resource.view, item) for item in page.items or ())
-        return Page(items, page.metadata.resource_version, page.metadata.continue_ or "")
-
-    async def _page(self, path: str, query: dict[str, str], limit: int) -> bytes:
-        """Read a page of a list; shorten the page when its response is too large."""
-        while True:
-            try:
-                return await self._transport.send(Request("GET", path, query, timeout=LIST_TIMEOUT))
-            except AnswerTooLargeError:
-                limit //= SHORTER_PAGE
-                if limit == 0:
-                    raise
-                query = {**query, "limit": str(limit)}
+        return Page(items, page.metadata.resource_version, page.metadata.continue_ or "", len(answer))
 
     async def watch(
         self,

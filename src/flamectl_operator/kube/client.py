@@ -30,11 +30,13 @@ class Page(Generic[T]):
         items: The objects; inside a list they carry neither apiVersion nor kind.
         resource_version: The resourceVersion of the whole list.
         continue_token: The token of the next page; empty on the last page.
+        size: Bytes of the response; 0 when unknown.
     """
 
     items: Sequence[T]
     resource_version: str
     continue_token: str = ""
+    size: int = 0
 
 
 class EventType(Enum):
@@ -124,7 +126,8 @@ class Client(Protocol):
             resource: The resource.
             namespace: The namespace, or None for all of them.
             label_selector: The label selector; empty selects all objects.
-            limit: The most items on the page.
+            limit: The most items on the page. A page of several items that is too large raises an AnswerTooLargeError, after
+                which `list_pages` asks for fewer.
             continue_token: The token of the previous page; a token that is too old raises a GoneError.
         """
         ...

@@ -6,6 +6,13 @@ with three exceptions because the API offers no other way: two causes of a 403, 
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+E = TypeVar("E", bound=Exception)
+
+#: The most characters of an error's text. The server may quote what a user wrote, which may have megabytes.
+MAX_MESSAGE_SIZE = 16 * 1024
+
 
 class KubernetesError(Exception):
     """Base of all errors of the `kube` room; `str()` is one line for a log, a status or an event."""
@@ -129,3 +136,9 @@ class ServerError(ApiError):
     """5xx: the server or a proxy in front of it failed. A write may or may not have been applied."""
 
     outcome_unknown = True
+
+
+def bare(error: E) -> E:
+    """Return an error that somebody keeps, without the frames that it passed and what they hold."""
+    error.__cause__ = error.__context__ = error.__traceback__ = None
+    return error

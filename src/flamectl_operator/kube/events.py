@@ -44,9 +44,10 @@ RESERVED_FOR_WARNINGS = 5
 #: Seconds that an Event waits for the end of more urgent work. Longer waits would show what no longer matters.
 PATIENCE = 30.0
 
-#: The most waiting Events, and the most objects or Events in each cache.
+#: The most waiting Events, the most objects whose budget is remembered, and the most characters of remembered Events together.
 QUEUE_LENGTH = 4000
 MEMORY = 4096
+MEMORY_SIZE = 1024 * 1024
 
 _MAX_NAME_LENGTH = 253
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -118,7 +119,7 @@ class EventRecorder:
         self._clock = clock
         self._queue: asyncio.Queue[_Entry] = asyncio.Queue()
         self._buckets: LRUCache[Bucket] = LRUCache(MEMORY)
-        self._written: LRUCache[_Written] = LRUCache(MEMORY)
+        self._written: LRUCache[_Written] = LRUCache(MEMORY_SIZE, weigh=lambda identity: sum(map(len, identity)))
         self._names = 0
         self._log = structlog.get_logger(component="events")
         #: The number of Events that were not written, because of the budget, a full queue or an error.

@@ -43,6 +43,10 @@ class OwnerReference(View, frozen=True):
     block_owner_deletion: bool | None = None
 
 
+#: Stands for the owners of an object that is larger than what is kept of it. No object can have it, and it is nobody's.
+TOO_LARGE_OWNER = (OwnerReference(controller=True),)
+
+
 class ManagedFieldsEntry(View, frozen=True):
     """An entry of `metadata.managedFields`; only its time, the last write, is read."""
 
@@ -117,6 +121,11 @@ class KubernetesObject(View, frozen=True):
     def controller(self) -> OwnerReference | None:
         """The owner reference with `controller: true`; there is at most one."""
         return next((ref for ref in self.metadata.owner_references if ref.controller), None)
+
+    @property
+    def too_large(self) -> bool:
+        """Whether a part that decides about the object was too large to be kept, so that the object counts as foreign."""
+        return self.metadata.owner_references == TOO_LARGE_OWNER
 
     def controlled_by(self, uid: str) -> bool:
         """Return whether its controller owner reference has this uid; no other ownership counts."""

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, TypeVar
 from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.desired import names
 from flamectl_operator.kube.errors import NotFoundError
+from flamectl_operator.kube.pages import list_pages
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.cluster import ObservedCluster, Views, life_of
 from flamectl_operator.observed.component import Component
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from flamectl_operator.reconcile.transform import keep
 from flamectl_operator.runtime.slow_start import in_parallel
 
 if TYPE_CHECKING:
@@ -112,14 +114,14 @@ class ClusterReads:
     # --- Reads past the cache
 
     async def look(self, resource: Resource[T], name: str) -> T | None:
-        """Read an object; None when it does not exist.
+        """Read an object and return what is kept of it; None when it does not exist.
 
         Raises:
             KubernetesError: The object cannot be read.
             RefusedError: RBAC forbids the read.
         """
         try:
-            return await self.client.get(resource, self.owner.namespace, name)
+            return keep(await self.client.get(resource, self.owner.namespace, name))
         except NotFoundError as error:
             if not error.of_object:
                 raise
@@ -167,14 +169,10 @@ class ClusterReads:
         owner, store = self.owner, self.stores.pods
         ours = {pod.uid: pod for pod in store.by_index(owner.key) if pod.controlled_by(owner.uid)}
         items: list[PodView] = []
-        token, version = "", ""
-        selector = f"{CLUSTER_LABEL}={owner.name}"
-        while True:
-            page = await self.client.list_page(PODS, owner.namespace, label_selector=selector, continue_token=token)
-            items += page.items
-            token, version = page.continue_token, page.resource_version
-            if not token:
-                break
+        version, selector = "", f"{CLUSTER_LABEL}={owner.name}"
+        async for page in list_pages(self.client, PODS, owner.namespace, label_selector=selector):
+            items += map(store.known, page.items)
+            version = page.resource_version
         for pod in items:
             ours.pop(pod.uid, None)
         store.observe_list(items, version, owner.namespace, owner.key)

@@ -27,6 +27,7 @@ from flamectl_operator.kube.resources import LEASES, PODS
 from flamectl_operator.planning.lock import Foreign, HeldByOther, HeldLease, ObservedLease, check_lease, observe_lease
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
+from flamectl_operator.reconcile.transform import keep
 from flamectl_operator.reconcile.write_count import WRITES
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
@@ -238,8 +239,8 @@ class DeletionLock:
         WRITES.get().sent += 1
         try:
             if lease is None:
-                return await io.client.create(LEASES, namespace, body)
-            return await io.client.merge_patch(LEASES, namespace, lease.name, body)
+                return keep(await io.client.create(LEASES, namespace, body))
+            return keep(await io.client.merge_patch(LEASES, namespace, lease.name, body))
         except (AlreadyExistsError, ConflictError, NotFoundError):
             WRITES.get().conflicts += 1
             return None

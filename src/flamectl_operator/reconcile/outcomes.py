@@ -46,6 +46,8 @@ def name_taken(owner: Identity, resource: Resource[Any], existing: KubernetesObj
         return wait("NameNotFree", message, RECHECK_TAKEN_NAME)
     controller = existing.controller
     whose = f"is controlled by {controller.kind} {controller.name}" if controller is not None else "has no owner"
+    if existing.too_large:
+        whose = "is larger than any that the operator writes (metadata.ownerReferences or spec)"
     reason = SERVICE_CONFLICT if resource is SERVICES else NAME_CONFLICT
     return blocked(
         reason,

@@ -14,8 +14,8 @@ from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.reconcile.claim_reservations import ClaimReservations
 from flamectl_operator.reconcile.transform import (
+    keep,
     keep_config_map,
-    keep_metadata,
     keep_network_policy,
     keep_pod,
     keep_service,
@@ -60,11 +60,11 @@ class Stores:
             flame: The knowledge about the session managers; None when they are not polled.
         """
         return cls(
-            flame_clusters=Store(transform=keep_metadata),
+            flame_clusters=Store(transform=keep),
             pods=Store(_cluster_of, selects=_is_labelled, transform=keep_pod),
             services=Store(selects=_is_labelled, transform=keep_service),
             config_maps=Store(selects=_is_labelled, transform=keep_config_map),
-            claims=Store(_cluster_of, selects=_is_labelled),
+            claims=Store(_cluster_of, selects=_is_labelled, transform=keep),
             network_policies=Store(selects=_is_labelled, transform=keep_network_policy),
             flame=flame or NotAsked(),
         )

@@ -1,18 +1,26 @@
-"""Reduces objects to the parts that decisions read, before a store keeps them.
+"""Reduces objects to the parts that decisions read, before they are kept.
 
-Users who may write Pods, Services and ConfigMaps in one namespace decide how large these are, up to the API server's limit of
-about 1.5 MB each. Some hundred of them, kept in full, would take the memory that the operator needs for all clusters.
+Users who may write Pods, Services, ConfigMaps or Leases in one namespace decide how large these are, up to the API server's limit
+of about 1.5 MB each. Some hundred of them, kept in full, would take the memory that the operator needs for all clusters.
+
+So each object has a budget, and each of its parts has one too:
+
+- Labels and annotations beyond it are reduced to those that decisions read. A status beyond it is cut, text by text, because its
+  texts are for people.
+- Owners or a spec beyond it make the object foreign, because the operator cannot know whose it is, or what a patch would change.
+  No object that the operator writes comes near.
+- The content of a ConfigMap or a NetworkPolicy has a budget of its own, and so has a FlameCluster's.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
+from flamectl_operator.api import constants
 from flamectl_operator.api.constants import (
     APP_LABEL,
     CLUSTER_LABEL,
@@ -21,66 +29,99 @@ from flamectl_operator.api.constants import (
     KIND,
     MANAGED_BY_LABEL,
     NAME_LABEL,
-    OWN_PREFIX,
 )
 from flamectl_operator.desired import names
 from flamectl_operator.kube.views import (
+    TOO_LARGE_OWNER,
     ConfigMapView,
     KubernetesObject,
+    LeaseView,
     NetworkPolicyView,
+    PersistentVolumeClaimView,
     PodView,
     ServiceSpec,
     ServiceView,
+    View,
 )
 from flamectl_operator.planning.deletion import DELETION_COST_ANNOTATION
 from flamectl_operator.planning.drift import SOURCE_RANGES_ANNOTATION
+from flamectl_operator.runtime.lru_cache import LRUCache
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from flamectl_operator.kube.views import ContainerState, ContainerStatus, ObjectMeta, OwnerReference
+    from flamectl_operator.kube.views import ObjectMeta, OwnerReference
 
 T = TypeVar("T", bound=KubernetesObject)
+V = TypeVar("V", bound=View)
 
-#: The most characters of all labels and annotations of one object that are kept unchanged.
-MAX_METADATA_SIZE = 32 * 1024
-#: Beyond that only these keys are kept, because decisions read them. Their values are normally short.
+#: Bytes of memory that an object takes by `cost` and is kept as it is. An ordinary Pod has 5 KiB.
+MAX_COST = 16 * 1024
+#: The same of the parts of a larger object. A podTemplate may have some eighty labels, which are restored when they are lost.
+MAX_LABELS_COST = 8 * 1024
+MAX_ANNOTATIONS_COST = 4 * 1024
+MAX_OWNERS_COST = 4 * 1024
+MAX_SPEC_COST = 6 * 1024
+MAX_STATUS_COST = 8 * 1024
+#: Bytes that each value takes besides its JSON, about: a key, a place in a list or a dictionary.
+ENTRY_COST = 64
+#: Bytes of a character in a text with characters beyond ASCII, at most.
+_WIDE = 4
+#: Labels and annotations that decisions read. Their values are short.
 _LABELS = frozenset(
     {CLUSTER_LABEL, APP_LABEL, NAME_LABEL, INSTANCE_LABEL, COMPONENT_LABEL, MANAGED_BY_LABEL},
 )
-_ANNOTATIONS = frozenset({DELETION_COST_ANNOTATION, SOURCE_RANGES_ANNOTATION})
-_LONGEST_VALUE = 1024
-#: The most entries of lists in `metadata`, of own annotations, and of a Service's ports.
-MAX_ENTRIES = 64
+_OWN_ANNOTATIONS = {each for name, each in vars(constants).items() if name.endswith("_ANNOTATION")}
+_ANNOTATIONS = frozenset({*_OWN_ANNOTATIONS, DELETION_COST_ANNOTATION, SOURCE_RANGES_ANNOTATION})
+_LONGEST_VALUE = 320
+#: Finalizers of a larger object, for a message.
+MAX_FINALIZERS = 4
+#: Characters of a text and entries of a list in a status or a spec that is cut: the first try, and the second one.
+MAX_TEXT, MAX_ENTRIES = 1024, 32
+_SECOND_TRY = (128, 8)
 #: The most characters of the content of a ConfigMap, and of the spec of a NetworkPolicy. flame-cluster.yaml has at most 64 KiB.
 MAX_DATA_SIZE = 128 * 1024
 #: Stands for larger content. No ConfigMap can have an empty key, so this never equals the desired content.
 TOO_LARGE: Final = {"": ""}
 #: Stands for the spec of a NetworkPolicy that is foreign or too large. No NetworkPolicy can have it.
 NO_POLICY: Final = msgspec.Raw(b"null")
-#: The most labels, annotations and owners that Pods share, some for every FlameCluster, and the most characters of one. Together
-#: they take at most some 20 MiB.
-MAX_SHARED = 8192
+#: Bytes by `cost` of the labels, annotations and owners that Pods share, together and at most in one of them.
+MAX_SHARED_COST = 4 * 1024 * 1024
 MAX_SHARED_SIZE = 2048
-#: The most characters of a message in a Pod's status. The status of a FlameCluster shows fewer.
-MAX_MESSAGE_SIZE = 4096
+
+_ENCODER = msgspec.json.Encoder()
+_NO_SPEC = ServiceSpec()
+#: The parts of an object that `keep` bounds: metadata, spec and status, as far as there is no other bound.
+_MEASURED: dict[type[KubernetesObject], Callable[[Any], Any]] = {
+    LeaseView: attrgetter("metadata", "spec"),
+    PersistentVolumeClaimView: attrgetter("metadata", "spec", "status"),
+    PodView: attrgetter("metadata", "spec", "status"),
+    ServiceView: attrgetter("metadata", "spec"),
+}
+_METADATA = attrgetter("metadata")
+_BUDGETS = {"spec": MAX_SPEC_COST, "status": MAX_STATUS_COST}
 
 
-def keep_metadata(obj: T) -> T:
-    """Return an object with the metadata that decisions read; the same object when its metadata is not unusually large."""
-    meta = obj.metadata
+def cost(part: Any) -> int:
+    """Return about how many bytes of memory a part of an object takes, rather more than less."""
+    encoded = _ENCODER.encode(part)
+    return len(encoded) * (1 if encoded.isascii() else _WIDE) + ENTRY_COST * encoded.count(b",")
+
+
+def keep(obj: T) -> T:
+    """Return an object within the budgets; the same object when it is not unusually large."""
+    measured = _MEASURED.get(type(obj), _METADATA)
+    if cost(measured(obj)) <= MAX_COST:
+        return obj
+    metadata = _bounded_metadata(obj.metadata)
     changes: dict[str, object] = {}
-    if _size(meta.labels) + _size(meta.annotations) > MAX_METADATA_SIZE:
-        changes["labels"] = {key: value for key, value in (meta.labels or {}).items() if key in _LABELS}
-        changes["annotations"] = dict(_own_annotations(meta))
-    if len(meta.owner_references) > MAX_ENTRIES:
-        changes["owner_references"] = tuple(each for each in meta.owner_references if each.controller)[:1]
-    if len(meta.finalizers) > MAX_ENTRIES:
-        changes["finalizers"] = meta.finalizers[:MAX_ENTRIES]
-    if len(meta.managed_fields) > MAX_ENTRIES:
-        latest = max(meta.managed_fields, key=lambda entry: entry.written or "")
-        changes["managed_fields"] = (latest,)
-    return replace(obj, metadata=replace(meta, **changes)) if changes else obj
+    for part, budget in _BUDGETS.items() if type(obj) in _MEASURED else ():
+        value: View | None = getattr(obj, part, None)
+        if value is not None and cost(value) > budget:
+            changes[part] = _cut(value, budget)
+    if "spec" in changes:
+        metadata = replace(metadata, owner_references=TOO_LARGE_OWNER)
+    return replace(obj, metadata=metadata, **changes)
 
 
 def keep_config_map(obj: ConfigMapView) -> ConfigMapView:
@@ -88,7 +129,7 @@ def keep_config_map(obj: ConfigMapView) -> ConfigMapView:
 
     The content of every other ConfigMap is dropped, and `TOO_LARGE` replaces too much content.
     """
-    obj = keep_metadata(obj)
+    obj = keep(obj)
     if obj.data is None and obj.binary_data is None:
         return obj
     owner = obj.controller
@@ -105,25 +146,25 @@ def keep_config_map(obj: ConfigMapView) -> ConfigMapView:
 
 def keep_service(obj: ServiceView) -> ServiceView:
     """Return a Service with its spec if a FlameCluster controls it."""
-    obj = keep_metadata(obj)
-    owner = obj.controller
-    if owner is None or owner.kind != KIND:
-        return obj if obj.spec == _NO_SPEC else replace(obj, spec=_NO_SPEC)
     spec = obj.spec
-    # Decisions only ask whether the last three are there.
-    kept = replace(
+    # Decisions only ask whether these are the desired ones, and a patch replaces them as a whole.
+    shorter = replace(
         spec,
         ports=spec.ports[:MAX_ENTRIES],
         external_ips=spec.external_ips[:1],
         load_balancer_source_ranges=spec.load_balancer_source_ranges[:1],
         load_balancer_ip=spec.load_balancer_ip[:_LONGEST_VALUE],
     )
-    return obj if kept == spec else replace(obj, spec=kept)
+    obj = keep(obj if shorter == spec else replace(obj, spec=shorter))
+    owner = obj.controller
+    if owner is None or owner.kind != KIND:
+        return obj if obj.spec == _NO_SPEC else replace(obj, spec=_NO_SPEC)
+    return obj
 
 
 def keep_network_policy(obj: NetworkPolicyView) -> NetworkPolicyView:
     """Return a NetworkPolicy with its spec if it may belong to a FlameCluster, and if the spec is not too large."""
-    obj = keep_metadata(obj)
+    obj = keep(obj)
     owner = obj.controller
     ours = owner is not None and owner.kind == KIND and obj.name == names.network_policy(owner.name)
     if ours and len(memoryview(obj.raw_spec)) <= MAX_DATA_SIZE:
@@ -132,21 +173,57 @@ def keep_network_policy(obj: NetworkPolicyView) -> NetworkPolicyView:
 
 
 def keep_pod(obj: PodView) -> PodView:
-    """Return a Pod with messages of limited length, which shares with other Pods what many have in common."""
-    obj = _sharing(keep_metadata(obj))
-    status = obj.status
-    changes: dict[str, object] = {}
-    if len(status.message) > MAX_MESSAGE_SIZE:
-        changes["message"] = _cut(status.message)
-    if len(status.conditions) > MAX_ENTRIES or any(len(each.message) > MAX_MESSAGE_SIZE for each in status.conditions):
-        changes["conditions"] = tuple(
-            replace(each, message=_cut(each.message)) for each in status.conditions[:MAX_ENTRIES]
-        )
-    for field in ("init_container_statuses", "container_statuses"):
-        containers: tuple[ContainerStatus, ...] = getattr(status, field)
-        if any(_is_long(each.state) for each in containers):
-            changes[field] = tuple(replace(each, state=_cut_state(each.state)) for each in containers)
-    return replace(obj, status=replace(status, **changes)) if changes else obj
+    """Return a Pod that shares with other Pods what many have in common."""
+    return _sharing(keep(obj))
+
+
+def _bounded_metadata(meta: ObjectMeta) -> ObjectMeta:
+    changes: dict[str, object] = {
+        "finalizers": meta.finalizers[:MAX_FINALIZERS],
+        "managed_fields": _latest(meta),
+    }
+    if cost(meta.labels) > MAX_LABELS_COST:
+        changes["labels"] = _short(meta.labels, _LABELS)
+    if cost(meta.annotations) > MAX_ANNOTATIONS_COST:
+        changes["annotations"] = _short(meta.annotations, _ANNOTATIONS)
+    if cost(meta.owner_references) > MAX_OWNERS_COST:
+        changes["owner_references"] = TOO_LARGE_OWNER
+    return replace(meta, **changes)
+
+
+def _short(texts: dict[str, str] | None, keys: Iterable[str]) -> dict[str, str]:
+    """Return the entries with these keys whose values are short."""
+    found = {key: (texts or {}).get(key, "") for key in sorted(keys) if key in (texts or {})}
+    return {key: value for key, value in found.items() if len(value) <= _LONGEST_VALUE}
+
+
+def _latest(meta: ObjectMeta) -> tuple[Any, ...]:
+    """Return the entry of the last write, as far as it has a time."""
+    dated = [entry for entry in meta.managed_fields if entry.time is not None]
+    return () if not dated else (max(dated, key=attrgetter("time")),)
+
+
+def _cut(part: V, budget: int) -> V:
+    """Return a spec or a status with shorter texts and lists, or nothing of it where that is not enough."""
+    for text, entries in ((MAX_TEXT, MAX_ENTRIES), _SECOND_TRY):
+        shorter: V = _shortened(part, text, entries)
+        if cost(shorter) <= budget:
+            return shorter
+    return type(part)()
+
+
+def _shortened(value: Any, text: int, entries: int) -> Any:
+    if isinstance(value, str):
+        return value[:text]
+    if isinstance(value, tuple):
+        return tuple(_shortened(each, text, entries) for each in value[:entries])
+    if isinstance(value, dict):
+        first = list(value.items())[:entries]
+        return {key[:text]: _shortened(each, text, entries) for key, each in first}
+    if isinstance(value, View):
+        fields = value.__struct_fields__
+        return replace(value, **{field: _shortened(getattr(value, field), text, entries) for field in fields})
+    return value
 
 
 def _sharing(pod: PodView) -> PodView:
@@ -155,34 +232,31 @@ def _sharing(pod: PodView) -> PodView:
     Executors of one FlameCluster differ in little but their names, and without this each would take a third more memory.
     """
     meta = pod.metadata
-    dated = [entry for entry in meta.managed_fields if entry.time is not None]
-    latest = max(dated, key=attrgetter("time"), default=None)
     owners = meta.owner_references
     changes = {
         "labels": _shared(meta.labels),
         "annotations": _shared(meta.annotations),
-        "owner_references": owners if len(owners) > 1 else _shared_owners(owners),
-        "managed_fields": () if latest is None else (latest,),
+        "owner_references": owners if len(owners) != 1 else _shared_owners(owners),
+        "managed_fields": _latest(meta),
     }
     return replace(pod, metadata=replace(meta, **changes))
 
 
+#: What Pods share, by itself. Others decide how large and how many these are, so their bytes count.
+_SHARED: LRUCache[Any] = LRUCache(MAX_SHARED_COST, weigh=cost)
+
+
 def _shared(texts: dict[str, str] | None) -> dict[str, str] | None:
     """Return one dictionary for all that are equal. Nobody changes an object of a store."""
-    return texts if texts is None or _size(texts) > MAX_SHARED_SIZE else _shared_texts(tuple(texts.items()))
+    if not texts or _size(texts) > MAX_SHARED_SIZE:
+        return texts
+    kept: dict[str, str] = _SHARED.get(tuple(texts.items()), lambda: texts)
+    return kept
 
 
-@lru_cache(MAX_SHARED)
-def _shared_texts(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    return dict(items)
-
-
-@lru_cache(MAX_SHARED)
 def _shared_owners(owners: tuple[OwnerReference, ...]) -> tuple[OwnerReference, ...]:
-    return owners
-
-
-_NO_SPEC = ServiceSpec()
+    kept: tuple[OwnerReference, ...] = _SHARED.get(owners, lambda: owners)
+    return kept
 
 
 def is_too_large(config_map: ConfigMapView) -> bool:
@@ -195,32 +269,5 @@ def is_too_large_policy(policy: NetworkPolicyView) -> bool:
     return policy.raw_spec == NO_POLICY
 
 
-def _own_annotations(meta: ObjectMeta) -> Iterable[tuple[str, str]]:
-    own = (
-        (key, value)
-        for key, value in (meta.annotations or {}).items()
-        if (key.startswith(OWN_PREFIX) or key in _ANNOTATIONS) and len(value) <= _LONGEST_VALUE
-    )
-    return sorted(own)[:MAX_ENTRIES]
-
-
 def _size(texts: dict[str, str] | None) -> int:
     return sum(map(len, texts)) + sum(map(len, texts.values())) if texts else 0
-
-
-def _is_long(state: ContainerState) -> bool:
-    """Return whether a container's message is too long."""
-    return any(each is not None and len(each.message) > MAX_MESSAGE_SIZE for each in (state.waiting, state.terminated))
-
-
-def _cut_state(state: ContainerState) -> ContainerState:
-    waiting, terminated = state.waiting, state.terminated
-    return replace(
-        state,
-        waiting=waiting and replace(waiting, message=_cut(waiting.message)),
-        terminated=terminated and replace(terminated, message=_cut(terminated.message)),
-    )
-
-
-def _cut(text: str) -> str:
-    return text[:MAX_MESSAGE_SIZE]

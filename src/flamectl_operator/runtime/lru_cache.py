@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -12,14 +12,17 @@ V = TypeVar("V")
 
 
 class LRUCache(Generic[V]):
-    """A dictionary that drops the least recently used entry.
+    """A dictionary that drops the least recently used entries.
 
     Args:
-        capacity: The most entries.
+        capacity: The most entries, or the most that they may weigh together.
+        weigh: Returns the weight of a key, such as its bytes; 1 by default. Needed where others decide how large keys are.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, weigh: Callable[[Any], int] = lambda _key: 1) -> None:
         self._capacity = capacity
+        self._weigh = weigh
+        self._weight = 0
         self._values: OrderedDict[Hashable, V] = OrderedDict()
 
     def __len__(self) -> int:
@@ -34,10 +37,13 @@ class LRUCache(Generic[V]):
 
     def put(self, key: Hashable, value: V) -> None:
         """Set the value of a key."""
+        if key not in self._values:
+            self._weight += self._weigh(key)
         self._values[key] = value
         self._values.move_to_end(key)
-        if len(self._values) > self._capacity:
-            self._values.popitem(last=False)
+        while self._weight > self._capacity:
+            oldest, _ = self._values.popitem(last=False)
+            self._weight -= self._weigh(oldest)
 
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
         """Return the value of a key, which is made if it is unknown."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from flamectl_operator.kube.api_server_client import ApiServerClient
-from flamectl_operator.kube.errors import AnswerTooLargeError, UndecodableError
+from flamectl_operator.kube.api_server_client import MAX_PAGE_SIZE, ApiServerClient
+from flamectl_operator.kube.errors import UndecodableError
+from flamectl_operator.kube.http.request import MAX_ANSWER_SIZE
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS
 
 if TYPE_CHECKING:
@@ -120,25 +121,15 @@ async def test_first_page_of_a_list_has_items_version_and_token(
     assert transport.call["query"] == {"limit": "2", "labelSelector": "app=x"}
 
 
-async def test_too_large_page_is_requested_again_with_fewer_objects(
-    client: ApiServerClient, transport: RecordingTransport, mocker: MockerFixture
+@pytest.mark.parametrize(("limit", "most"), [(500, MAX_PAGE_SIZE), (2, MAX_PAGE_SIZE), (1, MAX_ANSWER_SIZE)])
+async def test_page_may_be_small_and_a_single_object_as_large_as_any(
+    client: ApiServerClient, transport: RecordingTransport, mocker: MockerFixture, limit: int, most: int
 ) -> None:
     answer = msgspec.json.encode({"metadata": {"resourceVersion": "9"}, "items": []})
-    request = mocker.patch.object(
-        transport, "send", side_effect=[AnswerTooLargeError("too large"), AnswerTooLargeError("too large"), answer]
-    )
-    page = await client.list_page(PODS, "ns", continue_token="more")
-    assert page.resource_version == "9"
-    assert request.call_count == 3
-    assert request.call_args.args[0].query == {"limit": "7", "continue": "more"}
-
-
-async def test_single_object_over_the_size_limit_is_an_error(
-    client: ApiServerClient, transport: RecordingTransport, mocker: MockerFixture
-) -> None:
-    mocker.patch.object(transport, "send", side_effect=AnswerTooLargeError("too large"))
-    with pytest.raises(AnswerTooLargeError):
-        await client.list_page(PODS, "ns")
+    request = mocker.patch.object(transport, "send", return_value=answer)
+    page = await client.list_page(PODS, "ns", limit=limit)
+    assert request.call_args.args[0].max_size == most
+    assert page.size == len(answer)
 
 
 @pytest.mark.parametrize("answer", [b"", b'{"kind":"Pod","meta', b"[]", b'{"metadata":{"name":5}}', b"\xff"])

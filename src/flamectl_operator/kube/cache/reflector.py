@@ -23,7 +23,9 @@ from flamectl_operator.kube.errors import (
     ServerError,
     TooManyRequestsError,
     UnauthorizedError,
+    bare,
 )
+from flamectl_operator.kube.pages import PAGE_LENGTH, list_pages
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from flamectl_operator.kube.cache.store import Store
-    from flamectl_operator.kube.client import Client, Page
+    from flamectl_operator.kube.client import Client
     from flamectl_operator.kube.resources import Resource
     from flamectl_operator.runtime.clock import Clock
 
@@ -106,7 +108,7 @@ class Reflector(Generic[T]):
         label_selector: str = "",
         clock: Clock,
         random: Random,
-        page_size: int = 500,
+        page_size: int = PAGE_LENGTH,
     ) -> None:
         self._client = client
         self._resource = resource
@@ -170,36 +172,31 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         """Read all pages and give them to the store together, because only a whole list shows which objects are gone."""
         items: list[T] = []
-        continue_token = ""
-        while True:
-            page = await self._page(continue_token)
-            self.last_contact = self._clock.monotonic()
-            # Known objects must not be held in memory twice.
-            items.extend(map(self._store.known, page.items))
-            continue_token = page.continue_token
-            if not continue_token:
-                break
-        self._check_age(page)
-        self._store.replace(items, page.resource_version, self._namespace)
-        self._resource_version = page.resource_version
-        self.synced.set()
-        self._log.debug("listed", objects=len(items), resource_version=page.resource_version)
-
-    async def _page(self, continue_token: str) -> Page[T]:
+        pages = list_pages(
+            self._client,
+            self._resource,
+            self._namespace,
+            label_selector=self._label_selector,
+            length=self._page_size,
+        )
+        version = ""
         try:
-            return await self._client.list_page(
-                self._resource,
-                self._namespace,
-                label_selector=self._label_selector,
-                limit=self._page_size,
-                continue_token=continue_token,
-            )
+            async for page in pages:
+                self.last_contact = self._clock.monotonic()
+                # Known objects must not be held in memory twice.
+                items.extend(map(self._store.known, page.items))
+                version = page.resource_version
         except NotFoundError:
             # The server does not know the resource. If the resource has a CRD, the CRD was deleted, and all objects with it. A
             # core resource cannot be deleted, so a proxy has answered in place of the server.
             if "/" in self._resource.api_version:
                 self._store.clear(self._namespace)
             raise
+        self._check_age(version)
+        self._store.replace(items, version, self._namespace)
+        self._resource_version = version
+        self.synced.set()
+        self._log.debug("listed", objects=len(items), resource_version=version)
 
     async def _watch(self) -> None:
         """Follow the changes until the server ends the watch."""
@@ -242,11 +239,12 @@ class Reflector(Generic[T]):
     async def _probe(self) -> None:
         """Find out with the smallest request whether the server answers."""
         self.last_attempt = self._clock.monotonic()
-        self._check_age(
-            await self._client.list_page(self._resource, self._namespace, label_selector=self._label_selector, limit=1)
+        page = await self._client.list_page(
+            self._resource, self._namespace, label_selector=self._label_selector, limit=1
         )
+        self._check_age(page.resource_version)
 
-    def _check_age(self, page: Page[T]) -> None:
+    def _check_age(self, version: str) -> None:
         """Reject a list that is older than the store.
 
         A watch on that server would bring no change until its resourceVersions have reached the store's.
@@ -255,8 +253,8 @@ class Reflector(Generic[T]):
             StaleListError: The list is older.
         """
         seen = self._store.synced_version(self._namespace)
-        if int(page.resource_version) < seen:
-            what = f"the list of {self._resource.plural} is of resourceVersion {page.resource_version}"
+        if int(version) < seen:
+            what = f"the list of {self._resource.plural} is of resourceVersion {version}"
             before = f"resourceVersion {seen} was seen before; etcd may have been restored from a backup"
             raise StaleListError(500, message=f"{what}, but {before}")
         self._stale_lists = 0
@@ -283,7 +281,8 @@ class Reflector(Generic[T]):
             self._stale_lists += 1
             if self._stale_lists == MAX_STALE_LISTS:
                 raise SetBackError(str(error)) from error
-        before, self.last_error = self.last_error, error
+        # Its frames would keep what they hold, such as the pages of a list, until the next success.
+        before, self.last_error = self.last_error, bare(error)
         had_worked = lasted >= STEADY and not isinstance(error, ConnectionFailedError)
         self._failures = 1 if had_worked else self._failures + 1
         self.restarts += 1

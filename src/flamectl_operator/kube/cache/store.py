@@ -144,8 +144,7 @@ class Store(Generic[T]):
         elif current is not None:
             self._past.add_disappearance(current, version_of(obj))
         if self._selects(obj):
-            self._set(obj)
-            _notify(self._response_handlers, _changes(current, obj))
+            _notify(self._response_handlers, _changes(current, self._set(obj)))
             return
         if current is not None:
             self._remove(current)
@@ -242,8 +241,7 @@ class Store(Generic[T]):
         current = self._objects.get(_key(obj))
         if not (news if current is None else _supersedes(obj, current)):
             return []
-        self._set(obj)
-        return _changes(current, obj, initial=initial)
+        return _changes(current, self._set(obj), initial=initial)
 
     def _take_deletion(self, obj: T, *, news: bool) -> list[Change[T]]:
         if self._past.end(obj):
@@ -274,12 +272,14 @@ class Store(Generic[T]):
         self._past.forget_deletions(listed, moment, namespace)
         return [Change(obj, None) for obj in missing]
 
-    def _set(self, obj: T) -> None:
+    def _set(self, obj: T) -> T:
+        """Store an object, and return the part of it that is kept."""
         key, obj = _key(obj), self._transform(obj)
         old = self._objects.get(key)
         self._objects[key] = obj
         self.changes += 1
         self._by_index.update(key, old, obj)
+        return obj
 
     def _remove(self, obj: T) -> None:
         key = _key(obj)

@@ -10,6 +10,10 @@ from flamectl_operator.kube.http.wire import JSON
 #: Seconds for a whole request, because an admission webhook may take up to 30 s.
 REQUEST_TIMEOUT = 35.0
 
+#: The most bytes of a response. An object has at most some 9 MB as JSON: the API server stores 1.5 MB, and writes some characters
+#: of it, such as `<`, as six. A Pod has 10 KB.
+MAX_ANSWER_SIZE = 16 * 1024 * 1024
+
 #: Checks whether a request may still be sent, and raises a KubernetesError if not.
 Guard = Callable[[], None]
 
@@ -27,6 +31,7 @@ class Request:
         timeout: Seconds for one attempt, from connecting to the last byte of the response.
         guard: Called right before the first byte is written, after all waiting for a connection. If it raises, nothing is sent
             and the caller gets the error. It needs a body.
+        max_size: The most bytes of the response.
     """
 
     method: str
@@ -36,6 +41,7 @@ class Request:
     content_type: str = JSON
     timeout: float = REQUEST_TIMEOUT
     guard: Guard | None = None
+    max_size: int = MAX_ANSWER_SIZE
 
     @property
     def changes_nothing(self) -> bool:

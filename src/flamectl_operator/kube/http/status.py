@@ -67,7 +67,8 @@ def error_from_status(status: Status, code: int = 0, retry_after: float | None =
         # Any other reason is not a race, for instance when a webhook denies a request with this code.
         error = errors.AlreadyExistsError if status.reason == "AlreadyExists" else errors.ApiError
     # Validation messages have line breaks, but an error is one line in logs, status and events.
-    return error(code, status.reason, " ".join(status.message.split()), retry_after)
+    message = " ".join(status.message[: errors.MAX_MESSAGE_SIZE].split())
+    return error(code, status.reason[: errors.MAX_MESSAGE_SIZE], message, retry_after)
 
 
 def error_from_response(code: int, body: bytes, retry_after: float | None = None) -> errors.ApiError:

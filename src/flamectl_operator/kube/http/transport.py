@@ -37,10 +37,6 @@ if TYPE_CHECKING:
 #: Seconds for DNS, TCP connection and TLS handshake. Nothing has been sent by then, so a retry is safe.
 CONNECT_TIMEOUT = 10.0
 
-#: The most bytes of a response. A page of 500 Pods has about 5 MB, and one object at most 3 MB. Without a limit, a page of 500
-#: objects of the largest size, which one user can create, would take more memory than the process may use.
-MAX_ANSWER_SIZE = 16 * 1024 * 1024
-
 _FIRST_ERROR = 300  # includes redirects, because following one would send the credentials to another server
 
 
@@ -58,7 +54,7 @@ class Transport(Protocol):
         Raises:
             ConnectionFailedError: Nothing was sent.
             ConnectionLostError: A write may or may not have been applied.
-            AnswerTooLargeError: The response has more than `MAX_ANSWER_SIZE` bytes.
+            AnswerTooLargeError: The response has more than `Request.max_size` bytes.
             ApiError: The server answered with an error.
         """
         ...
@@ -225,12 +221,17 @@ async def _read(response: aiohttp.ClientResponse, request: Request) -> bytes:
     """Read a body of bounded size."""
     chunks: list[bytes] = []
     size = 0
-    async for chunk in response.content.iter_any():
-        size += len(chunk)
-        if size > MAX_ANSWER_SIZE:
-            raise AnswerTooLargeError(f"{request}: the response has more than {MAX_ANSWER_SIZE >> 20} MiB")
-        chunks.append(chunk)
-    return b"".join(chunks)
+    try:
+        async for chunk in response.content.iter_any():
+            size += len(chunk)
+            if size > request.max_size:
+                most = f"{request.max_size >> 20} MiB"
+                raise AnswerTooLargeError(f"{request}: the response has more than {most}")
+            chunks.append(chunk)
+        return b"".join(chunks)
+    finally:
+        # An error keeps this frame, and with it what was read so far, for as long as somebody keeps the error.
+        chunks.clear()
 
 
 def _abandon(response: aiohttp.ClientResponse) -> None:

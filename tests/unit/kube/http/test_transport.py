@@ -7,6 +7,7 @@ import socket
 import threading
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -361,8 +362,7 @@ async def test_request_on_a_lost_reused_connection_is_not_repeated(scene: Scene,
     assert [request.method for request in scene.requests] == ["GET", method]
 
 
-async def test_endless_response_is_aborted_at_the_size_limit(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flamectl_operator.kube.http.transport.MAX_ANSWER_SIZE", 1 << 20)
+async def test_endless_response_is_aborted_at_the_size_limit_and_its_error_keeps_nothing_of_it(scene: Scene) -> None:
     sent = 0
 
     async def handler(request: web.Request) -> web.StreamResponse:
@@ -376,9 +376,43 @@ async def test_endless_response_is_aborted_at_the_size_limit(scene: Scene, monke
 
     scene.handler = handler
     async with scene.transport() as transport:
-        with pytest.raises(AnswerTooLargeError, match="GET /x: the response has more than 1 MiB"):
-            await transport.send(Request("GET", "/x"))
+        with pytest.raises(AnswerTooLargeError, match="GET /x: the response has more than 1 MiB") as refused:
+            await transport.send(Request("GET", "/x", max_size=1 << 20))
     assert sent < 1 << 30
+    assert _held_by(refused.value) < 1 << 18
+
+
+async def test_error_of_a_connection_that_is_lost_in_a_response_keeps_nothing_of_it(scene: Scene) -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(64):
+            await response.write(b"x" * 65536)
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    scene.handler = handler
+    async with scene.transport() as transport:
+        with pytest.raises(ConnectionLostError) as lost:
+            await transport.send(Request("GET", "/x"))
+    assert _held_by(lost.value) < 1 << 18
+
+
+def _held_by(error: BaseException | None) -> int:
+    """Bytes that the frames of this package hold for as long as somebody keeps an error."""
+    size = 0
+    while error is not None:
+        for frame, _line in walk_tb(error.__traceback__):
+            if "flamectl_operator" in frame.f_code.co_filename:
+                values = [each for local in frame.f_locals.values() for each in (local, *_inside(local))]
+                size += sum(len(each) for each in values if isinstance(each, (bytes, bytearray)))
+        error = error.__cause__ or error.__context__
+    return size
+
+
+def _inside(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
 
 
 async def test_cancellation_is_not_translated(scene: Scene) -> None:
