@@ -238,8 +238,8 @@ def test_kubectl_get_shows_the_documented_columns(deployed: E2ENamespace) -> Non
     assert line.split()[:-1] == ["my-flame", "Running", "Healthy", "1", "3", "3"]
 
     head, line = deployed.kubectl("get", "flc", "-o", "wide").splitlines()
-    assert head.split()[7:] == ["REGISTERED", "SESSIONS", "PENDING", "CACHE", "CONFIG", "ENDPOINT", "MESSAGE"]
-    assert line.split()[7:] == ["1", "http://my-flame-session-manager:8080", "All", "components", "healthy"]
+    assert head.split()[7:] == ["CONFIG", "GENERATION", "OBSERVED", "ENDPOINT", "MESSAGE"]
+    assert line.split()[7:] == ["1", "1", "1", "http://my-flame-session-manager:8080", "All", "components", "healthy"]
 
 
 @pytest.mark.parametrize("category", ["all", "flame"])

@@ -175,9 +175,7 @@ class ApiServer:
         """Only the status counts; the rest of the body is looked at for preconditions alone."""
         old = self.get(resource, key)
         self._check(old, body.get("metadata", {}))
-        new = {name: part for name, part in old.items() if name != "status"}
-        if "status" in body:
-            new["status"] = self._checked_status(resource, body["status"])
+        new = {**old, "status": self._checked_status(resource, body.get("status"))}
         return self._store(resource, key, old, new, actor)
 
     def dry_run_replace_status(self, resource: str, key: Key, body: Obj) -> Obj:
@@ -204,8 +202,8 @@ class ApiServer:
         new = merge_patch(old, body)
         if subresource != "status":
             new = self._admitted("update", resource, key, new, actor, old)
-        elif "status" in new:
-            new["status"] = self._checked_status(resource, new["status"])
+        else:
+            new["status"] = self._checked_status(resource, new.get("status"))
         return self.replace(resource, key, new, actor, old)
 
     def update(self, resource: str, key: Key, new: Obj, actor: str) -> Obj:
@@ -276,7 +274,9 @@ class ApiServer:
             return {**body, "spec": {name: part for name, part in body["spec"].items() if name not in names}}
         return body
 
-    def _checked_status(self, resource: str, status: Obj) -> Obj:
+    def _checked_status(self, resource: str, status: Obj | None) -> Obj:
+        if status is None:
+            return STATUS["default"] if resource == FLAME_CLUSTERS else {}
         if resource != FLAME_CLUSTERS:
             return status
         if status_problems(status):
@@ -346,7 +346,7 @@ class ApiServer:
             ports = [{"protocol": "TCP", "targetPort": port["port"], **port} for port in body["spec"].get("ports", ())]
             spec = {"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster", **body["spec"]}
             return {**body, "spec": {**spec, "clusterIP": f"10.0.0.{self._addresses}", "ports": ports}}
-        return {name: value for name, value in body.items() if name != "status"} if resource == FLAME_CLUSTERS else body
+        return {**body, "status": STATUS["default"]} if resource == FLAME_CLUSTERS else body
 
     def _store(self, resource: str, key: Key, old: Obj | None, new: Obj, actor: str) -> Obj:
         if old is not None and same(old, new):

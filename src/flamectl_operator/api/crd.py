@@ -31,6 +31,15 @@ _HEADER = (
 )
 _WIDTH = 120
 
+#: The status of a FlameCluster that no operator has written: the API server shows it in place of none.
+NOT_OBSERVED = {
+    "state": "Pending",
+    "reason": "NotObserved",
+    "message": "No operator has looked at this FlameCluster yet. If this stays, none works or none serves the namespace: see"
+    " the Pods and the log of flamectl-operator",
+    "observedGeneration": 0,
+}
+
 
 def _column(name: str, kind: str, path: str, description: str, *, wide: bool = False) -> dict[str, Any]:
     column: dict[str, Any] = {"name": name, "type": kind, "jsonPath": path, "description": description}
@@ -45,13 +54,15 @@ def _columns() -> list[dict[str, Any]]:
         _column("Executors", "integer", ".status.executorManager.ready", "Ready executors."),
         _column("Desired", "integer", ".status.executorManager.replicas", "Wanted executors."),
         _column("Age", "date", ".metadata.creationTimestamp", "Time since the resource was created."),
-        _column(
-            "Registered", "integer", ".status.executorManager.registered", "Executors registered with Flame.", wide=True
-        ),
-        _column("Sessions", "integer", ".status.sessions.open", "Open sessions.", wide=True),
-        _column("Pending", "integer", ".status.sessions.pendingTasks", "Tasks that wait.", wide=True),
-        _column("Cache", "integer", ".status.objectCache.ready", "Object caches that are ready.", wide=True),
         _column("Config", "integer", ".status.configGeneration", "Generation of flame-cluster.yaml.", wide=True),
+        _column("Generation", "integer", ".metadata.generation", "Generation of the resource.", wide=True),
+        _column(
+            "Observed",
+            "integer",
+            ".status.observedGeneration",
+            "Generation that the status is about; while it stays behind, no operator works.",
+            wide=True,
+        ),
         _column("Endpoint", "string", ".status.sessionManager.endpoint", "Address for clients.", wide=True),
         _column("Message", "string", ".status.message", "Most important fact about the cluster.", wide=True),
     ]
@@ -59,7 +70,7 @@ def _columns() -> list[dict[str, Any]]:
 
 def _schema() -> dict[str, Any]:
     spec = structural(FlameClusterSpec)
-    status = structural(FlameClusterStatus, defaults=False)
+    status = {**structural(FlameClusterStatus, defaults=False), "default": NOT_OBSERVED}
     return {
         "description": "A Flame cluster: one session manager, its executor managers and their object cache.",
         "type": "object",

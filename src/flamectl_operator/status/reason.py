@@ -29,9 +29,13 @@ RECOVERING = "Recovering"
 UPDATING = "Updating"
 STARTING = "Starting"
 HEALTHY = "Healthy"
+#: The reason that the CRD gives a FlameCluster whose status no operator has written.
+NOT_OBSERVED = "NotObserved"
 
 #: Every value of `status.reason`, the most important first. A new reason of a condition gets its place here.
 PRECEDENCE: tuple[str, ...] = (
+    # No operator has looked.
+    NOT_OBSERVED,
     # The operator does nothing until a person acts.
     INVALID_SPEC,
     PAUSED,
@@ -78,7 +82,7 @@ PRECEDENCE: tuple[str, ...] = (
 _RANK = {word: place for place, word in enumerate(PRECEDENCE)}
 
 #: After one of these reasons, or without a reason, a cluster is `Starting` until it is healthy.
-_BEFORE_START = frozenset({None, STARTING, SUSPENDING, SUSPENDED, IDLE_SUSPENDED})
+_BEFORE_START = frozenset({None, NOT_OBSERVED, STARTING, SUSPENDING, SUSPENDED, IDLE_SUSPENDED})
 
 
 def rank(word: str) -> float:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from flamectl_operator.api.crd import NOT_OBSERVED
 from flamectl_operator.kube import errors
 from flamectl_operator.kube.client import EventType
 from flamectl_operator.kube.resources import CONFIG_MAPS, LEASES, PODS, SERVICES
@@ -79,7 +80,7 @@ async def other_writes_do_not_change_the_status(bench: Bench) -> None:
     await bench.new_flame_cluster()
     body = {"spec": {"paused": True}, "status": {"state": "Running"}}
     patched = await bench.client.merge_patch(FLAME_CLUSTERS, bench.namespace, "flame", body)
-    assert patched.status == {}
+    assert patched.status == NOT_OBSERVED
     assert patched.spec["paused"] is True
 
 
@@ -383,10 +384,26 @@ async def what_a_spec_leaves_out_gets_its_default(bench: Bench) -> None:
         "type": "RollingUpdate",
         "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": 0},
     }
+    # The first write also stores the default of the status.
+    stored = await bench.client.replace_status(FLAME_CLUSTERS, bench.namespace, "flame", bench.status(made))
     again = await bench.client.merge_patch(
         FLAME_CLUSTERS, bench.namespace, "flame", {"spec": {"executorManager": {"replicas": None}}}
     )
-    assert again.metadata.resource_version == made.metadata.resource_version
+    assert again.metadata.resource_version == stored.metadata.resource_version
+
+
+async def a_status_that_nobody_has_written_is_the_default_of_the_crd(bench: Bench) -> None:
+    body = bench.flame_cluster()
+    made = await bench.client.create(FLAME_CLUSTERS, bench.namespace, {**body, "status": {"state": "Running"}})
+    assert made.status == NOT_OBSERVED
+    assert (await bench.client.get(FLAME_CLUSTERS, bench.namespace, "flame")).status == NOT_OBSERVED
+    await bench.others.patch(FLAME_CLUSTERS, "flame", "status", {"status": {"state": "Failed", "reason": None}})
+    found = await bench.client.get(FLAME_CLUSTERS, bench.namespace, "flame")
+    assert found.status == {name: value for name, value in NOT_OBSERVED.items() if name != "reason"} | {
+        "state": "Failed"
+    }
+    await bench.others.patch(FLAME_CLUSTERS, "flame", "status", {"status": None})
+    assert (await bench.client.get(FLAME_CLUSTERS, bench.namespace, "flame")).status == NOT_OBSERVED
 
 
 async def unknown_fields_of_a_spec_are_left_out(bench: Bench) -> None:
@@ -506,7 +523,7 @@ async def a_dry_run_of_a_status_stores_nothing(bench: Bench) -> None:
     answer = await bench.client.dry_run_replace_status(FLAME_CLUSTERS, bench.namespace, "flame", body)
     assert answer.status == {"state": "Pending"}
     found = await bench.client.get(FLAME_CLUSTERS, bench.namespace, "flame")
-    assert not found.status
+    assert found.status == NOT_OBSERVED
     assert found.metadata.resource_version == made.metadata.resource_version
     await bench.client.replace_status(FLAME_CLUSTERS, bench.namespace, "flame", bench.status(made))
     with pytest.raises(errors.ConflictError):
@@ -566,6 +583,7 @@ RULES: tuple[Rule, ...] = (
     a_child_may_be_made_while_its_owner_goes,
     a_spec_that_breaks_a_rule_is_refused,
     what_a_spec_leaves_out_gets_its_default,
+    a_status_that_nobody_has_written_is_the_default_of_the_crd,
     unknown_fields_of_a_spec_are_left_out,
     a_status_that_breaks_the_schema_is_refused,
     an_unknown_field_of_a_pod_is_refused_only_when_asked,

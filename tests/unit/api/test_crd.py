@@ -13,7 +13,9 @@ from pydantic import Field
 from flamectl_operator.api.crd import custom_resource_definition, render
 from flamectl_operator.api.model import Model
 from flamectl_operator.api.schema import structural
+from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.api.validation import parse_spec
+from flamectl_operator.status.reason import NOT_OBSERVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,7 +111,14 @@ def test_absent_means_the_same_to_the_api_server_and_to_the_operator() -> None:
 
 
 def test_a_status_has_no_defaults() -> None:
-    assert [where for where, schema in _nodes(_property("status"), "status") if "default" in schema] == []
+    assert [where for where, schema in _nodes(_property("status"), "status") if "default" in schema] == ["status"]
+
+
+def test_status_that_nobody_has_written_says_so() -> None:
+    default = FlameClusterStatus.from_wire(_property("status")["default"])
+
+    assert (default.state, default.reason, default.observed_generation) == ("Pending", NOT_OBSERVED, 0)
+    assert default.to_wire() == _property("status")["default"]
 
 
 def test_objects_of_a_status_have_one_owner_each_and_the_status_has_several() -> None:
