@@ -306,11 +306,13 @@ class Judge:
 
     def container_starts(self, run: Run, runs: list[Run]) -> None:
         """Called just before the container of a session manager or an object cache starts, with all that runs."""
-        self.tell(f"kubelet {run.node.name}", f"{run.main} {run.key[1]} ({run.uid}.{run.restarts}) starts")
+        self.tell(f"kubelet {run.node.name}", f"{run.main} {run.key[1]} ({run.uid}.{run.starts}) starts")
         if run.session_manager:
             pod = self._server.find(PODS, run.key)
             store = annotations_of(pod).get(SESSION_STORE_ANNOTATION, "") if pod is not None else ""
-            self._lives[f"{run.uid}.{run.restarts}"] = run.life
+            # Executors that are created before the first container starts belong to it, whatever is counted later.
+            self._lives.setdefault(f"{run.uid}.{run.starts}", run.life)
+            self._lives[f"{run.uid}.{run.container_id}"] = run.life
             if store:
                 # A container that restarts in place may find other storage in the ConfigMap, which its Pod does not tell.
                 self._lives.setdefault(store, run.life)
@@ -324,7 +326,7 @@ class Judge:
                 self.blame(f"two Pods {run.key[1]}: {run.uid} starts while {other.uid} runs")
 
     def container_ends(self, run: Run) -> None:
-        self.tell(f"kubelet {run.node.name}", f"{run.main} {run.key[1]} ({run.uid}.{run.restarts}) ends")
+        self.tell(f"kubelet {run.node.name}", f"{run.main} {run.key[1]} ({run.uid}.{run.starts}) ends")
 
     # -- parts of judgements
 

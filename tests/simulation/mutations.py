@@ -21,7 +21,7 @@ from weakref import WeakSet
 
 from flamectl_operator import operator
 from flamectl_operator.api import validation
-from flamectl_operator.api.constants import KIND, SESSION_MANAGER
+from flamectl_operator.api.constants import KIND
 from flamectl_operator.api.status import FlameClusterStatus, State
 from flamectl_operator.desired import claims as desired_claims
 from flamectl_operator.desired import lock as desired_lock
@@ -33,7 +33,7 @@ from flamectl_operator.kube.cache import reflector, store
 from flamectl_operator.kube.fence import Fence
 from flamectl_operator.kube.leader_election import Candidate, LeaderElector
 from flamectl_operator.observed import cluster as observed
-from flamectl_operator.observed import component, pods
+from flamectl_operator.observed import component, life
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.planning import (
@@ -366,6 +366,11 @@ def terminal_executors_are_never_removed() -> None:
 @_mutation
 def executors_of_a_dead_session_manager_are_kept() -> None:
     _set(observed.ObservedCluster, "follows", lambda *_args: True)
+
+
+@_mutation
+def a_life_of_the_session_manager_is_the_count_of_its_restarts() -> None:
+    _set(life, "_identity", lambda _pod: "")
 
 
 @_mutation
@@ -1059,14 +1064,13 @@ def pods_are_created_before_their_claims() -> None:
 
 @_mutation_of_storage
 def executors_are_replaced_although_their_sessions_persist() -> None:
-    def life(self: Any) -> str:
+    def container(self: Any) -> str:
         manager = self.session_manager
         if manager is None or not manager.live:
             return ""
-        status = pods.container(manager.pod, SESSION_MANAGER)
-        return f"{manager.pod.uid}.{status.restart_count if status is not None else 0}"
+        return f"{manager.pod.uid}.{life._identity(manager.pod)}"
 
-    _set(observed.ObservedCluster, "session_manager_life", property(life))
+    _set(observed.ObservedCluster, "session_manager_life", property(container))
 
 
 @_mutation_of_storage

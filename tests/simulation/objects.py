@@ -221,7 +221,8 @@ def life_of(manager: Obj) -> str:
     """
     if store := annotations_of(manager).get(SESSION_STORE_ANNOTATION):
         return store
-    return f"{uid_of(manager)}.{container_status(manager, 'session-manager').get('restartCount', 0)}"
+    status = container_status(manager, "session-manager")
+    return f"{uid_of(manager)}.{status.get('containerID') or status.get('restartCount', 0)}"
 
 
 def has_started(pod: Obj, container: str) -> bool:

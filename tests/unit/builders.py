@@ -12,6 +12,7 @@ import msgspec
 from flamectl_operator.api.constants import (
     CLUSTER_LABEL,
     EXECUTOR_MANAGER,
+    FIRST_CONTAINER_ANNOTATION,
     OBJECT_CACHE,
     RENDERED_ANNOTATION,
     REVISION_ANNOTATION,
@@ -193,7 +194,14 @@ def waiting(name: str, reason: str = "PodInitializing", message: str = "", resta
 
 def running(name: str, *, restarts: int = 0) -> ContainerStatus:
     state = ContainerState(running=ContainerStateRunning(text(ago(1000))))
-    return ContainerStatus(name, restart_count=restarts, state=state)
+    return ContainerStatus(
+        name, restart_count=restarts, state=state, container_id=container_id(name, restarts), ready=True
+    )
+
+
+def container_id(name: str, restarts: int = 0) -> str:
+    """The id of each container of a name, which is another one after each restart."""
+    return f"containerd://{name}.{restarts}"
 
 
 def ended(
@@ -208,7 +216,7 @@ def ended(
 ) -> ContainerStatus:
     terminated = ContainerStateTerminated(exit_code, reason, message, text(finished_at), text(started_at))
     state = ContainerState(terminated=terminated)
-    return ContainerStatus(name, restart_count=restarts, state=state)
+    return ContainerStatus(name, restart_count=restarts, state=state, container_id=container_id(name, restarts))
 
 
 def condition(
@@ -239,6 +247,7 @@ def pod(
     finalizers: tuple[str, ...] = (),
     created: datetime | None = None,
     written: datetime | None = None,
+    spec: Mapping[str, Any] | None = None,
 ) -> PodView:
     metadata = ObjectMeta(
         name=name,
@@ -255,7 +264,7 @@ def pod(
         managed_fields=() if written is None else (ManagedFieldsEntry(text(written)),),
     )
     status = PodStatus(phase, reason, message, tuple(conditions), tuple(init), tuple(containers))
-    return PodView(metadata=metadata, spec=PodSpec(node), status=status)
+    return PodView(metadata=metadata, spec=msgspec.convert({"nodeName": node, **(spec or {})}, PodSpec), status=status)
 
 
 #: The state of a Pod.
@@ -330,11 +339,11 @@ def session_manager(
     template = (wanted or desired()).session_manager
     manifest = template.pod(f"{OWNER.name}-{SESSION_MANAGER}")
     metadata = manifest["metadata"]
-    annotations = metadata["annotations"] | ({} if revision is None else {REVISION_ANNOTATION: revision})
+    annotations = metadata["annotations"] | {FIRST_CONTAINER_ANNOTATION: container_id(SESSION_MANAGER)}
     arguments = {
         "name": metadata["name"],
         "labels": metadata["labels"],
-        "annotations": annotations,
+        "annotations": annotations | ({} if revision is None else {REVISION_ANNOTATION: revision}),
         "owner": controller_reference(),
         "uid": "sm-uid",
         **_status(state, SESSION_MANAGER, "", since or ago(3600), restarts),

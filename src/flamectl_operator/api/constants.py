@@ -59,8 +59,10 @@ OWN_VARIABLES: Final = (FLAME_CONFIG_VARIABLE, SESSION_MANAGER_VARIABLE, OBJECT_
 MANAGED_BY: Final = "flamectl-operator"
 #: On Pods: the hash of the rendered Pod, which also depends on the operator's version and settings. It replaces nothing.
 RENDERED_ANNOTATION: Final = f"{OWN_PREFIX}rendered"
-#: On executors: the life of the session manager (`<Pod uid>.<restarts>`) that they belong to.
+#: On executors: the life of the session manager that they belong to; see `observed.life`.
 SESSION_MANAGER_ANNOTATION: Final = f"{OWN_PREFIX}session-manager"
+#: On a session manager: the identity of the first container of its Pod.
+FIRST_CONTAINER_ANNOTATION: Final = f"{OWN_PREFIX}first-container"
 #: On a session manager with a claim: which storage it keeps its sessions in, so that its successor is known to go on with them.
 SESSION_STORE_ANNOTATION: Final = f"{OWN_PREFIX}session-store"
 #: On Pods that mount a claim which a user made: the uid of that claim.

@@ -7,7 +7,8 @@ container with the name of one of the operator's containers is merged with it, u
 - fields that the resource has itself are set only there: image, imagePullPolicy, env, resources;
 - `command` and `args` belong to the operator, because they name the configuration file;
 - nothing is mounted at or below /etc/flame, and no volume has a name of the operator's volumes;
-- the kubelet does not restart an executor in place, and Flame's node name stays the Pod's name;
+- neither the kubelet nor a restart rule of another container restarts an executor in place;
+- Flame's node name stays the Pod's name;
 - all other fields (securityContext, volumeMounts, envFrom, lifecycle, probes, ports ...) may be added.
 
 Fields that need an administrator's permission (hostPath, privileged ...) are subject to the operator's `podPolicy`, not to this
@@ -35,6 +36,7 @@ from flamectl_operator.api.pod_template_rules import (
     NO_OWN_ANNOTATIONS,
     NO_OWN_LABELS,
     NO_OWN_VOLUME,
+    ONLY_RESTART,
     QUALIFIED_KEYS,
     needs_image,
     only_additional,
@@ -73,6 +75,14 @@ class VolumeMount(OpenModel):
     mount_path: Text = Field(description="Path in the container.")
 
 
+class ContainerRestartRule(OpenModel):
+    """A rule that restarts a container of a Pod whose other containers are not restarted."""
+
+    action: Annotated[Text, ONLY_RESTART] | None = Field(
+        None, description="What the rule does; only Restart is allowed."
+    )
+
+
 class Container(OpenModel):
     """A container of the Pod: one of the operator's own, by its name, or an additional one."""
 
@@ -88,7 +98,8 @@ class Container(OpenModel):
     restart_policy: Text | None = Field(
         None, description="Restart policy; Always makes an additional init container a sidecar."
     )
-    restart_policy_rules: Atomic[dict[str, Any]] | None = Field(
+    # Pods have at most 20 rules a container, since Kubernetes 1.34.
+    restart_policy_rules: Annotated[Atomic[ContainerRestartRule], Field(max_length=20)] | None = Field(
         None, description="Restart rules of an additional container, by exit code."
     )
     volume_mounts: Annotated[tuple[VolumeMount, ...], Field(max_length=64), MapKey("mountPath")] | None = Field(

@@ -59,6 +59,13 @@ NO_OWN_VOLUME = Rule(
     ".name",
 )
 
+#: Kubernetes 1.36 knows RestartAllContainers as well, which restarts the operator's containers with all others of the Pod.
+ONLY_RESTART = Rule(
+    "self == 'Restart'",
+    lambda action: action == "Restart",
+    "must be Restart: another action restarts the operator's container in place, and Flame loses its node",
+)
+
 
 def only_additional(own: str, attribute: str, why: str) -> Rule:
     """Return the rule that a field is set only for additional containers, not for the operator's container of that name."""

@@ -295,6 +295,9 @@ class ContainerStatus(View, frozen=True):
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
     image: str = ""
+    container_id: str = msgspec.field(default="", name="containerID")
+    ready: bool = False
+    started: bool | None = None
 
 
 class PodCondition(View, frozen=True):
@@ -312,10 +315,41 @@ class PodCondition(View, frozen=True):
         return parse_time(self.since)
 
 
+class InitContainer(View, frozen=True):
+    """An entry of a Pod's `spec.initContainers`; with restartPolicy Always it is a sidecar."""
+
+    name: str = ""
+    restart_policy: str = ""
+
+
+class SchedulingGate(View, frozen=True):
+    """An entry of a Pod's `spec.schedulingGates`."""
+
+    name: str = ""
+
+
+class PodResourceClaim(View, frozen=True):
+    """An entry of a Pod's `spec.resourceClaims`, which names a ResourceClaim or a template of one."""
+
+    name: str = ""
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
+class PodResourceClaimStatus(View, frozen=True):
+    """An entry of a Pod's `status.resourceClaimStatuses`: the claim that was made from a template, if it needs one."""
+
+    name: str = ""
+
+
 class PodSpec(View, frozen=True):
     """The fields of a Pod's spec that decisions use."""
 
     node_name: str = ""
+    scheduler_name: str = ""
+    init_containers: tuple[InitContainer, ...] = ()
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
 
 
 class PodStatus(View, frozen=True):
@@ -327,6 +361,7 @@ class PodStatus(View, frozen=True):
     conditions: tuple[PodCondition, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
 
 
 class PodView(KubernetesObject, frozen=True):

@@ -19,6 +19,7 @@ from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
+from flamectl_operator.observed.life import counted_lives, life_of
 from flamectl_operator.observed.object_cache import ObjectCaches
 
 if TYPE_CHECKING:
@@ -180,11 +181,16 @@ class ObservedCluster:
 
     @cached_property
     def session_manager_life(self) -> str:
-        """The life of the session manager: its Pod's uid and restart count; empty without one.
+        """The life of the session manager: the one of its container; empty without one.
 
         A session manager whose sessions persist goes on where the one before it ended, so its life is that of its storage.
         """
         return life_of(self.session_manager)
+
+    @cached_property
+    def _present_lives(self) -> tuple[str, ...]:
+        """The annotations of executors that belong to the present life of the session manager."""
+        return (self.session_manager_life, *counted_lives(self.session_manager))
 
     def follows(self, executor: Executor) -> bool:
         """Return whether an executor belongs to the present life of the session manager.
@@ -194,7 +200,7 @@ class ObservedCluster:
         executors: the replacement of a wrongly judged executor is not rebound, so a slow clock on a node costs one Pod at most. A
         fast clock hides that an executor started too early.
         """
-        if executor.session_manager_life != self.session_manager_life:
+        if executor.session_manager_life not in self._present_lives:
             return False
         manager = self.session_manager
         if not executor.rebound or manager is None or SESSION_STORE_ANNOTATION in manager.pod.annotations:
@@ -298,16 +304,6 @@ class ObservedCluster:
         """The Pods that have failed or cannot be scheduled, sorted by name, each with its trouble."""
         found = [(component, component.ailment) for component in self.components if component.ailment is not None]
         return tuple(sorted(found, key=lambda entry: entry[0].name))
-
-
-def life_of(manager: Component | None) -> str:
-    """Return the life of a session manager; see `ObservedCluster.session_manager_life`."""
-    if manager is None or not manager.live:
-        return ""
-    if store := manager.pod.annotations.get(SESSION_STORE_ANNOTATION):
-        return store
-    status = pods.container(manager.pod, SESSION_MANAGER)
-    return f"{manager.pod.uid}.{status.restart_count if status is not None else 0}"
 
 
 def _first_seen_terminating(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import RENDERED_ANNOTATION, REVISION_ANNOTATION
 from flamectl_operator.observed import pods
+from flamectl_operator.observed.waiting import waiting_since
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -66,7 +67,7 @@ class Component:
     @cached_property
     def trouble(self) -> Trouble | None:
         """The failure of the Pod, if any."""
-        return pods.trouble(self.pod)
+        return pods.trouble(self.pod) or pods.restarted_in_place(self.pod, self.main)
 
     @cached_property
     def last_failure(self) -> tuple[Trouble, datetime] | None:
@@ -96,4 +97,4 @@ class Component:
     @cached_property
     def waiting(self) -> tuple[Trouble, datetime] | None:
         """The reason why it is not ready yet, and since when."""
-        return pods.waiting_since(self.pod)
+        return waiting_since(self.pod)

@@ -84,7 +84,7 @@ def worked_for(executor: Executor) -> timedelta | None:
     """
     born, over = executor.pod.metadata.creation_timestamp, terminal_since(executor)
     status = pods.container(executor.pod, EXECUTOR_MANAGER)
-    ended = status.state.terminated if status is not None else None
+    ended = (status.state.terminated or status.last_state.terminated) if status is not None else None
     if ended is not None and ended.started_at is not None and ended.finished_at is not None:
         # A container that could not be started has a start time in 1970.
         return ended.finished_at - max(ended.started_at, born or ended.started_at)

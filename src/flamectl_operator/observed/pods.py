@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     from flamectl_operator.kube.views import ContainerStatus, PodCondition, PodView
 
-#: Reasons for a Pod whose node does not report, and for a Pod that has waited for long.
+#: Reason for a Pod whose node does not report.
 NODE_NOT_REPORTING = "NodeNotReporting"
-INIT_CONTAINER_WAITING = "InitContainerWaiting"
-CONTAINER_CREATING = "ContainerCreating"
-POD_NOT_READY = "PodNotReady"
-#: Seconds that a scheduled Pod may take to become ready before the status says why it waits.
-READY_PATIENCE = 30.0
+#: Reason for an executor whose main container started more than once.
+RESTARTED_IN_PLACE = "RestartedInPlace"
+
+#: Reason of the API server for a Pod with scheduling gates.
+GATED = "SchedulingGated"
 
 TERMINAL_PHASES = frozenset({"Failed", "Succeeded"})
 
@@ -31,8 +31,8 @@ def condition(pod: PodView, kind: str) -> PodCondition | None:
 def is_terminal(pod: PodView, main: str) -> bool:
     """Return whether the Pod has ended for good and must be replaced, because the kubelet does not restart it.
 
-    An executor is also terminal when its main container ended while a sidecar still runs. A main container that is restarted in
-    place (restartPolicy Always) is up to the kubelet.
+    An executor is also terminal when its main container ended while a sidecar still runs, and when it was started again in place:
+    Flame has lost the node then. A main container that may restart in place (restartPolicy Always) is up to the kubelet.
 
     Args:
         pod: A Pod.
@@ -41,7 +41,39 @@ def is_terminal(pod: PodView, main: str) -> bool:
     if pod.status.phase in TERMINAL_PHASES:
         return True
     status = container(pod, main)
-    return status is not None and status.state.terminated is not None
+    return status is not None and (status.state.terminated is not None or restarted_in_place(pod, main) is not None)
+
+
+def restarted_in_place(pod: PodView, main: str) -> Trouble | None:
+    """Return that the main container started more than once, or will; None when it has not, or when it may.
+
+    A kubelet restarts the containers of a Pod with restartPolicy Never when a restart rule says so, or after it lost them.
+
+    Args:
+        pod: A Pod.
+        main: The container that may start only once; empty where the kubelet restarts containers in place.
+    """
+    status = container(pod, main)
+    if status is None:
+        return None
+    restarting = condition(pod, "AllContainersRestarting")
+    again = status.restart_count > 0 or status.last_state.terminated is not None
+    if not again and (restarting is None or restarting.status != "True"):
+        return None
+    return Trouble(RESTARTED_IN_PLACE, "it restarted in place, so Flame has lost its node", f'container "{main}"')
+
+
+def container_identity(pod: PodView, name: str) -> str:
+    """Return what tells a container from the next one of its name: its id, else the time of its start; empty before its start.
+
+    The count of restarts does not, because a kubelet that lost a container counts from zero again.
+    """
+    status = container(pod, name)
+    if status is None:
+        return ""
+    last, state = status.last_state.terminated, status.state
+    runs = (state.running, state.terminated, last)
+    return status.container_id or next((each.started for each in runs if each is not None and each.started), "")
 
 
 def is_ready(pod: PodView) -> bool:
@@ -118,6 +150,8 @@ def unschedulable(pod: PodView) -> Trouble | None:
     scheduled = condition(pod, "PodScheduled")
     if scheduled is None or scheduled.status != "False" or pod.spec.node_name:
         return None
+    if gates := ", ".join(f'"{gate.name}"' for gate in pod.spec.scheduling_gates):
+        return Trouble(scheduled.reason or GATED, "somebody must remove them", f"scheduling gates {gates}")
     return Trouble(scheduled.reason or "Unschedulable", scheduled.message)
 
 
@@ -134,41 +168,11 @@ def not_reporting(pod: PodView) -> Trouble | None:
     since = ready.last_transition_time if silent else None
     if since is None:
         return None
-    return Trouble(NODE_NOT_REPORTING, f"it has not reported since {_clock(since)}", f'node "{pod.spec.node_name}"')
+    return Trouble(NODE_NOT_REPORTING, f"it has not reported since {clock(since)}", f'node "{pod.spec.node_name}"')
 
 
-def waiting_since(pod: PodView) -> tuple[Trouble, datetime] | None:
-    """Return why a scheduled Pod is not ready, and since when; None when it does not wait."""
-    if pod.terminating or not pod.spec.node_name or pod.status.phase in TERMINAL_PHASES or trouble(pod) is not None:
-        return None
-    if any(each.state.running or each.restart_count for each in pod.status.container_statuses):
-        return _not_ready_since(pod)
-    init = pod.status.init_container_statuses
-    running = [each.state.running for each in init if each.state.running is not None]
-    if running:
-        # The others may be sidecars, which keep running.
-        since = running[-1].started_at
-        (name,) = [each.name for each in init if each.state.running is running[-1]]
-        return _waits(INIT_CONTAINER_WAITING, f'init container "{name}"', "it has run since", since)
-    scheduled = condition(pod, "PodScheduled")
-    ended = [each.state.terminated.finished_at for each in init if each.state.terminated is not None]
-    since = max((each for each in ended if each is not None), default=None)
-    since = since or (scheduled.last_transition_time if scheduled is not None else None)
-    return _waits(CONTAINER_CREATING, f'node "{pod.spec.node_name}"', "it has prepared images and volumes since", since)
-
-
-def _not_ready_since(pod: PodView) -> tuple[Trouble, datetime] | None:
-    ready = condition(pod, "Ready")
-    if ready is None or ready.status == "True":
-        return None
-    return _waits(POD_NOT_READY, "", "its containers run, but it has not been ready since", ready.last_transition_time)
-
-
-def _waits(reason: str, subject: str, how: str, since: datetime | None) -> tuple[Trouble, datetime] | None:
-    return None if since is None else (Trouble(reason, f"{how} {_clock(since)}", subject), since)
-
-
-def _clock(time: datetime) -> str:
+def clock(time: datetime) -> str:
+    """Return a time for messages."""
     return f"{time:%Y-%m-%d %H:%M:%S} UTC"
 
 

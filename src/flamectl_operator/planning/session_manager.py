@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from flamectl_operator.api.constants import API_VERSION, KIND, SESSION_MANAGER
+from flamectl_operator.api.constants import API_VERSION, FIRST_CONTAINER_ANNOTATION, KIND, SESSION_MANAGER
 from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.life import first_container
 from flamectl_operator.planning import drift
 from flamectl_operator.planning.claims import claim_wait
 from flamectl_operator.planning.deletion import given_up_at
@@ -73,7 +74,7 @@ def plan_session_manager(observed: ObservedCluster, effective: EffectiveSpec, no
 
 
 def session_manager_repair(pod: PodView, owner: Identity, effective: EffectiveSpec) -> dict[str, Any] | None:
-    """Return the merge patch that restores labels; None when none are missing.
+    """Return the merge patch that restores labels and records the first container; None when nothing is missing.
 
     A stale session manager only gets back its selector labels, because it may serve for long if its replacement would be refused.
     Other changes of the template apply to the replacement.
@@ -85,8 +86,20 @@ def session_manager_repair(pod: PodView, owner: Identity, effective: EffectiveSp
     """
     if effective.session_manager_stale(Component(pod)):
         labels = owner.labels(SESSION_MANAGER) | owner.selector(SESSION_MANAGER)
-        return drift.metadata_patch(pod, {"metadata": {"labels": labels}})
-    return drift.metadata_patch(pod, effective.desired.session_manager.pod(pod.name))
+        return _recording(pod, drift.metadata_patch(pod, {"metadata": {"labels": labels}}))
+    return _recording(pod, drift.metadata_patch(pod, effective.desired.session_manager.pod(pod.name)))
+
+
+def _recording(pod: PodView, repair: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return a repair that also records the first container, once it runs."""
+    first = first_container(pod)
+    if not first or FIRST_CONTAINER_ANNOTATION in pod.annotations:
+        return repair
+    metadata: dict[str, Any] = (
+        repair["metadata"] if repair is not None else {"resourceVersion": pod.metadata.resource_version}
+    )
+    annotations = {**metadata.get("annotations", {}), FIRST_CONTAINER_ANNOTATION: first}
+    return {"metadata": {**metadata, "annotations": annotations}}
 
 
 def is_predecessors(existing: KubernetesObject, owner: Identity) -> bool:

@@ -10,8 +10,9 @@ from flamectl_operator.kube.errors import NotFoundError
 from flamectl_operator.kube.pages import list_pages
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.kube.views import KubernetesObject
-from flamectl_operator.observed.cluster import ObservedCluster, Views, life_of
+from flamectl_operator.observed.cluster import ObservedCluster, Views
 from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.life import life_of
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.reconcile.transform import keep

@@ -82,7 +82,8 @@ class NamedPod:
             return outcomes.changed()
         if self.repair(repaired) is not None:
             return outcomes.undone(PODS, pod.name)
-        io.record_event(f"{self.event}Repaired", f'Restored labels of Pod "{pod.name}"')
+        if "labels" in changes["metadata"]:
+            io.record_event(f"{self.event}Repaired", f'Restored labels of Pod "{pod.name}"')
         return DONE
 
     async def _find(self) -> Outcome:

@@ -50,7 +50,7 @@ from flamectl_operator.runtime.lru_cache import LRUCache
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from flamectl_operator.kube.views import ObjectMeta, OwnerReference
+    from flamectl_operator.kube.views import InitContainer, ObjectMeta, OwnerReference
 
 T = TypeVar("T", bound=KubernetesObject)
 V = TypeVar("V", bound=View)
@@ -239,7 +239,9 @@ def _sharing(pod: PodView) -> PodView:
         "owner_references": owners if len(owners) != 1 else _shared_owners(owners),
         "managed_fields": _latest(meta),
     }
-    return replace(pod, metadata=replace(meta, **changes))
+    spec = pod.spec
+    inits = _shared_inits(spec.init_containers)
+    return replace(pod, metadata=replace(meta, **changes), spec=replace(spec, init_containers=inits))
 
 
 #: What Pods share, by itself. Others decide how large and how many these are, so their bytes count.
@@ -251,6 +253,13 @@ def _shared(texts: dict[str, str] | None) -> dict[str, str] | None:
     if not texts or _size(texts) > MAX_SHARED_SIZE:
         return texts
     kept: dict[str, str] = _SHARED.get(tuple(texts.items()), lambda: texts)
+    return kept
+
+
+def _shared_inits(containers: tuple[InitContainer, ...]) -> tuple[InitContainer, ...]:
+    if not containers or len(containers) > MAX_ENTRIES:
+        return containers
+    kept: tuple[InitContainer, ...] = _SHARED.get(containers, lambda: containers)
     return kept
 
 

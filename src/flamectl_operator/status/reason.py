@@ -70,6 +70,7 @@ PRECEDENCE: tuple[str, ...] = (
     "NodeNotReporting",
     UNSCHEDULABLE,
     # Pods take long, and may become ready by themselves.
+    "NotScheduled",
     "InitContainerWaiting",
     "ContainerCreating",
     "PodNotReady",

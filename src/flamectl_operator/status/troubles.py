@@ -14,6 +14,13 @@ from flamectl_operator.api.constants import WAIT_CONTAINER
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.trouble import IMAGE_PULL_FAILED, OOM_KILLED, Trouble, gist
+from flamectl_operator.observed.waiting import (
+    CONTAINER_CREATING,
+    INIT_CONTAINER_WAITING,
+    NOT_SCHEDULED,
+    POD_NOT_READY,
+    READY_PATIENCE,
+)
 from flamectl_operator.status.reason import PODS_FAILING, UNSCHEDULABLE, rank
 from flamectl_operator.status.remedies import explained
 
@@ -25,21 +32,19 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.component import Component
 
+#: Reasons of Pods that may recover by themselves, so that they do not degrade the FlameCluster.
+WAITING = frozenset({NOT_SCHEDULED, INIT_CONTAINER_WAITING, CONTAINER_CREATING, POD_NOT_READY})
 #: Reasons of a Pod that are also a reason of the FlameCluster. Any other one is `PodsFailing`, or `Unschedulable`.
 _OWN_REASON = frozenset(
     {
         IMAGE_PULL_FAILED,
         OOM_KILLED,
         pods.NODE_NOT_REPORTING,
-        pods.INIT_CONTAINER_WAITING,
-        pods.CONTAINER_CREATING,
-        pods.POD_NOT_READY,
+        *WAITING,
     }
 )
 #: Reasons of a FlameCluster whose Pods have failed.
 FAILING = frozenset({PODS_FAILING, IMAGE_PULL_FAILED, OOM_KILLED})
-#: Reasons of Pods that may recover by themselves, so that they do not degrade the FlameCluster.
-WAITING = frozenset({pods.INIT_CONTAINER_WAITING, pods.CONTAINER_CREATING, pods.POD_NOT_READY})
 #: The most Pods in a message, and the most groups.
 MAX_NAMES = 3
 MAX_GROUPS = 3
@@ -114,12 +119,12 @@ def group_troubles(
 
 def patience_ends(observed: ObservedCluster, now: datetime) -> datetime | None:
     """Return when the status must name the next waiting Pod, because no event reports that time."""
-    ends = (since + timedelta(seconds=pods.READY_PATIENCE) for _, _, since in _unready(observed))
+    ends = (since + timedelta(seconds=READY_PATIENCE) for _, _, since in _unready(observed))
     return min((end for end in ends if end > now), default=None)
 
 
 def _waiting(observed: ObservedCluster, now: datetime) -> Iterable[tuple[Component, Trouble]]:
-    patience = timedelta(seconds=pods.READY_PATIENCE)
+    patience = timedelta(seconds=READY_PATIENCE)
     for component, trouble, since in _unready(observed):
         if since + patience <= now:
             yield component, trouble
@@ -130,7 +135,7 @@ def _unready(observed: ObservedCluster) -> Iterable[tuple[Component, Trouble, da
     for component in observed.unready_components:
         assert component.waiting is not None
         trouble, since = component.waiting
-        if trouble.subject != own:
+        if (trouble.reason, trouble.subject) != (INIT_CONTAINER_WAITING, own):
             yield component, trouble, since
         elif observed.session_manager_ready:
             cause = f"no answer from port 8081 of the session manager, which is ready; {trouble.cause}"

@@ -647,6 +647,34 @@ REJECTIONS: tuple[Rejection, ...] = (
     ),
     *(
         Rejection(
+            f"{component}: a container of {kind} restarts all others",
+            _component(
+                component,
+                image="x:1",
+                podTemplate={
+                    "spec": {
+                        kind: [
+                            {
+                                "name": "watchdog",
+                                "image": "w:1",
+                                "restartPolicy": "Never",
+                                "restartPolicyRules": [
+                                    {"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}},
+                                    {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}},
+                                ],
+                            }
+                        ]
+                    }
+                },
+            ),
+            f"spec.{component}.podTemplate.spec.{kind}[0].restartPolicyRules[1].action",
+            "must be Restart: another action restarts the operator's container in place, and Flame loses its node",
+        )
+        for component in ("sessionManager", "executorManager", "objectCache")
+        for kind in ("containers", "initContainers")
+    ),
+    *(
+        Rejection(
             f"{field} of the wait container",
             _wait(**{field: value}),
             f"{_POD}.initContainers[0].{field}",
@@ -1001,6 +1029,14 @@ ACCEPTANCES: tuple[Acceptance, ...] = (
             initContainers=[
                 {"name": "wait-for-session-manager", "resources": {"limits": {"cpu": "10m"}}},
                 {"name": "log-shipper", "image": "busybox:1.37", "restartPolicy": "Always"},
+                {
+                    "name": "fetch",
+                    "image": "busybox:1.37",
+                    "restartPolicy": "Never",
+                    "restartPolicyRules": [
+                        {"action": "Restart", "exitCodes": {"operator": "In", "values": [7]}},
+                    ],
+                },
             ],
             volumes=[{"name": "scratch", "emptyDir": {}}, {"name": "x", "configMap": {"name": "x"}}],
             nodeSelector={"a": "b"},

@@ -18,6 +18,7 @@ from tests.unit.builders import (
     ago,
     condition,
     config_map_view,
+    container_id,
     controller_reference,
     ended,
     executor,
@@ -25,7 +26,6 @@ from tests.unit.builders import (
     foreign_pod,
     later,
     observed,
-    running,
     service_views,
     session_manager,
     terminating,
@@ -119,26 +119,8 @@ def test_foreign_session_manager_is_observed_as_foreign(owner: object) -> None:
     assert found.session_manager_life == ""
 
 
-@pytest.mark.parametrize(
-    ("view", "life"),
-    [
-        pytest.param(None, "", id="none"),
-        pytest.param(session_manager("unscheduled"), LIFE, id="not started"),
-        pytest.param(session_manager("ready"), LIFE, id="ready"),
-        pytest.param(session_manager("ready", restarts=2), "sm-uid.2", id="restarted"),
-        pytest.param(session_manager("ready", uid="other"), "other.0", id="another Pod"),
-        pytest.param(session_manager("failed"), "", id="over"),
-        pytest.param(terminating(session_manager("ready")), "", id="terminating"),
-    ],
-)
-def test_life_of_a_session_manager_changes_with_its_container(view: PodView | None, life: str) -> None:
-    assert observed(*([view] if view else [])).session_manager_life == life
-
-
-def test_only_the_restarts_of_its_own_container_begin_a_new_life() -> None:
-    view = session_manager(containers=[running("sidecar", restarts=7), running("session-manager", restarts=1)])
-
-    assert observed(view).session_manager_life == "sm-uid.1"
+def test_snapshot_without_a_session_manager_has_no_life() -> None:
+    assert observed().session_manager_life == ""
 
 
 def test_session_manager_with_an_ended_container_is_not_terminal() -> None:
@@ -152,7 +134,8 @@ def test_session_manager_with_an_ended_container_is_not_terminal() -> None:
 
 
 def _since(name: str, started: datetime | None) -> ContainerStatus:
-    return ContainerStatus(name, state=ContainerState(running=ContainerStateRunning(text(started))))
+    state = ContainerState(running=ContainerStateRunning(text(started)))
+    return ContainerStatus(name, state=state, container_id=container_id(name))
 
 
 @pytest.mark.parametrize(

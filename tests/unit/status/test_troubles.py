@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from flamectl_operator.api.constants import EXECUTOR_MANAGER, WAIT_CONTAINER
+from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_MANAGER, WAIT_CONTAINER
 from flamectl_operator.api.status import FlameClusterStatus, Generations, find
-from flamectl_operator.kube.views import ContainerState, ContainerStateRunning
-from flamectl_operator.observed.pods import READY_PATIENCE
+from flamectl_operator.kube.views import ContainerState, ContainerStateRunning, PodResourceClaimStatus
+from flamectl_operator.observed.waiting import READY_PATIENCE
 from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.troubles import patience_ends
 from tests.unit.builders import (
@@ -21,6 +21,7 @@ from tests.unit.builders import (
     ended,
     executor_pod,
     later,
+    object_cache_pod,
     observed,
     replicas,
     running,
@@ -199,13 +200,20 @@ def test_unready_pod_on_a_reporting_node_names_no_node(conditions: list[Any]) ->
 # --- Pods that take long -----------------------------------------------------------------------------------------------
 
 
+#: A native sidecar that has started, and the same one before its startup probe succeeded.
+PROXY = msgspec.structs.replace(running("proxy"), started=True)
+STARTING_PROXY = msgspec.structs.replace(running("proxy"), started=False, ready=False)
+WAITED = ended(WAIT_CONTAINER, 0, "Completed", finished_at=ago(65))
+SIDECAR = {"initContainers": [{"name": WAIT_CONTAINER}, {"name": "proxy", "restartPolicy": "Always"}]}
+
+
 def _init(name: str, seconds: float) -> ContainerStatus:
     state = ContainerState(running=ContainerStateRunning(text(ago(seconds))))
     return msgspec.structs.replace(running(name), state=state)
 
 
 def _in_init(number: int, name: str, seconds: float) -> PodView:
-    return executor_pod(number, "waiting", init=[running("sidecar"), _init(name, seconds)])
+    return executor_pod(number, "waiting", init=[PROXY, _init(name, seconds)], spec=SIDECAR)
 
 
 def test_slow_init_container_is_named_after_the_patience() -> None:
@@ -233,19 +241,180 @@ def test_waiting_init_container_is_named_only_while_the_session_manager_is_ready
 
 def test_pod_without_containers_is_reported() -> None:
     conditions = [condition("PodScheduled", "True", since=ago(40))]
-    status = _status(SM, executor_pod(0, "pending", conditions=conditions), count=1)
+    status = _status(SM, executor_pod(0, "pending", conditions=conditions, containers=()), count=1)
 
     said = 'ContainerCreating: node "node-1": it has prepared images and volumes since 2025-06-01 11:59:20 UTC'
     assert status.message == f"0 of 1 executors ready; my-flame-executor-manager-0: {said}"
 
 
-def test_running_pod_that_stays_unready_is_reported() -> None:
-    status = _status(session_manager("starting", since=ago(40)), count=0)
+@pytest.mark.parametrize(
+    ("started", "cause"),
+    [
+        pytest.param(None, "it runs, but is not ready", id="readiness probe"),
+        pytest.param(False, "it runs, but its startup probe has not succeeded", id="startup probe"),
+    ],
+)
+def test_running_container_that_stays_unready_is_named(started: bool | None, cause: str) -> None:  # noqa: FBT001
+    unready = msgspec.structs.replace(running(SESSION_MANAGER), ready=False, started=started)
+    manager = session_manager("starting", since=ago(40), containers=[running("log-shipper"), unready])
+    status = _status(manager, count=0)
 
     assert status.reason == "PodNotReady"
     assert status.message == (
-        "Session manager is starting: PodNotReady: its containers run, but it has not been ready since 2025-06-01 11:59:20 UTC"
+        f'Session manager is starting: PodNotReady: container "session-manager": {cause}; '
+        "the Pod has not been ready since 2025-06-01 11:59:20 UTC"
     )
+
+
+@pytest.mark.parametrize(
+    ("init", "containers", "reason", "said"),
+    [
+        pytest.param(
+            [WAITED, PROXY],
+            [waiting(EXECUTOR_MANAGER)],
+            "ContainerCreating",
+            'container "executor-manager": node "node-1" has prepared its image and volumes since',
+            id="a started native sidecar",
+        ),
+        pytest.param(
+            [PROXY, WAITED],
+            [waiting(EXECUTOR_MANAGER)],
+            "ContainerCreating",
+            'container "executor-manager": node "node-1" has prepared its image and volumes since',
+            id="a native sidecar before the other init containers",
+        ),
+        pytest.param(
+            [WAITED, STARTING_PROXY],
+            [waiting(EXECUTOR_MANAGER)],
+            "InitContainerWaiting",
+            'init container "proxy": its startup probe has not succeeded since',
+            id="a native sidecar that has not started",
+        ),
+        pytest.param(
+            [WAITED, waiting("proxy")],
+            [waiting(EXECUTOR_MANAGER)],
+            "ContainerCreating",
+            'init container "proxy": node "node-1" has prepared its image and volumes since',
+            id="a native sidecar whose image is pulled",
+        ),
+        pytest.param(
+            [PROXY, waiting(WAIT_CONTAINER)],
+            [waiting(EXECUTOR_MANAGER)],
+            "ContainerCreating",
+            'init container "wait-for-session-manager": node "node-1" has prepared its image and volumes since',
+            id="the waiting container, whose image is pulled",
+        ),
+        pytest.param(
+            [WAITED],
+            [running("log-shipper"), waiting(EXECUTOR_MANAGER, "ContainerCreating")],
+            "ContainerCreating",
+            'container "executor-manager": node "node-1" has prepared its image and volumes since',
+            id="an ordinary sidecar runs",
+        ),
+        pytest.param(
+            [WAITED],
+            [running(EXECUTOR_MANAGER), waiting("log-shipper", "ContainerCreating")],
+            "ContainerCreating",
+            'container "log-shipper": node "node-1" has prepared its image and volumes since',
+            id="only an ordinary sidecar does not run",
+        ),
+        pytest.param(
+            [WAITED, msgspec.structs.replace(PROXY, ready=False)],
+            [running(EXECUTOR_MANAGER)],
+            "PodNotReady",
+            'container "proxy": it runs, but is not ready; the Pod has not been ready since',
+            id="a native sidecar that is not ready",
+        ),
+        pytest.param(
+            [WAITED],
+            [running(EXECUTOR_MANAGER)],
+            "PodNotReady",
+            "its containers are ready, but its readiness gates are not; not ready since",
+            id="a readiness gate",
+        ),
+    ],
+)
+def test_container_that_a_pod_waits_for_is_named(
+    init: list[ContainerStatus], containers: list[ContainerStatus], reason: str, said: str
+) -> None:
+    conditions = [condition("PodScheduled", "True", since=ago(70)), condition("Ready", "False", "X", since=ago(70))]
+    pods = executor_pod(0, "pending", conditions=conditions, init=init, containers=containers, spec=SIDECAR)
+    status = _status(SM, pods, count=1)
+
+    assert status.reason == reason
+    assert f"my-flame-executor-manager-0: {reason}: {said} 2025-06-01 " in str(status.message)
+
+
+# --- Pods that no scheduler looks at -----------------------------------------------------------------------------------
+
+TEMPLATED = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]}
+BORN = "2025-06-01 11:59:40 UTC"
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        pytest.param(
+            {"schedulerName": "batch-scheduler"},
+            f'scheduler "batch-scheduler": it has not looked at the Pod (is it installed and running?), '
+            f"which has waited since {BORN}",
+            id="a scheduler that may not be there",
+        ),
+        pytest.param(
+            {},
+            f'scheduler "default-scheduler": it has not looked at the Pod (is it installed and running?), '
+            f"which has waited since {BORN}",
+            id="the default scheduler",
+        ),
+        pytest.param(
+            TEMPLATED,
+            'ResourceClaimTemplate "one-gpu": it gave the Pod no ResourceClaim (does it exist?); '
+            f"the Pod has waited for a scheduler since {BORN}",
+            id="a template of claims",
+        ),
+        pytest.param(
+            {"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]},
+            'scheduler "default-scheduler": it has not looked at the Pod (is it installed and running? '
+            f'does ResourceClaim "shared" exist?), which has waited since {BORN}',
+            id="a claim",
+        ),
+    ],
+)
+@pytest.mark.parametrize("component", ["session manager", "executor", "object cache"])
+def test_pod_that_no_scheduler_looks_at_is_named_after_the_patience(
+    component: str, spec: dict[str, Any], said: str
+) -> None:
+    made = {
+        "session manager": lambda: [session_manager("unscheduled", created=ago(20), spec=spec)],
+        "executor": lambda: [SM, executor_pod(0, "unscheduled", created=ago(20), spec=spec)],
+        "object cache": lambda: [SM, executor_pod(0), object_cache_pod(0, "unscheduled", created=ago(20), spec=spec)],
+    }
+    pods = made[component]()
+    seen = observed(*pods)
+
+    assert "NotScheduled" not in str(_status(*pods, count=1).message)
+    assert patience_ends(seen, NOW) == later(10)
+    after = _status(*pods, count=1, now=later(10))
+    assert after.reason == "NotScheduled"
+    assert f"NotScheduled: {said}" in str(after.message)
+    assert [(each.reason, each.message) for each in after.unhealthy_pods] == [("NotScheduled", said)]
+    assert _status(*pods, count=1, before=after, now=later(5000)).to_wire() == after.to_wire()
+
+
+def test_template_of_claims_that_gave_a_claim_is_not_named() -> None:
+    pod = executor_pod(0, "unscheduled", spec=TEMPLATED)
+    given = msgspec.structs.replace(pod.status, resource_claim_statuses=(PodResourceClaimStatus("gpu"),))
+
+    assert 'scheduler "default-scheduler"' in str(_status(SM, msgspec.structs.replace(pod, status=given)).message)
+
+
+def test_scheduling_gates_are_named() -> None:
+    gated = condition("PodScheduled", "False", "SchedulingGated", "Scheduling is blocked")
+    pod = executor_pod(0, "unscheduled", conditions=[gated], spec={"schedulingGates": [{"name": "kueue.x-k8s.io/q"}]})
+    status = _status(SM, pod, count=1)
+
+    assert status.reason == "Unschedulable"
+    assert 'SchedulingGated: scheduling gates "kueue.x-k8s.io/q": somebody must remove them' in str(status.message)
 
 
 def test_slow_pods_are_listed_after_failing_pods() -> None:

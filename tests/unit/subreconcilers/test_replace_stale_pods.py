@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flamectl_operator.api.constants import SESSION_MANAGER_ANNOTATION
+from flamectl_operator.api.constants import FIRST_CONTAINER_ANNOTATION, SESSION_MANAGER, SESSION_MANAGER_ANNOTATION
 from flamectl_operator.kube.errors import BadRequestError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.subreconcilers.replace_stale_pods import ReplaceStalePods
-from tests.unit.builders import desired, executor_template, merged, replicas, rolling
+from tests.unit.builders import container_id, desired, executor_template, merged, replicas, rolling
 from tests.unit.subreconcilers.errors import (
     REFUSALS,
     bad_request,
@@ -53,6 +53,45 @@ def _uid(world: StepHarness) -> str:
 # --- The session manager -----------------------------------------------------------------------------------------------
 
 
+async def test_executors_are_replaced_when_a_kubelet_lost_the_count_of_a_restart() -> None:
+    world = await converged(replicas(2))
+    world.set_pod(SM_NAME, "ready", restarts=1)
+    assert world.session_manager is not None
+    world.session_manager["status"]["containerStatuses"][0]["restartCount"] = 0
+    world.api.put("pods", world.session_manager)
+
+    await world.run_pass()
+
+    assert world.leaving_ids == [0, 1]
+
+
+async def test_executors_with_the_annotation_of_an_earlier_version_stay() -> None:
+    world = await converged(replicas(2))
+    world.set_pod(SM_NAME, "ready", restarts=3)
+    for number in (0, 1):
+        found = world.api.find("pods", executor_name(number))
+        assert found is not None
+        found["metadata"]["annotations"][SESSION_MANAGER_ANNOTATION] = f"{_uid(world)}.3"
+        world.api.put("pods", found)
+    world.sync()
+
+    await world.run_pass()
+
+    assert world.leaving_ids == []
+
+
+async def test_first_container_of_the_session_manager_is_recorded_once() -> None:
+    world = await converged(replicas(1))
+    assert world.session_manager is not None
+    recorded = world.session_manager["metadata"]["annotations"][FIRST_CONTAINER_ANNOTATION]
+    world.set_pod(SM_NAME, "ready", restarts=1)
+
+    await world.converge()
+
+    assert recorded == container_id(SESSION_MANAGER)
+    assert world.session_manager["metadata"]["annotations"][FIRST_CONTAINER_ANNOTATION] == recorded
+
+
 async def test_waiting_executors_are_rebound_and_stay() -> None:
     world = await converged(replicas(2))
     world.edit(replicas(3))
@@ -63,7 +102,7 @@ async def test_waiting_executors_are_rebound_and_stay() -> None:
     await world.run_pass()
 
     assert world.leaving_ids == [0, 1]
-    assert _life(world, 2) == f"{_uid(world)}.1"
+    assert _life(world, 2) == f"{_uid(world)}.{container_id(SESSION_MANAGER, 1)}"
 
 
 async def test_slow_rebinding_continues_in_the_next_pass() -> None:

@@ -1,0 +1,130 @@
+"""Why a Pod with nothing wrong is not ready yet: no scheduler looks at it, or one of its containers waits.
+
+All causes are facts of the Pod with the time at which they began, so that a message stays the same while the Pod waits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flamectl_operator.observed.pods import TERMINAL_PHASES, clock, condition, trouble
+from flamectl_operator.observed.trouble import Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from flamectl_operator.kube.views import ContainerStatus, PodView
+
+#: Reasons for a Pod that has waited for long.
+NOT_SCHEDULED = "NotScheduled"
+INIT_CONTAINER_WAITING = "InitContainerWaiting"
+CONTAINER_CREATING = "ContainerCreating"
+POD_NOT_READY = "PodNotReady"
+#: Seconds that a Pod may take for each step to become ready before the status says why it waits.
+READY_PATIENCE = 30.0
+
+_DEFAULT_SCHEDULER = "default-scheduler"
+
+
+def waiting_since(pod: PodView) -> tuple[Trouble, datetime] | None:
+    """Return why a Pod is not ready, and since when; None when it does not wait."""
+    if pod.terminating or pod.status.phase in TERMINAL_PHASES or trouble(pod) is not None:
+        return None
+    if not pod.spec.node_name:
+        return _without_scheduler(pod)
+    return _init_container(pod) or _container(pod) or _not_ready(pod)
+
+
+def _without_scheduler(pod: PodView) -> tuple[Trouble, datetime] | None:
+    """Return what keeps schedulers from a Pod, as far as the Pod shows. A scheduler that finds no node says so itself."""
+    scheduled = condition(pod, "PodScheduled")
+    if scheduled is not None and scheduled.status == "False":
+        return None
+    made, since = {each.name for each in pod.status.resource_claim_statuses}, pod.metadata.creation_timestamp
+    for claim in pod.spec.resource_claims:
+        if (template := claim.resource_claim_template_name) and claim.name not in made:
+            how = "it gave the Pod no ResourceClaim (does it exist?); the Pod has waited for a scheduler since"
+            return _waits(NOT_SCHEDULED, f'ResourceClaimTemplate "{template}"', how, since)
+    doubts = ["is it installed and running?"]
+    if claims := [each.resource_claim_name for each in pod.spec.resource_claims if each.resource_claim_name]:
+        listed = ", ".join(f'"{each}"' for each in claims)
+        doubts.append(f"does ResourceClaim {listed} exist?")
+    how = f"it has not looked at the Pod ({' '.join(doubts)}), which has waited since"
+    return _waits(NOT_SCHEDULED, f'scheduler "{pod.spec.scheduler_name or _DEFAULT_SCHEDULER}"', how, since)
+
+
+def _init_container(pod: PodView) -> tuple[Trouble, datetime] | None:
+    """Return the init container that the others wait for: the first that neither ended nor, as a sidecar, started."""
+    for status in pod.status.init_container_statuses:
+        if _is_done(pod, status):
+            continue
+        subject = f'init container "{status.name}"'
+        if status.state.running is None:
+            return _creating(pod, subject)
+        how = "its startup probe has not succeeded since" if _is_sidecar(pod, status) else "it has run since"
+        return _waits(INIT_CONTAINER_WAITING, subject, how, status.state.running.started_at)
+    return None
+
+
+def _container(pod: PodView) -> tuple[Trouble, datetime] | None:
+    """Return the first container that does not run yet; the node, as long as it has reported none."""
+    statuses = pod.status.container_statuses
+    if not statuses:
+        subject = f'node "{pod.spec.node_name}"'
+        return _waits(CONTAINER_CREATING, subject, "it has prepared images and volumes since", _begun(pod))
+    waiting = next((each for each in statuses if each.state.running is None), None)
+    return _creating(pod, f'container "{waiting.name}"') if waiting is not None else None
+
+
+def _not_ready(pod: PodView) -> tuple[Trouble, datetime] | None:
+    """Return what keeps a Pod whose containers run from being ready."""
+    ready = condition(pod, "Ready")
+    if ready is None or ready.status == "True":
+        return None
+    sidecars = (each for each in pod.status.init_container_statuses if _is_sidecar(pod, each))
+    unready = next((each for each in (*pod.status.container_statuses, *sidecars) if not each.ready), None)
+    since = ready.last_transition_time
+    if unready is None:
+        return _waits(
+            POD_NOT_READY, "", "its containers are ready, but its readiness gates are not; not ready since", since
+        )
+    how = (
+        "it runs, but its startup probe has not succeeded" if unready.started is False else "it runs, but is not ready"
+    )
+    return _waits(POD_NOT_READY, f'container "{unready.name}"', f"{how}; the Pod has not been ready since", since)
+
+
+def _creating(pod: PodView, subject: str) -> tuple[Trouble, datetime] | None:
+    how = f'node "{pod.spec.node_name}" has prepared its image and volumes since'
+    return _waits(CONTAINER_CREATING, subject, how, _begun(pod))
+
+
+def _begun(pod: PodView) -> datetime | None:
+    """Return when the node began with what the Pod waits for now: after the last init container, else when it got the Pod."""
+    scheduled = condition(pod, "PodScheduled")
+    times = list(_steps(pod.status.init_container_statuses))
+    return max(times, default=scheduled.last_transition_time if scheduled is not None else None)
+
+
+def _steps(statuses: Iterable[ContainerStatus]) -> Iterable[datetime]:
+    for status in statuses:
+        ended, running = status.state.terminated, status.state.running
+        time = ended.finished_at if ended is not None else running.started_at if running is not None else None
+        if time is not None:
+            yield time
+
+
+def _is_done(pod: PodView, status: ContainerStatus) -> bool:
+    """Return whether an init container no longer keeps the others from starting."""
+    if _is_sidecar(pod, status):
+        return status.started is True
+    return status.state.terminated is not None
+
+
+def _is_sidecar(pod: PodView, status: ContainerStatus) -> bool:
+    return any(each.name == status.name and each.restart_policy == "Always" for each in pod.spec.init_containers)
+
+
+def _waits(reason: str, subject: str, how: str, since: datetime | None) -> tuple[Trouble, datetime] | None:
+    return None if since is None else (Trouble(reason, f"{how} {clock(since)}", subject), since)
