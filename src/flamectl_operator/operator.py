@@ -248,6 +248,13 @@ class Operator:
         async with racing(happening, asyncio.create_task(self._clock.sleep(seconds))) as ended:
             return happening in ended
 
+    def _doubt(self, what: str) -> None:
+        """List everything again. If etcd was set back, the lists show it, and the process ends."""
+        self._log.warning("everything is listed again", why=what)
+        self._observer.cache_doubted()
+        for reflector in self.reflectors:
+            reflector.doubt()
+
     def _enqueue_all(self, trigger: str) -> None:
         """Enqueue every key with low priority."""
         for cluster in self.stores.flame_clusters.all():
@@ -266,6 +273,7 @@ class Operator:
             )
 
     def _subscribe(self) -> None:
+        self.stores.doubts.subscribe(self._doubt)
         self.stores.flame_clusters.subscribe(self._handler("FlameCluster", _own_key))
         # A pass that wrote a child, or learned of a change of it, is followed by another pass until one finds nothing new,
         # because the earlier steps used the old state and no watch event repeats a response. A write to the FlameCluster itself

@@ -80,7 +80,7 @@ class Account:
         due: Names of the executors that a rollout had to delete.
         memory: Resident memory of the operator's process in MiB, after each rollout.
         pids: The processes that the operator was.
-        relists: How often the API server had forgotten what a watch wanted to go on from.
+        relists: How often a list took the place of a watch that could not be resumed.
         seconds: How long it took.
     """
 
@@ -119,7 +119,7 @@ class Account:
         events = ", ".join(f"{kind} {count}" for kind, count in sorted(self.events.items()))
         memory = " ".join(f"{each:.0f}" for each in self.memory)
         return (
-            f"{events}\n{self.connections} connections cut or frozen, {self.relists} answers 410\n"
+            f"{events}\n{self.connections} connections cut or frozen, {self.relists} lists in place of watches\n"
             f"{self.rollouts} rollouts of {EXECUTORS} executors, {len(self.deleted)} deleted, {len(self.due)} were due\n"
             f"{len(self.pids)} process, {self.seconds:.0f} s, resident memory in MiB: {memory}"
         )
@@ -161,7 +161,7 @@ class Ordeal:
         self._finish()
         self.account.seconds = time.monotonic() - since
         self.account.deleted = self._deleted()
-        self.account.relists = self._operator.log.read_text(encoding="utf-8").count("too old resource version")
+        self.account.relists = self._operator.log.read_text(encoding="utf-8").count('"next": "list"')
         return self.account
 
     def _roll(self) -> None:

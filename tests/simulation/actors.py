@@ -39,6 +39,7 @@ from tests.simulation.objects import (
 )
 
 if TYPE_CHECKING:
+    from tests.simulation.api_server import Copy
     from tests.simulation.machines import Run
     from tests.simulation.world import World
 
@@ -67,6 +68,7 @@ class Actors:
     def __init__(self, world: World) -> None:
         self._world = world
         self._server = world.server
+        self._copy: Copy | None = None
 
     def act(self, kind: str, args: tuple[Any, ...]) -> None:
         """Do one action; it does nothing when its object does not exist."""
@@ -503,6 +505,33 @@ class Actors:
 
     def compact(self) -> None:
         self._server.compact()
+
+    def back_up(self) -> None:
+        """Copy etcd."""
+        self._copy = self._server.copy()
+
+    def set_back(self, how: str, outage: float, passed_after: float | None) -> None:
+        """Etcd is set back to the copy while its API server is away for seconds.
+
+        Args:
+            how: What becomes of the watches: they are `cut`, or they `stall`.
+            outage: Seconds until the API server answers again.
+            passed_after: Seconds until other writes have used up the resourceVersions that were lost; None for never.
+        """
+        if self._copy is None:
+            return
+        lost = self._server.revision
+        self.break_watch(how, "")
+        self._world.disturb_lead(outage + LONGEST_RETRY + UNHEARD)
+        if outage:
+            self._world.faults.storms.append(Storm("refused", 1.0, self._world.loop.now + outage, ""))
+        self._world.set_back(self._copy)
+
+        def pass_by() -> None:
+            self._server.revision = max(self._server.revision, lost) + 1
+
+        if passed_after is not None:
+            self._world.later(passed_after, pass_by)
 
     def break_watch(self, how: str, resource: str) -> None:
         ends: dict[str, BaseException] = {

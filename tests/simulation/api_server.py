@@ -21,6 +21,7 @@ from tests.simulation.objects import (
     CLAIMS,
     FLAME_CLUSTERS,
     KINDS,
+    LEASES,
     PODS,
     SERVICES,
     Key,
@@ -28,9 +29,11 @@ from tests.simulation.objects import (
     labels_of,
     merge_patch,
     phase,
+    revision_of,
     selects,
     terminating,
     timestamp,
+    uid_of,
     with_metadata,
 )
 
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
+#: Who makes changes that nobody asked for: etcd is set back to a copy.
+ETCD = "etcd"
 #: What Pods get when their manifest says nothing.
 DEFAULT_GRACE = 30
 #: Changes of these two fields alone are no changes.
@@ -68,6 +73,16 @@ class Change:
     new: Obj | None
     last: Obj
     actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What etcd had at one moment, and what the API server knew of earlier changes."""
+
+    revision: int
+    compacted: int
+    tables: dict[str, dict[Key, Obj]]
+    logs: dict[str, list[Change]]
 
 
 class ApiServer:
@@ -136,6 +151,40 @@ class ApiServer:
         self.compacted = self.revision
         for log in self.logs.values():
             log.clear()
+
+    # -- backup
+
+    def copy(self) -> Copy:
+        """Return a copy of etcd."""
+        tables = {resource: dict(table) for resource, table in self.tables.items()}
+        logs = {resource: list(log) for resource, log in self.logs.items()}
+        return Copy(self.revision, self.compacted, tables, logs)
+
+    def set_back(self, copy: Copy) -> list[Change]:
+        """Put a copy of etcd in the place of what is there; no watch hears of it.
+
+        Leases are as if their holders had written them again at once. So this fault is not about elections and locks.
+
+        Returns:
+            The differences.
+        """
+        present = self.tables
+        self.tables = {resource: dict(table) for resource, table in copy.tables.items()}
+        self.logs = {resource: list(log) for resource, log in copy.logs.items()}
+        self.revision, self.compacted = copy.revision, copy.compacted
+        self.tables[LEASES] = {}
+        for key, lease in present[LEASES].items():
+            self.revision += 1
+            self.tables[LEASES][key] = with_metadata(lease, resourceVersion=str(self.revision))
+        changes: list[Change] = []
+        for resource in KINDS:
+            before, after = present[resource], self.tables[resource]
+            for key in sorted(before.keys() | after.keys()) if resource != LEASES else ():
+                changes += _differences(resource, key, before.get(key), after.get(key))
+        for change in changes:
+            for listener in self.listeners:
+                listener(change)
+        return changes
 
     # -- writing
 
@@ -373,6 +422,17 @@ class ApiServer:
         self.logs[change.resource].append(change)
         for listener in self.listeners:
             listener(change)
+
+
+def _differences(resource: str, key: Key, old: Obj | None, new: Obj | None) -> list[Change]:
+    """What has become of a name when etcd was set back."""
+    if old is new or old == new:
+        return []
+    if old is not None and new is not None and uid_of(old) != uid_of(new):
+        return [*_differences(resource, key, old, None), *_differences(resource, key, None, new)]
+    last = new if new is not None else old
+    assert last is not None
+    return [Change(revision_of(last), resource, key, old, new, last, ETCD)]
 
 
 _IMMUTABLE = (

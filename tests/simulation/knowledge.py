@@ -189,6 +189,14 @@ class Knowledge:
             self.claims_lost.pop(key_of(obj), None)
         known[uid] = obj
 
+    def forget_order(self) -> None:
+        """Etcd is set back: what is gone may be there again, at an earlier revision."""
+        known = {uid for objects in self._objects.values() for uid in objects}
+        self._seen = {uid: revision for uid, revision in self._seen.items() if uid in known}
+        self._lists.clear()
+        # A generation that is known may have another spec now.
+        self.generations = {uid: (0, since) for uid, (_, since) in self.generations.items()}
+
     def _learn_pod(self, obj: Obj, before: Obj | None, now: float) -> None:
         if before is not None:
             self._note_end(before, obj, now)

@@ -25,6 +25,7 @@ from tests.simulation.objects import (
     Obj,
     annotations_of,
     condition,
+    container_status,
     controller_of,
     init_image,
     key_of,
@@ -174,6 +175,8 @@ class Machines:
         uid = uid_of(change.last)
         if change.new is None:
             self._gone(uid, change.actor)
+        elif change.old is None and change.last["spec"].get("nodeName"):
+            self._return(uid, change.key)
         elif change.old is None:
             self._unscheduled[uid] = change.key
             self._later(0.05, 0.5, lambda: self._schedule(uid, change.key))
@@ -195,6 +198,26 @@ class Machines:
         just_back = 0 < run.node.heard_since > self._loop.now - COMING_BACK
         run.forced_by, run.forced_unheard = actor, run.node.silent or just_back
         self._on_node(run.node, 1.0, 3.0, lambda: self._end_process(run))
+
+    def _return(self, uid: str, key: Key) -> None:
+        """A Pod that was gone is there again, because etcd was set back. Its kubelet starts it again."""
+        pod = self._server.find(PODS, key)
+        if pod is None or uid_of(pod) != uid or phase(pod) in {"Failed", "Succeeded"}:
+            return
+        if uid in self.runs:
+            self._loop.call_later(1.0, self._return, uid, key)  # its container has not ended yet
+            return
+        node = next(each for each in self.nodes if each.name == pod["spec"]["nodeName"])
+        container, owner = pod["spec"]["containers"][0], controller_of(pod)
+        in_place = pod["spec"].get("restartPolicy", "Always") == "Always"
+        name = owner["name"] if owner else ""
+        run = Run(uid, key, node, container["name"], name, container.get("image", ""), in_place)
+        run.restarts = 1 + container_status(pod, run.main).get("restartCount", 0)
+        self.runs[uid] = run
+        if terminating(pod):
+            self._stop_pod(uid, pod)
+        else:
+            self._on_node(node, 0.2, 1.0, lambda: self._pull(run))
 
     def _schedule(self, uid: str, key: Key) -> None:
         pod = self._server.find(PODS, key)

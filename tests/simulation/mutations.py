@@ -28,7 +28,7 @@ from flamectl_operator.desired import lock as desired_lock
 from flamectl_operator.desired import names
 from flamectl_operator.flame import watcher
 from flamectl_operator.flame.snapshot import Load
-from flamectl_operator.kube import views
+from flamectl_operator.kube import errors, views
 from flamectl_operator.kube.cache import reflector, store
 from flamectl_operator.kube.fence import Fence
 from flamectl_operator.kube.leader_election import Candidate, LeaderElector
@@ -120,6 +120,11 @@ def _mutation_of_storage(function: Mutation) -> Mutation:
 
 def _mutation_of_demand(function: Mutation) -> Mutation:
     _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.scales
+    return _mutation(function)
+
+
+def _mutation_of_set_back(function: Mutation) -> Mutation:
+    _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.sets_back
     return _mutation(function)
 
 
@@ -219,6 +224,33 @@ def children_of_an_earlier_cluster_of_the_same_name_are_owned() -> None:
 
 
 # -- views
+
+
+@_mutation_of_set_back
+def watches_resume_after_an_outage() -> None:
+    original = reflector.Reflector._failed
+
+    def failed(self: Any, error: Any, lasted: float) -> float:
+        version = self._resource_version
+        delay = original(self, error, lasted)
+        if not isinstance(error, errors.GoneError):
+            self._resource_version = version
+        return delay
+
+    _set(reflector.Reflector, "_failed", failed)
+
+
+@_mutation_of_set_back
+def lists_that_contradict_the_cache_are_taken() -> None:
+    _set(store.Store, "contradicts_list", lambda *_arguments: "")
+
+
+@_mutation_of_set_back
+def a_plan_holds_for_a_generation_whatever_its_spec() -> None:
+    def holds_for(self: Any, cluster: Any, settings: Any) -> bool:
+        return bool(self.generation == cluster.metadata.generation and self.settings == settings)
+
+    _set(spec_planner.PlannedSpec, "holds_for", holds_for)
 
 
 @_mutation

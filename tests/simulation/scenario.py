@@ -106,6 +106,10 @@ class Scenario:
     def scales(self) -> bool:
         return any(each.kind == "edit" and "autoscaling" in str(each.args[1]) for each in self.actions)
 
+    @property
+    def sets_back(self) -> bool:
+        return any(each.kind == "set_back" for each in self.actions)
+
     def without(self, dropped: set[int]) -> Scenario:
         return replace(self, actions=tuple(each for i, each in enumerate(self.actions) if i not in dropped))
 
@@ -138,6 +142,8 @@ class Scenario:
             draw.busy_drains(child_random(seed, "busy drains"))
             draw.returns(child_random(seed, "returns"))
             draw.clocks(child_random(seed, "clocks"))
+        else:
+            draw.set_back(child_random(seed, "set back"))
         draw.late_failures(child_random(seed, "late failures"))
         draw.costly_specs(child_random(seed, "costly specs"))
         draw.batches(child_random(seed, "batches"))
@@ -315,6 +321,28 @@ class _Draw:
         for _ in range(random.choice((2, 3, 4))):
             self._add(at, "crash_newest_executor", name)
             at += random.choice((2.0, 4.0, 12.0))
+
+    def set_back(self, random: Random) -> None:
+        """Etcd is set back to a copy that is seconds or minutes old, in a few worlds.
+
+        In most of them its resourceVersions soon pass those that operators have seen, so that watches could resume as if nothing
+        had happened.
+        """
+        if random.random() < 0.95:
+            return
+        at = 5.0 + random.random() * (self._length - 5.0)
+        age = min(random.choice((0.5, 3.0, 10.0, 60.0)), at - 1.0)
+        passed_after = random.choice((0.0, 0.0, 1.0, 5.0, 30.0, None))
+        name = random.choice(self.names)
+        self._add(at - age, "back_up")
+        # These are lost.
+        self._add(at - age + 0.01, "edit", name, {"executorManager": {"image": f"executor:{random.randint(2, 5)}"}})
+        self._add(at - age * random.random(), "scale", name, random.choice((2, 4, 6)))
+        self._add(at, "set_back", random.choice(("cut", "cut", "stall")), random.choice((3.0, 8.0, 20.0)), passed_after)
+        if random.random() < 0.6:
+            # Watches that resume would not report these.
+            self._add(at + 0.001, "delete_pod", name, random.randrange(100))
+            self._add(at + 0.002, "scale", name, random.choice((1, 3, 5)))
 
     def costly_specs(self, random: Random) -> None:
         """A spec that costs more than the operator accepts, which no rule of the CRD sees, in a few worlds."""

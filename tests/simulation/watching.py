@@ -53,6 +53,7 @@ class Stream:
         self._loop = loop
         self._matches = matcher(namespace, selector)
         self._lag = lag
+        self._begin = revision
         self._lines: deque[tuple[float, Line]] = deque()
         self._last_due = 0.0
         self._delivered = revision
@@ -66,9 +67,12 @@ class Stream:
             self.offer(change)
 
     def offer(self, change: Change) -> None:
-        """Take in a write; it is delivered when its time has come."""
+        """Take in a write; it is delivered when its time has come.
+
+        As on a real server, a watch that begins at a resourceVersion of the future is silent until then.
+        """
         line = self._line(change)
-        if line is None:
+        if line is None or change.revision <= self._begin:
             return
         self._last_due = max(self._last_due, self._loop.now + self._lag())
         self._lines.append((self._last_due, line))
@@ -114,7 +118,7 @@ class Stream:
                     self._last_bookmark_sent = now >= deadline - LAST_BOOKMARK
                     self._next_bookmark = now + BOOKMARK_INTERVAL
                     if not self._lines:
-                        self._delivered = self._server.revision
+                        self._delivered = max(self._begin, self._server.revision)
                     return ("BOOKMARK", None, self._delivered)
                 last = deadline if self._last_bookmark_sent else deadline - LAST_BOOKMARK
                 due = min(give_up, last, self._next_bookmark)

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from flamectl_operator.kube.cache.reflector import SetBackError
 from flamectl_operator.kube.leader_election import JITTER
 from flamectl_operator.process.container import Host
 from flamectl_operator.process.replica import Replica
 from flamectl_operator.runtime.server_clock import ServerClock
 from flamectl_operator.settings import OperatorConfig
 from tests.simulation.actors import LONGEST_RETRY, UNANSWERED, UNHEARD, Actors
-from tests.simulation.api_server import ApiServer, Change
+from tests.simulation.api_server import ETCD, ApiServer, Change, Copy
 from tests.simulation.budgets import Budgets
 from tests.simulation.check import Surroundings
 from tests.simulation.claims import Volumes
@@ -33,7 +34,7 @@ from tests.simulation.garbage import GarbageCollector
 from tests.simulation.judge import Judge
 from tests.simulation.loop import PROCESS, LivelockError, VirtualClock, VirtualLoop, child_random
 from tests.simulation.machines import NODE_GRACE, Machines
-from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, PODS, Obj, name_of
+from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, PODS, Obj, name_of, terminating, uid_of
 from tests.simulation.passes import passes_noted
 from tests.simulation.scenario import NEVER
 from tests.simulation.truth import Truth
@@ -59,6 +60,7 @@ RESYNC = 680.0
 #: How long a status may be wrong, in seconds, where neither the network takes time nor anything disturbs the operator.
 PATIENCE = 5.0
 _STEP = 5.0
+KUBELET = "kubelet"
 
 
 @dataclass
@@ -151,8 +153,11 @@ class Process:
     async def _run(self) -> None:
         try:
             await self._replica.run(self._stop)
-        except Exception:  # noqa: BLE001 - whatever it is, it ends the process
-            if not self.dead:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends the process
+            if isinstance(error.__cause__, SetBackError) and self._world.set_back_at <= self._world.loop.now:
+                self._world.faults.happened["etcd was found to be set back"] += 1
+                self.client.die(f"ends: {error}", 1.0)
+            elif not self.dead:
                 self._world.judge.blame(f"{self.name} ended: {traceback.format_exc(limit=-4)}")
         finally:
             if not self.dead:
@@ -268,6 +273,8 @@ class World:
         late = replace(self._surroundings, disturbed_until=lambda: max(self._disturbed_until(), self.faults.late_until))
         self._budgets = Budgets(late, self._alone_since)
         self._disturbed = 0.0
+        #: When etcd was last set back to a copy.
+        self.set_back_at = inf
         self.flame: Flame | None = None
         self.work: Work | None = None
         if scenario.flame:
@@ -487,7 +494,24 @@ class World:
         if missing := shortcomings(self):
             self.judge.blame(f"no longer converged: {'; '.join(missing)}")
 
+    def set_back(self, copy: Copy) -> None:
+        """Put a copy of etcd in its place. The kubelets say again how their Pods are."""
+        present = {uid_of(pod): pod for pod in self.server.tables[PODS].values()}
+        self.set_back_at = self.loop.now
+        for client in self._clients:
+            client.knowledge.forget_order()
+        self.server.set_back(copy)
+        for key, pod in list(self.server.tables[PODS].items()):
+            before = present.get(uid_of(pod))
+            if before is not None and terminating(before) and not terminating(pod):
+                self.server.replace(PODS, key, before, KUBELET)
+                self.server.delete(PODS, key, KUBELET, uid=uid_of(pod))
+            elif before is not None:
+                self.server.replace(PODS, key, {**pod, "spec": before["spec"], "status": before["status"]}, KUBELET)
+
     def _feed_watches(self, change: Change) -> None:
+        if change.actor == ETCD:
+            return
         for client in self._clients:
             for stream in client.streams:
                 if stream.resource == change.resource:

@@ -94,6 +94,8 @@ class ClusterIO(ClusterReads):
         WRITES.get().sent += 1
         name = manifest["metadata"]["name"]
         self._quota_refused -= {name}  # an earlier refusal says nothing about this attempt
+        store = self.stores.of(resource)
+        before = store.before_request(self.owner.namespace, name)
         try:
             created = await self.client.create(resource, self.owner.namespace, manifest, strict=True)
         except REFUSALS as error:
@@ -112,8 +114,10 @@ class ClusterIO(ClusterReads):
                 # Another request created it, a user removed its label, and so the watch does not show it.
                 raise _already_exists(resource, name) from error
             created = found
+        else:
+            self.check_age(resource, before, created, created=True)
         self.creations += 1
-        self.stores.of(resource).observe(created)
+        store.observe(created)
         return created
 
     async def patch(self, resource: Resource[T], name: str, changes: Mapping[str, Any]) -> T | None:
@@ -126,6 +130,8 @@ class ClusterIO(ClusterReads):
             RefusedError: RBAC, admission or the schema rejects it.
         """
         WRITES.get().sent += 1
+        store = self.stores.of(resource)
+        before = store.before_request(self.owner.namespace, name)
         try:
             patched = await self.client.merge_patch(resource, self.owner.namespace, name, changes)
         except (ConflictError, NotFoundError):
@@ -139,7 +145,8 @@ class ClusterIO(ClusterReads):
                 # The Pod may be marked by now, and the next pass must not choose another one in its place.
                 self._unknown_writes.add(name)
             raise
-        self.stores.of(resource).observe(patched)
+        self.check_age(resource, before, patched)
+        store.observe(patched)
         return patched
 
     async def delete(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from flamectl_operator.api.constants import CLUSTER_LABEL
 from flamectl_operator.desired import names
+from flamectl_operator.kube.cache.contradictions import OutdatedAnswerError, outdated
 from flamectl_operator.kube.errors import NotFoundError
 from flamectl_operator.kube.pages import list_pages
 from flamectl_operator.kube.resources import PODS
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.flame.knowledge import Knowledge
+    from flamectl_operator.kube.cache.contradictions import Known
     from flamectl_operator.kube.client import Client
     from flamectl_operator.kube.resources import Resource
     from flamectl_operator.kube.views import PodView
@@ -142,13 +144,34 @@ class ClusterReads:
         """
         store = self.stores.of(resource)
         # Before the read, because a watch event that arrives during the read may be newer than the response.
-        known = store.get(self.owner.namespace, name)
+        before = store.before_request(self.owner.namespace, name)
         found = await self.look(resource, name)
-        if known is not None and (found is None or found.uid != known.uid):
-            store.observe_deletion(known, None)
+        if found is not None:
+            self.check_age(resource, before, found)
+        if before.obj is not None and (found is None or found.uid != before.obj.uid):
+            store.observe_deletion(before.obj, None)
         if found is not None:
             store.observe(found)
         return found
+
+    def check_age(self, resource: Resource[T], before: Known[T], answer: T, *, created: bool = False) -> None:
+        """Reject an answer that is older than the store was before the request, and have everything listed again.
+
+        Args:
+            resource: The resource.
+            before: What the store knew before the request was sent.
+            answer: The answer.
+            created: Whether the request created the object.
+
+        Raises:
+            OutdatedAnswerError: The answer is older.
+        """
+        if how := outdated(before, answer, created=created):
+            what = f"an answer contradicts the cache: {resource.kind} {how}"
+            self.stores.doubts.report(what)
+            raise OutdatedAnswerError(what)
+        if before.obj is not None and self.stores.of(resource).differs_at_its_version(before.obj, answer):
+            self.stores.doubts.report(f'{resource.kind} "{answer.name}" changed without a new resourceVersion')
 
     async def refresh_cluster(self) -> FlameClusterView | None:
         """Read the FlameCluster; None when it is gone or was recreated.

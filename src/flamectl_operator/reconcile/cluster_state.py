@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.flamecluster import LockOptions
@@ -76,8 +77,8 @@ class ClusterState:
         self._dry_runs = DryRuns(self._io)
         self._slow_start = SlowStart()
         self._planner = planner
-        #: The generation and the settings of the last pass. The planner alone keeps plans, because it bounds their memory.
-        self._planned: tuple[int, FlameSettings] | None = None
+        #: The last pass' spec and settings, without its plan: the planner alone keeps plans, because it bounds their memory.
+        self._planned: PlannedSpec | None = None
         #: The last valid spec unless it is large, and what changed from one to the next.
         self._valid: FlameClusterSpec | None = None
         self._changes = SpecChanges()
@@ -165,8 +166,8 @@ class ClusterState:
 
     async def _desired(self, cluster: FlameClusterView, settings: FlameSettings) -> PlannedSpec:
         spec = await self._planner.plan(self.owner, cluster, settings, self._observer)
-        if self._planned is None or not spec.holds_for(*self._planned):
-            self._planned = (spec.generation, spec.settings)
+        if self._planned is None or not spec.same_as(self._planned):
+            self._planned = replace(spec, desired=None)
             if spec.desired is not None:
                 if self._valid is not None:
                     self._changes = self._changes.after(self._valid, spec.desired.spec)

@@ -16,6 +16,8 @@ from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.pod_policy import check_pod_policy
 
 if TYPE_CHECKING:
+    import msgspec
+
     from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.observed.flame_cluster import FlameClusterView
     from flamectl_operator.runtime.observer import Observer
@@ -43,6 +45,7 @@ class PlannedSpec:
     Args:
         generation: `metadata.generation`.
         settings: The operator's settings for Flame.
+        raw_spec: The encoded spec. It may differ at the same generation: after etcd was set back, or under another CRD.
         desired: The objects that should exist; None when the spec is invalid.
         problem: The reason why the spec is invalid; empty when it is valid.
         spec_size: Bytes of the encoded spec.
@@ -51,6 +54,7 @@ class PlannedSpec:
 
     generation: int
     settings: FlameSettings
+    raw_spec: msgspec.Raw
     desired: DesiredCluster | None
     problem: str = ""
     spec_size: int = 0
@@ -61,9 +65,15 @@ class PlannedSpec:
         """The most bytes of memory that the plan takes."""
         return 1024 if self.desired is None else PLAN_COST + BYTE_COST * self.spec_size + VALUE_COST * self.values
 
-    def holds_for(self, generation: int, settings: FlameSettings) -> bool:
+    def holds_for(self, cluster: FlameClusterView, settings: FlameSettings) -> bool:
         """Return whether a new computation would give the same result."""
-        return self.generation == generation and (self.settings is settings or self.settings == settings)
+        same_settings = self.settings is settings or self.settings == settings
+        return self.generation == cluster.metadata.generation and self.raw_spec == cluster.raw_spec and same_settings
+
+    def same_as(self, other: PlannedSpec) -> bool:
+        """Return whether two plans are of the same spec and settings."""
+        plans = [(plan.generation, plan.raw_spec, plan.settings) for plan in (self, other)]
+        return self is other or plans[0] == plans[1]
 
 
 class SpecPlanner:
@@ -95,7 +105,7 @@ class SpecPlanner:
             observer: Receives reports about bugs.
         """
         known = self._plans.get(owner.uid)
-        if known is None or not known.holds_for(cluster.metadata.generation, settings):
+        if known is None or not known.holds_for(cluster, settings):
             if cluster.spec_size > MAX_SIZE_IN_LOOP:
                 # Meanwhile the event loop serves the other FlameClusters and renews the Lease.
                 loop = asyncio.get_running_loop()
@@ -117,18 +127,18 @@ class SpecPlanner:
         self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings, observer: Observer
     ) -> PlannedSpec:
         """Compute the desired objects, or the reason why the spec is invalid."""
-        generation = cluster.metadata.generation
+        generation, encoded = cluster.metadata.generation, cluster.raw_spec
         try:
             if problems := tuple(size_problems(cluster.spec_size)):
-                return PlannedSpec(generation, settings, None, str(InvalidSpecError(problems)))
+                return PlannedSpec(generation, settings, encoded, None, str(InvalidSpecError(problems)))
             raw = cluster.spec
             spec = parse_spec(raw, cluster.name)
             check_pod_policy(spec, settings.pod_policy, cluster.name)
             desired = DesiredCluster.of(owner, spec, settings, self._operator_namespace)
             size, values = cluster.spec_size, number_of_values(raw)
-            return PlannedSpec(generation, settings, desired, spec_size=size, values=values)
+            return PlannedSpec(generation, settings, encoded, desired, spec_size=size, values=values)
         except InvalidSpecError as error:
-            return PlannedSpec(generation, settings, None, str(error))
+            return PlannedSpec(generation, settings, encoded, None, str(error))
         except Exception as error:  # noqa: BLE001 - no step has run yet, so nothing else would tell users of it
             _LOG.exception("planning failed")
             observer.pass_crashed()
@@ -136,4 +146,4 @@ class SpecPlanner:
                 f"the operator cannot process this spec, because the operator has a bug: {error!r}; "
                 "the operator's log has the details"
             )
-            return PlannedSpec(generation, settings, None, problem)
+            return PlannedSpec(generation, settings, encoded, None, problem)

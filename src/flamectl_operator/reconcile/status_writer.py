@@ -10,7 +10,7 @@ from flamectl_operator.api.constants import API_VERSION, KIND
 from flamectl_operator.api.skew import not_stored, with_unknown
 from flamectl_operator.api.status import ConditionType, FlameClusterStatus, State
 from flamectl_operator.kube.errors import ConflictError, KubernetesError, NotFoundError
-from flamectl_operator.reconcile.outcomes import changed
+from flamectl_operator.reconcile.outcomes import RECHECK_CHANGED, changed
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.reconcile.write_count import WRITES
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 OUTDATED_CRD = "OutdatedCRD"
 #: Seconds until an outdated CRD is checked again, because no event reports its update.
 RECHECK_CRD = 15.0
+#: The most seconds until a status write that ended in a conflict is repeated; each conflict in a row doubles the time.
+LONGEST_RECHECK = 4.0
+#: Conflicts in a row after which the log says so. Races end after one or two.
+MANY_CONFLICTS = 5
 
 _LOG = structlog.get_logger(component="status")
 
@@ -64,6 +68,7 @@ class StatusWriter:
         self._unknown_fields: frozenset[str] = frozenset()
         self._crd_outdated = False
         self._failing: Failing | None = None
+        self._conflicts = 0  # in a row
 
     def begin(self, cluster: FlameClusterView) -> None:
         """Begin a pass over a FlameCluster as the store has it."""
@@ -138,8 +143,10 @@ class StatusWriter:
             stored = await self._send(wire, must_be_ours=durable_fields(status) != durable_fields(earlier))
         except (ConflictError, NotFoundError):
             WRITES.get().conflicts += 1
+            delay = self._note_conflict()
             await self._io.refresh(FLAME_CLUSTERS, self._io.owner.name)
-            return changed()
+            return changed(delay)
+        self._conflicts = 0
         self._io.stores.flame_clusters.observe(stored)
         self._cluster, kept = stored, stored.status
         self._parsed = (stored.raw_status, status) if kept == wire else None
@@ -150,6 +157,16 @@ class StatusWriter:
             self._record_events(earlier, status)
         self._note_pruned(wire, kept)
         return None
+
+    def _note_conflict(self) -> float:
+        """Count a conflict, and return the seconds until the next attempt."""
+        self._conflicts += 1
+        if self._conflicts == MANY_CONFLICTS:
+            _LOG.warning(
+                "the API server refuses each status, because the FlameCluster is not as the cache has it",
+                conflicts=self._conflicts,
+            )
+        return min(RECHECK_CHANGED * 2.0 ** (self._conflicts - 1), LONGEST_RECHECK)
 
     def _note_creations(self, now: float) -> None:
         """Note the seconds that the pass took for each object that it created; those of an earlier pass if it created none."""

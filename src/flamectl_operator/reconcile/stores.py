@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from flamectl_operator.api.constants import API_VERSION, CLUSTER_LABEL, KIND, PLURAL
 from flamectl_operator.flame.watcher import NotAsked
+from flamectl_operator.kube.cache.contradictions import Doubts
 from flamectl_operator.kube.cache.store import Store
 from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, PODS, SERVICES, Resource
 from flamectl_operator.kube.views import KubernetesObject
@@ -51,6 +52,7 @@ class Stores:
     network_policies: Store[NetworkPolicyView]
     flame: Flame
     claim_reservations: ClaimReservations = field(default_factory=ClaimReservations)
+    doubts: Doubts = field(default_factory=Doubts)
 
     @classmethod
     def empty(cls, flame: Flame | None = None) -> Stores:

@@ -43,6 +43,9 @@ class Observer:
             conflicts: The number of its writes that ended in a conflict.
         """
 
+    def cache_doubted(self) -> None:
+        """Note that an answer contradicted the cache, so that everything is listed again."""
+
     def first_ready(self, seconds: float) -> None:
         """Note that an object became ready for the first time, and how long after its creation."""
 

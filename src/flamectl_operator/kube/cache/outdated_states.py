@@ -55,6 +55,10 @@ class OutdatedStates(Generic[T]):
         ends = (self._out_of_sight.get(obj.uid), None if stored else self._listed.get(self._index(obj)))
         return any(end is not None and version_of(obj) <= end.version for end in ends)
 
+    def deleted(self) -> frozenset[str]:
+        """Return the uids of objects that responses showed to be gone."""
+        return frozenset((*self.tombstones, *self.ended))
+
     def add_deletion(self, obj: T, version: int) -> None:
         """Ignore all states of a deleted object; `version` is its last known one."""
         self.tombstones[obj.uid] = _Horizon(obj.namespace, version)

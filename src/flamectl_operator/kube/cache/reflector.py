@@ -1,7 +1,9 @@
 """The reflector, which keeps a store equal to the API server's state: it lists, then watches.
 
-A list gives the state at one moment, and a watch gives all changes after it. A watch that ends is resumed where it ended. A new
-list is needed only when the server no longer knows that resourceVersion (410) or when resuming keeps failing.
+A list gives the state at one moment, and a watch gives all changes after it. A watch that ends is resumed where it ended. That is
+sound only while the server has the same history. So the reflector lists again when the server no longer knows that
+resourceVersion (410), when the watch could not be resumed at once, because etcd may have been set back to a copy meanwhile, and
+when watches bring nothing.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import structlog
 
+from flamectl_operator.kube.client import EventType
 from flamectl_operator.kube.errors import (
-    ApiError,
     ConnectionFailedError,
     ConnectionLostError,
     ForbiddenError,
@@ -28,10 +30,12 @@ from flamectl_operator.kube.errors import (
 from flamectl_operator.kube.pages import PAGE_LENGTH, list_pages
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.runtime.backoff import ExponentialBackoff
+from flamectl_operator.runtime.tasks import racing
 
 if TYPE_CHECKING:
     from random import Random
 
+    from flamectl_operator.kube.cache.contradictions import Known
     from flamectl_operator.kube.cache.store import Store
     from flamectl_operator.kube.client import Client
     from flamectl_operator.kube.resources import Resource
@@ -45,13 +49,16 @@ MAX_WATCH_TIMEOUT = 600
 
 #: Seconds of silence that end a watch. The API server sends a bookmark each minute (`defaultBookmarkFrequency` in
 #: apiserver/pkg/storage/cacher), so silence means a broken connection that neither side has noticed. Silence may also mean that
-#: the server has no bookmark to send, because the resource has not changed since the server started. Therefore the reflector
-#: sends a request; if the server answers, the watch resumes where it was.
+#: the server has no bookmark to send, because the resource has not changed since the server started. Nobody knows what happened
+#: meanwhile, so the reflector lists again.
 READ_TIMEOUT = 90.0
 
-#: The most consecutive watches without an event or bookmark while the server answers. A proxy may buffer the stream. Only a list
-#: shows the changes meanwhile; one list per four and a half minutes is no load.
-MAX_SILENCES = 3
+#: After this many consecutive watches without an event, the reflector lists again, because a proxy may keep events back.
+#: Bookmarks are no events. At rest that is one list in a quarter of an hour to half an hour.
+MAX_EMPTY_WATCHES = 3
+
+#: The least seconds between two lists because of empty watches, which a server may end at once.
+MIN_LIST_INTERVAL = 30.0
 
 #: The least seconds between the starts of two watches, whatever the server does.
 MIN_WATCH_INTERVAL = 1.0
@@ -67,21 +74,18 @@ MAX_RETRY_AFTER = 30.0
 #: list that takes long to fail never worked and is a load for the server.
 STEADY = 5.0
 
-#: After this many consecutive refusals to resume from a resourceVersion, the reflector lists again.
-MAX_RESUME_FAILURES = 5
-
-#: After this many consecutive lists that are older than the store, etcd was restored from a backup.
+#: After this many consecutive lists that contradict the store, etcd was restored from a backup.
 MAX_STALE_LISTS = 3
 
 _NEEDS_A_PERSON = (ForbiddenError, NotFoundError, UnauthorizedError)
 
 
 class StaleListError(ServerError):
-    """A list is older than the store, which a consistent read returns only after etcd was restored from a backup."""
+    """A list contradicts the store, which a consistent read does only after etcd was restored from a backup."""
 
 
 class SetBackError(Exception):
-    """etcd was restored from a backup, so the store is newer than etcd. End the process; a new one lists again."""
+    """etcd was restored from a backup, so the store has what etcd has lost. End the process; a new one lists again."""
 
 
 class Reflector(Generic[T]):
@@ -123,8 +127,9 @@ class Reflector(Generic[T]):
         self._resource_version = ""  # the start of the next watch; empty when a list is needed
         self._failures = 0
         self._stale_lists = 0
-        self._silences = 0  # consecutive, since the last list
-        self._mistrusted = False  # whether the log already reports silent watches
+        self._listed_at = 0.0
+        self._empty_watches = 0  # consecutive, since the last list
+        self._doubted = asyncio.Event()
         #: Set after the first list.
         self.synced = asyncio.Event()
         #: The monotonic time of the last answer of the server; None before the first one.
@@ -147,6 +152,10 @@ class Reflector(Generic[T]):
         """Return the resource and namespace under watch, such as `pods in team-a`."""
         return self.plural if self._namespace is None else f"{self.plural} in {self._namespace}"
 
+    def doubt(self) -> None:
+        """List again at once, because an answer contradicts the store."""
+        self._doubted.set()
+
     async def run(self) -> None:
         """List and watch until cancelled. Errors of the API server do not end the loop.
 
@@ -161,16 +170,17 @@ class Reflector(Generic[T]):
                 if not self._resource_version:
                     await self._list()
                 started = self._clock.monotonic()
-                await self._watch()
+                await self._watch_until_doubted()
             except KubernetesError as error:
                 lasted = 0.0 if started is None else self._clock.monotonic() - started
                 await self._clock.sleep(self._failed(error, lasted))
             else:
-                self._succeeded()
                 await self._clock.sleep(max(0.0, started + MIN_WATCH_INTERVAL - self._clock.monotonic()))
 
     async def _list(self) -> None:
         """Read all pages and give them to the store together, because only a whole list shows which objects are gone."""
+        self._doubted.clear()
+        known = self._store.before_request()
         items: list[T] = []
         pages = list_pages(
             self._client,
@@ -192,14 +202,35 @@ class Reflector(Generic[T]):
             if "/" in self._resource.api_version:
                 self._store.clear(self._namespace)
             raise
-        self._check_age(version)
+        self._check(known, items, version)
         self._store.replace(items, version, self._namespace)
         self._resource_version = version
+        self._empty_watches, self._listed_at = 0, self._clock.monotonic()
         self.synced.set()
         self._log.debug("listed", objects=len(items), resource_version=version)
 
+    def _check(self, known: Known[T], items: list[T], resource_version: str) -> None:
+        """Reject a list that contradicts the store.
+
+        Raises:
+            StaleListError: The list contradicts the store.
+        """
+        if how := self._store.contradicts_list(known, items, resource_version):
+            raise StaleListError(
+                500, message=f"{self._resource.plural}: {how}; etcd may have been restored from a backup"
+            )
+        self._stale_lists = 0
+
+    async def _watch_until_doubted(self) -> None:
+        watching = asyncio.create_task(self._watch())
+        async with racing(watching, asyncio.create_task(self._doubted.wait())):
+            if self._doubted.is_set():
+                self._resource_version = ""
+            else:
+                await watching
+
     async def _watch(self) -> None:
-        """Follow the changes until the server ends the watch."""
+        """Follow the changes until the server ends the watch, or until it is silent."""
         events = self._client.watch(
             self._resource,
             self._namespace,
@@ -208,56 +239,27 @@ class Reflector(Generic[T]):
             timeout_seconds=self._random.randint(MIN_WATCH_TIMEOUT, MAX_WATCH_TIMEOUT),
             read_timeout=READ_TIMEOUT,
         )
-        last_sign = self._clock.monotonic()
+        last_sign, empty = self._clock.monotonic(), True
         async with aclosing(events):
             try:
                 async for event in events:
                     last_sign = self._clock.monotonic()
-                    self._silences, self._mistrusted = 0, False
+                    empty = empty and event.type is EventType.BOOKMARK
                     self._succeeded()
                     self._store.apply(event, self._namespace)
                     self._resource_version = event.object.metadata.resource_version
             except ConnectionLostError:
                 if self._clock.monotonic() - last_sign < READ_TIMEOUT * 0.99:
                     raise
-                self._log.debug("watch was silent", resource_version=self._resource_version)
-                self._silences += 1
-                await self._probe()
-                if self._silences >= MAX_SILENCES:
-                    self._mistrust()
-
-    def _mistrust(self) -> None:
-        """Request a new list, because the watch reported no changes."""
-        self._silences = 0
-        self._resource_version = ""
-        log = self._log.debug if self._mistrusted else self._log.warning
-        log(
-            "watches stay silent, so the reflector lists again; check whether a proxy buffers the API server's responses"
-        )
-        self._mistrusted = True
-
-    async def _probe(self) -> None:
-        """Find out with the smallest request whether the server answers."""
-        self.last_attempt = self._clock.monotonic()
-        page = await self._client.list_page(
-            self._resource, self._namespace, label_selector=self._label_selector, limit=1
-        )
-        self._check_age(page.resource_version)
-
-    def _check_age(self, version: str) -> None:
-        """Reject a list that is older than the store.
-
-        A watch on that server would bring no change until its resourceVersions have reached the store's.
-
-        Raises:
-            StaleListError: The list is older.
-        """
-        seen = self._store.synced_version(self._namespace)
-        if int(version) < seen:
-            what = f"the list of {self._resource.plural} is of resourceVersion {version}"
-            before = f"resourceVersion {seen} was seen before; etcd may have been restored from a backup"
-            raise StaleListError(500, message=f"{what}, but {before}")
-        self._stale_lists = 0
+                self._log.debug("watch was silent, so the reflector lists again")
+                self._resource_version = ""
+                return
+        self._succeeded()
+        self._empty_watches = self._empty_watches + 1 if empty else 0
+        rested = self._clock.monotonic() - self._listed_at >= MIN_LIST_INTERVAL
+        if self._empty_watches >= MAX_EMPTY_WATCHES and rested:
+            self._log.debug("watches stay empty, so the reflector lists again")
+            self._resource_version = ""
 
     def _succeeded(self) -> None:
         self.last_contact = self._clock.monotonic()
@@ -274,7 +276,7 @@ class Reflector(Generic[T]):
             lasted: The duration of the failed watch in seconds; 0 for a list.
 
         Raises:
-            SetBackError: Lists were too old too often.
+            SetBackError: Lists contradicted the store too often.
         """
         if isinstance(error, StaleListError):
             self._resource_version = ""
@@ -286,10 +288,10 @@ class Reflector(Generic[T]):
         had_worked = lasted >= STEADY and not isinstance(error, ConnectionFailedError)
         self._failures = 1 if had_worked else self._failures + 1
         self.restarts += 1
-        # After a 429 a new list would add load.
-        refused = isinstance(error, ApiError) and not isinstance(error, TooManyRequestsError)
-        given_up = refused and self._failures % MAX_RESUME_FAILURES == 0
-        if given_up or isinstance(error, (GoneError, NotFoundError)):
+        # Unless only the connection of a watch broke, the watch could not be resumed at once, and etcd may have been set back
+        # meanwhile. A server that sheds load (429) did not restart, and a list would add load.
+        interrupted = self._failures > 1 or not isinstance(error, ConnectionLostError)
+        if interrupted and not isinstance(error, TooManyRequestsError):
             self._resource_version = ""
         # A 410 is normal after a long time without a connection, and a list resolves it.
         healed_by_list = isinstance(error, GoneError) and not isinstance(before, GoneError)

@@ -19,6 +19,11 @@ of resourceVersions, which may be compared as numbers (KEP-5504):
   uid for as long as there is room.
 - A response may show that an object is no longer selected, or that another object has its name. Then the object is out of sight
   at once. The store ignores states of it up to that response, from the reflector and from other responses.
+- Of two states of an object with the same resourceVersion, the one that arrived last counts. They differ where another CRD was
+  installed, or where etcd was set back.
+
+After etcd was set back to a copy, no rule can order states from before and after. `contradictions.py` recognizes this, and the
+process ends, because only a process that knows nothing may take in lower resourceVersions.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from flamectl_operator.kube.cache.contradictions import Known, contradicts_list
 from flamectl_operator.kube.cache.index import Index, Key
 from flamectl_operator.kube.cache.outdated_states import OutdatedStates, version_of
 from flamectl_operator.kube.client import EventType
@@ -82,6 +88,7 @@ class Store(Generic[T]):
         self._by_index: Index[T] = Index(index)
         self._past: OutdatedStates[T] = OutdatedStates(index)
         self._synced_versions: dict[str | None, int] = {}  # by the namespace of the reflector, None for all namespaces
+        self._newest = 0  # of all versions, also of responses
         self._handlers: list[Handler[T]] = []  # of all subscribers
         self._response_handlers: list[Handler[T]] = []  # of subscribers that also receive responses
 
@@ -110,11 +117,23 @@ class Store(Generic[T]):
 
         Otherwise return the part of the given object that the store would keep.
         """
-        current = self._objects.get(_key(obj))
-        if current is None or current.uid != obj.uid:
-            return self._transform(obj)
-        same = current.metadata.resource_version == obj.metadata.resource_version
-        return current if same and (current.terminating or not obj.terminating) else self._transform(obj)
+        current, kept = self._objects.get(_key(obj)), self._transform(obj)
+        return current if current is not None and current == kept else kept
+
+    def before_request(self, namespace: str = "", name: str = "") -> Known[T]:
+        """Return what is known before a request is sent: a list, or a request for an object."""
+        return Known(
+            self._objects.get((namespace, name)), self._newest, self._past.deleted() if not name else frozenset()
+        )
+
+    def differs_at_its_version(self, before: T, answer: T) -> bool:
+        """Return whether an answer differs from the object that was stored before, at the same resourceVersion."""
+        same = version_of(before) == version_of(answer) and before.terminating == answer.terminating
+        return same and self._transform(answer) != before
+
+    def contradicts_list(self, known: Known[T], items: Iterable[T], resource_version: str) -> str:
+        """Return how a list contradicts what was known before it was requested; empty if it does not."""
+        return contradicts_list(known, lambda item: self._objects.get(_key(item)), items, int(resource_version))
 
     def subscribe(self, handler: Handler[T], *, responses: bool = False) -> None:
         """Subscribe to changes.
@@ -133,11 +152,12 @@ class Store(Generic[T]):
 
         An object that is not selected is removed, as the watch will do, because no event would report its changes.
         """
+        self._newest = max(self._newest, version_of(obj))
         if self._is_past(obj):
             return
         current = self._objects.get(_key(obj))
         if current is not None and current.uid == obj.uid:
-            if not _supersedes(obj, current):
+            if not self._supersedes(obj, current):
                 return
         elif version_of(obj) <= max(self.synced_version(obj.namespace), version_of(current)):
             return
@@ -165,6 +185,7 @@ class Store(Generic[T]):
         for item in items:
             self.observe(item)
         moment = int(resource_version)
+        self._newest = max(self._newest, moment)
         if moment > self.synced_version(namespace):
             self._past.add_list(value, namespace, moment)
 
@@ -194,6 +215,7 @@ class Store(Generic[T]):
         version = version_of(event.object)
         passed = self._synced_versions.get(namespace, 0)
         self._synced_versions[namespace] = max(passed, version)
+        self._newest = max(self._newest, version)
         if event.type is EventType.BOOKMARK:
             self._past.forget_disappearances(namespace, self._synced_versions[namespace])
             return
@@ -217,6 +239,7 @@ class Store(Generic[T]):
         if moment < self._synced_versions.get(namespace, 0):
             return
         self._synced_versions[namespace] = moment
+        self._newest = max(self._newest, moment)
         changes: list[Change[T]] = []
         listed: set[str] = set()
         for item in items:
@@ -239,7 +262,7 @@ class Store(Generic[T]):
         if self._is_past(obj):
             return []
         current = self._objects.get(_key(obj))
-        if not (news if current is None else _supersedes(obj, current)):
+        if not (news if current is None else self._supersedes(obj, current)):
             return []
         return _changes(current, self._set(obj), initial=initial)
 
@@ -272,6 +295,16 @@ class Store(Generic[T]):
         self._past.forget_deletions(listed, moment, namespace)
         return [Change(obj, None) for obj in missing]
 
+    def _supersedes(self, new: T, current: T) -> bool:
+        """Return whether a state is newer than the current one.
+
+        With equal numbers the last one counts, except that an object stays terminating after the response to its deletion.
+        """
+        number, known = version_of(new), version_of(current)
+        if number != known or new.uid != current.uid:
+            return number > known
+        return (new.terminating or not current.terminating) and self._transform(new) != current
+
     def _set(self, obj: T) -> T:
         """Store an object, and return the part of it that is kept."""
         key, obj = _key(obj), self._transform(obj)
@@ -299,13 +332,6 @@ def _notify(handlers: Iterable[Handler[T]], changes: Iterable[Change[T]]) -> Non
     for change in changes:
         for handler in handlers:
             handler(change)
-
-
-def _supersedes(new: KubernetesObject, current: KubernetesObject) -> bool:
-    """Return whether a state is newer than the current one; with equal numbers, whether only the new one is terminating."""
-    number, known = version_of(new), version_of(current)
-    same_object = new.uid == current.uid
-    return number > known or (number == known and same_object and new.terminating and not current.terminating)
 
 
 def _key(obj: KubernetesObject) -> Key:

@@ -126,6 +126,10 @@ class Metrics(Observer):
             "Writes that were postponed because the object had changed since it was read.",
             label,
         )
+        self._doubts = self._counter(
+            "flamectl_cache_doubts_total",
+            "Answers of the API server that contradicted the cache, after which everything was listed again.",
+        )
         # Each step of each pass needs them, and a lookup by labels takes twice as long as the change of a value.
         self._step_seconds, self._step_outcomes = cache(seconds.labels), cache(outcomes.labels)
         self._conflicts = cache(conflicts.labels)
@@ -223,6 +227,10 @@ class Metrics(Observer):
         self._step_seconds(name).observe(seconds)
         self._step_outcomes(name, outcome).inc()
         self._conflicts(name).inc(conflicts)
+
+    def cache_doubted(self) -> None:
+        """See `Observer`."""
+        self._doubts.inc()
 
     def first_ready(self, seconds: float) -> None:
         """See `Observer`."""

@@ -6,13 +6,14 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from structlog.testing import capture_logs
 
 from flamectl_operator.kube.cache.reflector import (
     MAX_RETRY_AFTER,
+    MIN_LIST_INTERVAL,
     READ_TIMEOUT,
     SLOW_RETRY,
     STEADY,
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 
     from pytest_mock import MockerFixture
 
-    from flamectl_operator.kube.errors import ApiError
+    from flamectl_operator.kube.client import WatchEvent
+    from flamectl_operator.kube.errors import KubernetesError
     from flamectl_operator.kube.resources import Resource
     from flamectl_operator.kube.views import PodView
 
@@ -169,7 +171,6 @@ async def test_permission_error_of_a_starting_server_is_retried_soon(scene: Scen
     async with scene.running():
         await asyncio.sleep(4)
         assert scene.names() == ["a"]
-    assert len(scene.client.list_calls) == 1
 
 
 async def test_unknown_resource_clears_the_store() -> None:
@@ -205,17 +206,116 @@ async def test_list_older_than_the_store_is_rejected(scene: Scene) -> None:
         assert scene.names() == ["a"]
 
 
-@pytest.mark.parametrize("noticed_by", ["a list", "a silent watch"])
-async def test_restored_etcd_ends_the_process(scene: Scene, noticed_by: str) -> None:
-    scene.client.lists = [Page((), "100"), *[Page((pod("old", 90),), "120") for _ in range(4)]]
-    scene.client.watches = [[bookmark(150), *([GONE] if noticed_by == "a list" else [READ_TIMEOUT, LOST])]]
-    running = asyncio.create_task(scene.reflector.run())
+class SetBack(NamedTuple):
+    """What a list shows after etcd was set back, and what the reflector or a response brought before."""
 
-    with pytest.raises(
-        SetBackError, match="resourceVersion 120, but resourceVersion 150 was seen before; etcd may have been restored"
-    ):
+    listed: Page[PodView]
+    seen: WatchEvent[PodView]
+    answered: PodView | None = None
+    gone: PodView | None = None
+
+
+@pytest.mark.parametrize("noticed_by", ["an expired watch", "an outage", "a silent watch", "an answer"])
+@pytest.mark.parametrize(
+    ("case", "how"),
+    [
+        pytest.param(
+            SetBack(Page((pod("old", 90),), "120"), bookmark(150)),
+            "the list is of resourceVersion 120, but resourceVersion 150 was seen before",
+            id="not overtaken",
+        ),
+        pytest.param(
+            SetBack(Page((pod("a", 90),), "200"), modified(pod("a", 150))),
+            'the list has "a" at resourceVersion 90, but resourceVersion 150 was seen before',
+            id="overtaken",
+        ),
+        pytest.param(
+            SetBack(Page((pod("a", 150, uid="later"),), "200"), modified(pod("a", 150))),
+            'the list has "a" at resourceVersion 150, but resourceVersion 150 was seen before',
+            id="overtaken at the same number",
+        ),
+        pytest.param(
+            SetBack(Page((), "155"), bookmark(150), answered=pod("b", 160)),
+            "the list is of resourceVersion 155, but resourceVersion 160 was seen before",
+            id="overtaken but for a response",
+        ),
+        pytest.param(
+            SetBack(Page((pod("a", 90),), "200"), modified(pod("a", 110)), gone=pod("a", 110)),
+            'the list has "a", which was deleted',
+            id="a deletion was lost",
+        ),
+    ],
+)
+async def test_set_back_etcd_ends_the_process(scene: Scene, noticed_by: str, case: SetBack, how: str) -> None:
+    scene.client.lists = [Page((), "100"), *[case.listed] * 4]
+    end: dict[str, list[KubernetesError | float]] = {
+        "an expired watch": [GONE],
+        "an outage": [ServerError(503)],
+        "a silent watch": [READ_TIMEOUT, LOST],
+    }
+    scene.client.watches = [[case.seen, 1, *end.get(noticed_by, [1e6])]]
+    running = asyncio.create_task(scene.reflector.run())
+    await asyncio.sleep(0.5)
+    before = scene.names()
+    if case.answered is not None:
+        scene.store.observe(case.answered)
+        before = [case.answered.name]
+    if case.gone is not None:
+        scene.store.observe_deletion(case.gone, None)
+        before = []
+    if noticed_by == "an answer":
+        scene.reflector.doubt()
+
+    with pytest.raises(SetBackError, match=f"{how}; etcd may have been restored"):
         await asyncio.wait_for(running, 120)
-    assert scene.names() == []
+    # Nothing is taken from a list that cannot be ordered.
+    assert scene.names() == before
+
+
+async def test_list_that_was_requested_before_a_response_does_not_contradict_it(
+    scene: Scene, mocker: MockerFixture
+) -> None:
+    async def list_page(*_: Any, **options: Any) -> Page[PodView]:
+        if not options["continue_token"]:
+            return Page((pod("a", 90), pod("c", 90)), "100", "more")
+        scene.store.observe(pod("a", 110))
+        scene.store.observe(pod("b", 111))
+        scene.store.observe_deletion(pod("c", 90), None)
+        return Page((), "100")
+
+    mocker.patch.object(scene.client, "list_page", list_page)
+    async with scene.running():
+        assert scene.reflector.synced.is_set()
+        assert scene.names() == ["a", "b"]
+        assert scene.store.all()[0].metadata.resource_version == "110"
+
+
+async def test_objects_that_changed_while_no_watch_could_resume_are_found(scene: Scene) -> None:
+    scene.client.lists = [Page((pod("a", 1),), "100"), Page((pod("b", 90),), "200")]
+    scene.client.watches = [[bookmark(150)], [FAILED], [1000]]
+    async with scene.running():
+        await asyncio.sleep(5)
+        assert scene.names() == ["b"]
+    assert scene.client.watched_from == ["100", "150", "200"]
+
+
+async def test_content_of_a_list_counts_at_the_same_version(scene: Scene) -> None:
+    scene.client.lists = [Page((pod("a", 1),), "100"), Page((pod("a", 1, labels={"app": "other"}),), "200")]
+    scene.client.watches = [[10, GONE], [1000]]
+    async with scene.running():
+        await asyncio.sleep(11)
+        assert scene.store.all()[0].labels == {"app": "other"}
+
+
+async def test_doubt_causes_a_list_at_once(scene: Scene) -> None:
+    scene.client.lists = [Page((), "100"), Page((pod("a", 150),), "200")]
+    async with scene.running():
+        scene.reflector.doubt()
+        await asyncio.sleep(1.1)
+        assert scene.names() == ["a"]
+        await asyncio.sleep(100)
+    assert len(scene.client.list_calls) == 2
+    assert scene.client.watched_from == ["100", "200"]
 
 
 # Watching
@@ -273,7 +373,6 @@ async def test_pauses_grow_while_requests_fail_and_the_error_is_logged_once(
     assert pauses[1] > pauses[0]
     assert all(30 <= pause <= 45 for pause in pauses[6:])
     assert warnings(log) == [str(FAILED)]
-    assert len(scene.client.list_calls) == 1
 
 
 async def test_another_error_is_logged_as_well(scene: Scene, log: list[MutableMapping[str, Any]]) -> None:
@@ -301,7 +400,7 @@ async def test_410_causes_a_list_at_once(scene: Scene) -> None:
 
 
 async def test_410_after_other_failures_causes_a_list_at_once(scene: Scene) -> None:
-    scene.client.lists = [Page((), "100"), Page((pod("a", 150),), "200")]
+    scene.client.lists = [*[Page((), "100")] * 4, Page((pod("a", 150),), "200")]
     scene.client.watches = [[FAILED], [FAILED], [FAILED], [GONE]]
     async with scene.running():
         await asyncio.sleep(9)
@@ -357,60 +456,26 @@ async def test_the_server_may_ask_for_a_longer_pause(scene: Scene) -> None:
     assert MAX_RETRY_AFTER <= third - second <= MAX_RETRY_AFTER * 1.5
 
 
-@pytest.mark.parametrize(
-    ("error", "lists"),
-    [
-        pytest.param(ServerError(504, "Timeout", "Too large resource version"), 2, id="it cannot go on from there"),
-        pytest.param(TooManyRequestsError(429, "TooManyRequests", "try again later"), 1, id="it wants fewer requests"),
-    ],
-)
-async def test_repeated_refusals_to_resume_cause_a_list(scene: Scene, error: ApiError, lists: int) -> None:
-    scene.client.watches = [[error] for _ in range(5)]
+async def test_server_that_sheds_load_gets_no_lists(scene: Scene) -> None:
+    scene.client.watches = [[TooManyRequestsError(429, "TooManyRequests", "try again later")] for _ in range(5)]
     async with scene.running():
         await asyncio.sleep(120)
-    assert len(scene.client.list_calls) == lists
+    assert len(scene.client.list_calls) == 1
     assert len(scene.client.watched_from) == 6
 
 
-# Silence
+# Silence and emptiness
 
 
-async def test_silent_watch_resumes_when_the_server_answers(scene: Scene, log: list[MutableMapping[str, Any]]) -> None:
-    scene.client.watches = [[READ_TIMEOUT, LOST], [READ_TIMEOUT, LOST], [1000]]
+async def test_silent_watch_causes_a_list(scene: Scene, log: list[MutableMapping[str, Any]]) -> None:
+    scene.client.lists = [Page((), "100"), Page((pod("a", 150),), "200")]
+    scene.client.watches = [[READ_TIMEOUT, LOST], [1000]]
     async with scene.running():
-        await asyncio.sleep(READ_TIMEOUT * 2.5)
-        assert scene.client.watched_from == ["100"] * 3
-        assert [call["limit"] for call in scene.client.list_calls] == [500, 1, 1]
-        assert scene.reflector.restarts == 0
-        assert scene.reflector.last_contact == pytest.approx(1000 + 2 * READ_TIMEOUT)
-    assert warnings(log) == []
-
-
-async def test_silent_watches_cause_a_list_and_one_log_line(scene: Scene, log: list[MutableMapping[str, Any]]) -> None:
-    probed: Page[PodView] = Page((), "300")
-    scene.client.lists = [Page((), "100"), *[probed] * 3, Page((pod("a", 150),), "300")]
-    scene.client.watches = [[READ_TIMEOUT, LOST] for _ in range(9)]
-    async with scene.running():
-        await asyncio.sleep(READ_TIMEOUT * 2.5)
-        assert scene.names() == []
-        await asyncio.sleep(READ_TIMEOUT)
+        await asyncio.sleep(READ_TIMEOUT + 0.5)
         assert scene.names() == ["a"]
-        scene.client.lists = [*[probed] * 3, Page((pod("b", 250),), "300")]
-        await asyncio.sleep(READ_TIMEOUT * 3)
-        assert scene.names() == ["b"]
-    assert scene.client.watched_from == ["100"] * 3 + ["300"] * 4
-    assert [call["limit"] for call in scene.client.list_calls] == [500, 1, 1, 1, 500, 1, 1, 1, 500]
-    assert scene.reflector.restarts == 0
-    assert len([line for line in log if line["log_level"] == "warning"]) == 1
-
-
-async def test_event_between_silences_resets_their_count(scene: Scene, log: list[MutableMapping[str, Any]]) -> None:
-    scene.client.lists = [Page((), "100"), *[Page((), "200")] * 10]
-    scene.client.watches = [[*([bookmark(120)] if each in {2, 4} else []), READ_TIMEOUT, LOST] for each in range(6)]
-    async with scene.running():
-        await asyncio.sleep(READ_TIMEOUT * 6.5)
-    assert [call["limit"] for call in scene.client.list_calls] == [500, 1, 1, 1, 1, 1, 1]
-    assert [line for line in log if line["log_level"] == "warning"] == []
+        assert scene.reflector.restarts == 0
+        assert scene.reflector.last_contact == pytest.approx(1000 + READ_TIMEOUT)
+    assert warnings(log) == []
 
 
 async def test_silent_watch_of_an_unresponsive_server_is_a_failure(
@@ -423,6 +488,31 @@ async def test_silent_watch_of_an_unresponsive_server_is_a_failure(
         assert scene.reflector.last_contact == pytest.approx(1000)
         assert scene.reflector.last_error is FAILED
     assert warnings(log) == [str(FAILED)]
+
+
+@pytest.mark.parametrize(
+    ("watches", "soon"),
+    [
+        pytest.param([[] for _ in range(1000)], MIN_LIST_INTERVAL + 1.1, id="they end at once"),
+        pytest.param([[45, bookmark(120 + each), 5] for each in range(20)], 151, id="they bring bookmarks"),
+        pytest.param([[60, bookmark(101), 540]] * 20, 1801, id="they take their whole time"),
+    ],
+)
+async def test_three_watches_without_events_cause_a_list(scene: Scene, watches: list[Any], soon: float) -> None:
+    scene.client.lists = [Page((), "100"), *[Page((pod("a", 150),), "900")] * 100]
+    scene.client.watches = watches
+    async with scene.running():
+        await asyncio.sleep(soon)
+        assert scene.names() == ["a"]
+        await asyncio.sleep(soon * 3)
+    assert len(scene.client.list_calls) <= 5
+
+
+async def test_event_between_empty_watches_resets_their_count(scene: Scene) -> None:
+    scene.client.watches = [[bookmark(101), 300], [300], [added(pod("a", 102)), 300], [300], [300], [1000]]
+    async with scene.running():
+        await asyncio.sleep(1600)
+    assert len(scene.client.list_calls) == 1
 
 
 async def test_last_contact_is_recorded(scene: Scene) -> None:
@@ -450,7 +540,7 @@ async def test_last_attempt_is_recorded(scene: Scene) -> None:
         assert scene.reflector.last_contact is None
 
 
-async def test_probe_after_a_silence_is_an_attempt(scene: Scene) -> None:
+async def test_list_after_a_silence_is_an_attempt(scene: Scene) -> None:
     scene.client.lists = [Page((), "100"), FAILED]
     scene.client.watches = [[READ_TIMEOUT, LOST], [1000]]
     async with scene.running():

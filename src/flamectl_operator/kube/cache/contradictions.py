@@ -1,0 +1,99 @@
+"""Answers that contradict what the cache knew when their requests were sent.
+
+A read shows etcd as it is after the request was sent, and each write gets a higher resourceVersion than all writes before it.
+So an answer that is older than the cache was shows that etcd was set back to a copy, or that something else answered in place of
+the API server. The watches cannot show this: when other writes have used up the resourceVersions that were lost, a watch resumes
+as if nothing had happened, and the changes in between are never reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from flamectl_operator.kube.cache.outdated_states import version_of
+from flamectl_operator.kube.errors import ConnectionLostError
+from flamectl_operator.kube.views import KubernetesObject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+T = TypeVar("T", bound=KubernetesObject)
+
+
+class OutdatedAnswerError(ConnectionLostError):
+    """The answer is older than the cache was when the request was sent. As after a lost answer, a write may have been applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known(Generic[T]):
+    """What a store knows before a request is sent.
+
+    Args:
+        obj: The object that the request is about; None if the store has none, or for a list.
+        newest: The highest resourceVersion that the store has been given.
+        deleted: uids of objects that are known to be gone.
+    """
+
+    obj: T | None
+    newest: int
+    deleted: frozenset[str] = frozenset()
+
+
+@dataclass
+class Doubts:
+    """Passes on what contradicts the cache to whoever can list everything again."""
+
+    _handlers: list[Callable[[str], None]] = field(default_factory=list)
+
+    def subscribe(self, handler: Callable[[str], None]) -> None:
+        """Call a function with each contradiction."""
+        self._handlers.append(handler)
+
+    def report(self, what: str) -> None:
+        """Report a contradiction."""
+        for handler in self._handlers:
+            handler(what)
+
+
+def outdated(known: Known[T], answer: T, *, created: bool = False) -> str:
+    """Return how an answer about an object is older than what was known before; empty if it is not.
+
+    Args:
+        known: What was known before the request was sent.
+        answer: The object in the answer.
+        created: Whether the request created the object.
+    """
+    version, seen = version_of(answer), version_of(known.obj)
+    if created and known.obj is None:
+        version, seen = version - 1, known.newest
+    if version >= seen:
+        return ""
+    return f'"{answer.name}" has resourceVersion {version_of(answer)}, but resourceVersion {seen} was seen before'
+
+
+def contradicts_list(
+    known: Known[T], stored: Callable[[T], T | None], items: Iterable[T], resource_version: int
+) -> str:
+    """Return how a list contradicts the store; empty if it does not.
+
+    Args:
+        known: What was known before the first page was requested.
+        stored: Returns the stored object that has the name of an object.
+        items: The objects of all pages.
+        resource_version: The resourceVersion of the list.
+    """
+    if resource_version < known.newest:
+        return f"the list is of resourceVersion {resource_version}, but resourceVersion {known.newest} was seen before"
+    for item in items:
+        current = stored(item)
+        if item.uid in known.deleted:
+            return f'the list has "{item.name}", which was deleted'
+        if current is None or version_of(current) > resource_version:
+            continue
+        version, seen = version_of(item), version_of(current)
+        if version < seen or (version == seen and item.uid != current.uid):
+            return (
+                f'the list has "{item.name}" at resourceVersion {version}, but resourceVersion {seen} was seen before'
+            )
+    return ""

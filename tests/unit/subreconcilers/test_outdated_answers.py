@@ -1,0 +1,96 @@
+"""Answers that are older than the cache: etcd was set back to a copy, and its resourceVersions may have been passed since."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from structlog.testing import capture_logs
+
+from flamectl_operator.api.constants import PLURAL
+from flamectl_operator.kube.cache.contradictions import OutdatedAnswerError
+from flamectl_operator.kube.resources import PODS
+from tests.unit.builders import OWNER
+from tests.unit.subreconcilers.errors import conflict
+from tests.unit.subreconcilers.harness import CM_NAME, converged
+
+if TYPE_CHECKING:
+    from tests.unit.subreconcilers.harness import StepHarness
+
+
+async def doubting() -> tuple[StepHarness, list[str]]:
+    """Return a converged cluster, and what will be reported to contradict the cache."""
+    world, doubts = await converged(), list[str]()
+    world.stores.doubts.subscribe(doubts.append)
+    return world, doubts
+
+
+def set_back(world: StepHarness, plural: str, name: str, by: int, **changes: Any) -> None:
+    """Give an object an earlier resourceVersion, and no watch reports it."""
+    found = world.api.find(plural, name)
+    assert found is not None
+    version = int(found["metadata"]["resourceVersion"]) - by
+    found["metadata"]["resourceVersion"] = str(version)
+    found.update(changes)
+
+
+async def errors_of_a_status_write(world: StepHarness) -> list[type[Exception]]:
+    """Make a pass with an old view of the FlameCluster write the status, and return the types of its errors."""
+    world.set_executor(0, "failed")
+    world.sync(PODS)
+    return [type(error) for error in (await world.run_pass(stale=True)).errors]
+
+
+async def test_status_conflict_with_an_older_object_raises_doubts_and_ends_the_pass() -> None:
+    world, doubts = await doubting()
+    set_back(world, PLURAL, OWNER.name, 1)
+    assert OutdatedAnswerError in await errors_of_a_status_write(world)
+    assert f'FlameCluster "{OWNER.name}" has resourceVersion' in doubts[0]
+
+
+async def test_status_conflict_with_a_newer_object_raises_no_doubts() -> None:
+    world, doubts = await doubting()
+    world.edit({"executorManager": {"replicas": 4}})
+    assert await errors_of_a_status_write(world) == []
+    assert doubts == []
+
+
+async def test_conflict_without_a_change_raises_no_doubts() -> None:
+    world, doubts = await doubting()
+    world.api.fail("status", PLURAL, conflict())
+    assert await errors_of_a_status_write(world) == []
+    assert doubts == []
+
+
+async def test_object_that_changed_without_a_new_version_raises_doubts_and_is_taken() -> None:
+    world, doubts = await doubting()
+    found = world.api.find(PLURAL, OWNER.name)
+    assert found is not None
+    set_back(world, PLURAL, OWNER.name, 0, spec={**found["spec"], "paused": True})
+    world.api.fail("status", PLURAL, conflict())
+    await errors_of_a_status_write(world)
+    assert doubts == [f'FlameCluster "{OWNER.name}" changed without a new resourceVersion']
+    cluster = world.stores.flame_clusters.get(OWNER.namespace, OWNER.name)
+    assert cluster is not None
+    assert cluster.spec["paused"]
+
+
+async def test_created_object_with_a_used_version_raises_doubts() -> None:
+    world, doubts = await doubting()
+    world.api.remove("configmaps", CM_NAME)
+    world.sync()
+    world.api.version = 5
+    result = await world.run_pass(stale=True)
+    assert [type(error) for error in result.errors] == [OutdatedAnswerError]
+    assert f'ConfigMap "{CM_NAME}" has resourceVersion 6' in doubts[0]
+
+
+async def test_status_that_is_refused_again_and_again_is_logged_once_and_repeated_ever_more_slowly() -> None:
+    world, _ = await doubting()
+    world.api.fail("status", PLURAL, conflict(), times=12)
+    world.set_executor(0, "failed")
+    world.sync()
+    with capture_logs() as log:
+        delays = [(await world.run_pass(stale=True)).delay for _ in range(7)]
+    assert delays == [0.25, 0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
+    refused = "the API server refuses each status, because the FlameCluster is not as the cache has it"
+    assert [line["event"] for line in log].count(refused) == 1
