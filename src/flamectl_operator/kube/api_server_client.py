@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flamectl_operator.kube.client import EventType, JsonObject, Page, WatchEvent
+from flamectl_operator.kube.errors import UndecodableError
 from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.http.request import MAX_ANSWER_SIZE, REQUEST_TIMEOUT, Request
 from flamectl_operator.kube.http.status import Status, error_from_status
@@ -44,37 +45,37 @@ class ApiServerClient:
     async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
         """See `Client.get`."""
         answer = await self._transport.send(Request("GET", resource.path(namespace, name), timeout=self._timeout))
-        return wire.decode(resource.view, answer)
+        return _object(resource, answer, name)
 
     async def create(self, resource: Resource[T], namespace: str, body: JsonObject, *, strict: bool = False) -> T:
         """See `Client.create`."""
         query = {"fieldValidation": "Strict"} if strict else {}
         answer = await self._write(Request("POST", resource.path(namespace), query, wire.encode(body)))
-        return wire.decode(resource.view, answer)
+        return _object(resource, answer, _metadata(body, "name"))
 
     async def dry_run_create(self, resource: Resource[T], namespace: str, body: JsonObject) -> T:
         """See `Client.dry_run_create`."""
         query = {"fieldValidation": "Strict", "dryRun": "All"}
         answer = await self._write(Request("POST", resource.path(namespace), query, wire.encode(body)))
-        return wire.decode(resource.view, answer)
+        return _object(resource, answer, _metadata(body, "name"), stored=False)
 
     async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
         """See `Client.replace_status`."""
         path = resource.path(namespace, name, "status")
         answer = await self._write(Request("PUT", path, body=wire.encode(body)))
-        return wire.decode(resource.view, answer)
+        return _object(resource, answer, name, _metadata(body, "uid"))
 
     async def dry_run_replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
         """See `Client.dry_run_replace_status`."""
         path = resource.path(namespace, name, "status")
         answer = await self._write(Request("PUT", path, {"dryRun": "All"}, wire.encode(body)))
-        return wire.decode(resource.view, answer)
+        return _object(resource, answer, name, _metadata(body, "uid"))
 
     async def merge_patch(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
         """See `Client.merge_patch`."""
         path = resource.path(namespace, name)
         answer = await self._write(Request("PATCH", path, body=wire.encode(body), content_type=wire.MERGE_PATCH))
-        return wire.decode(resource.view, answer)
+        return _object(resource, answer, name)
 
     async def delete(
         self,
@@ -98,7 +99,7 @@ class ApiServerClient:
             options["gracePeriodSeconds"] = grace_period_seconds
         path = resource.path(namespace, name)
         answer = await self._write(Request("DELETE", path, body=wire.encode(options), guard=guard))
-        return None if wire.is_status(answer) else wire.decode(resource.view, answer)
+        return None if wire.is_success(answer, uid) else _object(resource, answer, name, uid)
 
     async def list_page(
         self,
@@ -121,6 +122,8 @@ class ApiServerClient:
         answer = await self._transport.send(request)
         page = wire.decode(wire.List, answer)
         items = tuple(wire.decode(resource.view, item) for item in page.items or ())
+        if not page.metadata.resource_version.isdecimal() or not all(map(_is_stored, items)):
+            raise UndecodableError(f"the answer of the API server is not a list of {resource.plural}")
         return Page(items, page.metadata.resource_version, page.metadata.continue_ or "", len(answer))
 
     async def watch(
@@ -147,12 +150,37 @@ class ApiServerClient:
                 event = wire.decode(wire.Event, line)
                 if event.type == "ERROR":
                     raise error_from_status(wire.decode(Status, event.object))
-                yield WatchEvent(EventType(event.type), wire.decode(resource.view, event.object))
+                changed = wire.decode(resource.view, event.object)
+                if not (
+                    _is_stored(changed) if event.type != "BOOKMARK" else changed.metadata.resource_version.isdecimal()
+                ):
+                    raise UndecodableError(f"an event of the API server is not about {resource.plural}")
+                yield WatchEvent(EventType(event.type), changed)
 
     async def _write(self, request: Request) -> bytes:
         """Send a request under its own guard and the guard of this client."""
         guard = _both(self._guard, request.guard)
         return await self._transport.send(replace(request, timeout=self._timeout, guard=guard))
+
+
+def _object(resource: Resource[T], answer: bytes, name: str, uid: str = "", *, stored: bool = True) -> T:
+    """Return the object in an answer.
+
+    Raises:
+        UndecodableError: The answer is not the object that was asked for.
+    """
+    wire.check_object(answer, resource.kind, name, uid, stored=stored)
+    return wire.decode(resource.view, answer)
+
+
+def _metadata(body: JsonObject, field: str) -> str:
+    """Return a field of the metadata of a request; empty where it says nothing."""
+    return str(body.get("metadata", {}).get(field, ""))
+
+
+def _is_stored(obj: KubernetesObject) -> bool:
+    """Return whether an object has what only the API server gives it."""
+    return bool(obj.uid) and obj.metadata.resource_version.isdecimal()
 
 
 def _both(first: Guard | None, second: Guard | None) -> Guard | None:

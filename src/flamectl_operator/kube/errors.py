@@ -50,7 +50,7 @@ class ConnectionLostError(KubernetesError):
 
 
 class UndecodableError(ConnectionLostError):
-    """The response was cut off or is not valid. As after a lost response, a write may have been applied."""
+    """The response was cut off, or is not what was asked for. As after a lost response, a write may have been applied."""
 
 
 class AnswerTooLargeError(KubernetesError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flamectl_operator.planning.outdated_crd import unwanted_changes
 from flamectl_operator.planning.registration import registration_outcome
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.status.compute import StatusInput
@@ -92,6 +93,10 @@ class Pass:
         False when no step acts, because the closing step then follows at once.
         """
         return self.may_act and present_state(self.observe(), self.effective) != self.status.stored.state
+
+    def unwanted_changes(self, observed: ObservedCluster) -> tuple[str, ...]:
+        """Return the fields of the spec that read differently although nobody changed them; see `planning.outdated_crd`."""
+        return unwanted_changes(self.generation, self.status.stored, self.effective.desired, observed, self.changes)
 
     def observe(self) -> ObservedCluster:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""

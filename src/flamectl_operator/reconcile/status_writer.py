@@ -10,11 +10,13 @@ from flamectl_operator.api.constants import API_VERSION, KIND
 from flamectl_operator.api.skew import not_stored, with_unknown
 from flamectl_operator.api.status import ConditionType, FlameClusterStatus, State
 from flamectl_operator.kube.errors import ConflictError, KubernetesError, NotFoundError
+from flamectl_operator.planning.spec_changes import MAX_PATHS
 from flamectl_operator.reconcile.outcomes import RECHECK_CHANGED, changed
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.reconcile.write_count import WRITES
 from flamectl_operator.runtime.outcome import Outcome, stop, wait
+from flamectl_operator.runtime.text import shortened
 from flamectl_operator.status.compute import durable_fields
 from flamectl_operator.status.conditions import ConditionWriter
 from flamectl_operator.status.contention import Contention
@@ -23,7 +25,7 @@ from flamectl_operator.status.failing import Failing, failing
 from flamectl_operator.status.throttle import Throttle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import msgspec
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 OUTDATED_CRD = "OutdatedCRD"
 #: Seconds until an outdated CRD is checked again, because no event reports its update.
 RECHECK_CRD = 15.0
+_UPDATE = "`flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -`"
 #: The most seconds until a status write that ended in a conflict is repeated; each conflict in a row doubles the time.
 LONGEST_RECHECK = 4.0
 #: Conflicts in a row after which the log says so. Races end after one or two.
@@ -196,10 +199,32 @@ class StatusWriter:
             return None
         return await self._record_outdated_crd(before)
 
+    async def refuse_spec(self, fields: Sequence[str]) -> Outcome:
+        """Write that the spec reads differently although nobody changed it; return why the pass must stop.
+
+        Args:
+            fields: Paths of fields that read differently, or of their components where a process that has just started knows
+                no more. An earlier message about this generation then stays.
+
+        Raises:
+            KubernetesError: The write failed, or its outcome is unknown.
+        """
+        before, generation = self.stored, self.cluster.metadata.generation
+        told = any((each.reason, each.observed_generation) == (OUTDATED_CRD, generation) for each in before.conditions)
+        message = before.message if told and before.message else shortened(_refused_spec_message(fields, generation))
+        stopped = await self._refuse(before, message)
+        # No event reports that the CRD was updated, after which the spec may read as before.
+        await self._io.refresh(FLAME_CLUSTERS, self._io.owner.name)
+        return stopped
+
     async def _record_outdated_crd(self, before: FlameClusterStatus) -> Outcome:
         """Write back the previous values with the reason, because only a part was stored; return why the pass must stop."""
+        stopped = await self._refuse(before, self._outdated_crd_message())
+        self._crd_outdated = self._crd_outdated or stopped.reason == OUTDATED_CRD
+        return stopped
+
+    async def _refuse(self, before: FlameClusterStatus, message: str) -> Outcome:
         writer = ConditionWriter(before.conditions, self.cluster.metadata.generation, self._io.clock.now())
-        message = self._outdated_crd_message()
         degraded = writer.make(ConditionType.DEGRADED, status=True, reason=OUTDATED_CRD, message=message)
         refusal = {
             "state": before.state or State.PENDING,
@@ -209,7 +234,6 @@ class StatusWriter:
         }
         if (put_off := await self.write(before.model_copy(update=refusal))) is not None:
             return _stopped_by(put_off)
-        self._crd_outdated = True
         return stop(OUTDATED_CRD, message, RECHECK_CRD)
 
     @staticmethod
@@ -287,8 +311,16 @@ class StatusWriter:
         fields = ", ".join(sorted(self._unknown_fields))
         return (
             f"The installed CRD is older than the operator and does not store {fields}; the operator changes nothing until the"
-            " CRD is updated: `flamectl-operator crd | kubectl apply --server-side --force-conflicts -f -`"
+            f" CRD is updated: {_UPDATE}"
         )
+
+
+def _refused_spec_message(fields: Sequence[str], generation: int) -> str:
+    few = ", ".join(fields[:MAX_PATHS]) + (", ..." if len(fields) > MAX_PATHS else "")
+    return (
+        f"Under the installed CRD {few} reads differently, although nobody changed generation {generation}. The operator"
+        f" changes nothing until the spec is changed. Update the CRD: {_UPDATE}, and apply the manifest again"
+    )
 
 
 def _stopped_by(put_off: Outcome) -> Outcome:

@@ -29,6 +29,8 @@ class RecordBeforeActing(Subreconciler):
         if subject.spec is None:
             return DONE
         observed, now = subject.observe(), subject.now()
+        if subject.may_act and (fields := subject.unwanted_changes(observed)):
+            return await subject.status.refuse_spec(fields)
         needed = ids_to_reserve(observed, subject.spec, now, subject.max_creates) if subject.may_act else 0
         ids = subject.ids.missing(needed)
         required = required_durable_fields(subject.generation, observed, subject.spec, ids.stop)

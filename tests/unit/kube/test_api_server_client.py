@@ -14,7 +14,7 @@ from flamectl_operator.kube.http.request import MAX_ANSWER_SIZE
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from pytest_mock import MockerFixture
 
@@ -111,7 +111,8 @@ async def test_a_delete_without_a_uid_is_refused(client: ApiServerClient, transp
 async def test_first_page_of_a_list_has_items_version_and_token(
     client: ApiServerClient, transport: RecordingTransport
 ) -> None:
-    items = [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}, "status": {"phase": "Running"}}]
+    known = {"uid": "u", "resourceVersion": "7"}
+    items = [{"metadata": {"name": "a"} | known}, {"metadata": {"name": "b"} | known, "status": {"phase": "Running"}}]
     transport.answer = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": items}
     page = await client.list_page(PODS, None, label_selector="app=x", limit=2)
     assert [item.name for item in page.items] == ["a", "b"]
@@ -137,7 +138,7 @@ async def test_truncated_or_invalid_response_is_undecodable(
     client: ApiServerClient, transport: RecordingTransport, answer: bytes
 ) -> None:
     transport.answer = answer
-    with pytest.raises(UndecodableError, match="cannot be decoded"):
+    with pytest.raises(UndecodableError):
         await client.get(PODS, "ns", "a")
 
 
@@ -149,7 +150,7 @@ async def test_too_deeply_nested_object_is_read_without_its_deepest_values(
     client: ApiServerClient, transport: RecordingTransport
 ) -> None:
     deep = b'{"a":' * 10_000 + b"1" + b"}" * 10_000
-    transport.answer = msgspec.Raw(b'{"kind":"Pod","spec":{"affinity":%s},"metadata":{"name":"a"}}' % deep)
+    transport.answer = msgspec.Raw(b'{"kind":"Pod","spec":{"affinity":%s},"metadata":{"name":"a","uid":"u"}}' % deep)
     assert (await client.get(PODS, "ns", "a")).name == "a"
 
 
@@ -168,10 +169,11 @@ async def watch(client: ApiServerClient) -> list[WatchEvent[Any]]:
 async def test_a_watch_asks_for_bookmarks_and_decodes_each_line(
     client: ApiServerClient, transport: RecordingTransport
 ) -> None:
+    metadata = {"name": "a", "uid": "u", "resourceVersion": "7"}
     transport.lines = [
-        event("ADDED", {"metadata": {"name": "a"}, "data": {"k": "v"}}),
-        event("MODIFIED", {"metadata": {"name": "a"}}),
-        event("DELETED", {"metadata": {"name": "a"}}),
+        event("ADDED", {"metadata": metadata, "data": {"k": "v"}}),
+        event("MODIFIED", {"metadata": metadata}),
+        event("DELETED", {"metadata": metadata}),
         event("BOOKMARK", {"metadata": {"resourceVersion": "12", "creationTimestamp": None}}),
     ]
     events = await watch(client)
@@ -200,7 +202,73 @@ async def test_list_with_an_object_without_identity_is_undecodable(
         await client.list_page(CONFIG_MAPS, "ns")
 
 
-@pytest.mark.parametrize("line", [b"{", event("RENAMED", {}), event("ADDED", {"metadata": 5}), event("ERROR", [])])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"metadata": {}},
+        {"metadata": {"resourceVersion": ""}, "items": []},
+        {"metadata": {"resourceVersion": "9"}, "items": [{}]},
+        {"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "a", "uid": "u"}}]},
+    ],
+)
+async def test_answer_that_is_no_list_is_undecodable(
+    client: ApiServerClient, transport: RecordingTransport, answer: Any
+) -> None:
+    transport.answer = answer
+    with pytest.raises(UndecodableError):
+        await client.list_page(PODS, "ns")
+
+
+ANSWERS: list[dict[str, Any]] = [
+    {},
+    {"kind": "Status", "status": "Failure"},
+    {"kind": "Status", "status": "Success", "details": {"uid": "other"}},
+    {"kind": "Pod"},
+    {"kind": "Pod", "metadata": {"name": "a"}},
+    {"kind": "Pod", "metadata": {"name": "b", "uid": "u"}},
+    {"kind": "Service", "metadata": {"name": "a", "uid": "u"}},
+    {"kind": "Pod", "metadata": {"name": "a", "uid": "other"}},
+]
+REQUESTS: dict[str, Callable[[ApiServerClient], Awaitable[object]]] = {
+    "get": lambda client: client.get(PODS, "ns", "a"),
+    "create": lambda client: client.create(PODS, "ns", {"metadata": {"name": "a"}}),
+    "patch": lambda client: client.merge_patch(PODS, "ns", "a", {}),
+    "status": lambda client: client.replace_status(PODS, "ns", "a", {"metadata": {"uid": "u"}}),
+    "delete": lambda client: client.delete(PODS, "ns", "a", uid="u"),
+}
+
+
+#: Only some requests name a uid.
+CASES = [
+    pytest.param(verb, answer, id=f"{verb} {answer}")
+    for verb in REQUESTS
+    for answer in (ANSWERS if verb in {"status", "delete"} else ANSWERS[:-1])
+]
+
+
+@pytest.mark.parametrize(("verb", "answer"), CASES)
+async def test_answer_that_is_not_the_object_leaves_the_outcome_unknown(
+    client: ApiServerClient, transport: RecordingTransport, verb: str, answer: dict[str, Any]
+) -> None:
+    transport.answer = answer
+    with pytest.raises(UndecodableError, match=r"the answer of the API server is not") as caught:
+        await REQUESTS[verb](client)
+    assert caught.value.outcome_unknown
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{",
+        event("RENAMED", {}),
+        event("ADDED", {"metadata": 5}),
+        event("ERROR", []),
+        event("ADDED", {}),
+        event("DELETED", {"metadata": {"name": "a", "uid": "u"}}),
+        event("BOOKMARK", {}),
+    ],
+)
 async def test_invalid_watch_line_is_undecodable(
     client: ApiServerClient, transport: RecordingTransport, line: bytes
 ) -> None:

@@ -37,8 +37,18 @@ class Event(msgspec.Struct, frozen=True):
     object: msgspec.Raw
 
 
-class _Kind(msgspec.Struct, frozen=True):
+class _Metadata(msgspec.Struct, frozen=True):
+    name: str = ""
+    uid: str = ""
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    """The fields that tell what an answer is about: those of an object, or of a Status."""
+
     kind: str = ""
+    metadata: _Metadata = _Metadata()
+    status: msgspec.Raw = msgspec.Raw()
+    details: _Metadata | None = None
 
 
 _ENCODER = msgspec.json.Encoder()
@@ -62,9 +72,40 @@ def decode(struct: type[S], answer: bytes | msgspec.Raw) -> S:
         raise UndecodableError(f"a response of the API server cannot be decoded: {error}") from error
 
 
-def is_status(answer: bytes) -> bool:
-    """Return whether a response is a Status and not an object."""
-    return decode(_Kind, answer).kind == "Status"
+def check_object(answer: bytes, kind: str, name: str, uid: str = "", *, stored: bool = True) -> None:
+    """Check that an answer is the object that was asked for, because a proxy may answer 200 with anything.
+
+    Args:
+        answer: The answer.
+        kind: The kind that was asked for.
+        name: The name that was asked for; any if empty.
+        uid: The uid that was asked for; any if empty.
+        stored: Whether the object is stored, so that it has a uid.
+
+    Raises:
+        UndecodableError: It is something else. The request may have been carried out.
+    """
+    found = decode(_Answer, answer)
+    known = found.metadata
+    same = found.kind == kind and (known.name, known.uid) == (name or known.name, uid or known.uid)
+    if not same or (stored and not known.uid):
+        raise UndecodableError(f'the answer of the API server is not {kind} "{name}"')
+
+
+def is_success(answer: bytes, uid: str) -> bool:
+    """Return whether an answer to a deletion is the Status of a success; otherwise it must be the object.
+
+    The API server names the uid in the details.
+
+    Raises:
+        UndecodableError: It is a Status of something else.
+    """
+    found = decode(_Answer, answer)
+    if found.kind != "Status":
+        return False
+    if bytes(found.status) != b'"Success"' or (found.details is not None and found.details.uid not in {"", uid}):
+        raise UndecodableError("the answer of the API server is not the success of this deletion")
+    return True
 
 
 @functools.cache
