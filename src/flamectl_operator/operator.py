@@ -14,6 +14,7 @@ from flamectl_operator.flame.watcher import Watcher
 from flamectl_operator.kube.cache.reflector import Reflector
 from flamectl_operator.kube.events import EventRecorder
 from flamectl_operator.kube.resources import PODS
+from flamectl_operator.observed import pods
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.observer import UNOBSERVED
@@ -297,6 +298,8 @@ class Operator:
         """Enqueue the FlameClusters of a Pod, after a while if the Pod is one of many executors that start."""
         priority = Priority.LOW if change.initial else Priority.NORMAL
         for key in _keys_of(change, _keys_of_child):
+            if self.watcher is not None and change.old is not None and pods.answers_elsewhere(change.old, change.new):
+                self.watcher.leave(key, change.old.uid)
             patience = 0.0 if change.initial else self._controller.patience(key, change)
             self._enqueue(key, "Pod", priority, patience)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager, suppress
+from random import SystemRandom
 from threading import Event, Thread
 from typing import TYPE_CHECKING, TypeVar
 
+from flamectl_operator.api.constants import FRONTEND_PORT
 from tests.flame.model import FlameModel
-from tests.flame.server import FlameServer
+from tests.flame.server import LOOPBACK, FlameServer
 from tools.controlplane.errors import ControlPlaneError
 
 if TYPE_CHECKING:
@@ -26,16 +28,20 @@ DELAY_RELEASE = 2.0
 
 
 class Flame:
-    """A session manager in a thread of its own.
+    """A session manager in a thread of its own. The Pod of the FlameCluster's session manager gets its address.
 
     Args:
         world: The namespace whose executors register.
-        tls: Its certificate; None for plain text.
+        tls: Its certificate, for which it has to be asked by the name `localhost`; None for plain text.
+        other: Whether it is somebody else's session manager, which has neither the Pod's address nor these executors.
     """
 
-    def __init__(self, world: E2ENamespace, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, world: E2ENamespace, tls: ssl.SSLContext | None = None, *, other: bool = False) -> None:
+        self._other = other
         self._world = world
         self._tls = tls
+        self.address = LOOPBACK if tls is not None else loopback_address()
+        self.server: FlameServer | None = None
         self._loop = asyncio.new_event_loop()
         self._started, self._stopping = Event(), asyncio.Event()
         self.port = 0
@@ -55,6 +61,12 @@ class Flame:
             return question(self.model)
 
         return asyncio.run_coroutine_threadsafe(answer(), self._loop).result(30)
+
+    @property
+    def calls(self) -> list[str]:
+        """Names of the methods that were called."""
+        assert self.server is not None
+        return list(self.server.calls)
 
     @property
     def table(self) -> set[str]:
@@ -82,16 +94,19 @@ class Flame:
         self._loop.close()
 
     async def _serve(self) -> None:
-        async with FlameServer(self.model).serve(tls=self._tls) as port:
-            self.port = port
+        self.server = FlameServer(self.model)
+        port = FRONTEND_PORT if self._tls is None else None
+        async with self.server.serve(port, self._tls, self.address) as self.port:
             self._started.set()
             while not self._stopping.is_set():
-                await self._follow_pods()
+                if not self._other:
+                    await self._follow_pods()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), LOOK)
 
     async def _follow_pods(self) -> None:
         with suppress(OSError, ControlPlaneError):
+            await asyncio.to_thread(give_address, self._world, self.address)
             pods = await asyncio.to_thread(self._world.executors)
             running = {pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") == "Running"}
             for name in running - self.model.managers.keys():
@@ -100,10 +115,23 @@ class Flame:
                 self.model.kill_executor_manager(name)
 
 
+def loopback_address() -> str:
+    """An address of this machine that nobody else has, as a rule."""
+    random = SystemRandom()
+    return f"127.{random.randrange(64, 255)}.{random.randrange(256)}.{random.randrange(1, 255)}"
+
+
+def give_address(world: E2ENamespace, address: str, name: str = "my-flame") -> None:
+    """Report an address of a running session manager as its kubelet would."""
+    pod = world.get("pod", f"{name}-session-manager")
+    if pod is not None and pod["status"].get("podIP", address) != address:
+        world.patch_status(pod["metadata"]["name"], podIP=address, podIPs=[{"ip": address}])
+
+
 @contextmanager
-def flame_in(world: E2ENamespace, tls: ssl.SSLContext | None = None) -> Iterator[Flame]:
+def flame_in(world: E2ENamespace, tls: ssl.SSLContext | None = None, *, other: bool = False) -> Iterator[Flame]:
     """Run a session manager for a namespace."""
-    flame = Flame(world, tls)
+    flame = Flame(world, tls, other=other)
     flame.start()
     try:
         yield flame

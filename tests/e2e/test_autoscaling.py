@@ -42,7 +42,7 @@ def _desired(world: E2ENamespace) -> int | None:
 def test_burst_gets_six_executors_and_then_one_again_and_no_task_is_lost_or_repeated(
     world: E2ENamespace, flame: Flame, tmp_path: Path
 ) -> None:
-    with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):
+    with operator_with(world, tmp_path):
         world.apply(_cluster(idleTimeoutSeconds=5))
         world.wait_running(executors=1)
         world.wait("the first executor to register", lambda: len(flame.table) == 1, PATIENCE)
@@ -71,7 +71,7 @@ def test_kubectl_scale_says_why_it_cannot_set_the_number(world: E2ENamespace) ->
 def test_idle_cluster_suspends_itself_until_suspend_is_set_to_false(
     world: E2ENamespace, flame: Flame, tmp_path: Path
 ) -> None:
-    with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):
+    with operator_with(world, tmp_path):
         world.apply(flame_cluster(replicas=1))
         world.wait_running(executors=1)
         world.change(idle={"timeoutSeconds": 5})

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from tests.e2e.flame import Flame, flame_in
 from tests.e2e.namespace import flame_cluster, operator_with
 from tests.flame.certified import served_as_localhost
+from tests.flame.model import FlameModel
 from tests.unit.kube.certificates import AUTHORITY
 
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ def _start(world: E2ENamespace, flame: Flame, executors: int) -> None:
 
 
 def test_rollout_under_load_loses_and_repeats_no_task(world: E2ENamespace, flame: Flame, tmp_path: Path) -> None:
-    with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):
+    with operator_with(world, tmp_path):
         _start(world, flame, 10)
         before = _executors(world)
         flame.ask(lambda model: model.open_session("s", tasks=100, max_instances=10))
@@ -55,7 +58,7 @@ def test_rollout_under_load_loses_and_repeats_no_task(world: E2ENamespace, flame
 
 
 def test_scale_down_keeps_the_busy_executor(world: E2ENamespace, flame: Flame, tmp_path: Path) -> None:
-    with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):
+    with operator_with(world, tmp_path):
         _start(world, flame, 5)
         flame.ask(lambda model: model.open_session("s", tasks=1, seconds=60))
         world.wait(
@@ -77,7 +80,7 @@ def test_scale_down_keeps_the_busy_executor(world: E2ENamespace, flame: Flame, t
 def test_tasks_of_a_dead_executor_run_elsewhere_and_its_node_is_released(
     world: E2ENamespace, flame: Flame, tmp_path: Path
 ) -> None:
-    with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}"):
+    with operator_with(world, tmp_path):
         _start(world, flame, 3)
         flame.ask(lambda model: model.open_session("s", tasks=30, max_instances=3))
         world.wait("tasks to run", lambda: len(flame.busy("s")) == 3)
@@ -91,7 +94,7 @@ def test_tasks_of_a_dead_executor_run_elsewhere_and_its_node_is_released(
 
 
 def test_operator_killed_during_a_drain_finishes_it(world: E2ENamespace, flame: Flame, tmp_path: Path) -> None:
-    with operator_with(world, tmp_path, sessionManagerEndpoint=f"127.0.0.1:{flame.port}") as operator:
+    with operator_with(world, tmp_path) as operator:
         _start(world, flame, 2)
         flame.ask(lambda model: model.open_session("s", tasks=2, seconds=60, max_instances=2))
         world.wait("tasks to run", lambda: len(flame.busy("s")) == 2)
@@ -127,6 +130,44 @@ def test_session_manager_with_tls_is_asked_when_the_spec_has_its_authority(world
         world.wait("all executors to be registered", lambda: world.status()["executorManager"].get("registered") == 2)
 
         assert _executors(world) == before
+
+
+def test_tenants_service_leads_the_operator_to_no_other_session_manager(
+    world: E2ENamespace, flame: Flame, tmp_path: Path
+) -> None:
+    with flame_in(world, other=True) as victim, operator_with(world, tmp_path):
+        names = [f"my-flame-executor-manager-{number}" for number in range(3)]
+        for name in names:
+            victim.ask(partial(FlameModel.start_executor_manager, name=name))
+        spec = {"type": "ExternalName", "externalName": "my-flame-session-manager.victim.svc.cluster.local"}
+        world.kubectl("create", "-f", "-", stdin=yaml.safe_dump(_service("my-flame-session-manager", spec)))
+        world.apply(flame_cluster(replicas=3))
+        world.wait("all executors to register", lambda: len(flame.table) == 3)
+
+        world.change(executorManager={"replicas": 0})
+        world.wait("the nodes to be released", lambda: "ReleaseNode" in flame.calls and not flame.table, PATIENCE)
+
+        assert victim.calls == []
+        assert victim.table == set(names)
+
+
+def test_session_manager_with_a_new_address_is_asked_there_and_no_more_at_the_old_one(
+    world: E2ENamespace, flame: Flame, tmp_path: Path
+) -> None:
+    with flame_in(world, other=True) as other, operator_with(world, tmp_path):
+        _start(world, flame, 1)
+
+        flame.address, other_address = other.address, flame.address
+        world.wait("a question at the new address", lambda: other.calls, PATIENCE)
+        asked = len(flame.calls)
+        world.change(executorManager={"replicas": 2})
+        world.wait("more questions there", lambda: len(other.calls) > 12, PATIENCE)
+
+        assert len(flame.calls) == asked, f"{other_address} is still asked"
+
+
+def _service(name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
 
 
 def _reachable(world: E2ENamespace) -> str:

@@ -201,9 +201,9 @@ class Flame:
 
     def connect(self, client: ModelClient, target: Target) -> ModelSessionManager:
         """The client of a session manager, for one operator process."""
-        name = target.host.partition(".")[0].removesuffix("-session-manager")
+        name = target.certified_name.partition(".")[0].removesuffix("-session-manager")
         client.knowledge.begin_asking(name, self.loop.now)
-        return ModelSessionManager(self, client, name)
+        return ModelSessionManager(self, client, name, target.host)
 
     def storm(self, kind: str, share: float, seconds: float) -> None:
         """For a while calls go wrong."""
@@ -234,12 +234,15 @@ class ModelSessionManager:
         flame: All session managers.
         client: The operator process that asks.
         name: Of the FlameCluster.
+        address: Where it is asked.
     """
 
-    def __init__(self, flame: Flame, client: ModelClient, name: str) -> None:
+    def __init__(self, flame: Flame, client: ModelClient, name: str, address: str) -> None:
         self._flame = flame
         self._client = client
         self._name = name
+        self._address = address
+        self._ended = False
 
     async def snapshot(self) -> Snapshot:
         """See `SessionManager`: three questions, one after the other."""
@@ -279,6 +282,10 @@ class ModelSessionManager:
     def close(self) -> None:
         """See `SessionManager`."""
 
+    def end(self) -> None:
+        """See `SessionManager`."""
+        self._ended = True
+
     async def _change(self, apply: Callable[[FlameModel], object], what: str) -> None:
         self._client.tell(f"to Flame of {self._name}: {what}")
         try:
@@ -288,7 +295,7 @@ class ModelSessionManager:
             raise FlameError("TimedOut", f"no answer within {DEADLINE:g} s") from None
 
     async def _call(self, apply: Callable[[FlameModel], Any]) -> Any:
-        flame, fate = self._flame, self._flame.fate()
+        flame, fate = self._flame, "refused" if self._ended else self._flame.fate()
         loop, random = flame.loop, flame.random
         future: asyncio.Future[Any] = loop.create_future()
         there, back = random.random() * flame.latency, random.random() * flame.latency
@@ -305,7 +312,7 @@ class ModelSessionManager:
                 future.set_exception(FlameError("Unreachable", "connection refused"))
 
         def arrive() -> None:
-            host = flame.host_of(self._name)
+            host = flame.machines.session_manager_at(self._address)
             model = flame.models.get(host.uid) if host is not None else None
             if host is None or model is None or not model.running or fate == "refused":
                 later(back, fail)

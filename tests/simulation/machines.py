@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -56,6 +57,7 @@ CRASH_LOOP_LIMIT = 300.0
 #: Seconds that a kubelet may need to end what it should have ended while it was away.
 COMING_BACK = 20.0
 INIT = "wait-for-session-manager"
+_FIRST_ADDRESS = IPv4Address("10.0.0.0")
 _STORAGE = re.compile(r"^  storage: (.*)$", re.MULTILINE)
 
 
@@ -92,6 +94,7 @@ class Run:
         restarts: What the kubelet counts; see `Machines._loses_count`.
         starts: How often its main container was started again.
         store: The storage in which a session manager keeps its sessions; empty if they go with its process.
+        address: IP address of the Pod; no other Pod ever has it.
     """
 
     uid: str
@@ -112,6 +115,7 @@ class Run:
     forced_by: str = ""
     forced_unheard: bool = False
     store: str = ""
+    address: str = ""
 
     @property
     def session_manager(self) -> bool:
@@ -156,6 +160,7 @@ class Machines:
         self._waiting: dict[str, None] = {}  # uids of executors in their init container
         self._unscheduled: dict[str, Key] = {}
         self._recheck = False
+        self._addresses = 0
         self.registry_down = False
         #: Called with the next executor whose main container starts, once.
         self.at_next_start: Callable[[Run], None] | None = None
@@ -242,6 +247,8 @@ class Machines:
         name = owner["name"] if owner else ""
         in_place = pod["spec"].get("restartPolicy", "Always") == "Always"
         run = Run(uid, key, node, container["name"], name, container.get("image", ""), in_place)
+        self._addresses += 1
+        run.address = str(_FIRST_ADDRESS + self._addresses)
         self.runs[uid] = run
         bound = {**pod, "spec": {**pod["spec"], "nodeName": node.name}}
         conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": self._server.now()}]
@@ -326,6 +333,11 @@ class Machines:
                 if pod is not None and uid_of(pod) == other.uid and ready(pod) and selects(selector, labels_of(pod)):
                     return other
         return None
+
+    def session_manager_at(self, address: str) -> Run | None:
+        """The session manager that answers at an address of a Pod."""
+        found = (run for run in self.runs.values() if run.session_manager and run.alive and run.address == address)
+        return next(found, None)
 
     def _start_main(self, run: Run) -> None:
         """Start the main container; the node reports the result as soon as it can."""
@@ -602,6 +614,7 @@ class Machines:
             main["lastState"] = run.ended_as
         status: Obj = {
             "phase": stage,
+            "podIP": run.address,
             "conditions": [*others, self._condition(pod, "Ready", holds=serving)],
             "containerStatuses": [main],
         }

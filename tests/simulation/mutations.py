@@ -1231,6 +1231,21 @@ def marked_executors_are_deleted_when_one_answer_is_missing() -> None:
     _set(drain, "_deletion", why)
 
 
+# -- Flame: which session manager
+
+
+@_mutation_of_flame
+def a_session_manager_is_asked_where_the_one_before_it_answered() -> None:
+    known: dict[str, str] = {}
+    original: Any = vars(observed.ObservedCluster)["session_manager_address"].func
+
+    def address(seen: Any) -> str:
+        found = original(seen)
+        return known.setdefault(seen.owner.uid, found) if found else ""
+
+    _set(observed.ObservedCluster, "session_manager_address", property(address))
+
+
 # -- Flame: nodes and registration
 
 

@@ -263,10 +263,13 @@ def pod(
         finalizers=finalizers,
         managed_fields=() if written is None else (ManagedFieldsEntry(text(written)),),
     )
-    status = PodStatus(phase, reason, message, tuple(conditions), tuple(init), tuple(containers))
+    address = POD_IP if phase == "Running" and name.endswith(f"-{SESSION_MANAGER}") else ""
+    status = PodStatus(phase, reason, message, tuple(conditions), tuple(init), tuple(containers), pod_ip=address)
     return PodView(metadata=metadata, spec=msgspec.convert({"nodeName": node, **(spec or {})}, PodSpec), status=status)
 
 
+#: The address of a session manager that runs.
+POD_IP = "10.64.0.7"
 #: The state of a Pod.
 PodState = Literal[
     "unscheduled", "unschedulable", "pending", "waiting", "starting", "ready", "crashing", "failed", "succeeded", "half"

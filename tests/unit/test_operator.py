@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 import structlog
+from msgspec.structs import replace
 
+from flamectl_operator.flame.watcher import Target
 from flamectl_operator.kube.client import EventType, Page, WatchEvent
 from flamectl_operator.kube.errors import ForbiddenError
 from flamectl_operator.kube.http import wire
@@ -28,7 +30,7 @@ from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.runtime.outcome import Result, wait
 from flamectl_operator.runtime.tasks import TaskDiedError
 from flamectl_operator.settings import OperatorConfig
-from tests.unit.builders import controller_reference, flame_cluster, raw_spec, replicas
+from tests.unit.builders import controller_reference, flame_cluster, raw_spec, replicas, session_manager
 from tests.unit.notes import Notes
 from tests.unit.runtime.virtual_time import VirtualClock
 from tests.unit.subreconcilers.errors import broken, quota
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, MutableMapping
 
     from flamectl_operator.controller import Key
+    from flamectl_operator.flame.snapshot import Snapshot
     from flamectl_operator.kube.resources import Resource
     from flamectl_operator.runtime.observer import Observer
 
@@ -83,6 +86,61 @@ async def _queued(operator: Operator) -> list[str]:
         operator.queue.done(key)
         found.append("/".join(key))
     return found
+
+
+# --- Which session manager is asked ------------------------------------------------------------------------------------
+
+
+class _SessionManager:
+    """A session manager that is asked and never answers."""
+
+    async def snapshot(self) -> Snapshot:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def release_node(self, name: str) -> None: ...
+
+    async def report_lost(self, name: str) -> None: ...
+
+    def close(self) -> None: ...
+
+    def end(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("change", "asked"),
+    [
+        pytest.param({"labels": {"a": "b"}}, True, id="nothing that matters"),
+        pytest.param({"uid": "other"}, False, id="another Pod"),
+        pytest.param({"ip": "10.64.0.8"}, False, id="another address"),
+        pytest.param({"owner": None}, False, id="another owner"),
+        pytest.param(None, False, id="gone"),
+    ],
+)
+async def test_connection_ends_with_the_watch_event_that_shows_another_session_manager(
+    change: dict[str, Any] | None, *, asked: bool
+) -> None:
+    clock = VirtualClock()
+    config = OperatorConfig.model_validate({})
+    operator = Operator(
+        FakeApi(clock), config, clock, Random(0), "test", "us", connect=lambda _target: _SessionManager()
+    )
+    assert operator.watcher is not None
+    before, key = session_manager(), ("default", "my-flame")
+    operator.stores.pods.apply(WatchEvent(EventType.ADDED, before))
+    operator.watcher.follow(key, Target(before.status.pod_ip, 8080, "life", server=before.uid), busy=False)
+
+    if change is None:
+        operator.stores.pods.apply(WatchEvent(EventType.DELETED, before))
+    else:
+        metadata = replace(before.metadata, resource_version="2", uid=change.get("uid", before.uid))
+        if "owner" in change:
+            metadata = replace(metadata, owner_references=())
+        status = replace(before.status, pod_ip=change.get("ip", before.status.pod_ip))
+        operator.stores.pods.apply(WatchEvent(EventType.MODIFIED, replace(before, metadata=metadata, status=status)))
+
+    assert (operator.watcher.session_manager(key) is not None) == asked
+    operator.watcher.forget(key)
 
 
 # --- Who is told -------------------------------------------------------------------------------------------------------

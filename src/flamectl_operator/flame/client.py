@@ -60,13 +60,24 @@ class GrpcSessionManager:
         host: Host name or address.
         port: Port of the frontend, which clients use; the backend, which executors use, has the next port.
         tls: How to check the server, or None for a connection without TLS.
+        certified_name: The name in the server's certificate; empty for the host.
         deadline: Seconds that a call may take.
     """
 
-    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None = None, *, deadline: float = DEADLINE) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None = None,
+        *,
+        certified_name: str = "",
+        deadline: float = DEADLINE,
+    ) -> None:
         self._host = host
         self._port = port
         self._tls = tls
+        self._certified_name = certified_name
+        self._ended = False
         self._deadline = deadline
         self._channels: dict[int, LimitedChannel] = {}
         self._plural = False
@@ -117,6 +128,11 @@ class GrpcSessionManager:
             channel.close()
         self._channels.clear()
 
+    def end(self) -> None:
+        """See `SessionManager`."""
+        self._ended = True
+        self.close()
+
     async def _list(self, name: str, answer: Any) -> Any:
         """Call a method by the name that this session manager knows."""
         try:
@@ -145,9 +161,11 @@ class GrpcSessionManager:
 
     def _channel(self, service: str) -> LimitedChannel:
         """Return the channel for a call."""
+        if self._ended:
+            raise FlameError("Unreachable", "the session manager is no longer the one that was asked")
         port = self._port + (service == BACKEND)
         if port not in self._channels:
-            self._channels[port] = LimitedChannel(self._host, port, self._tls)
+            self._channels[port] = LimitedChannel(self._host, port, self._tls, self._certified_name)
         self._channels[port].begin_call()
         return self._channels[port]
 

@@ -10,6 +10,7 @@ from asyncio import BaseTransport, Transport
 from typing import TYPE_CHECKING
 
 from grpclib.client import Channel, Handler
+from grpclib.config import Configuration
 from grpclib.protocol import H2Protocol
 
 if TYPE_CHECKING:
@@ -82,10 +83,11 @@ class LimitedChannel(Channel):
         host: Host name or address.
         port: Port.
         tls: How to check the server; None for a connection without TLS.
+        certified_name: The name in the server's certificate; empty for the host.
     """
 
-    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
-        super().__init__(host, port, ssl=tls)
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None, certified_name: str = "") -> None:
+        super().__init__(host, port, ssl=tls, config=Configuration(ssl_target_name_override=certified_name or None))
         self._limit = FrameLimit()
 
     def begin_call(self) -> None:

@@ -43,3 +43,7 @@ class SessionManager(Protocol):
     def close(self) -> None:
         """Close the connection; the next call opens another one."""
         ...
+
+    def end(self) -> None:
+        """Close the connection for good; each further call fails, because another server may have the address by now."""
+        ...

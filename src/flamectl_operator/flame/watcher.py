@@ -8,6 +8,7 @@ queue is told of a change that may matter to a decision.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -52,6 +53,8 @@ class Target:
         life: Its life: what an earlier life said is of no use.
         period: Seconds between two questions at rest.
         authority: Certificate authorities in PEM by which it is verified; empty when it serves no TLS.
+        server: Which server it is. Another one ends the connection, even if it continues the life of this one.
+        certified_name: The name in its certificate; empty for the host.
     """
 
     host: str
@@ -59,6 +62,8 @@ class Target:
     life: str
     period: float = field(default=IDLE_PERIOD, compare=False)
     authority: str = ""
+    server: str = ""
+    certified_name: str = ""
 
 
 class Flame(Protocol):
@@ -83,7 +88,7 @@ class Flame(Protocol):
         ...
 
     def session_manager(self, key: Key) -> SessionManager | None:
-        """Return the session manager that is asked, for calls that change something; None when nobody asks."""
+        """Return the session manager that is asked, for calls that change something; None when none is asked for certain."""
         ...
 
     def forget(self, key: Key) -> None:
@@ -143,6 +148,8 @@ class Watcher:
         self._random = random
         self._changed = changed
         self._followed: dict[Key, _Followed] = {}
+        #: How many session managers are asked at each address. Whose answers come from an address of two is unknown.
+        self._addresses: Counter[tuple[str, int]] = Counter()
         self._off: dict[Key, Knowledge] = {}
         self._slots = Slots(AT_ONCE)
         self._backoff = ExponentialBackoff(base=BUSY_PERIOD, limit=IDLE_PERIOD, jitter=JITTER, random=random)
@@ -185,6 +192,7 @@ class Watcher:
         self._off.pop(key, None)
         asking = Knowledge(Phase.ASKING, target.life, since=now)
         followed = self._followed[key] = _Followed(target, self._connect(target), asking, busy)
+        self._addresses[target.host, target.port] += 1
         followed.poller = asyncio.create_task(self._poll(key, followed), name=f"poller {key[0]}/{key[1]}")
 
     def ask_now(self, key: Key) -> None:
@@ -195,24 +203,36 @@ class Watcher:
     def session_manager(self, key: Key) -> SessionManager | None:
         """See `Flame`."""
         followed = self._followed.get(key)
-        return None if followed is None else followed.manager
+        return None if followed is None or self._shared(followed.target) else followed.manager
 
     def forget(self, key: Key) -> None:
         """See `Flame`."""
         self._stop(key)
         self._off.pop(key, None)
 
+    def leave(self, key: Key, server: str) -> None:
+        """Ask no more at once if this server is asked, because another one may answer at its address from now on."""
+        if (followed := self._followed.get(key)) is not None and followed.target.server == server:
+            self.follow(key, None, busy=False)
+
     def _stop(self, key: Key) -> None:
         followed = self._followed.pop(key, None)
         if followed is None:
             return
+        address = (followed.target.host, followed.target.port)
+        self._addresses[address] -= 1
+        if not self._addresses[address]:
+            del self._addresses[address]
         if followed.poller is None:
-            followed.manager.close()
+            followed.manager.end()
             return
         # The connection is closed after the poller has ended. A call that loses its connection while it is cancelled raises the
         # loss in place of the cancellation, and the poller would go on for ever.
-        followed.poller.add_done_callback(lambda _ended: followed.manager.close())
+        followed.poller.add_done_callback(lambda _ended: followed.manager.end())
         followed.poller.cancel()
+
+    def _shared(self, target: Target) -> bool:
+        return bool(target.server) and self._addresses[target.host, target.port] > 1
 
     async def _poll(self, key: Key, followed: _Followed) -> None:
         while True:
@@ -226,8 +246,7 @@ class Watcher:
     async def _ask(self, key: Key, followed: _Followed) -> Knowledge:
         known, asked = followed.knowledge, self._clock.boottime()
         try:
-            async with self._slots.slot():
-                snapshot = await followed.manager.snapshot()
+            snapshot = await self._answer(followed)
         except FlameError as error:
             followed.failures += 1
             if followed.failures == 1:
@@ -241,6 +260,12 @@ class Watcher:
             self._note(key, "session manager can be asked again", None)
         followed.failures = 0
         return self._said(known, snapshot, asked)
+
+    async def _answer(self, followed: _Followed) -> Snapshot:
+        if self._shared(followed.target):
+            raise FlameError("SharedAddress", "the session manager of another FlameCluster has the same address")
+        async with self._slots.slot():
+            return await followed.manager.snapshot()
 
     def _said(self, known: Knowledge, snapshot: Snapshot, asked: float) -> Knowledge:
         now = self._clock.boottime()

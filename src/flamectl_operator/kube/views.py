@@ -350,6 +350,7 @@ class PodSpec(View, frozen=True):
     init_containers: tuple[InitContainer, ...] = ()
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
+    host_network: bool = False
 
 
 class PodStatus(View, frozen=True):
@@ -362,6 +363,7 @@ class PodStatus(View, frozen=True):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    pod_ip: str = msgspec.field(default="", name="podIP")
 
 
 class PodView(KubernetesObject, frozen=True):

@@ -225,6 +225,11 @@ class ObservedCluster:
         return self.session_manager is not None and self.session_manager.ready
 
     @cached_property
+    def session_manager_address(self) -> str:
+        """The IP address of the session manager's Pod while it is running and ready; empty where there is none."""
+        return "" if self.session_manager is None else pods.address(self.session_manager.pod)
+
+    @cached_property
     def flame(self) -> Knowledge:
         """The knowledge about the present life of the session manager."""
         known = self.views.flame

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 from flamectl_operator.observed.trouble import Trouble, crash_loop, ended_trouble, phase_trouble, waiting_trouble
@@ -89,6 +90,29 @@ def is_ready(pod: PodView) -> bool:
         and ready.status == "True"
         and trouble(pod) is None
     )
+
+
+def address(pod: PodView) -> str:
+    """Return the IP address at which only the containers of a running and ready Pod answer; empty where there is none.
+
+    Only the kubelet writes `status.podIP`. A Pod on its node's network has the address of the node, where others may answer.
+    """
+    if not is_ready(pod) or pod.status.phase != "Running" or pod.spec.host_network:
+        return ""
+    try:
+        ip = ip_address(pod.status.pod_ip)
+    except ValueError:
+        return ""
+    shared = ip.is_unspecified or ip.is_multicast or ip.is_link_local
+    indirect = isinstance(ip, IPv6Address) and (ip.scope_id is not None or ip.ipv4_mapped is not None)
+    return "" if shared or indirect else str(ip)
+
+
+def answers_elsewhere(before: PodView, now: PodView | None) -> bool:
+    """Return whether a Pod, or its successor under its name, does not answer where it did, or not for the same owner."""
+    if now is None or now.uid != before.uid or now.controller != before.controller:
+        return True
+    return address(now) != address(before)
 
 
 def ready_since(pod: PodView) -> datetime | None:

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.api.constants import API_VERSION, FIRST_CONTAINER_ANNOTATION, KIND, SESSION_MANAGER
+from flamectl_operator.desired import names
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.life import first_container
 from flamectl_operator.planning import drift
@@ -14,6 +15,7 @@ from flamectl_operator.planning.claims import claim_wait
 from flamectl_operator.planning.deletion import given_up_at
 from flamectl_operator.planning.replacement_backoff import session_manager_uncounted
 from flamectl_operator.runtime.outcome import wait, wait_until
+from flamectl_operator.settings import POD_IP, endpoint
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Outcome
+    from flamectl_operator.settings import FlameSettings
 
 
 class SessionManagerAction(Enum):
@@ -71,6 +74,35 @@ def plan_session_manager(observed: ObservedCluster, effective: EffectiveSpec, no
     if session_manager_repair(manager.pod, observed.owner, effective) is not None:
         return SessionManagerPlan(SessionManagerAction.REPAIR)
     return SessionManagerPlan(SessionManagerAction.NOTHING)
+
+
+def session_manager_endpoint(observed: ObservedCluster, settings: FlameSettings) -> tuple[str, int] | None:
+    """Return host and port at which the session manager is asked; None while no Pod of this FlameCluster is ready to answer.
+
+    By default that is the address of the Pod, because others can change what a name leads to.
+    """
+    if not observed.session_manager_ready or lacks_address(observed, settings):
+        return None
+    return endpoint(
+        settings.session_manager_endpoint,
+        name=observed.owner.name,
+        namespace=observed.owner.namespace,
+        cluster_domain=settings.cluster_domain,
+        pod_ip=observed.session_manager_address,
+    )
+
+
+def certified_name(owner: Identity, settings: FlameSettings) -> str:
+    """Return the name for which the session manager's certificate must be valid; empty for the host that is asked."""
+    if POD_IP not in settings.session_manager_endpoint:
+        return ""
+    return f"{names.session_manager(owner.name)}.{owner.namespace}.svc.{settings.cluster_domain}"
+
+
+def lacks_address(observed: ObservedCluster, settings: FlameSettings) -> bool:
+    """Return whether the session manager is ready, but its Pod has no address of its own at which the operator could ask."""
+    by_address = POD_IP in settings.session_manager_endpoint
+    return by_address and observed.session_manager_ready and not observed.session_manager_address
 
 
 def session_manager_repair(pod: PodView, owner: Identity, effective: EffectiveSpec) -> dict[str, Any] | None:

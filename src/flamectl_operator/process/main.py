@@ -155,7 +155,9 @@ def _session_manager(target: Target) -> SessionManager:
         verified_by,
     )
 
-    return GrpcSessionManager(target.host, target.port, verified_by(target.authority))
+    return GrpcSessionManager(
+        target.host, target.port, verified_by(target.authority), certified_name=target.certified_name
+    )
 
 
 def _first_settings(where: ConfigLocations) -> OperatorConfig:

@@ -81,6 +81,8 @@ class SessionManagerIO:
         failed: list[FlameError] = []
 
         async def tell(node: str) -> None:
+            if self._flame.session_manager(self._key) is not manager:
+                return  # another session manager is asked by now, and this call was meant for the earlier one
             WRITES.get().sent += 1
             try:
                 await call(manager, node)

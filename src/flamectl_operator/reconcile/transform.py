@@ -29,6 +29,7 @@ from flamectl_operator.api.constants import (
     KIND,
     MANAGED_BY_LABEL,
     NAME_LABEL,
+    SESSION_MANAGER,
 )
 from flamectl_operator.desired import names
 from flamectl_operator.kube.views import (
@@ -173,7 +174,9 @@ def keep_network_policy(obj: NetworkPolicyView) -> NetworkPolicyView:
 
 
 def keep_pod(obj: PodView) -> PodView:
-    """Return a Pod that shares with other Pods what many have in common."""
+    """Return a Pod that shares with other Pods what many have in common. Only the address of a session manager is kept."""
+    if obj.status.pod_ip and not obj.name.endswith(f"-{SESSION_MANAGER}"):
+        obj = replace(obj, status=replace(obj.status, pod_ip=""))
     return _sharing(keep(obj))
 
 

@@ -71,25 +71,32 @@ def listen_on(bind_address: str) -> tuple[str, int] | None:
     return found["host"].strip("[]"), int(found["port"])
 
 
-def endpoint(template: str, *, name: str, namespace: str, cluster_domain: str) -> tuple[str, int]:
+#: The placeholder in `flame.sessionManagerEndpoint` for the IP address of the session manager's Pod.
+POD_IP = "{podIP}"
+
+
+def endpoint(template: str, *, name: str, namespace: str, cluster_domain: str, pod_ip: str) -> tuple[str, int]:
     """Return host and port of a session manager.
 
     Args:
-        template: HOST:PORT with the placeholders {name}, {namespace} and {clusterDomain}.
+        template: HOST:PORT with the placeholders {podIP}, {name}, {namespace} and {clusterDomain}.
         name: Name of the FlameCluster.
         namespace: Its namespace.
         cluster_domain: The cluster's DNS domain.
+        pod_ip: IP address of the session manager's Pod.
 
     Raises:
         ValueError: The template has another form.
     """
-    filled = template
+    filled = template.replace(POD_IP, f"[{pod_ip}]" if ":" in pod_ip else pod_ip)
     for placeholder, value in (("name", name), ("namespace", namespace), ("clusterDomain", cluster_domain)):
         filled = filled.replace(f"{{{placeholder}}}", value)
     found = _ADDRESS.fullmatch(filled)
     # The backend needs a port as well.
     if found is None or not found["host"] or re.search(r"[{}]", filled) or int(found["port"]) >= _LARGEST_PORT:
-        raise ValueError("must be HOST:PORT with the placeholders {name}, {namespace} and {clusterDomain}, or empty")
+        raise ValueError(
+            "must be HOST:PORT with the placeholders {podIP}, {name}, {namespace} and {clusterDomain}, or empty"
+        )
     return found["host"].strip("[]"), int(found["port"])
 
 
@@ -247,8 +254,9 @@ class FlameSettings(Section):
         600, description="Seconds that Pods must be ready before earlier failures are forgotten."
     )
     session_manager_endpoint: str = Field(
-        "{name}-session-manager.{namespace}.svc.{clusterDomain}:8080",
+        "{podIP}:8080",
         description="Address of a session manager for the operator: host and port of its frontend; the backend has the next port."
+        " A name in place of `{podIP}` lets everybody who can change what the name leads to redirect the operator."
         " Empty: the operator asks no session manager and decides only by the status of Pods.",
     )
     registration_deadline_seconds: SomeSeconds = Field(
@@ -262,7 +270,8 @@ class FlameSettings(Section):
     def _host_and_port(cls, value: str) -> str:
         """Check that the operator can fill it in for any FlameCluster."""
         if value:
-            endpoint(value, name="a", namespace="a", cluster_domain="a")
+            for pod_ip in ("192.0.2.1", "2001:db8::1"):
+                endpoint(value, name="a", namespace="a", cluster_domain="a", pod_ip=pod_ip)
         return value
 
 

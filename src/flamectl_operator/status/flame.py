@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from flamectl_operator.api.status import ConditionType, SessionsStatus, find
 from flamectl_operator.flame.knowledge import Phase
 from flamectl_operator.planning.effective_spec import flame_can_be_asked
+from flamectl_operator.planning.session_manager import lacks_address
 
 if TYPE_CHECKING:
     from flamectl_operator.api.status import Condition, FlameClusterStatus
@@ -34,7 +35,7 @@ def registered(observed: ObservedCluster, effective: EffectiveSpec, before: Flam
         return None
     if (snapshot := observed.flame.snapshot) is not None:
         return sum(snapshot.registered(executor.name) for executor in observed.live_executors)
-    return before.executor_manager.registered if _not_asked_yet(observed) else None
+    return before.executor_manager.registered if _not_asked_yet(observed, effective) else None
 
 
 def sessions(observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus) -> SessionsStatus:
@@ -44,7 +45,7 @@ def sessions(observed: ObservedCluster, effective: EffectiveSpec, before: FlameC
     if (snapshot := observed.flame.snapshot) is not None:
         found = snapshot.counts
         return SessionsStatus(open=found.sessions, pending_tasks=found.pending, running_tasks=found.running)
-    return before.sessions if _not_asked_yet(observed) else SessionsStatus()
+    return before.sessions if _not_asked_yet(observed, effective) else SessionsStatus()
 
 
 def flame_conditions(
@@ -62,7 +63,15 @@ def flame_conditions(
             message="The session manager answers the operator",
         )
         return (reachable, _registered(writer, observed))
-    if _not_asked_yet(observed):
+    if lacks_address(observed, effective.settings):
+        message = (
+            "The operator works without data from Flame, because the session manager's Pod has no address of its own"
+        )
+        return tuple(
+            writer.make(kind, status=status, reason="NoAddress", message=message)
+            for kind, status in zip(KINDS, (False, None), strict=True)
+        )
+    if _not_asked_yet(observed, effective):
         return tuple(stored)
     unknown = observed.flame.phase is Phase.UNKNOWN
     problem = observed.flame.problem
@@ -103,9 +112,10 @@ def _behind_tls(writer: ConditionWriter, effective: EffectiveSpec) -> tuple[Cond
     )
 
 
-def _not_asked_yet(observed: ObservedCluster) -> bool:
+def _not_asked_yet(observed: ObservedCluster, effective: EffectiveSpec) -> bool:
     """Return whether the first answer is missing, as after a restart of the operator."""
-    return observed.session_manager_ready and observed.flame.phase in {Phase.OFF, Phase.ASKING}
+    silent = not observed.session_manager_ready or lacks_address(observed, effective.settings)
+    return not silent and observed.flame.phase in {Phase.OFF, Phase.ASKING}
 
 
 def _registered(writer: ConditionWriter, observed: ObservedCluster) -> Condition:

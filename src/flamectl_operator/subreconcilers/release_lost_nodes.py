@@ -58,12 +58,18 @@ class ReleaseLostNodes(Subreconciler):
         )
 
     async def _gone(self, run: Pass, nodes: Collection[str]) -> list[str]:
-        """Return the nodes without a running Pod, as read past the cache, which may be late."""
+        """Return the nodes without a living Pod, whatever the session manager lists.
+
+        The plan may be some seconds old by now, because the session manager takes its time to answer other calls.
+        """
         if not nodes:
             return []
-        seen = {pod.name for pod in run.observe().views.labelled_pods}
-        # A Pod in the cache has ended or terminates. A Pod outside the cache may lack its label, or be quite new.
-        return [node for node in nodes if node in seen or not _runs(await run.io.refresh(PODS, node))]
+        over = {
+            pod.name: pod.terminating or pods.is_terminal(pod, EXECUTOR_MANAGER)
+            for pod in run.observe().views.labelled_pods
+        }
+        # A Pod outside the cache may lack its label, or be quite new.
+        return [node for node in nodes if (over[node] if node in over else not _runs(await run.io.refresh(PODS, node)))]
 
 
 def _runs(pod: PodView | None) -> bool:

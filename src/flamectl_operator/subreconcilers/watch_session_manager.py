@@ -8,9 +8,9 @@ from flamectl_operator.flame.watcher import DEMAND_PERIOD, IDLE_PERIOD, Target
 from flamectl_operator.planning.drain import LOOK_AGAIN
 from flamectl_operator.planning.lost_nodes import busy
 from flamectl_operator.planning.registration import registration_outcome
+from flamectl_operator.planning.session_manager import certified_name, session_manager_endpoint
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait, wait_until
-from flamectl_operator.settings import endpoint
 from flamectl_operator.status.flame import can_be_asked
 
 if TYPE_CHECKING:
@@ -58,16 +58,17 @@ def _demand_waits(effective: EffectiveSpec, now: datetime) -> Iterator[Outcome]:
 
 
 def _target(observed: ObservedCluster, effective: EffectiveSpec) -> Target | None:
-    if effective.suspended or not can_be_asked(effective) or not observed.session_manager_ready:
+    if effective.suspended or not can_be_asked(effective):
         return None
-    owner, settings = observed.owner, effective.settings
-    host, port = endpoint(
-        settings.session_manager_endpoint,
-        name=owner.name,
-        namespace=owner.namespace,
-        cluster_domain=settings.cluster_domain,
-    )
-    period = IDLE_PERIOD if effective.scaling is None else DEMAND_PERIOD
+    manager, where = observed.session_manager, session_manager_endpoint(observed, effective.settings)
+    if manager is None or where is None:
+        return None
     tls = effective.desired.spec.tls
-    authority = "" if tls is None else tls.ca_bundle or ""
-    return Target(host, port, observed.session_manager_life, period, authority)
+    return Target(
+        *where,
+        observed.session_manager_life,
+        period=IDLE_PERIOD if effective.scaling is None else DEMAND_PERIOD,
+        authority="" if tls is None else tls.ca_bundle or "",
+        server=manager.pod.uid,
+        certified_name=certified_name(observed.owner, effective.settings),
+    )

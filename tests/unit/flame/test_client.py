@@ -225,6 +225,31 @@ async def test_session_manager_with_tls_is_verified_by_the_authority(certificate
         client.close()
 
 
+async def test_session_manager_at_an_address_is_verified_by_the_name_of_its_service(
+    certificate: ssl.SSLContext,
+) -> None:
+    server = FlameServer(FlameModel(asyncio.get_running_loop()))
+    async with server.serve(tls=certificate) as port:
+        client = GrpcSessionManager(LOOPBACK, port, verified_by(AUTHORITY), certified_name="localhost")
+        assert (await client.snapshot()).nodes == {}
+        client.close()
+        other = GrpcSessionManager(LOOPBACK, port, verified_by(AUTHORITY), certified_name="other")
+        with pytest.raises(FlameError) as caught:
+            await other.snapshot()
+        other.close()
+    assert caught.value.reason == "NotTrusted"
+
+
+async def test_client_that_has_ended_calls_nobody(server: FlameServer, client: GrpcSessionManager) -> None:
+    await client.snapshot()
+    server.calls.clear()
+    client.end()
+    for call in (client.snapshot(), client.release_node("a"), client.report_lost("a")):
+        with pytest.raises(FlameError):
+            await call
+    assert server.calls == []
+
+
 @pytest.mark.parametrize(
     ("host", "authority"),
     [

@@ -58,6 +58,9 @@ class Manager:
     def close(self) -> None:
         self.closed += 1
 
+    def end(self) -> None:
+        self.closed += 1
+
 
 class Setting:
     """A watcher over one session manager, in virtual time."""
@@ -287,6 +290,46 @@ def test_nothing_is_known_when_polling_is_off() -> None:
     nobody.forget(KEY)
     assert nobody.knowledge(KEY) is OFF
     assert nobody.session_manager(KEY) is None
+
+
+async def test_another_server_with_the_same_life_ends_the_connection_and_what_was_known() -> None:
+    setting = Setting()
+    first = replace(TARGET, server="uid-1")
+    setting.watcher.follow(KEY, first, busy=True)
+    await asyncio.sleep(1)
+    setting.watcher.follow(KEY, replace(first, server="uid-2"), busy=True)
+    assert setting.watcher.knowledge(KEY).phase is Phase.ASKING
+    await asyncio.sleep(0.1)
+    assert setting.manager.closed == 1
+    setting.watcher.forget(KEY)
+
+
+@pytest.mark.parametrize(("gone", "phase"), [("uid-1", Phase.OFF), ("uid-0", Phase.KNOWN)])
+async def test_server_that_is_gone_is_asked_no_more_and_another_one_is(gone: str, phase: Phase) -> None:
+    setting = Setting()
+    setting.watcher.follow(KEY, replace(TARGET, server="uid-1"), busy=True)
+    await asyncio.sleep(1)
+    setting.watcher.leave(KEY, gone)
+    assert setting.watcher.knowledge(KEY).phase is phase
+    assert (setting.watcher.session_manager(KEY) is None) == (phase is Phase.OFF)
+    setting.watcher.forget(KEY)
+
+
+async def test_two_session_managers_at_one_address_are_not_asked_until_one_is_gone() -> None:
+    setting, other = Setting(), ("other", "a")
+    setting.watcher.follow(KEY, replace(TARGET, server="uid-1"), busy=True)
+    await asyncio.sleep(1)
+    asked = len(setting.manager.asked)
+    setting.watcher.follow(other, replace(TARGET, server="uid-2"), busy=True)
+    assert (setting.watcher.session_manager(KEY), setting.watcher.session_manager(other)) == (None, None)
+    await asyncio.sleep(100)
+    assert len(setting.manager.asked) == asked
+    assert {setting.watcher.knowledge(key).cause for key in (KEY, other)} == {"SharedAddress"}
+
+    setting.watcher.forget(other)
+    await asyncio.sleep(40)
+    assert setting.watcher.knowledge(KEY).phase is Phase.KNOWN
+    setting.watcher.forget(KEY)
 
 
 async def test_shorter_period_applies_at_once_and_keeps_what_is_known() -> None:

@@ -130,6 +130,9 @@ class ModelFlame:
     def close(self) -> None:
         pass
 
+    def end(self) -> None:
+        pass
+
     def _call(self, call: str, name: str) -> None:
         if self.broken is not None or not self._world.model.running:
             raise FlameError("Unreachable", self.broken or "it is down")

@@ -19,7 +19,7 @@ from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, Stores
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
 from flamectl_operator.settings import OperatorConfig
 from flamectl_operator.subreconcilers.record_before_acting import RecordBeforeActing
-from tests.unit.builders import NOW, OWNER, PodState, V, _status, executor_pod, merged, raw_spec
+from tests.unit.builders import NOW, OWNER, POD_IP, PodState, V, _status, executor_pod, merged, raw_spec
 from tests.unit.notes import Notes
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
 
@@ -163,6 +163,8 @@ class StepHarness:
         init = "wait-for-session-manager" if main == EXECUTOR_MANAGER else ""
         example = executor_pod(0, **_status(state, main, init, since or self.clock.now(), restarts))
         status = msgspec.json.decode(msgspec.json.encode(example.status))
+        if name == SM_NAME and example.status.phase == "Running":
+            status["podIP"] = POD_IP
         found = self.api.find("pods", name)
         assert found is not None, f"no Pod {name}"
         spec = found["spec"] | ({"nodeName": example.spec.node_name} if example.spec.node_name else {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flamectl_operator.planning.lost_nodes import REPORT_AGAIN
+from flamectl_operator.subreconcilers.release_lost_nodes import ReleaseLostNodes
 from tests.unit.builders import replicas
 from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
 from tests.unit.subreconcilers.harness import executor_name
@@ -140,3 +141,14 @@ async def test_nodes_with_ids_that_cannot_be_ours_are_left_alone_and_told_once()
     assert name in world.model.nodes
     assert world.status.executor_manager.next_id == 1
     assert world.events.reasons.count("ForeignNodes") == 1
+
+
+async def test_node_whose_pod_lives_is_not_gone_though_a_plan_and_the_session_manager_say_so() -> None:
+    world = await converged(replicas(1))
+    run = await world.begin()
+    node = executor_name(0)
+
+    assert await ReleaseLostNodes()._gone(run, [node]) == []
+    world.set_executor(0, "failed")
+    world.sync()
+    assert await ReleaseLostNodes()._gone(run, [node]) == [node]
