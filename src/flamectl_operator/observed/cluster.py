@@ -16,7 +16,7 @@ from flamectl_operator.api.constants import (
 from flamectl_operator.desired import names
 from flamectl_operator.flame import knowledge
 from flamectl_operator.flame.knowledge import Knowledge, Phase
-from flamectl_operator.observed import pods
+from flamectl_operator.observed import executor_mark, pods
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.life import counted_lives, life_of
@@ -201,13 +201,20 @@ class ObservedCluster:
         fast clock hides that an executor started too early.
         """
         if executor.session_manager_life not in self._present_lives:
-            return False
+            return self.misread(executor) and executor_mark.started_since(executor, self.session_manager)
         manager = self.session_manager
         if not executor.rebound or manager is None or SESSION_STORE_ANNOTATION in manager.pod.annotations:
             return True
         started = pods.running_since(executor.pod, EXECUTOR_MANAGER)
         since = pods.running_since(manager.pod, SESSION_MANAGER)
         return started is None or since is None or started > since
+
+    def misread(self, executor: Executor) -> bool:
+        """Return whether an executor's mark tells nothing, so that it is no reason to delete the executor."""
+        manager = self.session_manager
+        if manager is None or not manager.live or executor.session_manager_life in self._present_lives:
+            return False
+        return executor_mark.misread(executor, manager)
 
     @cached_property
     def claims(self) -> dict[str, PersistentVolumeClaimView]:
@@ -268,6 +275,14 @@ class ObservedCluster:
     def unbound_executors(self) -> tuple[Executor, ...]:
         """The live executors that do not belong to the present life of the session manager; see `follows`."""
         return tuple(executor for executor in self.live_executors if not self.follows(executor))
+
+    @cached_property
+    def mismarked_executors(self) -> tuple[Executor, ...]:
+        """The live executors that belong to the present life of the session manager, though their mark says otherwise."""
+        present = self.session_manager_life
+        return tuple(
+            each for each in self.live_executors if each.session_manager_life != present and self.follows(each)
+        )
 
     @cached_property
     def unready_components(self) -> tuple[Component, ...]:

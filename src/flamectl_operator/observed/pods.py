@@ -129,6 +129,12 @@ def has_started(pod: PodView, main: str) -> bool:
     )
 
 
+def restarts(pod: PodView, name: str) -> int:
+    """Return how often a container has been restarted."""
+    status = container(pod, name)
+    return status.restart_count if status is not None else 0
+
+
 def running_since(pod: PodView, main: str) -> datetime | None:
     """Return since when a container has been running; None when it is not."""
     status = container(pod, main)

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 from flamectl_operator.api.constants import DRAINING_ANNOTATION, DRAINING_SINCE_ANNOTATION
 from flamectl_operator.flame.knowledge import RECENT, Phase
 from flamectl_operator.flame.snapshot import Load
+from flamectl_operator.observed import pods
+from flamectl_operator.planning.budget import Budget
 from flamectl_operator.runtime.outcome import wait_until
 
 if TYPE_CHECKING:
@@ -60,6 +62,10 @@ class Deletion(StrEnum):
     NOT_REACHABLE = "the session manager does not answer"
     LOST = "started under an earlier session manager"
     SUSPENDED = "the cluster is suspended"
+
+
+#: Reasons for which a deletion takes nothing away that serves.
+_NO_LOSS = frozenset({Deletion.LOST, Deletion.SUSPENDED})
 
 
 @dataclass(frozen=True)
@@ -140,14 +146,20 @@ def plan_drain(
         now: The time.
     """
     release, delete, left, ends, looks, mend = [], [], [], [], [], []
+    held = _held(observed, effective)
     for executor in observed.draining_executors:
         since = now.counted_from(executor.draining_since or now.wall).replace(microsecond=0)
         end = since + timedelta(seconds=effective.drain_timeout)
-        if (why := _deletion(executor, observed, effective, released_at, end, now)) is not None:
+        why = _deletion(executor, observed, effective, released_at, end, now)
+        if why is not None and (executor.name not in held or why in _NO_LOSS):
             delete.append((executor, why))
             continue
         left.append(executor)
         ends.append(end)
+        if why is not None:
+            looks.append(
+                now.wall + timedelta(seconds=GIVE_UP_AFTER)
+            )  # as a rule, a Pod that becomes ready brings a pass
         if executor.draining_since is None or abs(since - executor.draining_since) > CLOCKS_DIFFER:
             mend.append((executor, since))
         if observed.flame.snapshot is None:
@@ -155,11 +167,33 @@ def plan_drain(
             continue
         if observed.flame.snapshot.drained(executor.name):
             looks.append(now.wall + timedelta(seconds=CONFIRM_AFTER))
+        if executor.name in held:
+            continue
         if executor.name in observed.flame.snapshot.nodes or executor.name not in released_at:
             release.append(executor.name)
     message = _message(left, observed, min(ends)) if left else ""
-    waits = (wait_until("Draining", min([*ends, *looks]), now.wall, message),) if left else ()
+    due = min((time for time in (*ends, *looks) if time > now.wall), default=now.wall)
+    waits = (wait_until("Draining", due, now.wall, message),) if left else ()
     return DrainPlan(tuple(release), tuple(delete), waits, tuple(mend))
+
+
+def _held(observed: ObservedCluster, effective: EffectiveSpec) -> set[str]:
+    """Return the executors that serve on although they are marked, because too few others are ready.
+
+    The operator marks no more than the budget allows. Somebody may have written marks by hand, and executors may have failed
+    since. An executor whose node was released serves no more.
+    """
+    snapshot = observed.flame.snapshot
+    serving = [
+        each
+        for each in observed.draining_executors
+        if pods.is_ready(each.pod) and (snapshot is None or each.name in snapshot.nodes)
+    ]
+    if effective.update_strategy.type == "Recreate":
+        return set()
+    ready = len(observed.ready_executors) + len(serving)
+    floor = effective.replicas - Budget.of(effective.update_strategy, effective.replicas).unavailable
+    return {each.name for each in serving[max(0, ready - floor) :]}
 
 
 def _deletion(
@@ -173,7 +207,8 @@ def _deletion(
     """Return why an executor is deleted now; None when it stays."""
     if effective.suspended:
         return Deletion.SUSPENDED
-    if observed.session_manager_ready and executor.started and not observed.follows(executor):
+    lost = executor.started and not observed.follows(executor) and not observed.misread(executor)
+    if observed.session_manager_ready and lost:
         return Deletion.LOST
     flame = observed.flame
     if flame.snapshot is None and _give_up_at(observed, now) <= now.wall:

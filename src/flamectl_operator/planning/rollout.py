@@ -44,12 +44,14 @@ class RolloutPlan:
         delete: Executors to replace, each with the reason as text.
         drain: Stale executors that may have work, which they end before they are deleted.
         rebind: Waiting executors to bind to the new life of the session manager.
+        mend: Executors that belong to the session manager, though somebody took their mark off or changed it.
         waits: The reasons why work is postponed.
     """
 
     delete: tuple[tuple[Executor, str], ...] = ()
     drain: tuple[Executor, ...] = ()
     rebind: tuple[Executor, ...] = ()
+    mend: tuple[Executor, ...] = ()
     waits: tuple[Outcome, ...] = ()
 
 
@@ -77,9 +79,11 @@ def plan_rollout(
         return _without_session_manager(observed, effective, now)
     others = observed.unbound_executors
     current = effective.session_manager_current(observed)
-    lost = [executor for executor in others if executor.started]
+    lost = [executor for executor in others if executor.started and not observed.misread(executor)]
     gone = {executor.name for executor in lost}
     stale = [each for each in effective.stale_executors(observed) if each.name not in gone]
+    # Their marks say nothing, and by their times they are of no use. So they go within the budget.
+    stale += [each for each in others if each.started and each not in lost and each not in stale]
     serving = [each for each in observed.ready_executors if each.name not in gone] if stale else []
     caches_first = rollout_under_way(observed, effective)
     asking = bool(stale) and undecided(observed, effective, now)
@@ -101,6 +105,7 @@ def plan_rollout(
         ),
         drain=drain,
         rebind=tuple(executor for executor in others if not executor.started and executor.name not in leaving),
+        mend=tuple(executor for executor in observed.mismarked_executors if executor.name not in leaving),
         waits=(put_off, *([wait("AskingSessionManager", "", LOOK_AGAIN)] if asking else [])) if left else (),
     )
 

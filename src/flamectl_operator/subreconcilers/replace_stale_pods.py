@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from flamectl_operator.desired.pods import rebinding_annotations
+from flamectl_operator.desired.pods import executor_annotations, rebinding_annotations
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.planning.drain import DrainReason
 from flamectl_operator.planning.object_cache import rollout_wait, stale_to_replace
@@ -110,20 +110,26 @@ class ReplaceStalePods(Subreconciler):
         return combine([removal.outcome(), drained])
 
     async def _rebind(self, run: Pass, plan: RolloutPlan) -> Outcome:
-        """Patch executors that wait in their init container, because they have no session manager yet and need no new Pod."""
-        if not plan.rebind:
+        """Patch executors that wait in their init container, because they have no session manager yet and need no new Pod.
+
+        Executors that belong to the present life get their mark back, if somebody took it off or changed it.
+        """
+        if not plan.rebind and not plan.mend:
             return DONE
-        annotations = rebinding_annotations(run.observe().session_manager_life)
+        life = run.observe().session_manager_life
+        marks = [(each, rebinding_annotations(life)) for each in plan.rebind]
+        marks += [(each, executor_annotations(life)) for each in plan.mend]
         changed: list[Outcome] = []
 
-        async def rebind(executor: Executor) -> None:
+        async def rebind(entry: tuple[Executor, dict[str, str]]) -> None:
+            executor, annotations = entry
             # The resourceVersion is a precondition, so that no executor is rebound after it has started.
             version = executor.pod.metadata.resource_version
             patch = {"metadata": {"annotations": annotations, "resourceVersion": version}}
             if await run.io.patch(PODS, executor.name, patch) is None:
                 changed.append(outcomes.changed())
 
-        result = await in_parallel(plan.rebind, run.io.writes_in_flight, rebind, time_limit(run.clock))
+        result = await in_parallel(marks, run.io.writes_in_flight, rebind, time_limit(run.clock))
         if result.errors:
             raise primary_error(result.errors)
         return combine([*changed, *([outcomes.next_batch()] if result.skipped else [])])

@@ -143,13 +143,18 @@ def _since(name: str, started: datetime | None) -> ContainerStatus:
     [
         pytest.param(LIFE, False, ago(100), ago(200), True, id="made under this life"),
         pytest.param(LIFE, False, ago(200), ago(100), True, id="made under this life, by a node whose clock is wrong"),
-        pytest.param("earlier", False, ago(100), ago(200), False, id="made under an earlier one"),
-        pytest.param("", False, ago(100), ago(200), False, id="made under none"),
+        pytest.param("earlier.0", False, ago(100), ago(200), False, id="made under an earlier one"),
+        pytest.param("", False, ago(100), ago(200), True, id="without a mark, started later"),
+        pytest.param("", False, ago(100), ago(100), True, id="without a mark, started in the same second"),
+        pytest.param("", False, ago(200), ago(100), False, id="without a mark, started before"),
+        pytest.param("", False, None, ago(100), False, id="without a mark, has not started"),
+        pytest.param("nonsense", False, ago(100), ago(200), True, id="a mark that is no life, started later"),
+        pytest.param("sm-uid.7", False, ago(100), ago(200), True, id="a mark with restarts to come, started later"),
         pytest.param(LIFE, True, ago(100), ago(200), True, id="bound to it later, and started later"),
         pytest.param(LIFE, True, ago(200), ago(100), False, id="bound to it later, but had started before"),
         pytest.param(LIFE, True, ago(100), ago(100), False, id="bound to it later, started in the same second"),
         pytest.param(LIFE, True, None, ago(100), True, id="bound to it later, and nobody knows when it started"),
-        pytest.param("earlier", True, ago(100), ago(200), False, id="bound to an earlier one"),
+        pytest.param("earlier.0", True, ago(100), ago(200), False, id="bound to an earlier one"),
     ],
 )
 def test_executor_follows_the_session_manager_in_its_annotation(

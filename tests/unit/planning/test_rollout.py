@@ -9,7 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_MANAGER
 from flamectl_operator.desired import names
+from flamectl_operator.kube.views import ContainerState, ContainerStateRunning, ContainerStatus
 from flamectl_operator.planning.budget import Budget
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.rollout import plan_rollout
@@ -20,6 +22,7 @@ from tests.unit.builders import (
     PodState,
     ago,
     condition,
+    container_id,
     effective,
     executor_pod,
     observed,
@@ -27,6 +30,7 @@ from tests.unit.builders import (
     rolling,
     session_manager,
     terminating,
+    text,
 )
 
 if TYPE_CHECKING:
@@ -206,7 +210,7 @@ def test_rollout_reports_nothing_without_stale_executors() -> None:
     ],
 )
 def test_no_executor_is_deleted_before_the_session_manager_is_ready(manager: PodView) -> None:
-    pods = [*ALL_STALE, executor_pod(4, "crashing", revision=OLD), executor_pod(5, life="earlier")]
+    pods = [*ALL_STALE, executor_pod(4, "crashing", revision=OLD), executor_pod(5, life="earlier.0")]
 
     for changes in (rolling(6, 3, 0), replicas(6, type="Recreate")):
         plan = _rollout(effective(changes), *pods, manager=manager)
@@ -224,10 +228,10 @@ def test_no_executor_is_deleted_before_the_session_manager_is_ready(manager: Pod
     ],
 )
 def test_waiting_executors_are_rebound_before_the_session_manager_is_ready(manager: PodView, marked: list[int]) -> None:
-    started = executor_pod(0, life="earlier")
+    started = executor_pod(0, life="earlier.0")
     stale = executor_pod(2, "waiting", life="earlier", revision=OLD)
     plan = _rollout(
-        effective(rolling(3, 1, 0)), started, executor_pod(1, "waiting", life="earlier"), stale, manager=manager
+        effective(rolling(3, 1, 0)), started, executor_pod(1, "waiting", life="earlier.0"), stale, manager=manager
     )
 
     assert plan.delete == ()
@@ -256,12 +260,12 @@ def test_executors_make_room_for_an_unschedulable_session_manager(
     manager: PodView | None, changes: dict[str, Any], gone: list[int], *, quota_blocked: bool
 ) -> None:
     found = [
-        executor_pod(0, life="earlier"),
-        executor_pod(1, "starting", life="earlier"),
-        executor_pod(2, "waiting", life="earlier"),
+        executor_pod(0, life="earlier.0"),
+        executor_pod(1, "starting", life="earlier.0"),
+        executor_pod(2, "waiting", life="earlier.0"),
         executor_pod(3, "waiting", life=LIFE),
-        executor_pod(4, "unschedulable", life="earlier"),
-        terminating(executor_pod(5, life="earlier")),
+        executor_pod(4, "unschedulable", life="earlier.0"),
+        terminating(executor_pod(5, life="earlier.0")),
     ]
     wanted = effective(changes)
     seen = observed(*([manager] if manager is not None else []), *found, wanted=wanted, first_seen_ago=600)
@@ -304,8 +308,8 @@ def test_plan_waits_for_the_time_when_waiting_executors_make_room(manager: PodVi
 
 
 def test_only_lost_executors_go_while_a_stale_session_manager_stays() -> None:
-    waits = executor_pod(6, "waiting", life="earlier")
-    pods = [*ALL_STALE, executor_pod(4, "crashing", revision=OLD), executor_pod(5, life="earlier"), waits]
+    waits = executor_pod(6, "waiting", life="earlier.0")
+    pods = [*ALL_STALE, executor_pod(4, "crashing", revision=OLD), executor_pod(5, life="earlier.0"), waits]
 
     for changes in (rolling(7, 3, 0), replicas(7, type="Recreate")):
         plan = _rollout(effective(changes), *pods, manager=session_manager(revision="old"))
@@ -322,7 +326,7 @@ def test_only_lost_executors_go_while_a_stale_session_manager_stays() -> None:
     [rolling(4, 1, 0), rolling(4, 0, 1), replicas(4, type="Recreate"), replicas(4, type="OnDelete")],
     ids=["RollingUpdate", "surge", "Recreate", "OnDelete"],
 )
-@pytest.mark.parametrize("life", ["earlier.0", "sm-uid.1", ""], ids=["another Pod", "another start", "none"])
+@pytest.mark.parametrize("life", ["earlier.0", "sm-uid.c0ffee"], ids=["another Pod", "another start"])
 def test_executors_of_an_earlier_session_manager_are_deleted_at_once(changes: dict[str, Any], life: str) -> None:
     pods = [
         executor_pod(0, "ready", life=life),
@@ -353,7 +357,7 @@ def test_waiting_stale_executor_kept_by_the_strategy_is_rebound() -> None:
 
 def test_executors_lost_with_the_session_manager_use_no_rollout_budget() -> None:
     """Three executors must go anyway. The fourth one is stale and the last that serves."""
-    pods = [*(executor_pod(n, life="earlier") for n in range(3)), executor_pod(3, revision=OLD)]
+    pods = [*(executor_pod(n, life="earlier.0") for n in range(3)), executor_pod(3, revision=OLD)]
 
     assert _deleted(_rollout(effective(rolling(4, 1, 0)), *pods)) == [0, 1, 2]
 
@@ -465,3 +469,42 @@ def test_rolling_update_keeps_the_budget_and_completes(
         if fleet.done:
             break
     assert fleet.done
+
+
+# --- Marks that somebody changed -----------------------------------------------------------------------------------------
+
+
+def _started(name: str, seconds: float) -> dict[str, Any]:
+    """Return the status of a container that has run for so long."""
+    state = ContainerState(running=ContainerStateRunning(text(ago(seconds))))
+    return {"containers": [ContainerStatus(name, state=state, container_id=container_id(name))]}
+
+
+def _manager(**changes: Any) -> PodView:
+    return session_manager(**_started(SESSION_MANAGER, 200), **changes)
+
+
+@pytest.mark.parametrize("life", ["", "nonsense", ".", "sm-uid.", "sm-uid.99"])
+def test_executors_whose_mark_somebody_changed_stay_and_get_it_back(life: str) -> None:
+    marked = [executor_pod(n, life=life, **_started(EXECUTOR_MANAGER, 100)) for n in range(3)]
+    others = [executor_pod(n) for n in range(3, 6)]
+    plan = _rollout(effective(rolling(6, 1, 0)), *marked, *others, manager=_manager())
+    assert _deleted(plan) == []
+    assert [executor.executor_id for executor in plan.mend] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("life", ["", "nonsense"])
+def test_executors_without_a_valid_mark_that_started_too_early_are_replaced_within_the_budget(life: str) -> None:
+    marked = [executor_pod(n, life=life, **_started(EXECUTOR_MANAGER, 300)) for n in range(3)]
+    others = [executor_pod(n) for n in range(3, 6)]
+    plan = _rollout(effective(rolling(6, 1, 0)), *marked, *others, manager=_manager())
+    assert len(_deleted(plan)) == 1
+    assert plan.mend == ()
+
+
+def test_mark_of_another_pod_on_an_executor_younger_than_the_session_manager_is_no_reason_to_delete_it() -> None:
+    young = _started(EXECUTOR_MANAGER, 100) | {"created": ago(150)}
+    marked = [executor_pod(n, life="other-uid.0", **young) for n in range(3)]
+    plan = _rollout(effective(rolling(3, 1, 0)), *marked, manager=_manager(created=ago(250)))
+    assert _deleted(plan) == []
+    assert len(plan.mend) == 3

@@ -207,3 +207,23 @@ async def test_mark_without_a_time_that_counts_is_mended_once_and_the_drain_ends
     assert datetime.fromisoformat(mended["annotations"][DRAINING_SINCE_ANNOTATION]) - began < timedelta(seconds=5)
     await world.live(60)
     assert 0 not in world.executor_ids
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_marks_written_by_hand_take_no_more_executors_than_the_budget_allows(*, answers: bool) -> None:
+    world = await converged(replicas(6))
+    if not answers:
+        world.asked.broken = "Network is unreachable"
+        await world.live(100)
+    marks = {DRAINING_ANNOTATION: "Surplus", DRAINING_SINCE_ANNOTATION: "2020-01-01T00:00:00+00:00"}
+    for executor_id in (0, 1, 2):
+        world.change("pods", executor_name(executor_id), {"metadata": {"annotations": marks}})
+
+    fewest = 6
+    for _ in range(60):
+        await world.live(1)
+        fewest = min(fewest, world.serving)
+
+    assert fewest >= 5
+    assert not {0, 1, 2} & set(world.executor_ids)
+    assert len(world.executor_ids) == world.serving == 6

@@ -471,3 +471,19 @@ async def test_changed_operator_settings_replace_nothing_and_are_counted(setting
     assert world.status.executor_manager.outdated == 2
     assert world.status.message == "All components healthy"
     assert [write for write in world.writes if write[0] != "status"] == []
+
+
+@pytest.mark.parametrize("life", ["nonsense", ""])
+async def test_executors_whose_marks_somebody_changed_stay_and_get_them_back(life: str) -> None:
+    world = StepHarness(replicas(6))
+    await world.converge()
+    present = _life(world, 0)
+    for executor_id in (0, 1, 2):
+        world.change(
+            "pods", executor_name(executor_id), {"metadata": {"annotations": {SESSION_MANAGER_ANNOTATION: life}}}
+        )
+
+    await world.converge()
+
+    assert world.executor_ids == [0, 1, 2, 3, 4, 5]
+    assert {_life(world, each) for each in world.executor_ids} == {present}
