@@ -175,3 +175,26 @@ def _reachable(world: E2ENamespace) -> str:
     (found,) = [each for each in world.status()["conditions"] if each["type"] == "SessionManagerReachable"]
     reason: str = found["reason"]
     return reason
+
+
+def test_second_cluster_on_the_storage_of_the_first_has_a_clean_table(
+    world: E2ENamespace, flame: Flame, tmp_path: Path
+) -> None:
+    """The fake keeps its table, as a retained claim does."""
+    endpoint = f"127.0.0.1:{flame.port}"
+    with operator_with(world, tmp_path, sessionManagerEndpoint=endpoint):
+        _start(world, flame, 3)
+        first = _executors(world)
+    world.kubectl("delete", "flamecluster/my-flame")
+    world.wait("the executors to be gone", lambda: not world.executors(), PATIENCE)
+    assert flame.table == first
+
+    with operator_with(world, tmp_path, sessionManagerEndpoint=endpoint):
+        world.apply(flame_cluster(replicas=1))
+        world.wait_running(executors=1, timeout=PATIENCE)
+        world.wait("a clean table", lambda: flame.table == _executors(world), PATIENCE)
+        assert world.status()["executorManager"]["nextId"] == 3
+
+        world.change(executorManager={"replicas": 2})
+        world.wait("another executor", lambda: len(_executors(world)) == 2, PATIENCE)
+        assert "my-flame-executor-manager-3" in _executors(world)
