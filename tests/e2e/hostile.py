@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from flamectl_operator.api.constants import CLUSTER_LABEL
+
 if TYPE_CHECKING:
     from tests.e2e.namespace import E2ENamespace
 
@@ -33,3 +35,35 @@ def in_state(world: E2ENamespace, state: str) -> set[str]:
     """
     rows = [line.split() for line in world.kubectl("get", "flameclusters", "--no-headers").splitlines()]
     return {row[0] for row in rows if row[1:2] == [state]}
+
+
+def largest_objects(number: int) -> list[dict[str, Any]]:
+    """One object of each kind that a tenant may write, with the operator's label and as much as the API server stores.
+
+    Args:
+        number: What tells their names from others'.
+    """
+    name = f"large-{number}"
+    owner = {"apiVersion": "no.such/v1", "kind": "Thing", "name": "n" * SIZE, "uid": "1"}
+    metadata = {"name": name, "labels": {CLUSTER_LABEL: "large"}}
+    owned = {**metadata, "ownerReferences": [owner]}
+    selector = {f"key-{each}": "v" * 60 for each in range(9000)}
+    container = {"name": "main", "image": "x"}
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    return [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "d" * 1_000_000}},
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata,
+            "spec": {"selector": selector, "ports": [{"port": 1}]},
+        },
+        {"apiVersion": "v1", "kind": "Pod", "metadata": owned, "spec": {"nodeName": "none", "containers": [container]}},
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": owned, "spec": claim},
+        {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": owned,
+            "spec": {"podSelector": {}},
+        },
+    ]

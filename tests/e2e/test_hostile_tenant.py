@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+import urllib.error
+import urllib.request
 from contextlib import ExitStack, suppress
 from datetime import datetime
 from functools import partial
@@ -14,7 +16,8 @@ import pytest
 import yaml
 
 from flamectl_operator.process.descriptors import raise_descriptor_limit
-from tests.e2e.hostile import hostile_overrides, in_state
+from tests.e2e.flood import flooded
+from tests.e2e.hostile import hostile_overrides, in_state, largest_objects
 from tests.e2e.namespace import E2ENamespace, flame_cluster, supervised
 from tests.e2e.scraping import get, scrape, value
 from tools.controlplane.waiting import PATIENCE
@@ -181,3 +184,41 @@ def test_probes_answer_while_1100_connections_are_idle(world: E2ENamespace, elec
             connection.connect((host, int(port)))
         _is_fine(world, elected)
     assert len(elected.log.read_text(encoding="utf-8").splitlines()) < lines + 100
+
+
+def _answers(address: str) -> bool:
+    """Whether a probe of the kubelet gets an answer in its time."""
+    try:
+        with urllib.request.urlopen(f"http://{address}/healthz", timeout=5) as response:
+            return bool(response.status == 200)
+    except OSError:
+        return False
+
+
+def test_kubelet_does_not_kill_the_operator_in_a_flood_of_connections(
+    world: E2ENamespace, elected: OperatorProcess
+) -> None:
+    address = elected.address("health")
+    host, _, port = address.rpartition(":")
+    with flooded(host, int(port), processes=10):
+        for _ in range(5):
+            # The kubelet kills a container after three failures in a row.
+            assert any(_answers(address) for _ in range(3))
+    _is_fine(world, elected)
+
+
+def test_memory_stays_small_beside_objects_of_the_largest_size(world: E2ENamespace, elected: OperatorProcess) -> None:
+    world.apply(flame_cluster("victim", replicas=1))
+    world.wait_running("victim", executors=1)
+    for number in range(30):
+        for each in largest_objects(number):
+            world.create(each)
+    _scale(world, 2)
+    _is_fine(world, elected)
+
+    # The next process lists them all.
+    elected.stop()
+    elected.start()
+    transitions = _transitions(world)
+    _scale(world, 1)
+    _is_fine(world, elected, transitions)

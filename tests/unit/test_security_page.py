@@ -24,6 +24,7 @@ from flamectl_operator.reconcile.transform import (
     MAX_OWNERS_COST,
     MAX_SPEC_COST,
 )
+from flamectl_operator.runtime.logs import MAX_VALUE_LENGTH
 from flamectl_operator.settings import PodPolicy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,6 +118,7 @@ def test_network_policy_closes_all_but_health_and_the_metrics_of_labelled_namesp
         f"more labels ({MAX_LABELS_COST // 1024} KiB) or annotations ({MAX_ANNOTATIONS_COST // 1024} KiB)",
         f"owner references ({MAX_OWNERS_COST // 1024} KiB) or spec ({MAX_SPEC_COST // 1024} KiB) are larger",
         f"at most {MAX_PAGE_SIZE // 2**20} MiB",
+        f"at most {MAX_VALUE_LENGTH // 1024} KiB",
         f"{MAX_CONNECTIONS} connections",
         f"within {HEAD_TIMEOUT:.0f} s or has more than {MAX_REQUEST_SIZE // 1024} KiB",
         f"{spec_planner.MAX_KEPT // 2**20} MiB of memory at most",

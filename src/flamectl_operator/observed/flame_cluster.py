@@ -18,7 +18,7 @@ _EMPTY = msgspec.Raw(b"{}")
 _DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 #: Bytes of a status, and of each field of a larger status. The operator's own status is smaller, because its messages are short.
 #: But a user who may write the status could put a megabyte into it, which each pass would read.
-MAX_STATUS_SIZE = 256 * 1024
+MAX_STATUS_SIZE = 64 * 1024
 MAX_STATUS_FIELD_SIZE = 16 * 1024
 
 

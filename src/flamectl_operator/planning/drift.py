@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from flamectl_operator.desired import network_policy
+from flamectl_operator.desired.digests import digested_data, digested_policy, key_of
 from flamectl_operator.desired.service_fields import SPEC_FIELDS, Owner
 from flamectl_operator.kube.views import ServiceSpec
 
@@ -31,8 +32,14 @@ def config_map_patch(observed: ConfigMapView, desired: dict[str, Any]) -> dict[s
     changes: dict[str, Any] = {}
     if observed.binary_data:
         changes["binaryData"] = None
-    if data := _exactly(observed.data or {}, desired["data"]):
-        changes["data"] = data
+    found, wanted = digested_data(observed.data or {}), digested_data(desired["data"])
+    if found != wanted:
+        gone = {key_of(key) for key in found} - desired["data"].keys()
+        news = {key_of(key) for key, value in wanted.items() if found.get(key) != value}
+        changes["data"] = {
+            **dict.fromkeys(gone),
+            **{key: desired["data"][key] for key in desired["data"] if key in news},
+        }
     return _patch(observed, desired, changes)
 
 
@@ -62,7 +69,8 @@ def network_policy_patch(observed: NetworkPolicyView, desired: dict[str, Any]) -
     found = found if isinstance(found, dict) else {}
     ingress = _with_operators(wanted["ingress"], network_policy.operators(found))
     changes: dict[str, Any] = {}
-    if found.get("ingress") != ingress:
+    # Of a large policy the store has a digest.
+    if digested_policy(found).get("ingress") != digested_policy({"ingress": ingress})["ingress"]:
         changes["ingress"] = ingress
     if found.get("policyTypes") != wanted["policyTypes"]:
         changes["policyTypes"] = wanted["policyTypes"]

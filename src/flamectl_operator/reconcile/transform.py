@@ -32,6 +32,7 @@ from flamectl_operator.api.constants import (
     SESSION_MANAGER,
 )
 from flamectl_operator.desired import names
+from flamectl_operator.desired.digests import digested_data, digested_policy
 from flamectl_operator.kube.views import (
     TOO_LARGE_OWNER,
     ConfigMapView,
@@ -82,6 +83,12 @@ MAX_TEXT, MAX_ENTRIES = 1024, 32
 _SECOND_TRY = (128, 8)
 #: The most characters of the content of a ConfigMap, and of the spec of a NetworkPolicy. flame-cluster.yaml has at most 64 KiB.
 MAX_DATA_SIZE = 128 * 1024
+#: Bytes by `cost` of the content of a ConfigMap in which digests stand for large values, and bytes of the encoded spec of a
+#: NetworkPolicy. A larger one has a digest in place of its rules.
+MAX_CONTENT_COST = 16 * 1024
+MAX_POLICY_SIZE = 4 * 1024
+#: Stands for binary data.
+BINARY: Final = {"": ""}
 #: Stands for larger content. No ConfigMap can have an empty key, so this never equals the desired content.
 TOO_LARGE: Final = {"": ""}
 #: Stands for the spec of a NetworkPolicy that is foreign or too large. No NetworkPolicy can have it.
@@ -140,9 +147,12 @@ def keep_config_map(obj: ConfigMapView) -> ConfigMapView:
         or obj.name not in {names.config_map(owner.name), names.client_config(owner.name)}
     ):
         return replace(obj, data=None, binary_data=None)
-    if _size(obj.data) + _size(obj.binary_data) > MAX_DATA_SIZE:
+    data = digested_data(obj.data or {})
+    if _size(obj.data) + _size(obj.binary_data) > MAX_DATA_SIZE or cost(data) > MAX_CONTENT_COST:
         return replace(obj, data=TOO_LARGE, binary_data=None)
-    return obj
+    # Binary data is always too much, so a decision only asks whether there is any.
+    binary = BINARY if obj.binary_data else None
+    return obj if (data, binary) == (obj.data, obj.binary_data) else replace(obj, data=data, binary_data=binary)
 
 
 def keep_service(obj: ServiceView) -> ServiceView:
@@ -168,8 +178,13 @@ def keep_network_policy(obj: NetworkPolicyView) -> NetworkPolicyView:
     obj = keep(obj)
     owner = obj.controller
     ours = owner is not None and owner.kind == KIND and obj.name == names.network_policy(owner.name)
-    if ours and len(memoryview(obj.raw_spec)) <= MAX_DATA_SIZE:
+    size = len(memoryview(obj.raw_spec))
+    if ours and size <= MAX_POLICY_SIZE:
         return obj
+    if ours and size <= MAX_DATA_SIZE and isinstance(spec := obj.spec, dict):
+        digested = msgspec.Raw(_ENCODER.encode(digested_policy(spec)))
+        if len(memoryview(digested)) <= MAX_POLICY_SIZE:
+            return replace(obj, raw_spec=digested)
     return replace(obj, raw_spec=NO_POLICY)
 
 

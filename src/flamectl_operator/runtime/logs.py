@@ -31,6 +31,9 @@ Format = Literal["auto", "json", "console"]
 #: The first keys of a line, so that people can read it without a parser.
 _FIRST = ("timestamp", "level", "event", "namespace", "cluster")
 
+#: The most characters of a value in a line.
+MAX_VALUE_LENGTH = 8 * 1024
+
 LEVELS = ("debug", "info", "warning", "error", "critical")
 _NUMBERS = {level: logging.getLevelNamesMapping()[level.upper()] for level in LEVELS}
 
@@ -123,9 +126,20 @@ def _enrich(clock: Clock) -> list[Processor]:
 
     return [
         structlog.processors.add_log_level,
+        _with_short_values,
         add_timestamp,
         structlog.processors.StackInfoRenderer(),
     ]
+
+
+def _with_short_values(
+    _logger: WrappedLogger, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Cut long values, because some quote what a user or a server wrote, which may have megabytes."""
+    for key, value in event.items():
+        if isinstance(value, str) and len(value) > MAX_VALUE_LENGTH:
+            event[key] = f"{value[:MAX_VALUE_LENGTH]}..."
+    return event
 
 
 def _render(log_format: Format, stream: TextIO) -> list[Processor]:

@@ -12,6 +12,8 @@ import pytest
 
 from flamectl_operator.api import constants
 from flamectl_operator.api.constants import CLUSTER_LABEL, REVISION_ANNOTATION
+from flamectl_operator.desired.digests import MAX_VALUE_SIZE
+from flamectl_operator.desired.network_policy import operators_rule
 from flamectl_operator.kube import resources
 from flamectl_operator.kube.resources import SERVICES, Resource
 from flamectl_operator.kube.views import (
@@ -28,6 +30,7 @@ from flamectl_operator.kube.views import (
 from flamectl_operator.observed.flame_cluster import MAX_STATUS_SIZE, FlameClusterView
 from flamectl_operator.planning.claims import is_ours
 from flamectl_operator.planning.deletion import DELETION_COST_ANNOTATION
+from flamectl_operator.planning.drift import config_map_patch, network_policy_patch
 from flamectl_operator.reconcile.outcomes import name_taken
 from flamectl_operator.reconcile.stores import Stores
 from flamectl_operator.reconcile.transform import (
@@ -99,6 +102,73 @@ def test_the_spec_of_another_or_too_large_network_policy_is_dropped(policy: Netw
 def test_content_of_a_clusters_config_map_is_kept(name: str) -> None:
     found = _config_map(name=name, owner=controller_reference())
     assert keep_config_map(found) is found
+
+
+def _manifest(text: str) -> dict[str, Any]:
+    return {"metadata": {"labels": {}}, "data": {"flame-cluster.yaml": text}}
+
+
+@pytest.mark.parametrize("size", [10, MAX_VALUE_SIZE, MAX_VALUE_SIZE + 1, 64 * 1024])
+def test_kept_config_map_needs_a_patch_exactly_when_its_content_differs(size: int) -> None:
+    found = _config_map(owner=controller_reference(), size=size)
+    for config_map in (found, keep_config_map(found)):
+        assert config_map_patch(config_map, _manifest("x" * size)) is None
+        patch = config_map_patch(config_map, _manifest("x" * (size - 1) + "y"))
+        assert patch is not None
+        assert patch["data"] == {"flame-cluster.yaml": "x" * (size - 1) + "y"}
+
+
+@pytest.mark.parametrize("size", [10, 5_000])
+def test_patch_of_a_kept_config_map_takes_off_what_was_added(size: int) -> None:
+    found = _config_map(owner=controller_reference())
+    added = keep_config_map(msgspec.structs.replace(found, data={**(found.data or {}), "more": "x" * size}))
+    patch = config_map_patch(added, _manifest("x" * 10))
+    assert patch is not None
+    assert patch["data"] == {"more": None}
+
+
+def test_binary_data_of_a_kept_config_map_is_taken_off() -> None:
+    found = keep_config_map(_config_map(owner=controller_reference(), binaryData={"a": "eA==" * 9000}))
+    assert _memory(found) < BUDGET
+    patch = config_map_patch(found, _manifest("x" * 10))
+    assert patch is not None
+    assert patch["binaryData"] is None
+
+
+def _with_clients(clients: list[dict[str, Any]], namespaces: list[str]) -> dict[str, Any]:
+    ingress = [{"from": clients, "ports": [{"port": 8080}]}, operators_rule(namespaces)]
+    selector = {"matchLabels": {"a": "b"}, "matchExpressions": []}
+    return {"ingress": ingress, "policyTypes": ["Ingress"], "podSelector": selector}
+
+
+@pytest.mark.parametrize("number", [1, 2_000])
+def test_kept_network_policy_needs_a_patch_exactly_when_its_rules_differ(number: int) -> None:
+    clients = [{"ipBlock": {"cidr": f"10.0.{each >> 8}.{each & 255}/32"}} for each in range(number)]
+    metadata = _metadata(name="my-flame-network-policy", ownerReferences=[OWNER])
+    fields = {"metadata": metadata, "spec": _with_clients(clients, ["ours", "theirs"])}
+    found = _decoded(NetworkPolicyView, fields)
+    for policy in (found, keep_network_policy(found)):
+        wanted = {"metadata": {"labels": {}}, "spec": _with_clients(clients, ["ours"])}
+        assert network_policy_patch(policy, wanted) is None
+        wanted = {"metadata": {"labels": {}}, "spec": _with_clients(clients[1:], ["ours"])}
+        patch = network_policy_patch(policy, wanted)
+        assert patch is not None
+        assert patch["spec"] == {"ingress": _with_clients(clients[1:], ["ours", "theirs"])["ingress"]}
+
+
+@pytest.mark.parametrize("value", [{"a": "x" * 130_000}, {f"{each}": "x" * 2000 for each in range(60)}])
+def test_config_map_with_the_name_and_owner_of_a_clusters_takes_some_kib(value: dict[str, str]) -> None:
+    found = _decoded(
+        ConfigMapView, {"metadata": _metadata(name="my-flame-config", ownerReferences=[OWNER]), "data": value}
+    )
+    assert _memory(keep_config_map(found)) < BUDGET
+
+
+@pytest.mark.parametrize("field", ["ingress", "podSelector"])
+def test_network_policy_with_the_name_and_owner_of_a_clusters_takes_some_kib(field: str) -> None:
+    spec = {field: [{"from": ["x" * 100] * 1000}] if field == "ingress" else {"matchLabels": _TEXTS}}
+    metadata = _metadata(name="my-flame-network-policy", ownerReferences=[OWNER])
+    assert _memory(keep_network_policy(_decoded(NetworkPolicyView, {"metadata": metadata, "spec": spec}))) < BUDGET
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import structlog
 
-from flamectl_operator.runtime.logs import configure_logging, set_level
+from flamectl_operator.runtime.logs import MAX_VALUE_LENGTH, configure_logging, set_level
 from tests.unit.runtime.virtual_time import VirtualClock
 
 if TYPE_CHECKING:
@@ -41,6 +41,14 @@ async def test_a_json_line_has_time_level_event_and_values(stream: LogStream) ->
     assert stream.lines == [
         {"timestamp": "2025-01-01T00:00:00.000Z", "level": "info", "event": "pass done", "writes": 3}
     ]
+
+
+def test_long_value_of_a_line_is_cut(stream: LogStream) -> None:
+    configure_logging("json", "info", stream)
+    structlog.get_logger().info("one", holder="h" * 1_300_000, writes=3)
+    logging.getLogger("library").warning("%s", "w" * 1_300_000)
+    assert [line["writes"] for line in stream.lines if "writes" in line] == [3]
+    assert all(len(json.dumps(line)) < 2 * MAX_VALUE_LENGTH for line in stream.lines)
 
 
 def test_values_bound_to_the_context_are_on_each_line(stream: LogStream) -> None:

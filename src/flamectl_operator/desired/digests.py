@@ -1,0 +1,59 @@
+"""Digests in place of large content that is only compared.
+
+A user who creates objects with the names and owners of a FlameCluster's decides how large they are. The content of the operator's
+own ones has some KiB, and up to 64 KiB where the author of the FlameCluster wants it so. So of large content a digest is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from flamectl_operator.desired.network_policy import operators
+
+#: The most characters of a value of a ConfigMap that is kept as it is.
+MAX_VALUE_SIZE = 2048
+#: The field of a rule that has the digest of others. The API server drops such a field, so nobody can write it.
+_DIGEST = "sha256"
+
+
+def digested_data(data: dict[str, str]) -> dict[str, str]:
+    """Return the data of a ConfigMap with digests of large values in their keys, where no user can write a slash.
+
+    Args:
+        data: The data, in which some values may be digested already.
+    """
+    return {key if _short(value) else f"{key}/{_digest(value.encode())}": _kept(value) for key, value in data.items()}
+
+
+def key_of(digested: str) -> str:
+    """Return the key of a ConfigMap's data from the key of its digested data."""
+    return digested.partition("/")[0]
+
+
+def digested_policy(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the spec of a NetworkPolicy with a digest in place of its ingress rules, except for the rule of operators.
+
+    Args:
+        spec: The spec as JSON data, which may be digested already.
+    """
+    rules = spec.get("ingress")
+    if not isinstance(rules, list) or any(isinstance(rule, dict) and _DIGEST in rule for rule in rules):
+        return spec
+    others = rules[:-1] if operators(spec) else rules
+    digest = {_DIGEST: _digest(msgspec.json.encode(others, order="deterministic"))}
+    return {**spec, "ingress": [digest, *rules[len(others) :]]}
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _short(value: str) -> bool:
+    return len(value) <= MAX_VALUE_SIZE
+
+
+def _kept(value: str) -> str:
+    return value if _short(value) else ""
