@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Connects as fast as it can from many addresses, says nothing, and keeps the last connections open.
+#: Connects as fast as it can from many addresses, says nothing, and keeps the last connections open. It yields the processor to
+#: the operator, because Pods that attack have their own.
 _FLOOD = """
-import random, socket, sys
+import os, random, socket, sys
+os.nice(19)
 target, kept = (sys.argv[1], int(sys.argv[2])), []
 print("begins", flush=True)
 while True:

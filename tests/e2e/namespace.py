@@ -162,12 +162,12 @@ class E2ENamespace:
         return answer.status == HTTPStatus.CREATED
 
     def create(self, manifest: Object) -> Object:
-        """Create a FlameCluster by a request of one's own: a megabyte costs kubectl many seconds of a busy processor.
+        """Create an object by a request of one's own: a megabyte costs kubectl many seconds of a busy processor.
 
         Returns:
             The object as it was stored.
         """
-        return self.plane._post(_PATHS["flamecluster"].format(self.namespace), manifest)
+        return self.plane._post(_PATHS[manifest["kind"].lower()].format(self.namespace), manifest)
 
     def patch(self, kind: str, name: str, changes: Object, *, subresource: str = "") -> None:
         """`kubectl patch` with a JSON merge patch, by a request like kubectl's; kubectl itself says why one is refused."""

@@ -181,6 +181,7 @@ def test_probes_answer_while_1100_connections_are_idle(world: E2ENamespace, elec
     with ExitStack() as stack:
         for _ in range(1100):
             connection = stack.enter_context(socket.socket())
+            connection.bind(("127.0.0.2", 0))  # not the address of the probe
             connection.connect((host, int(port)))
         _is_fine(world, elected)
     assert len(elected.log.read_text(encoding="utf-8").splitlines()) < lines + 100

@@ -15,7 +15,7 @@ from flamectl_operator.desired.pod_policy import HARMLESS_SOURCES, HARMLESS_VOLU
 from flamectl_operator.flame import answers
 from flamectl_operator.kube.api_server_client import MAX_PAGE_SIZE
 from flamectl_operator.kube.http.credentials import LOAD_TIMEOUT
-from flamectl_operator.process.monitoring.connections import HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_REQUEST_SIZE
+from flamectl_operator.process.monitoring.connections import HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_RATE, MAX_REQUEST_SIZE
 from flamectl_operator.reconcile import spec_planner
 from flamectl_operator.reconcile.transform import (
     MAX_ANNOTATIONS_COST,
@@ -120,6 +120,7 @@ def test_network_policy_closes_all_but_health_and_the_metrics_of_labelled_namesp
         f"at most {MAX_PAGE_SIZE // 2**20} MiB",
         f"at most {MAX_VALUE_LENGTH // 1024} KiB",
         f"{MAX_CONNECTIONS} connections",
+        f"After {MAX_RATE} new connections within a second",
         f"within {HEAD_TIMEOUT:.0f} s or has more than {MAX_REQUEST_SIZE // 1024} KiB",
         f"{spec_planner.MAX_KEPT // 2**20} MiB of memory at most",
         f"{answers.MAX_SIZE // 2**20} MiB and {answers.MAX_ENTRIES:,} entries",

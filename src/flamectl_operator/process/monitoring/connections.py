@@ -3,12 +3,13 @@
 Clients of health and metrics need few connections, and little time for a small request. When there are too many connections, the
 address that has most of them loses one, and a new connection counts for its address as well. So a client that has one connection
 gets through a flood from other addresses. A flood must be cheap to refuse, or the kernel's queue of new connections stays full.
-So an address that replaces its own connections in less than a second is refused before the connection gets a protocol.
+So while there are too many new connections, only addresses that connect less often than others get a protocol for theirs.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -26,11 +27,15 @@ MAX_CONNECTIONS = 512
 HEAD_TIMEOUT = 10.0
 #: Bytes that a client may send until its request is answered. Without this limit, each connection could hold a megabyte of head.
 MAX_REQUEST_SIZE = 16 * 1024
-#: Seconds after which an address that has most connections may replace its oldest one by a new one.
-REPLACE_AFTER = 1.0
+#: The new connections within a second after which only addresses that try less than half as often as the average are accepted.
+MAX_RATE = 64
+#: The tries of an address within two seconds that are accepted in any case: more than a kubelet, Prometheus and a person make.
+CALM = 12
+#: The most addresses whose tries are counted.
+MAX_COUNTED = 4096
 #: New connections that the kernel keeps until they are accepted, and the most that are accepted before the event loop goes on.
-BACKLOG = 4096
-BATCH = 256
+BACKLOG = 512
+BATCH = 1024
 #: Seconds until the next attempt after the system refused to accept, for instance because there are too many descriptors.
 RETRY_ACCEPT = 1.0
 
@@ -49,6 +54,11 @@ class Connections:
         self._by_number: dict[int, dict[str, None]] = {}  # addresses by how many connections they have
         self._most = 0  # the most connections of one address
         self._opening: set[asyncio.Task[None]] = set()
+        self._second = 0  # the second of the event loop's time in which tries are counted
+        self._accepted = 0  # in this second, whatever the address
+        self._total = self._total_before = 0  # tries of all addresses
+        self._tries: Counter[str] = Counter()  # by address
+        self._tries_before: Counter[str] = Counter()  # in the second before
 
     def __len__(self) -> int:
         """Return the number of connections."""
@@ -86,12 +96,11 @@ class Connections:
             self._count -= 1
             self._move(connection.address, len(connections) + 1, len(connections))
 
-    def renew(self, connection: _Connection, now: float) -> None:
+    def renew(self, connection: _Connection) -> None:
         """Record that a connection was just used, so that others of its address go before it."""
         connections = self._by_address.get(connection.address, {})
         if connection in connections:
             connections[connection] = connections.pop(connection)
-            connection.since = now
 
     def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -104,10 +113,11 @@ class Connections:
                 loop.remove_reader(listener)
                 loop.call_later(RETRY_ACCEPT, self._accept_again, listener)
                 return
-            if not self._make_room(address[0], loop.time()):
+            if self._floods(address[0], int(loop.time())):
                 client.close()
                 continue
-            connection = _Connection(self._handler(), self, address[0], loop.time())
+            self._make_room(address[0])
+            connection = _Connection(self._handler(), self, address[0])
             self._add(connection)
             opening = loop.create_task(self._open(connection, client))
             self._opening.add(opening)
@@ -125,17 +135,31 @@ class Connections:
         if listener.fileno() != -1:
             asyncio.get_running_loop().add_reader(listener, self._accept, listener)
 
-    def _make_room(self, address: str, now: float) -> bool:
-        """Close another connection if there are too many; return whether an address may have a new one."""
-        if self._count < MAX_CONNECTIONS:
-            return True
-        own = self._by_address.get(address, {})
-        crowded = len(own) + 1 >= self._most and bool(own)
-        victim = _least_useful(own if crowded else self._by_address[next(iter(self._by_number[self._most]))])
-        if crowded and now - victim.since < REPLACE_AFTER:
+    def _floods(self, address: str, second: int) -> bool:
+        """Count a try to connect; return whether there are too many tries and the address is not among those that try least."""
+        if second != self._second:
+            follows = second == self._second + 1
+            self._tries_before, self._total_before = (self._tries, self._total) if follows else (Counter(), 0)
+            self._second, self._tries, self._total, self._accepted = second, Counter(), 0, 0
+        if address in self._tries or len(self._tries) < MAX_COUNTED:
+            self._tries[address] += 1
+            self._total += 1
+        if self._accepted < MAX_RATE:
+            self._accepted += 1
             return False
-        self.drop(victim)
-        return True
+        addresses = max(len(self._tries), len(self._tries_before))
+        own = self._tries[address] + self._tries_before[address]
+        return own > CALM and 2 * own * addresses >= self._total + self._total_before
+
+    def _make_room(self, address: str) -> None:
+        """Close another connection if there are too many with a new one of an address."""
+        if self._count < MAX_CONNECTIONS:
+            return
+        own = self._by_address.get(address, {})
+        crowded = (
+            own if own and len(own) + 1 >= self._most else self._by_address[next(iter(self._by_number[self._most]))]
+        )
+        self.drop(_least_useful(crowded))
 
     def _add(self, connection: _Connection) -> None:
         connections = self._by_address.setdefault(connection.address, {})
@@ -187,12 +211,10 @@ class _Connection(asyncio.Protocol):
         handler: aiohttp's protocol.
         connections: All connections to the listener.
         address: The address of the client.
-        since: The time of the event loop at which it was accepted, and later at which its last request was answered.
     """
 
-    def __init__(self, handler: asyncio.Protocol, connections: Connections, address: str, since: float) -> None:
+    def __init__(self, handler: asyncio.Protocol, connections: Connections, address: str) -> None:
         self.address = address
-        self.since = since
         #: Whether the client has sent a complete request.
         self.served = False
         self._connections = connections
@@ -218,7 +240,7 @@ class _Connection(asyncio.Protocol):
         """Record that a request was answered."""
         self._answering = False
         self._received = 0
-        self._connections.renew(self, asyncio.get_running_loop().time())
+        self._connections.renew(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See `asyncio.Protocol`."""

@@ -85,6 +85,7 @@ def flooding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     """The addresses from which the connections of a flood come, in turns."""
     addresses: int = request.param
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 64)
+    monkeypatch.setattr(connections, "MAX_RATE", 1000)
     return [f"127.0.1.{1 + number % addresses}" for number in range(200)]
 
 
@@ -106,14 +107,26 @@ async def test_new_connection_of_the_node_is_answered_while_others_hold_all_conn
     assert await prober.ask() == b"HTTP/1.1 200 OK"
 
 
-async def test_address_with_most_connections_is_refused_a_new_one_while_its_own_are_young(
+async def test_address_that_connects_most_often_is_refused_in_a_flood_and_another_is_not(
     connect: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
-    monkeypatch.setattr(connections, "REPLACE_AFTER", 60.0)
-    first = [await connect(OTHER) for _ in range(4)]
-    assert await (await connect(OTHER)).closed()
-    assert all([await each.ask() == b"HTTP/1.1 200 OK" for each in first])
+    monkeypatch.setattr(connections, "MAX_RATE", 4)
+    monkeypatch.setattr(connections, "CALM", 1)
+    flood = [await connect(OTHER) for _ in range(30)]
+    assert await flood[-1].closed()
+    assert await (await connect(NODE)).ask() == b"HTTP/1.1 200 OK"
+
+
+async def test_address_that_connected_too_often_is_answered_after_it_was_quiet(
+    connect: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MAX_RATE", 4)
+    monkeypatch.setattr(connections, "CALM", 1)
+    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 3.0)
+    for _ in range(30):
+        await connect(OTHER)
+    assert await (await connect(NODE)).closed()  # after three seconds, in which the other one is quiet
+    assert await (await connect(OTHER)).ask() == b"HTTP/1.1 200 OK"
 
 
 async def test_new_address_replaces_the_oldest_connection_when_no_address_has_two(
@@ -131,7 +144,7 @@ async def test_closed_connections_no_longer_count_for_their_address(
     connect: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
-    monkeypatch.setattr(connections, "REPLACE_AFTER", 60.0)
+    monkeypatch.setattr(connections, "MAX_RATE", 1000)
     for client in [await connect(OTHER) for _ in range(4)]:
         client.writer.write(b"no request\r\n\r\n")
         await client.reader.read()  # to the end, because the server closes after a bad request
@@ -142,7 +155,7 @@ async def test_closed_connections_no_longer_count_for_their_address(
 async def test_request_is_answered_beside_hundreds_of_idle_connections_of_its_own_address(
     connect: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "REPLACE_AFTER", 0.0)
+    monkeypatch.setattr(connections, "MAX_RATE", 1000)
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 64)
     idle = [await connect() for _ in range(connections.MAX_CONNECTIONS + 50)]
     prober = await connect()
@@ -156,7 +169,7 @@ async def test_connections_that_sent_a_request_stay_when_silent_ones_can_go(
     connect: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
-    monkeypatch.setattr(connections, "REPLACE_AFTER", 0.0)
+    monkeypatch.setattr(connections, "MAX_RATE", 1000)
     prober = await connect()
     await prober.ask()
     silent = [await connect() for _ in range(8)]
@@ -168,7 +181,7 @@ async def test_the_longest_idle_connection_goes_when_all_have_sent_requests(
     connect: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 2)
-    monkeypatch.setattr(connections, "REPLACE_AFTER", 0.0)
+    monkeypatch.setattr(connections, "MAX_RATE", 1000)
     first, second = await connect(), await connect()
     await second.ask()
     await first.ask()
