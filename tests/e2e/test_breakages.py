@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from tests.e2e.namespace import (
     HOLD,
@@ -57,6 +58,32 @@ def _no_node(world: E2ENamespace) -> None:
 def _quota(world: E2ENamespace) -> None:
     world.limit_pods(3)
     world.apply(flame_cluster(replicas=5))
+
+
+def _quota_wants_limits(world: E2ENamespace) -> None:
+    world.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "limits"},
+            "spec": {"hard": {"limits.cpu": "8"}},
+        }
+    )
+    counted = ("get", "resourcequota/limits", "-o", "jsonpath={.status.hard}")
+    world.wait("the quota to be enforced", lambda: "limits.cpu" in world.kubectl(*counted))
+    world.apply(flame_cluster(replicas=1))
+
+
+def _limit_range(world: E2ENamespace) -> None:
+    limit = {"type": "Container", "max": {"cpu": "1"}}
+    world.apply({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": {"limits": [limit]}})
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"}}
+    pod["spec"] = {"containers": [{"name": "main", "image": "any", "resources": {"limits": {"cpu": "2"}}}]}
+    create = ("--namespace", world.namespace, "create", "--dry-run=server", "-f", "-")
+    said = partial(world.plane.kubectl, *create, input=yaml.safe_dump(pod), check=False)
+    world.wait("the limit to be heeded", lambda: "maximum cpu usage" in said().stderr)
+    large = {"resources": {"limits": {"cpu": "2"}}}
+    world.apply(flame_cluster(replicas=1, sessionManager=large))
 
 
 def _pod_security(world: E2ENamespace) -> None:
@@ -121,6 +148,8 @@ def _out_of_memory(world: E2ENamespace) -> None:
 BREAKAGES: dict[str, Callable[[E2ENamespace], None]] = {
     "wrong image": _pulling,
     "no node has room": _no_node,
+    "quota wants limits": _quota_wants_limits,
+    "LimitRange": _limit_range,
     "quota used up": _quota,
     "Pod Security level `restricted`": _pod_security,
     "misspelt field in a podTemplate": _typo_in_template,

@@ -102,7 +102,7 @@ def test_missing_permission_is_reported_and_resolved_when_granted(
     who = f"system:serviceaccount:{world.namespace}:{SERVICE_ACCOUNT}"
     words = ("pods is forbidden", f'User "{who}" cannot create resource "pods"')
     status = world.wait(
-        "the status to say so", partial(degraded, world, "PermissionDenied", *words, "apply config/rbac")
+        "the status to say so", partial(degraded, world, "PermissionDenied", *words, "the permissions of its version")
     )
     assert status["state"] == "Pending"
     assert world.get("configmap", "my-flame-config") is not None, "what is allowed is done"

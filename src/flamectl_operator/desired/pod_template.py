@@ -12,6 +12,8 @@ import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pydantic.alias_generators import to_camel
+
 from flamectl_operator.api.constants import (
     CONFIG_DIRECTORY,
     CONFIG_PATH,
@@ -74,6 +76,18 @@ class ComponentTemplate:
         """Return what the API server says about a Pod, with the component and the paths of the FlameCluster."""
         words = authored_paths(message, self.component, self.manifest["spec"], self.asked)
         return f"{self.component.replace('-', ' ')}: {words}"
+
+    @property
+    def field(self) -> str:
+        """The field of the FlameCluster that describes the component."""
+        return f"spec.{to_camel(self.component.replace('-', '_'))}"
+
+    def container_field(self, name: str) -> str:
+        """Return the field of the FlameCluster that describes a container."""
+        if name == self.component:
+            return self.field
+        init = any(each["name"] == name for each in self.manifest["spec"].get("initContainers", ()))
+        return f"{self.field}.podTemplate.spec.{'initContainers' if init else 'containers'}[name={name}]"
 
     def pod(self, name: str, annotations: dict[str, str] | None = None) -> dict[str, Any]:
         """Return the manifest of one Pod.

@@ -12,18 +12,25 @@ import structlog
 
 from flamectl_operator.api.constants import API_VERSION, CLUSTER_LABEL, KIND
 from flamectl_operator.desired import names
-from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, KubernetesError, NotFoundError
+from flamectl_operator.kube.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    KubernetesError,
+    NotFoundError,
+)
 from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.kube.resources import CLAIMS, PODS
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.reconcile.cluster_reads import ClusterReads
-from flamectl_operator.reconcile.refusals import QUOTA_EXCEEDED, REFUSALS, RefusedError
+from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
 from flamectl_operator.reconcile.write_count import WRITES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from flamectl_operator.desired.metadata import Identity
+    from flamectl_operator.desired.pod_template import ComponentTemplate
     from flamectl_operator.kube.client import Client
     from flamectl_operator.kube.events import EventRecorder
     from flamectl_operator.kube.http.request import Guard
@@ -77,14 +84,14 @@ class ClusterIO(ClusterReads):
         self.creations = 0
 
     async def create(
-        self, resource: Resource[T], manifest: Mapping[str, Any], explain: Callable[[str], str] = str
+        self, resource: Resource[T], manifest: Mapping[str, Any], template: ComponentTemplate | None = None
     ) -> T:
         """Create a child. When the response is lost, a read tells whether it was created.
 
         Args:
             resource: The resource of the child.
             manifest: The manifest of the child.
-            explain: Translates the API server's message about the child into fields of the FlameCluster.
+            template: The template of a Pod, which knows the fields of the FlameCluster.
 
         Raises:
             AlreadyExistsError: The name is taken.
@@ -102,8 +109,9 @@ class ClusterIO(ClusterReads):
             # Admission answers before the API server checks the name, and an existing object may only need its label.
             if await self._exists(resource, name):
                 raise _already_exists(resource, name) from error
-            refusal = RefusedError.of(error, explain)
-            if refusal.reason == QUOTA_EXCEEDED and names.executor_id(self.owner.name, name) is None:
+            refusal = RefusedError.of(error, template)
+            # Room does not help a Pod that lacks a limit that the quota asks for.
+            if isinstance(error, ForbiddenError) and error.quota and names.executor_id(self.owner.name, name) is None:
                 self._quota_refused |= {name}
             raise refusal from error
         except KubernetesError as error:

@@ -99,7 +99,7 @@ class DryRuns:
         try:
             pod = await self._io.client.dry_run_create(PODS, self._io.owner.namespace, manifest)
         except REFUSALS as error:
-            refusal = RefusedError(*known) if error.knows_no_dry_run else RefusedError.of(error, template.explain)
+            refusal = RefusedError(*known) if error.knows_no_dry_run else RefusedError.of(error, template)
             raise refusal from error
         self.check_executor(template, pod, manifest)
 
@@ -152,7 +152,7 @@ class DryRuns:
     def _raise_unless_inconclusive(self, template: ComponentTemplate, error: ApiError) -> None:
         quota = isinstance(error, ForbiddenError) and error.quota
         if not quota and not error.knows_no_dry_run:
-            raise RefusedError.of(error, template.explain) from error
+            raise RefusedError.of(error, template) from error
         if (known := self._altered.get(template.rendered)) is not None:
             raise RefusedError(*known) from error
 

@@ -53,7 +53,7 @@ class NamedPod:
             return outcomes.changed(0)
         manifest = template.pod(self.name, annotations)
         try:
-            pod = await io.create(PODS, manifest, template.explain)
+            pod = await io.create(PODS, manifest, template)
         except AlreadyExistsError:
             return await self._find()
         io.record_event(f"{self.event}Created", f'Created {self.what} Pod "{self.name}"')

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.kube.errors import BadRequestError, ForbiddenError, InvalidError, KubernetesError
 from flamectl_operator.runtime.outcome import Outcome, blocked
+from flamectl_operator.runtime.text import LONGEST_MESSAGE, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from flamectl_operator.desired.pod_template import ComponentTemplate
     from flamectl_operator.kube.errors import ApiError
 
 #: Errors that do not go away by themselves.
@@ -20,18 +22,29 @@ REFUSALS = (ForbiddenError, InvalidError, BadRequestError)
 #: The reason of a refusal by a ResourceQuota.
 QUOTA_EXCEEDED = "QuotaExceeded"
 
-#: The remedy of a refusal, by its reason. The author of the FlameCluster, the administrator of the namespace and the
-#: administrator of the operator are each responsible for some of the reasons.
+#: The remedy of a refusal, by its reason. The author of the FlameCluster, the administrator of the namespace and that of the
+#: operator are each responsible for some of the reasons.
 _REMEDIES = {
     QUOTA_EXCEEDED: "raise the quota, or request fewer resources",
-    "PodSecurity": (
-        "set podTemplate.spec.securityContext of the component as in config/samples/flamecluster-restricted.yaml, or lower"
-        " the level of the namespace"
-    ),
-    "PermissionDenied": "apply config/rbac of the operator's version",
+    "PodSecurity": "set podTemplate.spec.securityContext of the component, or lower the level of the namespace",
+    "PermissionDenied": "an administrator of the operator gives it the permissions of its version",
     "AdmissionDenied": "change the field that the message names, or change the policy or the webhook",
     "Rejected": "correct the field that the message names",
 }
+#: Remedies of Pods, whose field is known.
+_POD_REMEDIES = {
+    QUOTA_EXCEEDED: "lower {field}.resources, or raise the quota",
+    "PodSecurity": "set {field}.podTemplate.spec.securityContext, or lower the level of the namespace",
+}
+#: A quota on limits or requests needs them on each container: `must specify limits.cpu for: main; limits.memory for: main`.
+_MISSING = re.compile(r"failed quota: [^:]*: must specify (.*)", re.DOTALL)
+_FOR_CONTAINERS = re.compile(r"([\w./-]+) for: ([\w.,-]+)")
+#: A LimitRange: `maximum cpu usage per Container is 1, but limit is 2`.
+_LIMIT_RANGE = re.compile(
+    r"(?:maximum|minimum) [\w./-]+ (usage|limit to request ratio|max limit)|max limit to request ratio"
+)
+#: The words before the cause, which the component in front of the message tells already.
+_PREAMBLE = re.compile(r"^pods \"[^\"]*\" is forbidden: ")
 _ADMISSION = re.compile(r"admission webhook|ValidatingAdmissionPolicy|MutatingAdmissionPolicy|admission plugin")
 _PERMISSION = re.compile(r"\bUser \"[^\"]*\" cannot |can't set finalizers on|\(RBAC\)|attempting to grant RBAC")
 
@@ -49,30 +62,55 @@ class RefusedError(Exception):
         self.reason = reason
 
     @classmethod
-    def of(cls, error: ApiError, explain: Callable[[str], str] = str) -> RefusedError:
+    def of(cls, error: ApiError, template: ComponentTemplate | None = None) -> RefusedError:
         """Return the refusal for an error of the API server.
 
         Args:
             error: The error.
-            explain: Translates the server's text into fields of the FlameCluster.
+            template: The template of the Pod that is refused; None for another object.
         """
         words = str(error)
-        if isinstance(error, ForbiddenError) and error.quota:
-            reason = QUOTA_EXCEEDED
-        elif "violates PodSecurity" in words:
-            reason = "PodSecurity"
-        elif _ADMISSION.search(words):
-            reason = "AdmissionDenied"
-        elif isinstance(error, ForbiddenError):
-            reason = "PermissionDenied" if _PERMISSION.search(words) else "AdmissionDenied"
-        else:
-            reason = "Rejected"
-        return cls(reason, f"{explain(words)} ({_REMEDIES[reason]})")
+        reason = _reason(error, words)
+        remedy = _REMEDIES[reason] if template is None else _remedy_of_pod(words, template, reason)
+        # The remedy stays whole, because it says what to do.
+        room = LONGEST_MESSAGE - len(remedy) - len(" ()")
+        cause = words if template is None else template.explain(_PREAMBLE.sub("", words))
+        return cls(reason, f"{one_line(cause, room)} ({remedy})")
 
     @property
     def outcome(self) -> Outcome:
         """The outcome that reports the refusal to users."""
         return blocked(self.reason, str(self))
+
+
+def _reason(error: ApiError, words: str) -> str:
+    if isinstance(error, ForbiddenError) and (error.quota or _MISSING.search(words)):
+        return QUOTA_EXCEEDED
+    if "violates PodSecurity" in words:
+        return "PodSecurity"
+    if _ADMISSION.search(words):
+        return "AdmissionDenied"
+    if isinstance(error, ForbiddenError):
+        return "PermissionDenied" if _PERMISSION.search(words) else "AdmissionDenied"
+    return "Rejected"
+
+
+def _remedy_of_pod(words: str, template: ComponentTemplate, why: str) -> str:
+    if (missing := _MISSING.search(words)) is not None:
+        return f"set {', '.join(_missing(missing[1], template))}"
+    if _LIMIT_RANGE.search(words):
+        return f"change {template.field}.resources, or change the LimitRange"
+    return _POD_REMEDIES.get(why, _REMEDIES[why]).format(field=template.field)
+
+
+def _missing(words: str, template: ComponentTemplate) -> dict[str, None]:
+    """Return the fields that a quota misses."""
+    found = _FOR_CONTAINERS.findall(words) or [(each, template.component) for each in words.split(",")]
+    return {
+        f"{template.container_field(container)}.resources.{name.strip()}": None
+        for name, containers in found
+        for container in containers.split(",")
+    }
 
 
 Failure = RefusedError | KubernetesError

@@ -153,8 +153,9 @@ def _message(
         _executor_line(observed, effective),
         object_cache_line(observed, effective),
     )
-    parts = [line for line in lines if line]
-    parts += [outcome.message for outcome in outcomes if outcome.attention and outcome.message]
+    # What a person has to do comes first, because a long message is cut at its end.
+    parts = [outcome.message for outcome in outcomes if outcome.attention and outcome.message]
+    parts += [line for line in lines if line]
     parts += [*told, *(str(group) for group in troubles if group is not own)][:MAX_GROUPS]
     parts += [outcome.message for outcome in outcomes if not outcome.attention and outcome.message]
     return shortened("; ".join(dict.fromkeys(parts)) or "Waiting for changes to take effect")

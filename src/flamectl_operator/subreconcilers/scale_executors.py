@@ -130,7 +130,7 @@ class _Creation:
         template, name = run.effective.desired.executor, names.executor(run.io.owner.name, executor_id)
         manifest = template.pod(name, executor_annotations(run.io.session_manager_life))
         try:
-            pod = await run.io.create(PODS, manifest, template.explain)
+            pod = await run.io.create(PODS, manifest, template)
         except AlreadyExistsError:
             self.taken.add(executor_id)
         except KubernetesError as error:

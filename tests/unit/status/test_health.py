@@ -165,7 +165,7 @@ def test_degraded_cluster_is_not_healthy_and_gives_the_cause_first() -> None:
 
     assert not health.healthy
     assert health.message == (
-        f"2 of 3 executors ready; exceeded quota: pods; "
+        f"exceeded quota: pods; 2 of 3 executors ready; "
         f"my-flame-executor-manager-2: {pull_failed()}; next attempt later"
     )
 

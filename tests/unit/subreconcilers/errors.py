@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def refusal_of(error: KubernetesError, template: ComponentTemplate | None = None) -> str:
     assert isinstance(error, ApiError)
-    return str(RefusedError.of(error, template.explain if template is not None else str))
+    return str(RefusedError.of(error, template))
 
 
 def quota() -> ForbiddenError:

@@ -6,6 +6,8 @@ import pytest
 
 from flamectl_operator.kube.errors import ApiError, BadRequestError, ForbiddenError, InvalidError
 from flamectl_operator.reconcile.refusals import RefusedError
+from flamectl_operator.runtime.text import LONGEST_MESSAGE
+from tests.unit.builders import desired
 
 
 def _forbidden(message: str) -> ForbiddenError:
@@ -28,12 +30,12 @@ def _forbidden(message: str) -> ForbiddenError:
         (
             _forbidden('pods is forbidden: User "system:serviceaccount:a:b" cannot create resource "pods"'),
             "PermissionDenied",
-            "apply config/rbac",
+            "permissions of its version",
         ),
         (
             _forbidden("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"),
             "PermissionDenied",
-            "apply config/rbac",
+            "permissions of its version",
         ),
         (_forbidden('admission webhook "a.example.com" denied the request: no'), "AdmissionDenied", "webhook"),
         (
@@ -53,9 +55,45 @@ def test_refusal_has_one_reason_and_a_remedy(error: ApiError, reason: str, remed
     assert remedy in str(refusal).removeprefix(str(error))
 
 
-def test_server_text_is_translated_to_fields_of_the_flame_cluster() -> None:
-    error = BadRequestError(400, "BadRequest", 'unknown field "spec.x"')
+TEMPLATE = "spec.executorManager.podTemplate.spec"
+QUOTA = 'pods "x" is forbidden: failed quota: q: must specify '
 
-    assert str(RefusedError.of(error, lambda words: words.replace("spec.x", "spec.y"))).startswith(
-        'unknown field "spec.y"'
+
+@pytest.mark.parametrize(
+    ("words", "reason", "remedy"),
+    [
+        (f"{QUOTA}limits.cpu for: executor-manager", "QuotaExceeded", "set spec.executorManager.resources.limits.cpu"),
+        (f"{QUOTA}limits.cpu,requests.memory", "QuotaExceeded",
+         "set spec.executorManager.resources.limits.cpu, spec.executorManager.resources.requests.memory"),
+        (f"{QUOTA}limits.cpu for: executor-manager,log", "QuotaExceeded",
+         f"set spec.executorManager.resources.limits.cpu, {TEMPLATE}.containers[name=log].resources.limits.cpu"),
+        ('pods "x" is forbidden: exceeded quota: q, requested: cpu=9, used: cpu=0, limited: cpu=1', "QuotaExceeded",
+         "lower spec.executorManager.resources, or raise the quota"),
+        ('pods "x" is forbidden: maximum cpu usage per Container is 1, but limit is 2', "AdmissionDenied",
+         "change spec.executorManager.resources, or change the LimitRange"),
+        ('pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true', "PodSecurity",
+         "set spec.executorManager.podTemplate.spec.securityContext, or lower the level of the namespace"),
+    ],
+)  # fmt: skip
+def test_refusal_of_a_pod_names_the_field_of_its_component(words: str, reason: str, remedy: str) -> None:
+    refusal = RefusedError.of(_forbidden(words), desired().executor)
+
+    assert refusal.reason == reason
+    assert str(refusal) == f"executor manager: {words.partition('is forbidden: ')[2]} ({remedy})"
+
+
+def test_remedy_stays_whole_when_the_server_says_much() -> None:
+    refusal = RefusedError.of(_forbidden(f'pods "x" is forbidden: violates PodSecurity "a": {"words " * 200}'))
+
+    assert len(str(refusal)) <= LONGEST_MESSAGE
+    assert str(refusal).endswith(
+        "words... (set podTemplate.spec.securityContext of the component, or lower the level of the namespace)"
+    )
+
+
+def test_server_text_is_translated_to_fields_of_the_flame_cluster() -> None:
+    error = BadRequestError(400, "BadRequest", 'unknown field "spec.nodeSelectr"')
+
+    assert str(RefusedError.of(error, desired().executor)).startswith(
+        'executor manager: unknown field "spec.executorManager.podTemplate.spec.nodeSelectr"'
     )
