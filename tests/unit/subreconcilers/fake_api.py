@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from flamectl_operator.api.crd import NOT_OBSERVED
 from flamectl_operator.kube.client import EventType, Page, WatchEvent
 from flamectl_operator.kube.errors import (
     AlreadyExistsError,
@@ -378,7 +379,7 @@ def _add_defaults(plural: str, manifest: Manifest) -> None:
     if plural == "pods":
         manifest["status"] = {"phase": "Pending"}
     if plural == "flameclusters":
-        manifest.pop("status", None)
+        manifest["status"] = dict(NOT_OBSERVED)
         manifest["metadata"]["generation"] = 1
     if plural == "services":
         manifest["spec"].setdefault("type", "ClusterIP")

@@ -35,6 +35,7 @@ NOT_MODELLED = {
     "schema of the CRD and scale subresource": {
         "a_spec_that_breaks_a_rule_is_refused",
         "what_a_spec_leaves_out_gets_its_default",
+        "a_status_that_nobody_has_written_is_the_default_of_the_crd",
         "unknown_fields_of_a_spec_are_left_out",
         "a_status_that_breaks_the_schema_is_refused",
         "scale_changes_the_replicas",
