@@ -30,6 +30,8 @@ _DISRUPTIONS = {
     "PreemptionByScheduler": "a Pod of higher priority took the place",
     "TerminationByKubelet": "ended by the kubelet of the node",
 }
+#: The consequence of the loss of a session manager.
+_FOLLOW = ". Executors are replaced when the new one is ready, unless sessions persist"
 #: The most names in an event.
 _MAX_NAMES = 3
 
@@ -67,7 +69,8 @@ def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Co
             several = len(some) > 1
             why = "; ".join(dict.fromkeys(_why(current, several=several) for _, current in some))
             who, them = _listed([each for each, _ in some]), "them" if several else "it"
-            yield Loss(reason, f"{who} vanished. This operator did not delete {them}. Cause: {why}")
+            follow = _FOLLOW if kind is Component else ""
+            yield Loss(reason, f"{who} vanished. This operator did not delete {them}. Cause: {why}{follow}")
 
 
 def _why(current: Component | None, *, several: bool) -> str:

@@ -28,7 +28,10 @@ def test_deleted_session_manager_is_lost() -> None:
     assert _events([SM], [terminating(SM)]) == [
         (
             "SessionManagerLost",
-            'Pod "my-flame-session-manager" vanished. This operator did not delete it. Cause: somebody deleted it',
+            (
+                'Pod "my-flame-session-manager" vanished. This operator did not delete it. Cause: somebody deleted it. '
+                "Executors are replaced when the new one is ready, unless sessions persist"
+            ),
         )
     ]
 
