@@ -1348,6 +1348,11 @@ def news_of_flame_brings_no_pass() -> None:
 
 
 @_mutation_of_flame
+def work_is_forgotten_while_the_session_manager_is_not_ready() -> None:
+    _set(observed.ObservedCluster, "work", property(lambda self: self.flame.snapshot))
+
+
+@_mutation_of_flame
 def a_session_manager_that_did_not_answer_is_not_asked_again() -> None:
     original = watcher.Watcher._pause
 

@@ -49,6 +49,7 @@ class Knowledge:
         cause: Why it does not answer, as one CamelCase word; empty unless UNKNOWN.
         problem: Why it does not answer, as a sentence; empty unless UNKNOWN.
         not_ready_since: Since when each node of the table that is not ready has been seen so.
+        left: What it said last before nobody asked any more, for as long as a snapshot is valid; None unless OFF.
     """
 
     phase: Phase = Phase.OFF
@@ -62,6 +63,7 @@ class Knowledge:
     cause: str = ""
     problem: str = ""
     not_ready_since: Mapping[str, float] = field(default_factory=dict)
+    left: Snapshot | None = None
 
     @property
     def fresh(self) -> Snapshot | None:

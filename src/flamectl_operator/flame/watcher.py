@@ -169,7 +169,10 @@ class Watcher:
         """See `Flame`."""
         followed = self._followed.get(key)
         if followed is None:
-            return self._off.get(key, OFF)
+            known = self._off.get(key, OFF)
+            if known.left is not None and self._clock.boottime() - known.said_at > BELIEVED:
+                known = self._off[key] = replace(known, left=None)
+            return known
         known = followed.knowledge
         if known.phase is Phase.KNOWN and self._clock.boottime() - known.said_at > BELIEVED:
             known = self._doubted(known)
@@ -184,10 +187,11 @@ class Watcher:
                 followed.wake.set()
             followed.busy, followed.target = busy, target
             return
+        known = self.knowledge(key)
         self._stop(key)
         now = self._clock.boottime()
         if target is None:
-            self._off.setdefault(key, Knowledge(since=now))
+            self._off.setdefault(key, Knowledge(life=known.life, since=now, said_at=known.said_at, left=known.snapshot))
             return
         self._off.pop(key, None)
         asking = Knowledge(Phase.ASKING, target.life, since=now)

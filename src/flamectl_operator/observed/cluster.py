@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from flamectl_operator.desired.metadata import Identity
+    from flamectl_operator.flame.snapshot import Snapshot
     from flamectl_operator.kube.views import (
         ConfigMapView,
         KubernetesObject,
@@ -241,6 +242,12 @@ class ObservedCluster:
         """The knowledge about the present life of the session manager."""
         known = self.views.flame
         return known if known.phase is Phase.OFF or known.life == self.session_manager_life else knowledge.OFF
+
+    @property
+    def work(self) -> Snapshot | None:
+        """What this life of the session manager said last about work, even if it is not ready now; None when unknown."""
+        left = self.views.flame.left if self.views.flame.life == self.session_manager_life else None
+        return left if self.flame.snapshot is None else self.flame.snapshot
 
     @cached_property
     def draining_executors(self) -> tuple[Executor, ...]:

@@ -90,7 +90,7 @@ def drainable(executor: Executor, observed: ObservedCluster, effective: Effectiv
 
     An executor is drained if Flame can be asked and the executor may have work. An executor that has not started has none.
     """
-    snapshot = observed.flame.snapshot
+    snapshot = observed.work
     if snapshot is None or effective.suspended or effective.drain_timeout == 0:
         return False
     return (executor.ready or snapshot.known(executor.name)) and observed.follows(executor)

@@ -177,7 +177,7 @@ def _stale_to_delete(
     budget = Budget.of(strategy, effective.replicas)
     spare = max(0, len(ready) - (effective.replicas - budget.unavailable))
     serving = [executor for executor in stale if executor.ready]
-    return free + deletion_order(serving, effective, observed.flame.snapshot)[:spare]
+    return free + deletion_order(serving, effective, observed.work)[:spare]
 
 
 def _rollout_wait(observed: ObservedCluster, effective: EffectiveSpec, left: int) -> Outcome:

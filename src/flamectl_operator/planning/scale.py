@@ -76,7 +76,7 @@ def plan_scale(observed: ObservedCluster, effective: EffectiveSpec, now: ClockRe
     if len(live) > target:
         if undecided(observed, effective, now):
             return replace(plan, waits=(*waits, wait("AskingSessionManager", "", LOOK_AGAIN)))
-        surplus = deletion_order(live, effective, observed.flame.snapshot)[: len(live) - target]
+        surplus = deletion_order(live, effective, observed.work)[: len(live) - target]
         drain, delete = split_drainable(surplus, observed, effective)
         return replace(plan, drain=drain, delete=delete)
     plan = replace(plan, delete_unregistered=unregistered_to_delete(observed, effective, now))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog
 
-from flamectl_operator.flame.knowledge import OFF, Phase
+from flamectl_operator.flame.knowledge import BELIEVED, OFF, Phase
 from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Session, Snapshot
 from flamectl_operator.flame.watcher import AT_ONCE, Key, NotAsked, Target, Watcher
@@ -195,6 +195,17 @@ async def test_new_life_of_the_session_manager_drops_earlier_answers() -> None:
     asked = len(setting.manager.asked)
     await asyncio.sleep(100)
     assert len(setting.manager.asked) == asked
+
+
+async def test_last_answer_is_left_for_a_while_after_nobody_asks_any_more() -> None:
+    setting = Setting()
+    setting.watcher.follow(KEY, TARGET, busy=True)
+    await asyncio.sleep(1)
+    setting.watcher.follow(KEY, None, busy=False)
+    known = setting.watcher.knowledge(KEY)
+    assert (known.phase, known.life, known.snapshot, known.left) == (Phase.OFF, TARGET.life, None, EMPTY)
+    await asyncio.sleep(BELIEVED)
+    assert setting.watcher.knowledge(KEY).left is None
 
 
 async def test_request_to_ask_now_shortens_the_wait_and_is_bounded() -> None:

@@ -16,6 +16,7 @@ from flamectl_operator.planning.drain import (
     DrainPlan,
     DrainReason,
     drain_annotations,
+    drainable,
     plan_drain,
 )
 from flamectl_operator.runtime.clock_reading import ClockReading
@@ -68,6 +69,15 @@ def test_drain_is_over_when_all_that_is_listed_has_left_its_session(state: Execu
     left = Snapshot({}, (FlameExecutor(NODE, state),))
     plan = plan_drain(_draining(left, BOOTTIME), effective(), {NODE: BOOTTIME - 1}, MOMENT)
     assert [(executor.name, why) for executor, why in plan.delete] == [(NODE, Deletion.DRAINED)]
+
+
+def test_executor_with_work_is_drained_while_its_session_manager_is_not_ready() -> None:
+    found = observed(session_manager("starting"), executor_pod(0))
+    flame = Knowledge(Phase.OFF, LIFE, left=Snapshot({NODE: NodeState.READY}, (_BUSY,)))
+    executor, spec = found.executors[0], effective()
+    assert drainable(executor, replace(found, views=replace(found.views, flame=flame)), spec)
+    other = replace(flame, life="another life")
+    assert not drainable(executor, replace(found, views=replace(found.views, flame=other)), spec)
 
 
 @pytest.mark.parametrize(
