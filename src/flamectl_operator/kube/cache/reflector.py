@@ -303,7 +303,9 @@ class Reflector(Generic[T]):
 
     def _pause(self, error: KubernetesError) -> float:
         """Return the seconds to wait before another attempt: the backoff, or longer if the server asks for it."""
-        pause = self._backoff.delay(self._failures)
+        # After an outage there were many failures, but no time may be lost before the process ends.
+        contradicted = isinstance(error, StaleListError)
+        pause = self._backoff.delay(self._stale_lists if contradicted else self._failures)
         if isinstance(error, _NEEDS_A_PERSON):
             return min(pause, SLOW_RETRY * (1 + 0.5 * self._random.random()))
         asked = error.retry_after or 0.0

@@ -272,6 +272,22 @@ async def test_set_back_etcd_ends_the_process(scene: Scene, noticed_by: str, cas
     assert scene.names() == before
 
 
+async def test_set_back_etcd_ends_the_process_soon_after_a_long_outage(scene: Scene, mocker: MockerFixture) -> None:
+    begun: list[float] = []
+    original = scene.client.list_page
+
+    async def list_page(*arguments: Any, **options: Any) -> Page[PodView]:
+        begun.append(asyncio.get_running_loop().time())
+        return await original(*arguments, **options)
+
+    mocker.patch.object(scene.client, "list_page", list_page)
+    scene.client.lists = [Page((), "100"), *[FAILED] * 10, *[Page((), "90")] * 3]
+    scene.client.watches = [[FAILED]]
+    with pytest.raises(SetBackError):
+        await asyncio.wait_for(scene.reflector.run(), 1000)
+    assert begun[-1] - begun[-3] < 6
+
+
 async def test_list_that_was_requested_before_a_response_does_not_contradict_it(
     scene: Scene, mocker: MockerFixture
 ) -> None:
