@@ -104,8 +104,6 @@ class ApiServer:
         #: Called after each write, in this order.
         self.listeners: list[Callable[[Change], None]] = []
         self.admission = Admission()
-        #: Whether etcd was ever set back to a copy.
-        self.was_set_back = False
         #: Whether the installed CRD has all the rules; an older one may have none.
         self.enforces = True
         #: Seconds that the clock is ahead from which its answers have their date.
@@ -170,7 +168,6 @@ class ApiServer:
         Returns:
             The differences.
         """
-        self.was_set_back = True
         present = self.tables
         self.tables = {resource: dict(table) for resource, table in copy.tables.items()}
         self.logs = {resource: list(log) for resource, log in copy.logs.items()}

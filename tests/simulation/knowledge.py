@@ -118,6 +118,8 @@ class Knowledge:
 
     def __init__(self) -> None:
         self._objects: dict[str, dict[str, Obj]] = {}
+        #: Whether etcd was set back since this process began.
+        self.disordered = False
         self._seen: dict[str, int] = {}  # newest revision by uid, of those that are gone as well
         #: The lists that were read, by kind of object: the revision of each, and what it selected.
         self._lists: dict[str, list[tuple[int, Callable[[Obj], bool]]]] = {}
@@ -191,6 +193,7 @@ class Knowledge:
 
     def forget_order(self) -> None:
         """Etcd is set back: what is gone may be there again, at an earlier revision."""
+        self.disordered = True
         known = {uid for objects in self._objects.values() for uid in objects}
         self._seen = {uid: revision for uid, revision in self._seen.items() if uid in known}
         self._lists.clear()
