@@ -48,9 +48,10 @@ TOO_LARGE_OWNER = (OwnerReference(controller=True),)
 
 
 class ManagedFieldsEntry(View, frozen=True):
-    """An entry of `metadata.managedFields`; only its time, the last write, is read."""
+    """An entry of `metadata.managedFields`: who wrote, and when for the last time."""
 
     written: str | None = msgspec.field(default=None, name="time")
+    manager: str = ""
 
     @property
     def time(self) -> datetime | None:

@@ -24,6 +24,7 @@ from flamectl_operator.kube.resources import CLAIMS, PODS
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
+from flamectl_operator.reconcile.repairs import Repairs
 from flamectl_operator.reconcile.write_count import WRITES
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ class ClusterIO(ClusterReads):
         super().__init__(owner, client, stores, clock)
         self._events = events
         self._delete_guard = delete_guard
+        #: The latest repairs of children.
+        self.repairs = Repairs(clock)
         #: uids of Pods that this process asked the API server to delete, as long as they are there.
         self.deleted: set[str] = set()
         #: The number of objects that this process created.

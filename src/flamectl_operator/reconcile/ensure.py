@@ -45,13 +45,16 @@ async def ensure(
     name = manifest["metadata"]["name"]
     existing = io.stores.of(resource).get(io.owner.namespace, name)
     if existing is None:
+        if (put_off := io.repairs.admit(resource, name, manifest)) is not None:
+            return put_off
         try:
             created = await io.create(resource, manifest)
         except AlreadyExistsError:
             # The watch shows only labelled objects, so this object is foreign, or a user removed its label.
             existing = await io.refresh(resource, name)
         else:
-            io.record_event(f"{resource.kind}Created", f'Created {resource.kind} "{name}"')
+            if not io.repairs.record(resource, name, None):
+                io.record_event(f"{resource.kind}Created", f'Created {resource.kind} "{name}"')
             return DONE if difference(created, dict(manifest)) is None else undone(resource, name)
     if existing is None:
         return changed()
@@ -113,6 +116,8 @@ async def _maintain(
     changes = difference(existing, dict(manifest))
     if changes is None:
         return DONE
+    if (put_off := io.repairs.admit(resource, name, manifest)) is not None:
+        return put_off
     if cause := unpatchable(existing, changes):
         return await _recreate(io, resource, existing, cause)
     patched = await io.patch(resource, name, changes)
@@ -120,7 +125,8 @@ async def _maintain(
         return changed()
     if difference(patched, dict(manifest)) is not None:
         return undone(resource, name)
-    _record_update(io, resource, name, changes, by_hand=edited(existing, manifest))
+    if not io.repairs.record(resource, name, existing):
+        _record_update(io, resource, name, changes, by_hand=edited(existing, manifest))
     return DONE
 
 

@@ -77,12 +77,14 @@ class NamedPod:
         io, changes = self.run.io, self.repair(pod)
         if changes is None:
             return outcomes.changed()
+        if (put_off := io.repairs.admit(PODS, pod.name, {})) is not None:
+            return put_off
         repaired = await io.patch(PODS, pod.name, changes)
         if repaired is None:
             return outcomes.changed()
         if self.repair(repaired) is not None:
             return outcomes.undone(PODS, pod.name)
-        if "labels" in changes["metadata"]:
+        if "labels" in changes["metadata"] and not io.repairs.record(PODS, pod.name, pod):
             io.record_event(f"{self.event}Repaired", f'Restored labels of Pod "{pod.name}"')
         return DONE
 

@@ -118,7 +118,8 @@ class Pass:
             next_id: The high-water mark of executor ids.
         """
         persistent = self.status.persistent_failure(self.report.errors)
-        outcomes = (*self.report.outcomes, *([persistent] if persistent is not None else []))
+        lasting = self.io.repairs.fights()
+        outcomes = (*self.report.outcomes, *lasting, *([persistent] if persistent is not None else []))
         return StatusInput(
             before=self.status.stored,
             generation=self.generation,
@@ -129,6 +130,7 @@ class Pass:
             outcomes=outcomes if self.report.acting_steps_ran else None,
             registration=self._registration(observed),
             requests_failed=self.report.requests_failed,
+            fought=self.io.repairs.fought,
         )
 
     def _registration(self, observed: ObservedCluster) -> Outcome:

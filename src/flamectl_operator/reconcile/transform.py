@@ -255,7 +255,7 @@ def _sharing(pod: PodView) -> PodView:
         "labels": _shared(meta.labels),
         "annotations": _shared(meta.annotations),
         "owner_references": owners if len(owners) != 1 else _shared_owners(owners),
-        "managed_fields": _latest(meta),
+        "managed_fields": tuple(replace(each, manager=_shared_name(each.manager)) for each in _latest(meta)),
     }
     spec = pod.spec
     inits = _shared_inits(spec.init_containers)
@@ -278,6 +278,11 @@ def _shared_inits(containers: tuple[InitContainer, ...]) -> tuple[InitContainer,
     if not containers or len(containers) > MAX_ENTRIES:
         return containers
     kept: tuple[InitContainer, ...] = _SHARED.get(containers, lambda: containers)
+    return kept
+
+
+def _shared_name(name: str) -> str:
+    kept: str = _SHARED.get(name, lambda: name)
     return kept
 
 

@@ -111,7 +111,7 @@ class Bucket:
         self._tokens -= 1
         return True
 
-    def wait(self, now: float) -> float:
+    def delay(self, now: float) -> float:
         """Return the seconds until a token is available."""
         self._fill(now)
         return max(0.0, (1 - self._tokens) / self.rate)
@@ -145,7 +145,7 @@ class TokenBucket:
             return
         async with self._turn:
             while self._bucket.rate > 0 and not self._bucket.try_take(now := self._clock.monotonic()):
-                await self._clock.sleep(min(max(self._bucket.wait(now), SHORTEST_WAIT), LOOK_AGAIN))
+                await self._clock.sleep(min(max(self._bucket.delay(now), SHORTEST_WAIT), LOOK_AGAIN))
 
 
 def _size(rate: float, burst: int) -> float:

@@ -68,6 +68,7 @@ class StatusInput:
         outcomes: Outcomes of the steps of this pass; None before the acting steps have run.
         registration: The outcome about executors that are not registered, for the time before the steps have run.
         requests_failed: Whether failed requests kept the pass from finding out all that the status should say.
+        fought: The kinds of children that somebody keeps changing.
     """
 
     before: FlameClusterStatus
@@ -79,6 +80,7 @@ class StatusInput:
     outcomes: Sequence[Outcome] | None = None
     registration: Outcome = DONE
     requests_failed: bool = False
+    fought: frozenset[str] = frozenset()
 
     @property
     def paused(self) -> bool:
@@ -95,7 +97,7 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
     """
     before, observed, effective = given.before, given.observed, given.effective
     outcomes, midway = _outcomes(given)
-    outstanding = Needs() if effective is None else needs(observed, effective)
+    outstanding = Needs() if effective is None else needs(observed, effective, given.fought)
     troubles = group_troubles(observed, before.unhealthy_pods, now)
     recent = before.recent_failures if effective is None else recent_failures(before, observed, effective, now)
     health = compute_health(

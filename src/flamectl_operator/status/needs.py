@@ -12,6 +12,8 @@ from flamectl_operator.planning.object_cache import stale_object_caches
 from flamectl_operator.planning.scale import wanted_now
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_spec import EffectiveSpec
 
@@ -52,20 +54,25 @@ class Needs:
         return any(seen for need, seen in vars(self).items() if need.startswith("needs_"))
 
 
-def needs(observed: ObservedCluster, effective: EffectiveSpec) -> Needs:
-    """Compare the observed cluster with the effective spec."""
+def needs(observed: ObservedCluster, effective: EffectiveSpec, fought: Container[str] = ()) -> Needs:
+    """Compare the observed cluster with the effective spec.
+
+    Args:
+        observed: The objects that exist.
+        effective: The effective spec.
+        fought: The kinds of children that somebody keeps changing. They always need an update, so that the status does not waver.
+    """
     live = len(observed.live_executors)
     draining = {executor.drain_reason for executor in observed.draining_executors}
     manager = observed.session_manager
     has_manager = manager is not None and manager.live
     return Needs(
-        needs_config_map_update=not (
-            effective.config_map_current(observed) and effective.client_config_current(observed)
-        ),
-        needs_service_update=not _services_current(observed, effective),
-        needs_network_policy_update=not effective.network_policy_current(observed),
+        needs_config_map_update="ConfigMap" in fought
+        or not (effective.config_map_current(observed) and effective.client_config_current(observed)),
+        needs_service_update="Service" in fought or not _services_current(observed, effective),
+        needs_network_policy_update="NetworkPolicy" in fought or not effective.network_policy_current(observed),
         needs_session_manager=has_manager == effective.suspended,
-        needs_claim_update=plan_claims(observed, effective).work,
+        needs_claim_update="PersistentVolumeClaim" in fought or plan_claims(observed, effective).work,
         needs_object_cache=not _object_caches_there(observed, effective),
         needs_grow=occupied(observed) < effective.replicas,
         needs_shrink=live > wanted_now(observed, effective) or bool(draining - {DrainReason.STALE}),

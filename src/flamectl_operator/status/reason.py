@@ -55,6 +55,7 @@ PRECEDENCE: tuple[str, ...] = (
     "ClaimCannotGrow",
     "ClaimDiffers",
     "ChangesUndone",
+    "Contention",
     "LabelsChanged",
     "IdsExhausted",
     "LockDenied",

@@ -64,6 +64,8 @@ class UpdateClaims(Subreconciler):
     async def _patch(self, run: Pass, claim: PersistentVolumeClaimView, changes: dict[str, Any]) -> Outcome:
         if _adopts(run, claim, changes) and not await _may_adopt(run):
             return outcomes.changed()
+        if (put_off := run.io.repairs.admit(CLAIMS, claim.name, {})) is not None:
+            return put_off
         try:
             patched = await run.io.patch(CLAIMS, claim.name, changes)
         except RefusedError as error:
@@ -74,7 +76,8 @@ class UpdateClaims(Subreconciler):
             raise RefusedError("ClaimCannotGrow", message) from error
         if patched is None:
             return outcomes.changed()
-        run.io.record_event("ClaimUpdated", f'Updated PersistentVolumeClaim "{claim.name}"')
+        if not run.io.repairs.record(CLAIMS, claim.name, claim):
+            run.io.record_event("ClaimUpdated", f'Updated PersistentVolumeClaim "{claim.name}"')
         return DONE
 
     async def _delete(self, run: Pass, plan: ClaimPlan) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flamectl_operator.planning import replacement_backoff
@@ -40,13 +41,14 @@ class UpdateStatus(Subreconciler):
 
 
 def _next_pass_without_event(run: Pass, observed: ObservedCluster, status: FlameClusterStatus) -> Outcome:
-    """Return the wait until failures are over or reset, or Pods take too long to start, because no event reports any of these."""
+    """Return the wait until failures or fights are over, failures are reset, or Pods take too long: no event reports any of it."""
     now = run.clock.now()
     starting = None if run.spec is None or run.effective.suspended else patience_ends(observed, now)
     slow = DONE if starting is None else wait_until("PodsStarting", starting, now)
     over = None if run.spec is None else failures_end(status.recent_failures, run.effective)
     forgotten = DONE if over is None else wait_until("Stable", over, now)
-    return combine([slow, forgotten, _failures_reset(run, observed)])
+    fights = [replace(fight, message="", attention=False) for fight in run.io.repairs.fights()]
+    return combine([slow, forgotten, _failures_reset(run, observed), *fights])
 
 
 def _failures_reset(run: Pass, observed: ObservedCluster) -> Outcome:

@@ -176,7 +176,7 @@ def test_full_bucket_gives_its_size_and_then_its_rate() -> None:
     bucket = Bucket(rate=2, size=3, now=0)
 
     assert [bucket.try_take(0) for _ in range(4)] == [True, True, True, False]
-    assert bucket.wait(0) == 0.5
+    assert bucket.delay(0) == 0.5
     assert bucket.try_take(0.5)
     assert not bucket.try_take(0.5)
 

@@ -1,0 +1,150 @@
+"""Repairs of one FlameCluster's children: how often a child may be repaired, and whether somebody keeps changing it.
+
+The first repairs come at once. Somebody who changes a child again and again would otherwise make the operator write as often as
+the API server answers. Such a fight cannot be won, so the operator slows down and says who else writes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from flamectl_operator.runtime.limits import SHORTEST_WAIT, Bucket
+from flamectl_operator.runtime.outcome import Outcome, blocked, wait
+from flamectl_operator.runtime.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from flamectl_operator.kube.resources import Resource
+    from flamectl_operator.kube.views import KubernetesObject
+    from flamectl_operator.runtime.clock import Clock
+
+#: The reason for a child that somebody else keeps changing.
+CONTENTION: Final = "Contention"
+#: Writes a second that repair one child, and how many may come at once: an immutable ConfigMap takes a deletion and a creation.
+RATE, BURST = 1.0, 2
+#: How many repairs in a row make a fight. A person who tries things out stays below it.
+FOUGHT_AFTER = 6
+#: Seconds without a repair that end a row.
+PAUSE = 60.0
+#: The field manager of this operator, which the API server takes from the User-Agent.
+_OURS = "flamectl-operator"
+#: The most characters of a field manager that are shown, as many as Kubernetes allows.
+_MAX_WRITER = 128
+
+
+@dataclass
+class _Row:
+    """Repairs of one child, none of them `PAUSE` seconds after the one before.
+
+    Args:
+        wanted: A fingerprint of the manifest to which the child was restored.
+        bucket: Limits the writes.
+        last: When the latest repair was.
+        repairs: How many there were.
+        writer: The field manager that made the sixth repair necessary. It stays, so that the status does not waver.
+    """
+
+    wanted: str
+    bucket: Bucket
+    last: float
+    repairs: int = 0
+    writer: str = ""
+
+    @property
+    def fought(self) -> bool:
+        """Whether somebody keeps changing the child."""
+        return self.repairs >= FOUGHT_AFTER
+
+
+class Repairs:
+    """The latest repairs of one FlameCluster's children. They may be lost without harm.
+
+    Args:
+        clock: The time.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._rows: dict[tuple[str, str], _Row] = {}
+
+    def admit(self, resource: Resource[Any], name: str, wanted: Mapping[str, Any]) -> Outcome | None:
+        """Return why a child must not be written now; None when it may be, which takes a token.
+
+        Args:
+            resource: The resource of the child.
+            name: The name of the child.
+            wanted: The manifest, or the part of it that is restored. When the author changes it, the operator does not repair but
+                follow, which is not limited.
+        """
+        now, fingerprint = self._clock.monotonic(), _fingerprint(wanted)
+        self._forget()
+        row = self._rows.get((resource.kind, name))
+        if row is None or row.wanted != fingerprint:
+            row = self._rows[resource.kind, name] = _Row(fingerprint, Bucket(RATE, BURST, now), now)
+        if row.bucket.try_take(now):
+            return None
+        return wait(CONTENTION, "", max(row.bucket.delay(now), SHORTEST_WAIT))
+
+    def record(self, resource: Resource[Any], name: str, before: KubernetesObject | None) -> bool:
+        """Count a repair after `admit` has allowed it.
+
+        Args:
+            resource: The resource of the child.
+            name: The name of the child.
+            before: The child as somebody changed it; None when it was missing.
+
+        Returns:
+            Whether somebody keeps changing the child, so that one more repair is no news.
+        """
+        row = self._rows.get((resource.kind, name))
+        if row is None:  # the write took longer than a row lasts
+            return False
+        row.last = self._clock.monotonic()
+        row.repairs += 1
+        if row.repairs == FOUGHT_AFTER:
+            row.writer = _writer(before)
+        return row.fought
+
+    def fights(self) -> tuple[Outcome, ...]:
+        """Return an outcome for each child that somebody has kept changing until now, also while the child is as wanted."""
+        self._forget()
+        end = PAUSE - self._clock.monotonic()
+        fought = [(key, self._rows[key]) for key in sorted(self._rows) if self._rows[key].fought]
+        return tuple(blocked(CONTENTION, _message(key, row), max(row.last + end, SHORTEST_WAIT)) for key, row in fought)
+
+    @property
+    def fought(self) -> frozenset[str]:
+        """The kinds of children that somebody keeps changing. Whatever is known of these holds for a moment only."""
+        self._forget()
+        return frozenset(kind for (kind, _), row in self._rows.items() if row.fought)
+
+    def _forget(self) -> None:
+        if self._rows:
+            since = self._clock.monotonic() - PAUSE
+            self._rows = {key: row for key, row in self._rows.items() if row.last > since}
+
+
+def _message(key: tuple[str, str], row: _Row) -> str:
+    kind, name = key
+    by = f' by "{row.writer}" (metadata.managedFields)' if row.writer else ""
+    return (
+        f'{kind} "{name}" is changed again and again{by}; the operator restores it once a second at most.'
+        " Stop the program or the person that changes it"
+    )
+
+
+def _writer(child: KubernetesObject | None) -> str:
+    """Return the field manager that wrote last beside this operator; empty when unknown."""
+    entries = [] if child is None else [entry for entry in child.metadata.managed_fields if entry.manager]
+    # Two operators that disagree have the same name, and then there is no other.
+    others = [entry for entry in entries if entry.manager != _OURS] or entries
+    latest = max(others, key=lambda entry: entry.written or "", default=None)
+    return "" if latest is None else one_line(latest.manager, _MAX_WRITER)
+
+
+def _fingerprint(wanted: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,193 @@
+"""Somebody changes or deletes a child again and again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.unit.subreconcilers.harness import CACHE_NAME, CM_NAME, SM_NAME, StepHarness, cache_name, converged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flamectl_operator.runtime.outcome import Result
+
+#: A cluster with each kind of child.
+EVERYTHING = {
+    "clientConfig": {},
+    "networkPolicy": {},
+    "objectCache": {"image": "cache:1"},
+    "sessionManager": {"persistence": {"size": "1Gi"}, "storage": "fs:///var/lib/flame/session"},
+}
+#: Seconds between two changes of somebody who flips a field as fast as the API server answers.
+STEP = 0.25
+SECONDS = 10
+UNLABELLED = {"metadata": {"labels": {"app.kubernetes.io/managed-by": "x"}}}
+MOVED = {"metadata": {"labels": {"app": "x"}}}
+
+CHILDREN = [
+    pytest.param("services", SM_NAME, {"spec": {"type": "NodePort"}}, id="Service of the session manager"),
+    pytest.param("services", CACHE_NAME, {"spec": {"externalName": "x.example"}}, id="Service of the object cache"),
+    pytest.param("configmaps", CM_NAME, {"data": {"flame-cluster.yaml": "x"}}, id="ConfigMap"),
+    pytest.param("configmaps", "my-flame-client", {"data": {"flame.yaml": "x"}}, id="ConfigMap for clients"),
+    pytest.param("networkpolicies", "my-flame-network-policy", {"spec": {"egress": [{}]}}, id="NetworkPolicy"),
+    pytest.param("pods", SM_NAME, MOVED, id="labels of the session manager"),
+    pytest.param("pods", cache_name(0), MOVED, id="labels of an object cache"),
+    pytest.param("persistentvolumeclaims", SM_NAME, UNLABELLED, id="labels of a claim"),
+]
+
+
+def _managed(manager: str, at: str = "2025-06-01T12:00:01Z") -> list[dict[str, Any]]:
+    return [
+        {"manager": "flamectl-operator", "operation": "Update", "time": "2025-06-01T12:00:09Z"},
+        {"manager": "kubectl-create", "operation": "Update", "time": "2025-06-01T11:00:00Z"},
+        {"manager": manager, "operation": "Update", "time": at},
+    ]
+
+
+async def _fight(
+    world: StepHarness, change: Callable[[], None], seconds: float = SECONDS, step: float = STEP
+) -> Result:
+    """Change something before each pass, as fast as somebody can who answers each write of the operator."""
+    result = await world.run_pass()
+    for _ in range(round(seconds / step)):
+        change()
+        result = await world.run_pass()
+        world.clock.elapsed += step
+    return result
+
+
+def _writes(world: StepHarness, plural: str, name: str) -> list[tuple[str, str, str]]:
+    return [write for write in world.writes if write[1:] == (plural, name)]
+
+
+@pytest.mark.parametrize(("plural", "name", "edit"), CHILDREN)
+async def test_child_that_somebody_keeps_changing_is_restored_at_once_and_then_once_a_second(
+    plural: str, name: str, edit: dict[str, Any]
+) -> None:
+    world = await converged(EVERYTHING)
+    world.change(plural, name, edit)
+    await world.run_pass()
+    assert len(_writes(world, plural, name)) == 1, "the first repair comes at once"
+
+    await _fight(world, lambda: world.change(plural, name, edit))
+
+    assert SECONDS - 2 <= len(_writes(world, plural, name)) <= SECONDS + 2
+    kind = {"services": "Service", "configmaps": "ConfigMap", "networkpolicies": "NetworkPolicy", "pods": "Pod"}
+    label = f'{kind.get(plural, "PersistentVolumeClaim")} "{name}"'
+    status, reason, message = world.condition("Degraded")
+    assert (status, reason) == ("True", "Contention")
+    assert f"{label} is changed again and again; the operator restores it once a second at most" in message
+
+
+@pytest.mark.parametrize(("plural", "name", "edit"), CHILDREN)
+async def test_fight_costs_no_writes_of_the_status_and_no_events(plural: str, name: str, edit: dict[str, Any]) -> None:
+    world = await converged(EVERYTHING)
+    await _fight(world, lambda: world.change(plural, name, edit), 10)
+    world.writes.clear()
+    world.events.told.clear()
+
+    await _fight(world, lambda: world.change(plural, name, edit))
+
+    assert {write[1:] for write in world.writes} == {(plural, name)}
+    assert world.events.told == []
+
+
+@pytest.mark.parametrize(("plural", "name", "edit"), CHILDREN)
+async def test_end_of_a_fight_is_noticed_without_an_event(plural: str, name: str, edit: dict[str, Any]) -> None:
+    world = await converged(EVERYTHING)
+    result = await _fight(world, lambda: world.change(plural, name, edit), 10)
+
+    begun = world.clock.elapsed
+    while world.condition("Degraded")[1] == "Contention" and world.clock.elapsed < begun + 100:
+        assert result.delay
+        world.clock.elapsed += result.delay
+        result = await world.run_pass()
+
+    assert world.condition("Degraded")[0] == "False"
+    assert (world.status.state, world.status.reason) == ("Running", "Healthy")
+
+
+async def test_fight_names_the_field_manager_that_writes() -> None:
+    world = await converged()
+    edit = {"spec": {"type": "NodePort"}, "metadata": {"managedFields": _managed("evil\nmanager")}}
+
+    await _fight(world, lambda: world.change("services", SM_NAME, edit), 10)
+
+    assert 'again and again by "evil manager" (metadata.managedFields)' in world.condition("Degraded")[2]
+
+
+async def test_writer_that_changes_its_name_with_each_write_causes_no_writes_of_the_status() -> None:
+    world = await converged()
+    count = iter(range(10_000))
+
+    def change() -> None:
+        edit = {"spec": {"type": "NodePort"}, "metadata": {"managedFields": _managed(f"m{next(count)}")}}
+        world.change("services", SM_NAME, edit)
+
+    await _fight(world, change, 10)
+    world.writes.clear()
+    await _fight(world, change)
+
+    assert {plural for _, plural, _ in world.writes} == {"services"}
+
+
+async def test_two_operators_that_disagree_are_told_by_their_common_name() -> None:
+    world = await converged()
+    edit = {"spec": {"type": "NodePort"}, "metadata": {"managedFields": _managed("flamectl-operator")[::2]}}
+
+    await _fight(world, lambda: world.change("services", SM_NAME, edit), 10)
+
+    assert 'by "flamectl-operator" (metadata.managedFields)' in world.condition("Degraded")[2]
+
+
+@pytest.mark.parametrize(
+    ("plural", "name"),
+    [("services", SM_NAME), ("configmaps", CM_NAME), ("networkpolicies", "my-flame-network-policy")],
+)
+async def test_child_that_somebody_keeps_deleting_is_created_once_a_second(plural: str, name: str) -> None:
+    world = await converged(EVERYTHING)
+
+    def delete() -> None:
+        if world.api.find(plural, name) is not None:
+            world.api.remove(plural, name)
+
+    await _fight(world, delete)
+
+    assert SECONDS - 2 <= len(_writes(world, plural, name)) <= SECONDS + 2
+    assert world.condition("Degraded")[1] == "Contention"
+
+
+async def test_config_map_that_somebody_keeps_making_immutable_costs_one_write_a_second() -> None:
+    world = await converged()
+
+    def spoil() -> None:
+        if world.api.find("configmaps", CM_NAME) is not None:
+            world.change("configmaps", CM_NAME, {"immutable": True, "data": {"flame-cluster.yaml": "x"}})
+
+    await _fight(world, spoil)
+
+    assert len(_writes(world, "configmaps", CM_NAME)) <= SECONDS + 2
+    assert world.condition("Degraded")[1] == "Contention"
+
+
+async def test_some_edits_by_hand_are_no_fight() -> None:
+    world = await converged()
+
+    await _fight(world, lambda: world.change("services", SM_NAME, {"spec": {"type": "NodePort"}}), 20, step=5)
+
+    assert world.condition("Degraded")[0] == "False"
+    assert world.events.reasons.count("ServiceUpdated") == 4
+
+
+async def test_changes_of_the_spec_are_followed_at_once_and_are_no_fight() -> None:
+    world = await converged()
+
+    for number in range(20):
+        world.edit({"networkPolicy": {"clients": [{"podSelector": {"matchLabels": {"n": str(number)}}}]}})
+        await world.run_pass()
+        policy = world.api.find("networkpolicies", "my-flame-network-policy")
+        assert f"'n': '{number}'" in str(policy)
+
+    assert world.condition("Degraded")[0] == "False"
