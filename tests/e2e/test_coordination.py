@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 LOCK = "my-flame-lock"
 #: Seconds that the lock lasts: shorter than the default, because tests wait for it, or longer than any test waits.
-SOON, NEVER = 4, 600
+SOON, NEVER = 4, 300
 ROUNDS = 3
 #: One executor may be missing.
 ONE_BY_ONE = {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1}}}

@@ -46,8 +46,7 @@ def claim(before: LeaseView, holder: str, duration: float, now: datetime) -> dic
     """
     spec = _held(holder, duration, now)
     if before.spec.holder_identity != holder:
-        transitions = (before.spec.lease_transitions or 0) + 1
-        spec |= {"acquireTime": _micro_time(now), "leaseTransitions": transitions}
+        spec |= {"acquireTime": _micro_time(now), "leaseTransitions": before.spec.next_transition}
     return {"metadata": {"resourceVersion": before.metadata.resource_version}, "spec": spec}
 
 

@@ -280,7 +280,7 @@ class LeaderElector:
         """Return the patch that makes the Lease ours, unless it was written since."""
         spec = self._spec()
         if lease.spec.holder_identity != self._identity:
-            spec |= {"acquireTime": self._now(), "leaseTransitions": (lease.spec.lease_transitions or 0) + 1}
+            spec |= {"acquireTime": self._now(), "leaseTransitions": lease.spec.next_transition}
         return {"metadata": {"resourceVersion": lease.metadata.resource_version}, "spec": spec}
 
     def _spec(self) -> dict[str, Any]:

@@ -7,8 +7,10 @@ are never compared. All times here are `boottime`, which also runs while a proce
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from flamectl_operator.settings import MAX_LOCK_DURATION
 
 if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import LockOptions
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 #: second it stops deleting. The rest is for requests in flight and for clocks that run at different speeds.
 EXTEND_AFTER = 0.5
 DELETE_UNTIL = 0.75
+#: Seconds of waiting after which users are told. A lock of the default duration whose holder is gone expires before.
+TELL_AFTER = 120.0
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,34 @@ class Foreign:
     lease: LeaseView
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """A wait for the lock while something has to be deleted.
+
+    Args:
+        since: When it began, or when a Pod was last seen to be deleted, which shows that the holder works.
+        pods: uids of the Pods that nobody had deleted at the latest look.
+        why: The obstacle as it was first told. It stays, so that the status does not waver.
+    """
+
+    since: float
+    pods: frozenset[str]
+    why: str = ""
+
+    def after(self, pods: frozenset[str], why: str, now: float) -> Waiting:
+        """Return the wait after another look at the lock.
+
+        Args:
+            pods: uids of the Pods that nobody has deleted.
+            why: The obstacle.
+            now: The time.
+        """
+        if not self.pods <= pods:
+            return Waiting(now, pods)
+        told = self.why or (why if now >= self.since + TELL_AFTER else "")
+        return replace(self, pods=pods, why=told)
+
+
 def observe_lease(
     lease: LeaseView | None, before: ObservedLease | None, now: float, duration: float
 ) -> ObservedLease | None:
@@ -109,15 +141,18 @@ def observe_lease(
 
     A deleted Lease changes nothing, because its holder may not have noticed the deletion yet.
 
+    Everybody who may write Leases in the namespace can write this one, so it lasts no longer than an operator would let it last.
+
     Args:
         lease: The present Lease; None when there is none.
         before: The previous observation.
         now: The time.
-        duration: Seconds that a lock lasts if its Lease gives no duration.
+        duration: Seconds that a lock lasts if its Lease gives no duration that makes sense.
     """
     if lease is None or (before is not None and before.version == lease.metadata.resource_version):
         return before
-    lasts = lease.spec.lease_duration_seconds or duration
+    said = lease.spec.lease_duration_seconds
+    lasts = min(said, MAX_LOCK_DURATION) if said is not None and said > 0 else duration
     return ObservedLease(lease.metadata.resource_version, lease.spec.holder_identity or "", now + lasts)
 
 

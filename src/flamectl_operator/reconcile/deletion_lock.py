@@ -24,12 +24,21 @@ from flamectl_operator.desired import lock as desired
 from flamectl_operator.desired import names
 from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, LockLostError, NotFoundError
 from flamectl_operator.kube.resources import LEASES, PODS
-from flamectl_operator.planning.lock import Foreign, HeldByOther, HeldLease, ObservedLease, check_lease, observe_lease
+from flamectl_operator.planning.lock import (
+    Foreign,
+    HeldByOther,
+    HeldLease,
+    ObservedLease,
+    Waiting,
+    check_lease,
+    observe_lease,
+)
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
 from flamectl_operator.reconcile.transform import keep
 from flamectl_operator.reconcile.write_count import WRITES
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
+from flamectl_operator.runtime.text import one_line
 
 if TYPE_CHECKING:
     from flamectl_operator.kube.views import LeaseView
@@ -39,6 +48,8 @@ if TYPE_CHECKING:
 
 #: Seconds until a lock that another operator holds is read again, because it may be released before it expires.
 READ_AGAIN = 5.0
+#: The most characters of a holder that are shown. Whoever writes Leases can make it as long as the API server allows.
+MAX_HOLDER = 100
 #: Reasons of outcomes for Pods that stay because another operator has the lock, or because this operator is denied it.
 LOCK_HELD = "LockHeld"
 LOCK_DENIED = "LockDenied"
@@ -71,7 +82,11 @@ class DeletionLock:
         self._read_again = float("-inf")
         self._claimed_for = 0
         self._put_off: Outcome | None = _NOT_ASKED
-        self._told = ""
+        #: The wait for the lock, what stands in its way, and whether the present pass needs it.
+        self._waiting: Waiting | None = None
+        self._obstacle = ""
+        self._needed = False
+        self._told = False
 
     def begin(self, generation: int, options: LockOptions, duration: float) -> None:
         """Begin a pass.
@@ -83,6 +98,9 @@ class DeletionLock:
         """
         self._generation, self._options, self._duration = generation, options, duration
         self._put_off = _NOT_ASKED
+        if not self._needed:
+            self._waiting = None
+        self._needed = False
         if options.disabled:
             self._forget()
 
@@ -118,8 +136,14 @@ class DeletionLock:
         """
         # Until the answers are there, and after an error, which already asks for a retry.
         self._put_off = wait("LockNotAcquired")
-        self._put_off = None if self._options.disabled else await self._acquire(io)
-        return self._put_off
+        self._needed, self._obstacle = True, f'somebody keeps changing Lease "{names.lock(io.owner.name)}"'
+        put_off = None if self._options.disabled else await self._acquire(io)
+        if put_off is None:
+            self._waiting, self._told = None, False
+        else:
+            put_off = self._explained(io, put_off)
+        self._put_off = put_off
+        return put_off
 
     async def confirm(self, io: ClusterIO, seen: FlameClusterView, *, suspended: bool) -> Outcome | None:
         """Check right before a step chooses the Pods that it deletes; observe the objects again after this call.
@@ -160,6 +184,25 @@ class DeletionLock:
         if lease is not None:
             self._held = HeldLease.given_back(lease)
 
+    def _explained(self, io: ClusterIO, put_off: Outcome) -> Outcome:
+        """Return the reason why nothing may be deleted, in words once that has lasted for minutes.
+
+        Before that the status does not mention the lock, because its holder writes the status. A holder that deletes nothing for
+        minutes may be no operator, because everybody who may write Leases in the namespace can hold the lock.
+        """
+        if put_off.attention:
+            return put_off
+        now = self._clock.boottime()
+        pods = frozenset(each.pod.uid for each in io.observe().components if not each.terminating)
+        self._waiting = (self._waiting or Waiting(now, pods)).after(pods, self._obstacle, now)
+        if not self._waiting.why:
+            return put_off
+        message = (
+            f"nothing can be deleted, because {self._waiting.why}. If only one operator exists, set"
+            " spec.lockOptions.disabled; otherwise put a holder that is no operator on spec.lockOptions.denyList"
+        )
+        return blocked(LOCK_HELD, message, put_off.delay)
+
     def _forget(self) -> None:
         self._held = self._seen = None
         self._read_again, self._claimed_for = float("-inf"), 0
@@ -194,7 +237,7 @@ class DeletionLock:
         now = self._clock.boottime()
         state = self._check_lease(io, None, now)
         if isinstance(state, HeldByOther) and now < self._read_again:
-            return self._wait_for(state, self._read_again - now)
+            return self._wait_for(state.by, self._read_again - now)
         lease = await io.look(LEASES, names.lock(io.owner.name))
         now = (
             self._clock.boottime()
@@ -205,8 +248,9 @@ class DeletionLock:
                 return outcomes.name_taken(io.owner, LEASES, theirs)
             case HeldByOther() as held:
                 self._read_again = min(now + READ_AGAIN, held.until)
-                return self._wait_for(held, self._read_again - now)
+                return self._wait_for(held.by, self._read_again - now)
         if lease is not None and lease.terminating:
+            self._obstacle = f'Lease "{lease.name}" is being deleted, and its finalizers keep it'
             return wait("Terminating", f'waiting for Lease "{lease.name}" to terminate', outcomes.RECHECK_TAKEN_NAME)
         taken_over = lease is not None and lease.spec.holder_identity not in {None, "", self._identity}
         if taken_over:
@@ -258,11 +302,13 @@ class DeletionLock:
         # The earlier steps used the old view. After a change the next pass, which the change triggers, acts on the new view.
         return None if pods.by_index(key) is known else outcomes.changed(None)
 
-    def _wait_for(self, held: HeldByOther, delay: float) -> Outcome:
-        """Return the wait for another operator. The status does not mention it, because that operator writes the status."""
-        if self._told != held.by:
-            self._told = held.by
-            _LOG.info("another operator holds the deletion lock", holder=held.by)
+    def _wait_for(self, holder: str, delay: float) -> Outcome:
+        """Return the wait for another operator, which the log tells once."""
+        shown = one_line(holder, MAX_HOLDER)
+        self._obstacle = f'"{shown}" holds the deletion lock'
+        if not self._told:
+            self._told = True
+            _LOG.info("another operator holds the deletion lock", holder=shown)
         return wait(LOCK_HELD, "", delay)
 
     async def _deny(self, io: ClusterIO) -> Outcome:
@@ -274,7 +320,7 @@ class DeletionLock:
         lease = await io.look(LEASES, names.lock(io.owner.name))
         holder = lease.spec.holder_identity if lease is not None and lease.controlled_by(io.owner.uid) else None
         if holder and holder not in self._options.deny_list:
-            return wait(LOCK_HELD, "", READ_AGAIN)
+            return self._wait_for(holder, READ_AGAIN)
         # Without a name, because all denied operators must report the same message.
         return blocked(
             LOCK_DENIED, "the operator deletes no Pods, because it is on the deny list (spec.lockOptions.denyList)"

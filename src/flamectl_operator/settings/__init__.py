@@ -9,6 +9,7 @@ from flamectl_operator.settings.document import defaults, parse, show, show_json
 from flamectl_operator.settings.environment import environment_layer
 from flamectl_operator.settings.layers import Effective, Layer, SettingsError, check, layer_of, merge
 from flamectl_operator.settings.model import (
+    MAX_LOCK_DURATION,
     POD_IP,
     ClientConnectionSettings,
     ControllerSettings,
@@ -27,6 +28,7 @@ from flamectl_operator.settings.model import (
 )
 
 __all__ = [
+    "MAX_LOCK_DURATION",
     "POD_IP",
     "ClientConnectionSettings",
     "ControllerSettings",

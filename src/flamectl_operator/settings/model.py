@@ -39,6 +39,9 @@ class Section(BaseModel):
 #: The longest duration, a year, because more is a typing error and would overflow the clock.
 LONGEST = 366 * 24 * 3600.0
 
+#: The longest time that a deletion lock may last, in seconds. No operator believes a Lease that says more.
+MAX_LOCK_DURATION = 300.0
+
 #: The largest `burst`, which is practically unlimited; far more would not fit into a float.
 MOST_AT_ONCE = 1_000_000
 
@@ -182,8 +185,12 @@ class ControllerSettings(Section):
         5000, ge=1, description="The most Pods that one pass creates; it also ends after 10 s, to write the status."
     )
     max_writes_in_flight: int = Field(64, ge=1, description="Concurrent writes of one pass.")
-    lock_duration_seconds: SomeSeconds = Field(
-        60, description="Seconds that a FlameCluster's deletion lock lasts unless it is extended."
+    lock_duration_seconds: float = Field(
+        60,
+        gt=0,
+        le=MAX_LOCK_DURATION,
+        allow_inf_nan=False,
+        description="Seconds that a FlameCluster's deletion lock lasts unless it is extended.",
     )
     lock_identity: AtStart[str] = Field(
         "", description="Identity of this operator in deletion locks; empty derives it from the operator's namespace."

@@ -56,6 +56,11 @@ _WORK_MESSAGES = {
     "ReplacingStalePods": "The operator replaces Pods that differ from the spec",
 }
 _ALL_READY = "All wanted Pods are ready"
+#: The work that begins with a deletion.
+_DELETES = frozenset({"ReplacingSessionManager", "RemovingExecutors", "ReplacingStalePods"})
+#: Reasons for which this operator may delete nothing.
+LOCKED = frozenset({"LockDenied", "LockHeld"})
+_NOTHING_DELETED = "The operator can delete nothing, see Degraded"
 _NO_PODS = "No Pods are wanted"
 _CHANGES_NOTHING = "The operator changes nothing"
 
@@ -150,7 +155,7 @@ def compute_conditions(
     unknown = midway and degraded.status == "False" and _refused(before) is not None
     return (
         _ready(writer, observed, effective, outstanding, health, degraded, before),
-        _progressing(writer, observed, effective, outstanding, health, paused=paused),
+        _progressing(writer, observed, effective, outstanding, health, outcomes, paused=paused),
         _config_valid(writer, effective.desired.warnings),
         *(() if unknown else (degraded,)),
         _suspended(writer, observed, effective),
@@ -204,6 +209,7 @@ def _progressing(
     effective: EffectiveSpec,
     outstanding: Needs,
     health: Health,
+    outcomes: Sequence[Outcome],
     *,
     paused: bool,
 ) -> Condition:
@@ -219,6 +225,9 @@ def _progressing(
         if getattr(outstanding, need):
             first = need == "needs_session_manager" and observed.session_manager is None
             work = "CreatingSessionManager" if first else reason
+            put_off = next((each for each in outcomes if each.reason in LOCKED and each.attention), None)
+            if put_off is not None and work in _DELETES:
+                return writer.make(kind, status=False, reason=put_off.reason, message=_NOTHING_DELETED)
             return writer.make(kind, status=True, reason=work, message=_WORK_MESSAGES[work])
     if not health.healthy:
         return writer.make(

@@ -59,6 +59,7 @@ PRECEDENCE: tuple[str, ...] = (
     "LabelsChanged",
     "IdsExhausted",
     "LockDenied",
+    "LockHeld",
     "RequestsFailing",
     # The operator has done its part, and no Pods are wanted.
     SUSPENDING,

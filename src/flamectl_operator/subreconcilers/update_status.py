@@ -41,7 +41,7 @@ class UpdateStatus(Subreconciler):
 
 
 def _next_pass_without_event(run: Pass, observed: ObservedCluster, status: FlameClusterStatus) -> Outcome:
-    """Return the wait until failures or fights are over, failures are reset, or Pods take too long: no event reports any of it."""
+    """Return the wait until failures or fights are over, failures are reset, or Pods take too long: there is no event."""
     now = run.clock.now()
     starting = None if run.spec is None or run.effective.suspended else patience_ends(observed, now)
     slow = DONE if starting is None else wait_until("PodsStarting", starting, now)

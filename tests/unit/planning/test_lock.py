@@ -79,6 +79,21 @@ def _judge(
         pytest.param(
             _lease(spec={"leaseDurationSeconds": None}), 30, (), HeldByOther("them", THEN + 60), id="no duration"
         ),
+        pytest.param(
+            _lease(spec={"leaseDurationSeconds": 2**31 - 1}),
+            299.9,
+            (),
+            HeldByOther("them", THEN + 300),
+            id="for decades",
+        ),
+        pytest.param(_lease(spec={"leaseDurationSeconds": 2**31 - 1}), 300, (), None, id="for decades, and expired"),
+        pytest.param(
+            _lease(spec={"leaseDurationSeconds": 0}), 59, (), HeldByOther("them", THEN + 60), id="for no time"
+        ),
+        pytest.param(
+            _lease(spec={"leaseDurationSeconds": -5}), 59, (), HeldByOther("them", THEN + 60), id="for a negative time"
+        ),
+        pytest.param(_lease(spec={"holderIdentity": None}), 0, (), None, id="no holder, but a duration"),
         pytest.param(_lease(), 0, ("them",), None, id="its holder is on the deny list"),
         pytest.param(_lease(), 0, ("others",), HeldByOther("them", THEN + 60), id="others are on the deny list"),
     ],
@@ -158,6 +173,13 @@ def test_new_holder_increments_transitions_and_extension_does_not() -> None:
 
     extended = desired.claim(_lease("us"), "us", 60.0, NOW)
     assert extended["spec"].keys() == {"holderIdentity", "leaseDurationSeconds", "renewTime"}
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, 1), (-7, 0), (2**31 - 2, 2**31 - 1), (2**31 - 1, 0)])
+def test_transitions_stay_within_the_numbers_that_the_api_server_accepts(before: int | None, after: int) -> None:
+    taken = desired.claim(_lease("them", spec={"leaseTransitions": before}), "us", 60.0, NOW)
+
+    assert taken["spec"]["leaseTransitions"] == after
 
 
 def test_release_keeps_the_other_fields() -> None:

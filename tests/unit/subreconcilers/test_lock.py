@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from flamectl_operator.kube.errors import LockLostError
 from flamectl_operator.kube.resources import PODS
@@ -620,6 +623,154 @@ async def test_executor_that_left_the_cluster_does_not_count_as_deleted() -> Non
     found = world.stores.pods.get("default", executor_name(2))
     assert found is not None
     assert found.labels["flame.xflops.io/cluster"] == "other"
+
+
+# --- A holder that is no operator --------------------------------------------------------------------------------------
+
+TOLD_AFTER = 120
+
+
+async def _wait_for_the_lock(
+    world: StepHarness, seconds: float, meanwhile: Callable[[], None] = lambda: None, step: float = 5
+) -> None:
+    for _ in range(round(seconds / step)):
+        meanwhile()
+        await world.run_pass()
+        world.clock.elapsed += step
+    await world.run_pass()
+
+
+def _tells(world: StepHarness) -> bool:
+    return world.condition("Degraded")[1] == "LockHeld"
+
+
+async def test_lock_that_is_held_for_decades_is_taken_after_five_minutes() -> None:
+    world = await converged(replicas(3))
+    _hold(world, "nobody", leaseDurationSeconds=2**31 - 1, leaseTransitions=2**31 - 1)
+    world.edit(replicas(1))
+
+    await _wait_for_the_lock(world, 295)
+    assert world.deleted == []
+    world.clock.elapsed += 5
+    await world.converge()
+
+    assert world.executor_ids == [0]
+    assert world.condition("Degraded")[0] == "False"
+
+
+@pytest.mark.parametrize(
+    ("changes", "work"),
+    [
+        pytest.param(replicas(1), "RemovingExecutors", id="scale down"),
+        pytest.param(NEW_EXECUTORS, "ReplacingStalePods", id="rollout"),
+        pytest.param(NEW_SESSION_MANAGER, "ReplacingStalePods", id="new session manager"),
+    ],
+)
+async def test_lock_that_is_renewed_for_ever_is_told_with_its_holder_and_the_way_out(
+    changes: dict[str, Any], work: str
+) -> None:
+    world = await converged(replicas(3))
+    world.edit(changes)
+    hold = partial(_hold, world, "0\n\x1b[31mevil\x1b[0m" + "h" * 1000)
+
+    await _wait_for_the_lock(world, TOLD_AFTER - 10, hold)
+    assert not _tells(world)
+    assert world.condition("Progressing")[1] == work
+    await _wait_for_the_lock(world, 20, hold)
+
+    assert world.deleted == []
+    status, reason, message = world.condition("Degraded")
+    assert (status, reason) == ("True", "LockHeld")
+    shown = message.partition('because "')[2].partition('" holds the deletion lock')[0]
+    assert len(shown) == 100
+    assert shown.startswith("0 \\u001b[31mevil")
+    assert "spec.lockOptions.disabled" in message
+    assert "spec.lockOptions.denyList" in message
+    assert world.condition("Progressing")[:2] == ("False", "LockHeld")
+    assert "removes" not in world.condition("Progressing")[2]
+    assert message in (world.status.message or "")
+    assert world.events.reasons.count("LockHeld") == 1
+
+
+async def test_holder_with_another_name_each_time_causes_no_writes_of_the_status_and_one_line_of_the_log() -> None:
+    world = await converged(replicas(3))
+    world.edit(replicas(1))
+    names_of_holders = (f"holder-{number}" for number in count())
+
+    with capture_logs() as lines:
+        await _wait_for_the_lock(world, TOLD_AFTER + 10, lambda: _hold(world, next(names_of_holders)))
+        world.writes.clear()
+        await _wait_for_the_lock(world, 120, lambda: _hold(world, next(names_of_holders)))
+
+    assert _tells(world)
+    assert world.writes == []
+    assert [line["event"] for line in lines].count("another operator holds the deletion lock") == 1
+
+
+@pytest.mark.parametrize(
+    "way_out",
+    [
+        pytest.param({"lockOptions": {"denyList": ["nobody"]}}, id="deny list"),
+        pytest.param({"lockOptions": {"disabled": True}}, id="disabled"),
+    ],
+)
+async def test_way_out_of_a_held_lock_works(way_out: dict[str, Any]) -> None:
+    world = await converged(replicas(3))
+    world.edit(replicas(1))
+    await _wait_for_the_lock(world, TOLD_AFTER + 10, lambda: _hold(world, "nobody"))
+    assert _tells(world)
+
+    world.edit(way_out)
+    await world.converge()
+
+    assert world.executor_ids == [0]
+    assert world.condition("Degraded")[:2] == ("False", "AsExpected")
+
+
+async def test_holder_that_deletes_pods_is_not_told() -> None:
+    """An operator rolls out slowly, and the other one stays silent."""
+    world = await converged(rolling(9, 1, 0))
+    world.edit(NEW_EXECUTORS)
+    going = iter(range(9))
+
+    def work() -> None:
+        _hold(world, "them")
+        if world.clock.elapsed % 60 == 0:
+            world.api.remove("pods", executor_name(next(going)))
+
+    await _wait_for_the_lock(world, 400, work)
+
+    assert world.deleted == []
+    assert not _tells(world)
+
+
+async def test_wait_for_the_lock_begins_anew_when_nothing_was_due_meanwhile() -> None:
+    world = await converged(replicas(3))
+    hold = partial(_hold, world, "them")
+    world.edit(replicas(1))
+    await _wait_for_the_lock(world, TOLD_AFTER - 10, hold)
+    world.edit(replicas(3))
+    await _wait_for_the_lock(world, 60, hold)
+    world.edit(replicas(1))
+
+    await _wait_for_the_lock(world, TOLD_AFTER - 10, hold)
+    assert not _tells(world)
+    await _wait_for_the_lock(world, 20, hold)
+    assert _tells(world)
+
+
+async def test_lease_that_its_finalizers_keep_is_told() -> None:
+    world = await converged(replicas(3))
+    _hold(world, "")
+    stuck = {"deletionTimestamp": "2025-06-01T12:00:00Z", "finalizers": ["evil/x"]}
+    world.change("leases", LOCK_NAME, {"metadata": stuck})
+    world.edit(replicas(1))
+
+    await _wait_for_the_lock(world, TOLD_AFTER + 20)
+
+    assert world.deleted == []
+    assert _tells(world)
+    assert f'Lease "{LOCK_NAME}" is being deleted, and its finalizers keep it' in world.condition("Degraded")[2]
 
 
 # --- What two operators say --------------------------------------------------------------------------------------------
