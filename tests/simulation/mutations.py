@@ -963,7 +963,7 @@ def a_batch_of_deletions_goes_on_after_a_standstill() -> None:
 @_mutation
 def a_refusal_of_the_quota_is_remembered() -> None:
     def begin(self: Any, generation: int, writes_in_flight: Any) -> None:
-        self._generation, self.writes_in_flight = generation, writes_in_flight
+        self._generation, self.writes_in_flight = generation, writes_in_flight  # keeps all refusals
 
     _set(ClusterReads, "begin", begin)
 

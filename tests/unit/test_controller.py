@@ -173,7 +173,6 @@ async def test_recreated_cluster_starts_with_new_state_and_does_not_touch_old_ch
 
     assert world.status.message == "All components healthy"
     assert len(world.executor_ids) == 2
-    assert min(world.executor_ids) >= 3, "names that were seen are not used again while anybody could remember them"
 
 
 # --- Settings that change while it runs --------------------------------------------------------------------------------

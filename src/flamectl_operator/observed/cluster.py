@@ -51,7 +51,7 @@ class Views:
         network_policy: The object with the name of the NetworkPolicy.
         claims: All PersistentVolumeClaims with the FlameCluster's label, in its namespace.
         flame: The knowledge about the session manager.
-        quota_refused: Names whose last create in this pass a quota refused, executors left out, because nothing asks for them.
+        quota_refused: Names whose create in this pass or the last a quota refused; without executors, which nothing asks for.
     """
 
     config_map: ConfigMapView | None

@@ -32,8 +32,8 @@ def config_map_patch(observed: ConfigMapView, desired: dict[str, Any]) -> dict[s
     changes: dict[str, Any] = {}
     if observed.binary_data:
         changes["binaryData"] = None
-    found, wanted = digested_data(observed.data or {}), digested_data(desired["data"])
-    if found != wanted:
+    content = observed.data or {}
+    if content != desired["data"] and (found := digested_data(content)) != (wanted := digested_data(desired["data"])):
         gone = {key_of(key) for key in found} - desired["data"].keys()
         news = {key_of(key) for key, value in wanted.items() if found.get(key) != value}
         changes["data"] = {

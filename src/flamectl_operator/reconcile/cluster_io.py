@@ -103,7 +103,8 @@ class ClusterIO(ClusterReads):
         """
         WRITES.get().sent += 1
         name = manifest["metadata"]["name"]
-        self._quota_refused -= {name}  # an earlier refusal says nothing about this attempt
+        # An earlier refusal says nothing about this attempt.
+        self._quota_refused, self._refused_now = self._quota_refused - {name}, self._refused_now - {name}
         store = self.stores.of(resource)
         before = store.before_request(self.owner.namespace, name)
         try:
@@ -115,7 +116,7 @@ class ClusterIO(ClusterReads):
             refusal = RefusedError.of(error, template)
             # Room does not help a Pod that lacks a limit that the quota asks for.
             if isinstance(error, ForbiddenError) and error.quota and names.executor_id(self.owner.name, name) is None:
-                self._quota_refused |= {name}
+                self._quota_refused, self._refused_now = self._quota_refused | {name}, self._refused_now | {name}
             raise refusal from error
         except KubernetesError as error:
             found = await self._read_after_failure(resource, name, error)

@@ -60,6 +60,7 @@ class ClusterReads:
         self._observed: ObservedCluster | None = None
         self._observed_at: tuple[object, ...] = ()
         self._quota_refused: frozenset[str] = frozenset()
+        self._refused_now: frozenset[str] = frozenset()
         self._service_names = (names.session_manager(owner.name), names.object_cache(owner.name))
         self._config_map_names = (names.config_map(owner.name), names.client_config(owner.name))
         self._network_policy_name = names.network_policy(owner.name)
@@ -73,8 +74,9 @@ class ClusterReads:
         """
         self._generation = generation
         self.writes_in_flight = writes_in_flight
-        # A refusal in an earlier pass says nothing about now: another process may have created the Pod meanwhile.
-        self._quota_refused = frozenset()
+        # The deletion lock is taken by the refusals of the last pass. Earlier ones say nothing about now, because another
+        # process may have created the Pod meanwhile.
+        self._quota_refused, self._refused_now = self._refused_now, frozenset()
 
     def observe(self) -> ObservedCluster:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""

@@ -73,7 +73,7 @@ def _names(found: Needs) -> set[str]:
             id="a stale session manager",
         ),
         pytest.param(
-            observed(session_manager(), executor_pod(0, life="earlier")),
+            observed(session_manager(), executor_pod(0, life="earlier-uid.0")),
             {"needs_pod_replacement"},
             id="of an earlier session manager",
         ),

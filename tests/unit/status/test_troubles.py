@@ -78,11 +78,12 @@ def test_executors_with_equal_trouble_share_a_message(count: int, who: str) -> N
 
 
 def test_most_important_group_comes_first() -> None:
-    status = _status(SM, executor_pod(0, "unschedulable"), executor_pod(1, "half"), _pulling(2))
+    pulling = _status(SM, executor_pod(0, "half"), _pulling(1))
+    ended = _status(SM, executor_pod(0, "unschedulable"), executor_pod(1, "half"))
 
-    assert status.reason == "ImagePullFailed"
-    said = _degraded(status)
-    assert said.index("ImagePullFailed") < said.index("Error:") < said.index("Unschedulable")
+    assert pulling.reason == "ImagePullFailed"
+    assert _degraded(pulling).index("ImagePullFailed") < _degraded(pulling).index("Error:")
+    assert _degraded(ended).index("Error:") < _degraded(ended).index("Unschedulable")
 
 
 def test_executor_out_of_memory_is_reported_as_such() -> None:

@@ -9,7 +9,7 @@ import pytest
 from flamectl_operator.kube.cache.store import Change
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.refusals import RefusedError
-from flamectl_operator.runtime.outcome import NOTHING, Result
+from flamectl_operator.runtime.outcome import Result
 from flamectl_operator.subreconcilers.update_status import UpdateStatus
 from tests.unit.builders import desired, replicas
 from tests.unit.subreconcilers.errors import broken, conflict, forbidden, lost, quota, refusal_of
@@ -42,14 +42,20 @@ async def _created_slowly(seconds: float) -> tuple[StepHarness, Result]:
     return world, await world.run_pass()
 
 
+def _reasons(result: Result) -> list[str]:
+    """Return why a pass without errors waits."""
+    assert not result.errors
+    return [outcome.reason for outcome in result.outcomes]
+
+
 async def test_status_that_says_created_waits_while_the_api_server_is_slow() -> None:
     world, result = await _created_slowly(0.2)
 
-    assert [outcome.reason for outcome in result.outcomes] == ["StatusThrottled"]
+    assert _reasons(result)[:1] == ["StatusThrottled"]
     assert (world.executor_ids, world.status.executor_manager.current) == ([0, 1, 2], 0)
     assert result.delay is not None
     world.clock.elapsed += result.delay
-    assert await world.run_pass() == NOTHING
+    assert _reasons(await world.run_pass()) == ["PodsStarting"]
     assert world.status.executor_manager.current == 3
     assert world.condition("Progressing")[1] == "WaitingForPods"
 
@@ -57,7 +63,7 @@ async def test_status_that_says_created_waits_while_the_api_server_is_slow() -> 
 async def test_status_that_says_created_is_written_in_its_pass_while_the_api_server_is_quick() -> None:
     world, result = await _created_slowly(0.005)
 
-    assert (result, world.status.executor_manager.current) == (NOTHING, 3)
+    assert (_reasons(result), world.status.executor_manager.current) == (["PodsStarting"], 3)
 
 
 async def test_executors_that_start_share_a_pass_while_a_status_waits() -> None:
@@ -92,7 +98,7 @@ async def test_waiting_status_whose_response_is_lost_is_found_stored() -> None:
     world.api.fail("status", "flameclusters", lost(), applied=True)
     await world.run_pass()
 
-    assert await world.run_pass() == NOTHING
+    assert _reasons(await world.run_pass()) == ["PodsStarting"]
     assert world.status.executor_manager.current == 3
     assert _status_writes(world) == 2
 

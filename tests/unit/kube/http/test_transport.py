@@ -614,7 +614,7 @@ async def test_slowly_failing_plugin_is_not_asked_again_at_once(scene: Scene) ->
             await transport.send(Request("GET", "/x"))
     assert scene.tokens() == ["Bearer token-1"] * 4
     assert scene.attempts_to_load == 2
-    assert [line["error"] for line in log] == ["no credentials after 60 s"]
+    assert [line["error"] for line in log if "error" in line] == ["no credentials after 60 s"]
 
 
 async def test_unusable_new_credentials_keep_the_old_ones(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
