@@ -18,6 +18,8 @@ from flamectl_operator.settings import (
     SettingsError,
     check,
     environment_layer,
+    is_namespace,
+    is_subdomain,
     layer_of,
 )
 
@@ -171,7 +173,7 @@ def _config_map(
 ) -> tuple[str, str] | None:
     if option is not None:
         namespace, _, name = option.partition("/")
-        if config is not None or not namespace or not name or "/" in name:
+        if config is not None or not is_namespace(namespace) or not is_subdomain(name):
             raise SettingsError("--config-map: must be NAMESPACE/NAME and cannot be combined with --config")
         return namespace, name
     if config is None and in_cluster(kubeconfig, context, environ):

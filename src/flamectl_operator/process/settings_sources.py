@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
 #: The ConfigMap in the operator's own namespace, and its key.
 CONFIG_MAP = "flamectl-operator-config"
 KEY = "config.yaml"
+
+
+#: The most bytes of a file with settings.
+MAX_FILE_SIZE = 1024 * 1024
 
 
 class NothingThereError(SettingsError):
@@ -85,11 +91,21 @@ class FileSource:
         """See `Source.read`."""
         try:
             # The file has a few kilobytes, so a thread is not worth it.
-            return self._path.read_text(encoding="utf-8")
+            return self._content().decode("utf-8")
         except OSError as error:
             raise SettingsError(f"{self.name}: {error.strerror}") from error
         except UnicodeDecodeError as error:
             raise SettingsError(f"{self.name}: not YAML: {error}") from error
+
+    def _content(self) -> bytes:
+        # Without O_NONBLOCK, a FIFO that nobody writes to would stop the whole operator.
+        with os.fdopen(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise SettingsError(f"{self.name}: must be a file with settings, not a pipe or a device")
+            content = file.read(MAX_FILE_SIZE + 1)
+        if len(content) > MAX_FILE_SIZE:
+            raise SettingsError(f"{self.name}: must have at most {MAX_FILE_SIZE // 1024} KiB, as a ConfigMap does")
+        return content
 
 
 class ConfigMapSource:

@@ -1,7 +1,8 @@
 """The operator's settings and their layers. Nothing here reads a file or sends a request.
 
-Modules: `model` (the settings), `layers` (merges file, environment and command line and records the origin of each setting),
-`environment`, `document` (YAML), `changes` (settings that take effect while the operator runs).
+Modules: `model` (the settings), `names` (their names in Kubernetes), `layers` (merges file, environment and command line and
+records the origin of each setting), `environment`, `document` (YAML), `changes` (settings that take effect while the operator
+runs).
 """
 
 from flamectl_operator.settings.changes import changed, in_force, restart_needed
@@ -26,6 +27,7 @@ from flamectl_operator.settings.model import (
     endpoint,
     listen_on,
 )
+from flamectl_operator.settings.names import is_namespace, is_subdomain
 
 __all__ = [
     "MAX_LOCK_DURATION",
@@ -51,6 +53,8 @@ __all__ = [
     "endpoint",
     "environment_layer",
     "in_force",
+    "is_namespace",
+    "is_subdomain",
     "layer_of",
     "listen_on",
     "merge",

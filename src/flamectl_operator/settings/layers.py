@@ -36,11 +36,13 @@ class Layer:
         origin: The name of the place in messages, such as the path of a file.
         document: The settings, nested as in a file and not validated yet.
         origins: More exact origins of single settings, such as a flag, by path.
+        typed: Whether the values have types, as in YAML, where quotes make a text. In the environment everything is text.
     """
 
     origin: str
     document: object
     origins: Mapping[str, str] = field(default_factory=dict)
+    typed: bool = True
 
     def origin_of(self, path: str) -> str:
         """Return the origin of a setting, or of an entry of its list, in this layer."""
@@ -74,7 +76,7 @@ def layer_of(origin: str, settings: Mapping[str, tuple[str, object]]) -> Layer:
         for each in sections:
             section = section.setdefault(each, {})
         section[name] = value
-    return Layer(origin, document, {path: exact for path, (exact, _) in settings.items()})
+    return Layer(origin, document, {path: exact for path, (exact, _) in settings.items()}, typed=False)
 
 
 def merge(layers: Sequence[Layer]) -> Effective:
@@ -113,6 +115,17 @@ def check(layer: Layer) -> None:
             raise SettingsError(
                 _listed((layer.origin_of(_path(each)), _complaint(each)) for each in problems)
             ) from error
+    if layer.typed and (quoted := list(_quoted(layer.document))):
+        raise SettingsError(_listed((layer.origin, complaint) for complaint in quoted))
+
+
+def _quoted(document: object) -> Iterator[str]:
+    """Yield complaints about texts in place of numbers, `true` and `false`."""
+    for path, value in _values(document):
+        default = catalogue()[path].default if path in catalogue() else ""
+        if isinstance(value, str) and isinstance(default, (bool, int, float)):
+            kind = "true or false" if isinstance(default, bool) else "a number"
+            yield f"{path}: must be {kind} without quotes"
 
 
 def _validated(document: object) -> OperatorConfig:
@@ -160,11 +173,16 @@ def _over(below: object, above: object) -> Any:
     return below if above is None else above
 
 
-def _said(document: object, prefix: str = "") -> Iterator[str]:
+def _said(document: object) -> Iterator[str]:
     """Iterate over the paths of the settings in a validated document."""
+    return (path for path, _ in _values(document))
+
+
+def _values(document: object, prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Iterate over path and value of the settings in a document."""
     if isinstance(document, dict):
         for name, value in document.items():
             if isinstance(value, dict):
-                yield from _said(value, f"{prefix}{name}.")
+                yield from _values(value, f"{prefix}{name}.")
             elif value is not None and name not in HEAD:
-                yield f"{prefix}{name}"
+                yield f"{prefix}{name}", value

@@ -14,6 +14,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
+from flamectl_operator.settings.names import Identity, Namespace, OwnNamespace, Subdomain
+
 if TYPE_CHECKING:
     from pydantic import ValidationInfo
 
@@ -113,7 +115,6 @@ def _bind_address(value: object) -> object:
 
 Seconds = Annotated[float, Field(ge=0, le=LONGEST, allow_inf_nan=False)]
 SomeSeconds = Annotated[float, Field(gt=0, le=LONGEST, allow_inf_nan=False)]
-Name = Annotated[str, Field(min_length=1)]
 BindAddress = Annotated[str, BeforeValidator(_bind_address)]
 
 
@@ -150,8 +151,10 @@ class LeaderElectionSettings(Section):
     retry_period_seconds: AtStart[SomeSeconds] = Field(
         2, validate_default=True, description="Seconds between two attempts to acquire or renew the Lease."
     )
-    resource_name: AtStart[Name] = Field("flamectl-operator", description="Name of the Lease.")
-    resource_namespace: AtStart[str] = Field("", description="Namespace of the Lease; empty means the operator's own.")
+    resource_name: AtStart[Subdomain] = Field("flamectl-operator", description="Name of the Lease.")
+    resource_namespace: AtStart[OwnNamespace] = Field(
+        "", description="Namespace of the Lease; empty means the operator's own."
+    )
 
     @field_validator("renew_deadline_seconds")
     @classmethod
@@ -178,7 +181,7 @@ class LeaderElectionSettings(Section):
 class ControllerSettings(Section):
     """The reconciliation of FlameClusters."""
 
-    namespaces: AtStart[tuple[Name, ...]] = Field((), description="Namespaces to watch; an empty list means all.")
+    namespaces: AtStart[tuple[Namespace, ...]] = Field((), description="Namespaces to watch; an empty list means all.")
     workers: AtStart[int] = Field(32, ge=1, le=256, description="FlameClusters that are reconciled in parallel.")
     resync_seconds: SomeSeconds = Field(600, description="Seconds after which each FlameCluster is reconciled again.")
     max_creates_per_pass: int = Field(
@@ -192,7 +195,7 @@ class ControllerSettings(Section):
         allow_inf_nan=False,
         description="Seconds that a FlameCluster's deletion lock lasts unless it is extended.",
     )
-    lock_identity: AtStart[str] = Field(
+    lock_identity: AtStart[Identity] = Field(
         "", description="Identity of this operator in deletion locks; empty derives it from the operator's namespace."
     )
 
@@ -237,7 +240,7 @@ class FlameSettings(Section):
     """Settings of Flame's Pods, and of waits for them. Durations are in seconds."""
 
     init_image: str = Field("", description="Image of the executors' init container; empty for the executors' image.")
-    cluster_domain: str = Field("cluster.local", min_length=1, description="The cluster's DNS domain.")
+    cluster_domain: Subdomain = Field("cluster.local", description="The cluster's DNS domain.")
     termination_grace_period_seconds: int = Field(
         10, ge=0, description="Default of every Pod. Short, because Flame's processes ignore SIGTERM."
     )

@@ -141,6 +141,9 @@ def test_invalid_settings_are_reported_in_one_line_with_the_field(kubeconfig: Pa
         (("--metrics-bind-address", "x"), "option --metrics-bind-address: metrics.bindAddress: must be HOST:PORT"),
         (("--config-map", "name"), "--config-map: must be NAMESPACE/NAME"),
         (("--config-map", "a/b/c"), "--config-map: must be NAMESPACE/NAME"),
+        (("--config-map", "../b"), "--config-map: must be NAMESPACE/NAME"),
+        (("--config-map", "a/.."), "--config-map: must be NAMESPACE/NAME"),
+        (("--config-map", "a/b?watch=1"), "--config-map: must be NAMESPACE/NAME"),
         (("--config-map", "a/b", "--config", "x"), "cannot be combined with --config"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,7 +26,7 @@ from tests.unit.builders import NOW
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 NAMESPACE = "flamectl-system"
 FORBIDDEN = ForbiddenError(403, "Forbidden", "you may not")
@@ -155,4 +157,46 @@ async def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: byte
         file.write_bytes(content)
 
     with pytest.raises(SettingsError, match=f"^{file}: (No such file|not YAML)"):
+        await FileSource(file).read()
+
+
+def _fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _large(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(200 * 1024 * 1024)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        pytest.param(_fifo, "must be a file with settings, not a pipe or a device", id="FIFO"),
+        pytest.param(Path.mkdir, "Is a directory", id="directory"),
+        pytest.param(lambda path: path.symlink_to("/dev/zero"), "must be a file with settings", id="device"),
+        pytest.param(_large, "must have at most 1024 KiB, as a ConfigMap does", id="200 MB"),
+        pytest.param(lambda path: path.symlink_to(path), "Too many levels of symbolic links", id="a link to itself"),
+        pytest.param(lambda path: path.write_bytes(b"\xff\xfe"), "not YAML: 'utf-8' codec", id="invalid UTF-8"),
+    ],
+)
+async def test_file_that_is_no_settings_file_gets_one_line_at_once(
+    tmp_path: Path, make: Callable[[Path], object], message: str
+) -> None:
+    file = tmp_path / "config.yaml"
+    make(file)
+
+    with pytest.raises(SettingsError) as raised:
+        await FileSource(file).read()
+
+    assert str(raised.value).startswith(f"{file}: {message}")
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+async def test_file_without_permission_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.touch(0o000)
+
+    with pytest.raises(SettingsError, match=f"^{file}: Permission denied$"):
         await FileSource(file).read()

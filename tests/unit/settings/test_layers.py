@@ -220,3 +220,52 @@ def test_random_document_is_accepted_or_rejected(document: object) -> None:
     except SettingsError as error:
         origins = {str(error).partition(": ")[0]}
     assert origins <= {"file", "default"}
+
+
+# --- Values of the wrong type, and names that Kubernetes would refuse ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        pytest.param(setting, id=path)
+        for path, setting in catalogue().items()
+        if isinstance(setting.default, (bool, int, float))
+    ],
+)
+def test_quoted_number_or_boolean_in_a_file_is_refused(setting: Setting) -> None:
+    text = str(other(setting)).lower()
+    with pytest.raises(SettingsError) as raised:
+        merge([Layer("file", nested(setting.path, text))])
+
+    kind = "true or false" if isinstance(setting.default, bool) else "a number"
+    assert str(raised.value) == f"file: {setting.path}: must be {kind} without quotes"
+
+
+@pytest.mark.parametrize("value", ["../x", "a/b", "A", "-a", "a_b", " a", "a\n", "a" * 254, "ä", "a%2fb"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "leaderElection.resourceName",
+        "leaderElection.resourceNamespace",
+        "controller.namespaces",
+        "flame.clusterDomain",
+    ],
+)
+def test_name_that_kubernetes_would_refuse_is_refused_in_one_line(path: str, value: str) -> None:
+    many = isinstance(catalogue()[path].default, tuple)
+    with pytest.raises(SettingsError) as raised:
+        merge([Layer("file", nested(path, [value] if many else value))])
+
+    assert str(raised.value).startswith(f"file: {path}{'[0]' if many else ''}: must be ")
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\n", "\x1b[2J", "a" * 318, "ä"])
+def test_lock_identity_that_no_deny_list_could_name_is_refused_in_one_line(value: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        merge([Layer("file", nested("controller.lockIdentity", value))])
+
+    assert str(raised.value) == (
+        "file: controller.lockIdentity: must be one line of at most 317 printable ASCII characters"
+    )

@@ -56,7 +56,18 @@ _NAMES = st.from_regex(r"[a-z0-9]([a-z0-9./:-]{0,10}[a-z0-9])?", fullmatch=True)
 )
 
 
+#: Names of namespaces and Leases, and domains.
+_LABELS = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,10}[a-z0-9])?", fullmatch=True) | st.sampled_from(["null", "no", "1e3"])
+_NAMED = {"leaderElection.resourceName", "leaderElection.resourceNamespace", "flame.clusterDomain"}
+
+
 def _good(setting: Setting) -> st.SearchStrategy[Any]:
+    if setting.path in _NAMED:
+        return _LABELS
+    if setting.path == "controller.namespaces":
+        return st.lists(_LABELS, max_size=3).map(tuple)
+    if setting.path == "controller.lockIdentity":
+        return _NAMES.filter(str.isascii)
     if setting.path in _OTHERS:
         return st.sampled_from([setting.default, _OTHERS[setting.path]])
     match setting.default:
