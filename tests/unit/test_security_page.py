@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from flamectl_operator.desired.pod_metadata_policy import WELL_KNOWN
+from flamectl_operator.desired.pod_metadata_policy import HARMLESS_ANNOTATIONS, WELL_KNOWN
 from flamectl_operator.desired.pod_policy import HARMLESS_SOURCES, HARMLESS_VOLUMES
 from flamectl_operator.flame import answers
 from flamectl_operator.kube.api_server_client import MAX_PAGE_SIZE
@@ -136,6 +136,12 @@ def test_well_known_keys_on_the_page_are_among_those_of_the_code() -> None:
     named = set(re.findall(r"`([^`]+)`", section))
     assert len(named) > 10
     assert [key for key in named if not any(fnmatchcase(key, pattern) for pattern in WELL_KNOWN)] == []
+
+
+def test_harmless_annotations_on_the_page_are_exactly_those_of_the_code() -> None:
+    table = PAGE.split("### Harmless annotations", 1)[1].split("Add the keys of your own domain", 1)[0]
+    rows = "".join(re.findall(r"^\| [^|]+ \| (`.*`) \|$", table, re.MULTILINE))
+    assert set(re.findall(r"`([^`]+)`", rows)) == set(HARMLESS_ANNOTATIONS)
 
 
 def test_kinds_of_volumes_that_the_policy_does_not_restrict_are_the_documented_ones() -> None:

@@ -1,4 +1,8 @@
-"""podPolicy for labels and annotations: keys by which other software in the cluster gives a Pod more than its spec says."""
+"""podPolicy for labels and annotations: keys by which other software in the cluster gives a Pod more than its spec says.
+
+`*` stands for all labels but well-known ones, because selectors and teams use labels of any name. Software reads what it grants
+from annotations, and nobody knows the annotations of all software. So `*` stands only for annotations known to be harmless.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from flamectl_operator.api.problems import Problem
 from flamectl_operator.desired.unvalidated import as_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from flamectl_operator.settings import PodPolicy
 
@@ -75,6 +79,39 @@ WELL_KNOWN = (
     "*.openshift.io/*",
     "policies.kyverno.io/*",
 )
+#: The annotations with a prefix for which `*` stands. Nothing that acts on them gives a Pod rights.
+HARMLESS_ANNOTATIONS = (
+    # Kubernetes and its tools
+    "app.kubernetes.io/*",
+    "checksum/*",
+    "controller.kubernetes.io/*",
+    "helm.sh/*",
+    "kubectl.kubernetes.io/*",
+    "kubernetes.io/change-cause",
+    "kubernetes.io/description",
+    "kubernetes.io/egress-bandwidth",
+    "kubernetes.io/ingress-bandwidth",
+    # scheduling and eviction
+    "cluster-autoscaler.kubernetes.io/*",
+    "descheduler.alpha.kubernetes.io/*",
+    "karpenter.sh/*",
+    "kueue.x-k8s.io/*",
+    "scheduling.k8s.io/*",
+    "scheduling.volcano.sh/*",
+    "volcano.sh/*",
+    # metrics, logs and profiles
+    "fluentbit.io/*",
+    "k8s.grafana.com/*",
+    "profiles.grafana.com/*",
+    "prometheus.io/*",
+    # the setting `privileged` judges these
+    "container.apparmor.security.beta.kubernetes.io/*",
+    # names that RFC 2606 reserves, so no software acts on them
+    "example.com/*",
+    "*.example.com/*",
+    "*.example/*",
+    "*.test/*",
+)
 #: Values with which a well-known key asks for less: no sidecar.
 _OPT_OUT = {"sidecar.istio.io/inject": "false", "linkerd.io/inject": "disabled", "dapr.io/enabled": "false"}
 
@@ -91,14 +128,28 @@ def metadata_problems(path: str, metadata: dict[str, Any], policy: PodPolicy) ->
         for key, value in sorted(as_object(metadata.get(field)).items()):
             if key.startswith(OWN_PREFIX) or _OPT_OUT.get(key) == value:
                 continue  # keys of the operator have rules of their own
-            if not _allowed(key, patterns):
-                yield Problem(
-                    f"{path}.{field}[{key}]", f"is not allowed by the operator's setting flame.podPolicy.{field}"
-                )
+            if not _allowed(field, key, patterns):
+                yield Problem(f"{path}.{field}[{key}]", _complaint(field, patterns))
 
 
-def _allowed(key: str, patterns: Sequence[str]) -> bool:
-    """Return whether a key may be set: `*` allows all but the well-known keys, any other pattern what it matches."""
-    if any(fnmatchcase(key, pattern) for pattern in patterns if pattern != "*"):
+def _allowed(field: str, key: str, patterns: Sequence[str]) -> bool:
+    """Return whether a key may be set: `*` allows the keys that give no rights, any other pattern what it matches."""
+    if _matches(key, (pattern for pattern in patterns if pattern != "*")):
         return True
-    return "*" in patterns and not any(fnmatchcase(key, pattern) for pattern in WELL_KNOWN)
+    if "*" not in patterns or _matches(key, WELL_KNOWN):
+        return False
+    # A key without a prefix is private to the users of the cluster. Those with dots are names of container runtimes.
+    return field == "labels" or not ("/" in key or "." in key) or _matches(key, HARMLESS_ANNOTATIONS)
+
+
+def _complaint(field: str, patterns: Sequence[str]) -> str:
+    """Return why a key is refused and the way out."""
+    except_it = ', in which "*" does not stand for it' if "*" in patterns else ""
+    return (
+        f"is not allowed by the operator's setting flame.podPolicy.{field}{except_it}."
+        " Remove it, or let an administrator add this key to the setting"
+    )
+
+
+def _matches(key: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(key, pattern) for pattern in patterns)

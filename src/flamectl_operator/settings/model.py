@@ -232,7 +232,10 @@ class PodPolicy(Section):
         " matches.",
     )
     annotations: tuple[str, ...] = Field(
-        ("*",), description="Patterns of keys of annotations that a podTemplate may set, as for `labels`."
+        ("*",),
+        description="Patterns of keys of annotations that a podTemplate may set. `*` allows keys without `/` and dots, and"
+        " prefixes known to give a Pod no rights, such as `prometheus.io/*`; docs/security.md lists them. Other keys take a"
+        " pattern.",
     )
 
 

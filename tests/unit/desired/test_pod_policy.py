@@ -310,6 +310,53 @@ def test_a_well_known_key_takes_a_pattern_that_names_it(field: str, key: str) ->
     assert list(_refused(changes, **{field: ["example.com/*"]})) == [path]
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "k8s.aliyun.com/eci-ram-role-name",
+        "eks.tke.cloud.tencent.com/role-name",
+        "kiam.io/role",
+        "ad.datadoghq.com/session-manager.checks",
+        "kubernetes.io/config.mirror",
+        "seccomp.security.alpha.kubernetes.io/pod",
+        "co.elastic.logs/raw",
+        "prometheus.io.evil.dev/role",
+        "evil.dev/prometheus.io",
+        "mycompany.dev/owner",
+        "run.oci.keep_original_groups",
+        "another.runtime.option",
+    ],
+)
+@pytest.mark.parametrize("component", ["sessionManager", "executorManager", "objectCache"])
+def test_annotation_that_is_not_known_to_be_harmless_takes_a_pattern(component: str, key: str) -> None:
+    changes: dict[str, Any] = {component: {"podTemplate": {"metadata": {"annotations": {key: "x"}}}}}
+    ((path, message),) = _refused(changes).items()
+
+    assert path == f"spec.{component}.podTemplate.metadata.annotations[{key}]"
+    assert message == (
+        'is not allowed by the operator\'s setting flame.podPolicy.annotations, in which "*" does not stand for it.'
+        " Remove it, or let an administrator add this key to the setting"
+    )
+    assert _refused(changes, annotations=["*", key]) == {}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "owner",
+        "cost-center",
+        "checksum/config",
+        "prometheus.io/scrape",
+        "cluster-autoscaler.kubernetes.io/safe-to-evict",
+        "karpenter.sh/do-not-disrupt",
+        "kubectl.kubernetes.io/default-container",
+        "scheduling.k8s.io/group-name",
+    ],
+)
+def test_harmless_annotation_needs_no_pattern(key: str) -> None:
+    assert _refused(executor_template({}, annotations={key: "x"})) == {}
+
+
 @pytest.mark.parametrize("field", ["labels", "annotations"])
 def test_only_keys_that_a_pattern_matches_are_allowed(field: str) -> None:
     changes = executor_template({}, **{field: {"team.example.com/a": "b", "tier": "web"}})
