@@ -54,11 +54,6 @@ class _Row:
     repairs: int = 0
     writer: str = ""
 
-    @property
-    def fought(self) -> bool:
-        """Whether somebody keeps changing the child."""
-        return self.repairs >= FOUGHT_AFTER
-
 
 class Repairs:
     """The latest repairs of one FlameCluster's children. They may be lost without harm.
@@ -107,20 +102,27 @@ class Repairs:
         row.repairs += 1
         if row.repairs == FOUGHT_AFTER:
             row.writer = _writer(before)
-        return row.fought
+        return row.repairs >= FOUGHT_AFTER
 
     def fights(self) -> tuple[Outcome, ...]:
         """Return an outcome for each child that somebody has kept changing until now, also while the child is as wanted."""
-        self._forget()
+        fought = self._fought_rows()
+        if not fought:
+            return ()
         end = PAUSE - self._clock.monotonic()
-        fought = [(key, self._rows[key]) for key in sorted(self._rows) if self._rows[key].fought]
-        return tuple(blocked(CONTENTION, _message(key, row), max(row.last + end, SHORTEST_WAIT)) for key, row in fought)
+        return tuple(
+            blocked(CONTENTION, _message(key, fought[key]), max(fought[key].last + end, SHORTEST_WAIT))
+            for key in sorted(fought)
+        )
 
     @property
     def fought(self) -> frozenset[str]:
         """The kinds of children that somebody keeps changing. Whatever is known of these holds for a moment only."""
+        return frozenset(kind for kind, _ in self._fought_rows())
+
+    def _fought_rows(self) -> dict[tuple[str, str], _Row]:
         self._forget()
-        return frozenset(kind for (kind, _), row in self._rows.items() if row.fought)
+        return {key: row for key, row in self._rows.items() if row.repairs >= FOUGHT_AFTER}
 
     def _forget(self) -> None:
         if self._rows:
