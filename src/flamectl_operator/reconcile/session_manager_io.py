@@ -1,16 +1,20 @@
 """Calls of a pass to the session manager of one FlameCluster, and their results.
 
-Each call is idempotent and bounded in time. A call whose outcome is unknown is repeated by a later pass. The watcher supplies the
-answers of the session manager: no pass waits for one.
+Each call is idempotent. A call whose outcome is unknown is repeated by a later pass. The watcher supplies the answers of the
+session manager: no pass waits for one. All calls of a pass together have a limit of time, because the author of a FlameCluster
+chooses its session manager, and a pass that waits for it keeps a worker from the other FlameClusters.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from flamectl_operator.flame.session_manager import FlameError
+from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.write_count import WRITES
 from flamectl_operator.runtime.outcome import Outcome, wait
+from flamectl_operator.runtime.progress import record_progress
 from flamectl_operator.runtime.slow_start import in_parallel
 
 if TYPE_CHECKING:
@@ -22,8 +26,12 @@ if TYPE_CHECKING:
 
 #: Calls under way at the same time.
 AT_ONCE = 8
-#: Seconds until a call that failed is repeated.
-RETRY = 2.0
+#: Seconds that all calls of a pass take at the most.
+PASS_LIMIT = 2.0
+#: Seconds until a call that failed is repeated, and the most seconds after calls that took too long again and again.
+RETRY, LONGEST_RETRY = 2.0, 30.0
+#: The most nodes that a pass tells of by one kind of call, and nodes of which it is remembered when they were told of.
+MOST, MOST_REMEMBERED = 200, 20_000
 #: The reason of an outcome for a call that failed.
 NOT_REACHED = "SessionManagerNotReached"
 
@@ -47,13 +55,32 @@ class SessionManagerIO:
         #: When each node was last released and last reported as lost, by the clock's `boottime`.
         self.released_at: dict[str, float] = {}
         self.reported_at: dict[str, float] = {}
+        #: When each node was last tried, whatever came of it.
+        self._tried_at: dict[str, float] = {}
+        #: Seconds that are left to this pass; how many passes in a row took too long; and when the next one may call.
+        self._left = PASS_LIMIT
+        self._too_long = 0
+        self._not_before = float("-inf")
 
     def follow(self, target: Target | None, *, busy: bool) -> None:
-        """Ask this session manager from now on; see `Flame.follow`."""
+        """Ask this session manager from now on, see `Flame.follow`; a pass does that before it calls."""
+        self._left = PASS_LIMIT
         if target is None:
             self.released_at.clear()
             self.reported_at.clear()
+            self._tried_at.clear()
+            self._too_long, self._not_before = 0, float("-inf")
         self._flame.follow(self._key, target, busy=busy)
+
+    @property
+    def put_off(self) -> Outcome | None:
+        """Why this pass calls no more: its time is over, or the session manager took too long before; None if it may call."""
+        early = self._not_before - self._clock.monotonic()
+        return wait(NOT_REACHED, "", max(RETRY, early)) if self._left <= 0 or early > 0 else None
+
+    def turn(self, nodes: Iterable[str]) -> list[str]:
+        """Return the nodes that this pass tells of: those that were tried least recently."""
+        return sorted(nodes, key=lambda node: self._tried_at.get(node, float("-inf")))[:MOST]
 
     async def release(self, nodes: Iterable[str]) -> Outcome | None:
         """Take nodes out of the table.
@@ -75,22 +102,47 @@ class SessionManagerIO:
         self, nodes: Iterable[str], call: Callable[[SessionManager, str], Awaitable[None]], called_at: dict[str, float]
     ) -> Outcome | None:
         """Call the session manager once for each node, and record when each call succeeded."""
-        manager, told = self._flame.session_manager(self._key), tuple(nodes)
-        if manager is None or not told:
+        manager, waiting = self._flame.session_manager(self._key), tuple(nodes)
+        if manager is None or not waiting:
             return None
-        failed: list[FlameError] = []
+        if (put_off := self.put_off) is not None:
+            return put_off
+        begun = self._clock.monotonic()
+        told = self.turn(waiting)
+        failed: list[Exception] = []
 
         async def tell(node: str) -> None:
             if self._flame.session_manager(self._key) is not manager:
                 return  # another session manager is asked by now, and this call was meant for the earlier one
             WRITES.get().sent += 1
+            _remember(self._tried_at, node, self._clock.boottime())
             try:
                 await call(manager, node)
             except FlameError as error:
                 failed.append(error)
             else:
-                called_at[node] = self._clock.boottime()
+                _remember(called_at, node, self._clock.boottime())
 
-        await in_parallel(told, lambda: AT_ONCE, tell)
+        try:
+            async with asyncio.timeout(self._left):
+                await in_parallel(told, lambda: AT_ONCE, tell)
+        except TimeoutError as error:
+            failed.append(error)
+            self._too_long += 1
+            delay = min(LONGEST_RETRY, RETRY * 2.0 ** min(self._too_long - 1, 10))
+            self._not_before = self._clock.monotonic() + delay
+        else:
+            self._too_long = 0
+        self._left -= self._clock.monotonic() - begun
+        record_progress()
         self._flame.ask_now(self._key)
-        return wait(NOT_REACHED, "", RETRY) if failed else None
+        if failed:
+            return self.put_off or wait(NOT_REACHED, "", RETRY)
+        return outcomes.changed(0) if len(told) < len(waiting) else None
+
+
+def _remember(times: dict[str, float], node: str, now: float) -> None:
+    times.pop(node, None)
+    times[node] = now
+    if len(times) > MOST_REMEMBERED:
+        del times[next(iter(times))]

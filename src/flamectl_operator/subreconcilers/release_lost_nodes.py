@@ -10,10 +10,11 @@ from flamectl_operator.observed import pods
 from flamectl_operator.planning.lost_nodes import plan_lost_nodes
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
-from flamectl_operator.runtime.outcome import Outcome, combine
+from flamectl_operator.reconcile.session_manager_io import MOST
+from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Iterable
 
     from flamectl_operator.kube.views import PodView
     from flamectl_operator.reconcile.reconcile_pass import Pass
@@ -37,13 +38,19 @@ class ReleaseLostNodes(Subreconciler):
         session_manager, observed = subject.session_manager, subject.observe()
         self._report_incredible(subject)
         plan = plan_lost_nodes(observed, subject.ids.next_id, session_manager.reported_at, subject.now())
-        ends = [
-            await session_manager.release(await self._gone(subject, [*plan.cordon, *plan.release])),
+        # The next answer may say what the last one said, and then no event brings a pass.
+        again = DONE if plan.report_again is None else outcomes.changed(plan.report_again)
+        release = [*plan.cordon, *plan.release]
+        if not release and not plan.report:
+            return again
+        if (put_off := session_manager.put_off) is not None:
+            return combine([put_off, again])
+        failed = [
+            await session_manager.release(await self._gone(subject, release)),
             await session_manager.report_lost(await self._gone(subject, plan.report)),
-            # The next answer may say what the last one said, and then no event brings a pass.
-            outcomes.changed(plan.report_again) if plan.report_again is not None else None,
         ]
-        return combine([end for end in ends if end is not None])
+        rest = outcomes.changed(0) if max(len(release), len(plan.report)) > MOST and not any(failed) else DONE
+        return combine([again, rest, *(each for each in failed if each is not None)])
 
     def _report_incredible(self, run: Pass) -> None:
         """Say once which nodes the operator leaves alone because it cannot have given their names."""
@@ -57,13 +64,12 @@ class ReleaseLostNodes(Subreconciler):
             "these nodes alone. If no such executor runs, release them with Flame's ReleaseNode",
         )
 
-    async def _gone(self, run: Pass, nodes: Collection[str]) -> list[str]:
+    async def _gone(self, run: Pass, nodes: Iterable[str]) -> list[str]:
         """Return the nodes without a living Pod, whatever the session manager lists.
 
         The plan may be some seconds old by now, because the session manager takes its time to answer other calls.
         """
-        if not nodes:
-            return []
+        nodes = run.session_manager.turn(nodes)
         over = {
             pod.name: pod.terminating or pods.is_terminal(pod, EXECUTOR_MANAGER)
             for pod in run.observe().views.labelled_pods
