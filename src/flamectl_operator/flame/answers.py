@@ -1,102 +1,177 @@
 """Reads the answers of a session manager into a snapshot, within limits.
 
-The author of a FlameCluster chooses the image of its session manager, so an answer may be anything. Without limits, one answer of
-some gigabytes would take the memory that the operator needs for all FlameClusters, and a long list would keep the event loop.
+The author of a FlameCluster chooses the image of its session manager, so an answer may be anything. A list is never decoded as a
+whole: an empty entry takes two bytes on the wire and fifty in memory. Its entries are counted on the wire first, and decoded a
+thousand at a time. The entries themselves contain no lists, so an entry takes no more than a few times its length.
+
+All answers that are being received and read share `BUDGET`. Together they take at most 64 MiB: `MAX_RECEIVED` as bytes, and the
+rest for the one answer that is being read.
 """
 
 from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
+from flamectl_operator.flame.budget import Budget
+from flamectl_operator.flame.messages import message_class
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Resources, Session, Snapshot
+from flamectl_operator.flame.wire import TooLargeError, batches
 
-#: Bytes of one message, the limit of gRPC's and of Flame's own clients.
-MAX_SIZE = 4 * 2**20
-#: The most nodes, executors or sessions of an answer. One takes about a hundred bytes in a message of Flame.
-MAX_ENTRIES = 40_000
-#: Entries that are read in the event loop, which takes a few milliseconds.
-MAX_IN_LOOP = 1000
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from flamectl_operator.flame.budget import Share
+
+#: Bytes of one message. 50,000 executors of an honest session manager take 9 MiB.
+MAX_SIZE = 12 * 2**20
+#: The most nodes, executors or sessions of an answer. One takes about a hundred and fifty bytes in a message of Flame.
+MAX_ENTRIES = 100_000
+#: Entries that a list may have whatever its size, and the fewest bytes of each further one. Flame's have more.
+FREE_ENTRIES, SHORTEST = 1000, 8
+#: Bytes of a message that takes no part of the budget, and is read in the event loop. That takes a few milliseconds.
+MAX_IN_LOOP = 32 * 2**10
+#: Bytes of all messages that are larger, from their arrival until they have been read.
+MAX_RECEIVED = 16 * 2**20
+#: Bytes that a snapshot may keep. 5,000 nodes, 50,000 executors and 10,000 sessions take 11 MiB.
+MAX_KEPT = 14 * 2**20
+#: The most characters of a name that are kept. The name of a Pod is shorter, and so is an id of a session.
+MAX_NAME = 253
+#: Bytes that a node, an executor and a session take in a snapshot beside their names.
+_NODE, _EXECUTOR, _SESSION = 400, 96, 256
 #: One thread, because each further thread would delay the event loop by 5 ms at the interpreter's lock.
 _READER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flame-answers")
+#: Shared by all session managers.
+BUDGET = Budget(MAX_RECEIVED)
+
+_NODES, _EXECUTORS, _SESSIONS = (message_class(f"{kind}List") for kind in ("Node", "Executor", "Session"))
 
 _OPEN = 0
 #: Suspending and Suspended, from Flame 0.7 on.
 _SUSPENDED = (2, 3)
 
 
-class TooLargeError(ValueError):
-    """An answer is larger than any answer of Flame."""
+class Encoded(bytes):
+    """A message that is not decoded yet, where grpclib expects a class of protobuf."""
+
+    @classmethod
+    def FromString(cls, data: bytes) -> Self:  # noqa: N802 - protobuf's name
+        """Return the message as it came."""
+        return cls(data)
 
 
-def limit_messages(stream: Any) -> None:
-    """Let a stream refuse messages over `MAX_SIZE`, by the length that stands before each of them.
+def limit_messages(stream: Any, share: Share) -> None:
+    """Let a stream refuse messages over `MAX_SIZE`, by the length that stands before each of them, and wait for the budget.
 
     Args:
         stream: A stream of grpclib's client whose request has been sent.
+        share: The part of the budget that the answer of this session manager takes.
     """
     receiver = stream._stream  # noqa: SLF001 - grpclib has no setting for it
     receive = receiver.recv_data
 
     async def receive_within_limit(size: int) -> bytes:
-        if size > MAX_SIZE:
+        if size > MAX_SIZE or share.size + size > MAX_RECEIVED:
             raise TooLargeError(f"it has more than {MAX_SIZE // 2**20} MiB")
+        if size > MAX_IN_LOOP:
+            await share.take(size)
         return bytes(await receive(size))
 
     receiver.recv_data = receive_within_limit
 
 
-async def read(nodes: Any, executors: Any, sessions: Any, *, keeps_idle: bool) -> Snapshot:
-    """Return the snapshot of three answers; many entries are read in a thread.
+async def read(nodes: bytes, executors: bytes, sessions: bytes, *, keeps_idle: bool) -> Snapshot:
+    """Return the snapshot of three answers; large ones are read in a thread.
 
     Args:
-        nodes: A NodeList.
-        executors: An ExecutorList.
-        sessions: A SessionList.
+        nodes: An encoded NodeList.
+        executors: An encoded ExecutorList.
+        sessions: An encoded SessionList.
         keeps_idle: Whether this Flame keeps idle executors for minutes.
 
     Raises:
-        TooLargeError: An answer has more than `MAX_ENTRIES`.
+        TooLargeError: An answer has more than `MAX_ENTRIES`, or takes more memory than `MAX_KEPT`.
+        ValueError: An answer is not one of Flame's.
     """
-    lists = (nodes.nodes, executors.executors, sessions.sessions)
-    most = max(map(len, lists))
-    if most > MAX_ENTRIES:
-        raise TooLargeError(f"a list has {most} entries, and {MAX_ENTRIES} are the most")
-    if most <= MAX_IN_LOOP:
+    lists = (nodes, executors, sessions)
+    if sum(map(len, lists)) <= MAX_IN_LOOP:
         return _snapshot(*lists, keeps_idle)
     return await asyncio.get_running_loop().run_in_executor(_READER, _snapshot, *lists, keeps_idle)
 
 
-def _snapshot(nodes: Any, executors: Any, sessions: Any, keeps_idle: bool) -> Snapshot:  # noqa: FBT001 - see `read`
+def _snapshot(nodes: bytes, executors: bytes, sessions: bytes, keeps_idle: bool) -> Snapshot:  # noqa: FBT001 - see `read`
+    reader = _Reader()
+    states = dict(reader.all(nodes, _NODES, "nodes", reader.node))
     snapshot = Snapshot(
-        nodes={node.metadata.name or node.spec.hostname: NodeState(node.status.state) for node in nodes},
-        executors=tuple(map(_executor, executors)),
-        sessions=tuple(map(_session, sessions)),
+        nodes=states,
+        executors=tuple(reader.all(executors, _EXECUTORS, "executors", reader.executor)),
+        sessions=tuple(reader.all(sessions, _SESSIONS, "sessions", reader.session)),
         keeps_idle=keeps_idle,
+        size=reader.size,
     )
     snapshot.same_for_decisions(snapshot)  # computes here what decisions derive from the lists, and keeps it
     return snapshot
 
 
-def _executor(message: Any) -> FlameExecutor:
-    return FlameExecutor(message.spec.node, ExecutorState(message.status.state), message.status.session_id)
+class _Reader:
+    """Reads the entries of one snapshot, and counts what it keeps of them."""
 
+    def __init__(self) -> None:
+        self.size = 0
+        self._names: dict[str, str] = {}
 
-def _session(message: Any) -> Session:
-    spec, status = message.spec, message.status
-    return Session(
-        message.metadata.id,
-        status.state == _OPEN,
-        spec.priority,
-        pending=status.pending,
-        running=status.running,
-        min_instances=spec.min_instances,
-        max_instances=spec.max_instances if spec.HasField("max_instances") else None,
-        batch_size=spec.batch_size,
-        resources=_resources(spec.resreq) if spec.HasField("resreq") else None,
-        suspended=status.state in _SUSPENDED,
-    )
+    def all(self, data: bytes, kind: Any, field: str, read: Callable[[Any], Any]) -> Iterator[Any]:
+        """Yield what is kept of each entry of a list."""
+        for batch in batches(data, min(MAX_ENTRIES, FREE_ENTRIES + len(data) // SHORTEST)):
+            for entry in getattr(kind.FromString(batch), field):
+                if (kept := read(entry)) is not None:
+                    yield kept
+                if self.size > MAX_KEPT:
+                    raise TooLargeError(f"it takes more than {MAX_KEPT // 2**20} MiB of memory")
+
+    def node(self, message: Any) -> tuple[str, NodeState] | None:
+        """Return name and state of a node; None for one whose name no Pod can have."""
+        name = message.metadata.name or message.spec.hostname
+        if len(name) > MAX_NAME:
+            return None
+        self.size += _NODE
+        return self._name(name), NodeState(message.status.state)
+
+    def executor(self, message: Any) -> FlameExecutor | None:
+        """Return an executor; None for one on a node whose name no Pod can have."""
+        spec, status = message.spec, message.status
+        if len(spec.node) > MAX_NAME:
+            return None
+        self.size += _EXECUTOR
+        return FlameExecutor(self._name(spec.node), ExecutorState(status.state), self._name(status.session_id))
+
+    def session(self, message: Any) -> Session:
+        """Return a session."""
+        spec, status = message.spec, message.status
+        self.size += _SESSION
+        return Session(
+            self._name(message.metadata.id),
+            status.state == _OPEN,
+            spec.priority,
+            pending=status.pending,
+            running=status.running,
+            min_instances=spec.min_instances,
+            max_instances=spec.max_instances if spec.HasField("max_instances") else None,
+            batch_size=spec.batch_size,
+            resources=_resources(spec.resreq) if spec.HasField("resreq") else None,
+            suspended=status.state in _SUSPENDED,
+        )
+
+    def _name(self, name: str) -> str:
+        """Return the one string for all equal names, cut to `MAX_NAME`."""
+        name = name[:MAX_NAME]
+        known = self._names.get(name)
+        if known is None:
+            known = self._names[name] = name
+            # The text takes up to four bytes for each character, its object and its place here a hundred.
+            self.size += 100 + (len(name) if name.isascii() else 4 * len(name))
+        return known
 
 
 def _resources(message: Any) -> Resources | None:

@@ -18,14 +18,17 @@ from grpclib.const import Status
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 
 from flamectl_operator.flame import answers
+from flamectl_operator.flame.answers import Encoded
 from flamectl_operator.flame.frames import LimitedChannel
 from flamectl_operator.flame.messages import BACKEND, FRONTEND, message_class
-from flamectl_operator.flame.session_manager import FlameError
+from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
 from flamectl_operator.flame.snapshot import NodeState
+from flamectl_operator.flame.wire import TooLargeError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from flamectl_operator.flame.budget import Share
     from flamectl_operator.flame.snapshot import Snapshot
 
 #: Seconds that a call may take, the connection included.
@@ -34,7 +37,6 @@ DEADLINE = 5.0
 LONGEST = 1024
 
 _EMPTY, _RESULT = message_class("EmptyRequest"), message_class("Result")
-_NODES, _EXECUTORS, _SESSIONS = (message_class(f"{kind}List") for kind in ("Node", "Executor", "Session"))
 _RELEASE, _REGISTER = message_class("ReleaseNodeRequest"), message_class("RegisterNodeRequest")
 _WATCH, _WATCHED = message_class("WatchNodeRequest"), message_class("WatchNodeResponse")
 
@@ -84,17 +86,17 @@ class GrpcSessionManager:
 
     async def snapshot(self) -> Snapshot:
         """See `SessionManager`."""
-        async with _failures(self._deadline):
-            nodes = await self._call(FRONTEND, "ListNodes", _EMPTY(), _NODES)
-            executors = await self._list("ListExecutor", _EXECUTORS)
-            sessions = await self._list("ListSession", _SESSIONS)
+        async with self._failures() as share:
+            nodes = await self._call(share, FRONTEND, "ListNodes", _EMPTY(), Encoded)
+            executors = await self._list(share, "ListExecutor")
+            sessions = await self._list(share, "ListSession")
             return await answers.read(nodes, executors, sessions, keeps_idle=self._plural)
 
     async def release_node(self, name: str) -> None:
         """See `SessionManager`."""
-        async with _failures(self._deadline):
+        async with self._failures() as share:
             try:
-                await self._backend("ReleaseNode", _RELEASE(node_name=name))
+                await self._backend(share, "ReleaseNode", _RELEASE(node_name=name))
             except GRPCError as error:
                 # Another client released it.
                 if error.status is not Status.NOT_FOUND:
@@ -109,12 +111,12 @@ class GrpcSessionManager:
         request.node.status.allocatable.SetInParent()
         heartbeat = _WATCH()
         heartbeat.heartbeat.node_name = name
-        async with _failures(self._deadline):
-            await self._backend("RegisterNode", request)
+        async with self._failures() as share:
+            await self._backend(share, "RegisterNode", request)
             method: Any = StreamStreamMethod(self._channel(BACKEND), f"/{BACKEND}/WatchNode", _WATCH, _WATCHED)
             async with method.open(timeout=self._deadline) as stream:
                 await stream.send_message(heartbeat, end=True)
-                answers.limit_messages(stream)
+                answers.limit_messages(stream, share)
                 # The session manager answers the heartbeat and sees that no more comes. It does not end the stream itself.
                 async for response in stream:
                     if response.HasField("ack"):
@@ -133,27 +135,51 @@ class GrpcSessionManager:
         self._ended = True
         self.close()
 
-    async def _list(self, name: str, answer: Any) -> Any:
+    @asynccontextmanager
+    async def _failures(self) -> AsyncIterator[Share]:
+        """Limit the time and the memory of a block of calls, and turn each error in it into a FlameError."""
+        try:
+            with answers.BUDGET.share() as share:
+                async with asyncio.timeout(self._deadline):
+                    yield share
+        except GRPCError as error:
+            raise _answered(error) from error
+        except TimeoutError as error:
+            raise FlameError("TimedOut", f"no answer within {self._deadline:g} s") from error
+        except (StreamTerminatedError, ProtocolError) as error:
+            if any(channel.exceeded for channel in self._channels.values()):
+                raise FlameError(TOO_LARGE, "it sends more than an answer needs") from error
+            raise FlameError("Unreachable", "the connection was lost") from error
+        except ssl.SSLError as error:
+            raise FlameError("NotTrusted", getattr(error, "verify_message", "") or str(error)) from error
+        except OSError as error:
+            raise FlameError("Unreachable", error.strerror or str(error) or type(error).__name__) from error
+        except TooLargeError as error:
+            raise FlameError(TOO_LARGE, f"the answer is not Flame's: {error}") from error
+        except ValueError as error:  # protobuf's DecodeError is one
+            raise FlameError("NotUnderstood", f"the answer is not Flame's: {error}") from error
+
+    async def _list(self, share: Share, name: str) -> Any:
         """Call a method by the name that this session manager knows."""
         try:
-            return await self._call(FRONTEND, name + "s" * self._plural, _EMPTY(), answer)
+            return await self._call(share, FRONTEND, name + "s" * self._plural, _EMPTY(), Encoded)
         except GRPCError as error:
             if error.status is not Status.UNIMPLEMENTED:
                 raise
-        answered = await self._call(FRONTEND, name + "s" * (not self._plural), _EMPTY(), answer)
+        answered = await self._call(share, FRONTEND, name + "s" * (not self._plural), _EMPTY(), Encoded)
         self._plural = not self._plural
         return answered
 
-    async def _backend(self, name: str, request: Any) -> None:
-        result = await self._call(BACKEND, name, request, _RESULT)
+    async def _backend(self, share: Share, name: str, request: Any) -> None:
+        result = await self._call(share, BACKEND, name, request, _RESULT)
         if result.return_code != 0:
             raise FlameError("Refused", f"{name}: {result.message[:LONGEST] or f'return code {result.return_code}'}")
 
-    async def _call(self, service: str, name: str, request: Any, answer: Any) -> Any:
+    async def _call(self, share: Share, service: str, name: str, request: Any, answer: Any) -> Any:
         method: Any = UnaryUnaryMethod(self._channel(service), f"/{service}/{name}", type(request), answer)
         async with method.open(timeout=self._deadline) as stream:
             await stream.send_message(request, end=True)
-            answers.limit_messages(stream)
+            answers.limit_messages(stream, share)
             answered = await stream.recv_message()
         if answered is None:
             raise ProtocolError("no answer")
@@ -168,26 +194,6 @@ class GrpcSessionManager:
             self._channels[port] = LimitedChannel(self._host, port, self._tls, self._certified_name)
         self._channels[port].begin_call()
         return self._channels[port]
-
-
-@asynccontextmanager
-async def _failures(deadline: float) -> AsyncIterator[None]:
-    """Limit the time of a block of calls, and turn each error in it into a FlameError."""
-    try:
-        async with asyncio.timeout(deadline):
-            yield
-    except GRPCError as error:
-        raise _answered(error) from error
-    except TimeoutError as error:
-        raise FlameError("TimedOut", f"no answer within {deadline:g} s") from error
-    except (StreamTerminatedError, ProtocolError) as error:
-        raise FlameError("Unreachable", "the connection was lost") from error
-    except ssl.SSLError as error:
-        raise FlameError("NotTrusted", getattr(error, "verify_message", "") or str(error)) from error
-    except OSError as error:
-        raise FlameError("Unreachable", error.strerror or str(error) or type(error).__name__) from error
-    except ValueError as error:  # protobuf's DecodeError is one
-        raise FlameError("NotUnderstood", f"the answer is not Flame's: {error}") from error
 
 
 def _answered(error: GRPCError) -> FlameError:

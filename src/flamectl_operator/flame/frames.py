@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 FREE = 256
 #: Bytes for each further frame. Flame sends long answers in frames of 16 KiB.
 BYTES_FOR_EACH = 2048
+#: Bytes that a server may send for each call: the largest message, its frames and the rest.
+MAX_BYTES = 13 * 2**20
+#: Bytes that may arrive before they are read, on each connection.
+WINDOW = 256 * 2**10
 #: Bytes of the head of a frame, which begins with the length of the rest (RFC 9113, 4.1).
 _HEAD, _LENGTH = 9, 3
 
@@ -32,14 +36,20 @@ class FrameLimit:
         self._rest = 0  # bytes of the present frame that are still to come
         self._frames = 0
         self._bytes = 0
+        #: Whether the server sent more than it may.
+        self.exceeded = False
 
     def begin_call(self) -> None:
         """Count from zero again."""
         self._frames = self._bytes = 0
+        self.exceeded = False
 
     def admits(self, data: bytes) -> bool:
         """Return whether a connection may go on after it has received more bytes."""
         self._bytes += len(data)
+        if self._bytes > MAX_BYTES:
+            self.exceeded = True
+            return False
         allowed = FREE + self._bytes // BYTES_FOR_EACH
         position = 0
         while position < len(data) and self._frames <= allowed:
@@ -53,7 +63,8 @@ class FrameLimit:
                     self._rest, self._head = int.from_bytes(self._head[:_LENGTH], "big"), b""
                     self._frames += 1
             position += step
-        return self._frames <= allowed
+        self.exceeded = self._frames > allowed
+        return not self.exceeded
 
 
 class _LimitedProtocol(H2Protocol):
@@ -87,14 +98,27 @@ class LimitedChannel(Channel):
     """
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext | None, certified_name: str = "") -> None:
-        super().__init__(host, port, ssl=tls, config=Configuration(ssl_target_name_override=certified_name or None))
+        super().__init__(host, port, ssl=tls, config=_configuration(certified_name))
         self._limit = FrameLimit()
 
     def begin_call(self) -> None:
         """Count the frames of the next call from zero."""
         self._limit.begin_call()
 
+    @property
+    def exceeded(self) -> bool:
+        """Whether the server sent more in the last call than it may."""
+        return self._limit.exceeded
+
     def _protocol_factory(self) -> H2Protocol:
         protocol = _LimitedProtocol(Handler(), self._config, self._h2_config)
         protocol.limit = self._limit = FrameLimit()
         return protocol
+
+
+def _configuration(certified_name: str) -> Configuration:
+    return Configuration(
+        http2_connection_window_size=WINDOW,
+        http2_stream_window_size=WINDOW,
+        ssl_target_name_override=certified_name or None,
+    )

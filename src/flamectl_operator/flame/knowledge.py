@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -78,3 +78,18 @@ class Knowledge:
 
 #: No poller asks.
 OFF = Knowledge()
+
+
+def unanswered(known: Knowledge, phase: Phase, cause: str, problem: str) -> Knowledge:
+    """Return the knowledge after a question without an answer."""
+    snapshot = known.snapshot if phase is Phase.KNOWN else None
+    return replace(known, phase=phase, snapshot=snapshot, failing=True, cause=cause, problem=problem)
+
+
+def differ(before: Knowledge, now: Knowledge) -> bool:
+    """Return whether a decision may change."""
+    if (before.phase, before.failing, before.cause) != (now.phase, now.failing, now.cause):
+        return True
+    if before.snapshot is None or now.snapshot is None:
+        return before.snapshot is not now.snapshot
+    return not now.snapshot.same_for_decisions(before.snapshot)

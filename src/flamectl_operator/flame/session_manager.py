@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from flamectl_operator.flame.snapshot import Snapshot
 
 
+#: The reason of a FlameError about a session manager that sends more than any answer of Flame takes.
+TOO_LARGE = "AnswerTooLarge"
+
+
 class FlameError(Exception):
     """A call to a session manager failed, or its outcome is unknown.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -151,12 +151,14 @@ class Snapshot:
         executors: All executors.
         sessions: All sessions.
         keeps_idle: Whether this Flame keeps idle executors for minutes (from 0.7 on), so that a node with idle ones is free.
+        size: Bytes that it takes in memory, as an estimate.
     """
 
     nodes: Mapping[str, NodeState]
     executors: tuple[FlameExecutor, ...] = ()
     sessions: tuple[Session, ...] = ()
     keeps_idle: bool = False
+    size: int = field(default=0, compare=False)
 
     @cached_property
     def by_node(self) -> Mapping[str, tuple[FlameExecutor, ...]]:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase
-from flamectl_operator.flame.session_manager import FlameError
+from flamectl_operator.flame.knowledge import BELIEVED, OFF, Knowledge, Phase, differ, unanswered
+from flamectl_operator.flame.pace import JITTER, Pauses, Record
+from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
 from flamectl_operator.flame.snapshot import NodeState
-from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.limits import Slots
 from flamectl_operator.runtime.tasks import racing
 
@@ -35,12 +35,13 @@ Key = tuple[str, str]
 BUSY_PERIOD = 2.0
 DEMAND_PERIOD = 5.0
 IDLE_PERIOD = 30.0
-#: Largest share of a period that is added to it, so that the pollers of many clusters do not ask at the same moment.
-JITTER = 0.2
 #: Seconds between two questions at the least, however often somebody asks for an answer at once.
 SHORTEST_PERIOD = 0.2
 #: Session managers that are asked at the same time: each may take a thread that resolves its name.
 AT_ONCE = 16
+#: Bytes of all answers that are kept, and bytes of an answer that is kept in any case: some hundred nodes.
+MAX_KEPT = 16 * 2**20
+SMALL = 128 * 2**10
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class _Followed:
     manager: SessionManager
     knowledge: Knowledge
     busy: bool
-    failures: int = 0
+    record: Record = field(default_factory=Record)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     poller: asyncio.Task[None] | None = None
 
@@ -152,7 +153,7 @@ class Watcher:
         self._addresses: Counter[tuple[str, int]] = Counter()
         self._off: dict[Key, Knowledge] = {}
         self._slots = Slots(AT_ONCE)
-        self._backoff = ExponentialBackoff(base=BUSY_PERIOD, limit=IDLE_PERIOD, jitter=JITTER, random=random)
+        self._pauses = Pauses(random)
         self._log = structlog.get_logger(component="flame")
 
     async def run(self) -> None:
@@ -243,7 +244,7 @@ class Watcher:
             followed.wake.clear()
             before = followed.knowledge
             followed.knowledge = await self._ask(key, followed)
-            if _differ(before, followed.knowledge):
+            if differ(before, followed.knowledge):
                 self._changed(key)
             await self._pause(followed)
 
@@ -252,24 +253,29 @@ class Watcher:
         try:
             snapshot = await self._answer(followed)
         except FlameError as error:
-            followed.failures += 1
-            if followed.failures == 1:
+            followed.record.failed(too_large=error.reason == TOO_LARGE)
+            if followed.record.failures == 1:
                 self._note(key, "session manager cannot be asked; the operator works without it", error)
             return self._failed(known, error)
         except Exception as error:  # noqa: BLE001 - a bug here must not end the poller, without which drains would wait
             self._log.exception("poll failed", namespace=key[0], cluster=key[1])
-            followed.failures += 1
+            followed.record.failed()
             return self._failed(known, FlameError("InternalError", repr(error)))
-        if followed.failures:
+        if followed.record.failures:
             self._note(key, "session manager can be asked again", None)
-        followed.failures = 0
+        followed.record.answered()
         return self._said(known, snapshot, asked)
 
     async def _answer(self, followed: _Followed) -> Snapshot:
         if self._shared(followed.target):
             raise FlameError("SharedAddress", "the session manager of another FlameCluster has the same address")
         async with self._slots.slot():
-            return await followed.manager.snapshot()
+            snapshot = await followed.manager.snapshot()
+        others = (each.knowledge.snapshot for each in self._followed.values() if each is not followed)
+        kept = sum(each.size for each in others if each is not None and each.size > SMALL)
+        if snapshot.size > SMALL and kept + snapshot.size > MAX_KEPT:
+            raise FlameError(TOO_LARGE, "large answers of other session managers take all memory for them")
+        return snapshot
 
     def _said(self, known: Knowledge, snapshot: Snapshot, asked: float) -> Knowledge:
         now = self._clock.boottime()
@@ -289,18 +295,22 @@ class Watcher:
         if known.phase is Phase.KNOWN and self._clock.boottime() - known.said_at <= BELIEVED:
             # The last answer stays valid for a while after a lost one. The first failure names the problem.
             cause, problem = (known.cause, known.problem) if known.failing else (error.reason, str(error))
-            return _unanswered(known, Phase.KNOWN, cause, problem)
+            return unanswered(known, Phase.KNOWN, cause, problem)
         if known.failing:
             return self._doubted(known)
-        return _unanswered(known, Phase.UNKNOWN, error.reason, str(error))
+        return unanswered(known, Phase.UNKNOWN, error.reason, str(error))
 
     def _doubted(self, known: Knowledge) -> Knowledge:
         """Return what is left of a snapshot that is too old. The first failure still names the problem, so the status rests."""
-        return _unanswered(known, Phase.UNKNOWN, known.cause or "TimedOut", known.problem or "no answer")
+        return unanswered(known, Phase.UNKNOWN, known.cause or "TimedOut", known.problem or "no answer")
 
     async def _pause(self, followed: _Followed) -> None:
-        if followed.failures:
-            period = self._backoff.delay(followed.failures)
+        if followed.record.offences:
+            followed.manager.close()
+            await self._clock.sleep(self._pauses.after_offences(followed.record.offences))
+            return
+        if followed.record.failures:
+            period = self._pauses.after(followed.record.failures)
         else:
             period = (BUSY_PERIOD if followed.busy else followed.target.period) * (1 + JITTER * self._random.random())
         if period > DEMAND_PERIOD * (1 + JITTER):
@@ -316,18 +326,3 @@ class Watcher:
             log.info(what)
         else:
             log.info(what, reason=error.reason, error=str(error))
-
-
-def _unanswered(known: Knowledge, phase: Phase, cause: str, problem: str) -> Knowledge:
-    """Return the knowledge after a question without an answer."""
-    snapshot = known.snapshot if phase is Phase.KNOWN else None
-    return replace(known, phase=phase, snapshot=snapshot, failing=True, cause=cause, problem=problem)
-
-
-def _differ(before: Knowledge, now: Knowledge) -> bool:
-    """Return whether a decision may change."""
-    if (before.phase, before.failing, before.cause) != (now.phase, now.failing, now.cause):
-        return True
-    if before.snapshot is None or now.snapshot is None:
-        return before.snapshot is not now.snapshot
-    return not now.snapshot.same_for_decisions(before.snapshot)

@@ -10,9 +10,11 @@ import pytest
 from grpclib.const import Status
 
 from flamectl_operator.flame import answers
+from flamectl_operator.flame.budget import Budget
 from flamectl_operator.flame.client import GrpcSessionManager, verified_by
 from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Resources, Session
+from flamectl_operator.flame.wire import TooLargeError
 from tests.flame.certified import served_as_localhost
 from tests.flame.model import FlameModel
 from tests.flame.server import LOOPBACK, FlameServer, two_free_ports
@@ -63,12 +65,12 @@ async def test_snapshot_has_the_resources_of_a_session(
     assert (session.min_instances, session.max_instances, session.resources) == (2, 5, resources)
 
 
-async def test_answer_over_the_limit_of_grpc_is_refused(server: FlameServer, client: GrpcSessionManager) -> None:
-    for number in range(5):
-        server.model.open_session(f"{number}" * 1_000_000, tasks=1)
-    with pytest.raises(FlameError, match="more than 4 MiB") as refused:
+async def test_answer_over_the_limit_is_refused(server: FlameServer, client: GrpcSessionManager) -> None:
+    for number in range(13):
+        server.model.open_session(f"{number:x}" * 1_000_000, tasks=1)
+    with pytest.raises(FlameError, match="more than 12 MiB") as refused:
         await client.snapshot()
-    assert refused.value.reason == "NotUnderstood"
+    assert refused.value.reason == "AnswerTooLarge"
 
     server.model.sessions.clear()
     assert (await client.snapshot()).sessions == ()
@@ -77,11 +79,15 @@ async def test_answer_over_the_limit_of_grpc_is_refused(server: FlameServer, cli
 async def test_message_over_the_limit_is_refused_by_its_announced_size(mocker: MockerFixture) -> None:
     receive = mocker.AsyncMock(return_value=b"x")
     stream = mocker.Mock(_stream=mocker.Mock(recv_data=receive))
-    answers.limit_messages(stream)
+    budget = Budget(answers.MAX_SIZE)
+    with budget.share() as share:
+        answers.limit_messages(stream, share)
 
-    assert await stream._stream.recv_data(answers.MAX_SIZE) == b"x"
-    with pytest.raises(answers.TooLargeError):
-        await stream._stream.recv_data(answers.MAX_SIZE + 1)
+        assert await stream._stream.recv_data(answers.MAX_SIZE) == b"x"
+        assert budget.taken == answers.MAX_SIZE
+        with pytest.raises(TooLargeError):
+            await stream._stream.recv_data(answers.MAX_SIZE + 1)
+    assert budget.taken == 0
     receive.assert_awaited_once_with(answers.MAX_SIZE)
 
 
@@ -94,26 +100,26 @@ async def test_list_with_too_many_entries_is_refused(
     assert len((await client.snapshot()).sessions) == 2
 
     server.model.open_session("c", tasks=1)
-    with pytest.raises(FlameError, match="a list has 3 entries, and 2 are the most"):
+    with pytest.raises(FlameError, match="has more than 2 entries"):
         await client.snapshot()
 
 
-@pytest.mark.parametrize("limit", [0, 1])
+@pytest.mark.parametrize("limit", [0, 1000])
 async def test_many_entries_are_read_outside_the_event_loop(
     server: FlameServer, client: GrpcSessionManager, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
     threads: list[threading.Thread] = []
-    read = answers._session
+    read = answers._Reader.session
 
-    def spy(message: Any) -> Session:
+    def spy(self: Any, message: Any) -> Session:
         threads.append(threading.current_thread())
-        return read(message)
+        return read(self, message)
 
     monkeypatch.setattr(answers, "MAX_IN_LOOP", limit)
-    monkeypatch.setattr(answers, "_session", spy)
+    monkeypatch.setattr(answers._Reader, "session", spy)
     server.model.open_session("s", tasks=1)
     assert [session.name for session in (await client.snapshot()).sessions] == ["s"]
-    assert (threads == [threading.main_thread()]) == (limit == 1)
+    assert (threads == [threading.main_thread()]) == (limit == 1000)
 
 
 async def test_second_snapshot_uses_the_names_that_the_first_one_found(

@@ -60,7 +60,7 @@ async def test_connection_to_a_server_that_floods_is_closed_and_the_call_fails()
     server = await asyncio.start_server(flood, LOOPBACK, port)
     client = GrpcSessionManager(LOOPBACK, port, deadline=60)
     try:
-        with pytest.raises(FlameError, match="the connection was lost"):
+        with pytest.raises(FlameError, match="more than an answer needs"):
             await client.snapshot()
         await closed.wait()
     finally:

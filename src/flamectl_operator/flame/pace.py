@@ -1,0 +1,55 @@
+"""When a session manager is asked again that did not answer, or whose answers cost too much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flamectl_operator.runtime.backoff import ExponentialBackoff
+
+if TYPE_CHECKING:
+    from random import Random
+
+#: Seconds after the first failure, and the most after many.
+FIRST, LONGEST = 2.0, 30.0
+#: The most seconds between two questions to a session manager that sends more than any answer of Flame takes.
+LONGEST_FOR_OFFENDERS = 600.0
+#: Largest share of a period that is added to it, so that the pollers of many clusters do not ask at the same moment.
+JITTER = 0.2
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """The pauses after failures.
+
+    Args:
+        random: Where jitter comes from.
+    """
+
+    random: Random
+
+    def after(self, failures: int) -> float:
+        """Return the seconds after consecutive failures."""
+        return ExponentialBackoff(FIRST, LONGEST, JITTER, self.random).delay(failures)
+
+    def after_offences(self, offences: int) -> float:
+        """Return the seconds after answers that were too large."""
+        return ExponentialBackoff(FIRST, LONGEST_FOR_OFFENDERS, JITTER, self.random).delay(offences)
+
+
+@dataclass
+class Record:
+    """What the last questions came to."""
+
+    failures: int = 0
+    #: An answer that is too large counts twice, and one that is not makes good one, so that turns do not help.
+    offences: int = 0
+
+    def answered(self) -> None:
+        """Note an answer."""
+        self.failures, self.offences = 0, max(0, self.offences - 1)
+
+    def failed(self, *, too_large: bool = False) -> None:
+        """Note a question without an answer that can be read."""
+        self.failures += 1
+        self.offences += 2 * too_large

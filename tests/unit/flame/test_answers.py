@@ -1,0 +1,148 @@
+"""What an answer of a session manager costs, counted before protobuf decodes it."""
+
+from __future__ import annotations
+
+import asyncio
+import tracemalloc
+
+import pytest
+
+from flamectl_operator.flame import answers
+from flamectl_operator.flame.answers import BUDGET, MAX_KEPT, MAX_NAME, MAX_RECEIVED, MAX_SIZE, read
+from flamectl_operator.flame.budget import Budget
+from flamectl_operator.flame.messages import MESSAGES, message_class
+from flamectl_operator.flame.snapshot import Load
+from flamectl_operator.flame.wire import BATCH, TooLargeError, batches
+
+MIB = 2**20
+_LISTS = ("Node", "Executor", "Session")
+
+
+def _honest(nodes: int, executors: int, sessions: int) -> tuple[bytes, bytes, bytes]:
+    """The answers of an honest session manager, whose names and ids are as long as Flame's."""
+    first, second, third = (message_class(f"{kind}List")() for kind in _LISTS)
+    for number in range(nodes):
+        node = first.nodes.add()
+        node.metadata.id = node.metadata.name = node.spec.hostname = f"my-flame-executor-manager-{number}"
+        node.status.state = 1
+        node.status.capacity.memory = node.status.allocatable.memory = 2**36
+    for number in range(executors):
+        executor = second.executors.add()
+        executor.metadata.id = executor.metadata.name = f"{number:08d}-aaaa-bbbb-cccc-dddddddddddd"
+        executor.spec.node = f"my-flame-executor-manager-{number % nodes}"
+        executor.spec.resreq.memory = 2**33
+        executor.status.state, executor.status.session_id = 4, f"flmping-{number % sessions:08d}-abcdefgh"
+    for number in range(sessions):
+        session = third.sessions.add()
+        session.metadata.id = session.metadata.name = f"flmping-{number:08d}-abcdefgh"
+        session.spec.application, session.spec.resreq.memory = "flmping", 2**33
+        session.status.pending, session.status.running, session.status.creation_time = number, 5, 2**40
+    return first.SerializeToString(), second.SerializeToString(), third.SerializeToString()
+
+
+async def test_honest_answer_of_the_largest_cluster_is_read() -> None:
+    encoded = _honest(5_000, 50_000, 10_000)
+    snapshot = await read(*encoded, keeps_idle=False)
+
+    assert sum(map(len, encoded)) < MAX_SIZE
+    assert (len(snapshot.nodes), len(snapshot.executors), len(snapshot.sessions)) == (5_000, 50_000, 10_000)
+    assert snapshot.load("my-flame-executor-manager-4999")[0] is Load.BUSY
+    assert snapshot.size < MAX_KEPT
+
+
+@pytest.mark.parametrize("list_of", range(3), ids=_LISTS)
+@pytest.mark.parametrize(
+    "unit",
+    [
+        pytest.param("0a00", id="empty entries"),
+        pytest.param("0a020a00", id="entries with empty metadata"),
+        pytest.param("0a080a0012001a002200", id="entries of empty parts"),
+        pytest.param("7800", id="numbers that Flame does not have"),
+        pytest.param("7a00", id="texts that Flame does not have"),
+        pytest.param("7d00000000", id="fixed numbers that Flame does not have"),
+    ],
+)
+async def test_answer_of_many_small_entries_is_refused_before_it_takes_memory(list_of: int, unit: str) -> None:
+    entry = bytes.fromhex(unit)
+    lists = [b"", b"", b""]
+    lists[list_of] = entry * (4 * MIB // len(entry))
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLargeError):
+            await read(*lists, keeps_idle=False)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 * MIB
+
+
+@pytest.mark.parametrize("text", ["a", "é", "語", "😀"])
+async def test_long_texts_are_not_kept(text: str) -> None:
+    nodes, executors, sessions = (message_class(f"{kind}List")() for kind in _LISTS)
+    for number in range(20):
+        long = f"{number}" + text * 100_000
+        nodes.nodes.add().metadata.name = long
+        executors.executors.add().spec.node = long
+        sessions.sessions.add().metadata.id = long
+    encoded = [each.SerializeToString() for each in (nodes, executors, sessions)]
+    snapshot = await read(*encoded, keeps_idle=False)
+
+    assert (snapshot.nodes, snapshot.executors) == ({}, ())
+    assert max(len(session.name) for session in snapshot.sessions) == MAX_NAME
+    assert snapshot.size < MIB
+
+
+async def test_names_that_all_differ_are_refused_when_they_take_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "MAX_KEPT", MIB)
+    sessions = message_class("SessionList")()
+    for number in range(10_000):
+        sessions.sessions.add().metadata.id = f"{number}" * 40
+    with pytest.raises(TooLargeError, match="of memory"):
+        await read(b"", b"", sessions.SerializeToString(), keeps_idle=False)
+
+
+def test_entries_contain_no_lists_and_so_cost_no_more_than_their_length() -> None:
+    repeated = {name for name, fields in MESSAGES.items() if "repeated" in fields}
+    assert repeated - {"RegisterNodeRequest"} == {f"{kind}List" for kind in _LISTS}
+
+
+def test_batches_of_a_list_are_lists_with_the_same_entries() -> None:
+    encoded, _, _ = _honest(2 * BATCH + 1, 0, 1)
+    parts = list(batches(encoded, 10_000))
+
+    assert b"".join(parts) == encoded
+    assert [len(message_class("NodeList").FromString(part).nodes) for part in parts] == [BATCH, BATCH, 1]
+
+
+@pytest.mark.parametrize("data", ["0a05", "0aff", "0affffffffffffffffffff01", "0b", "0f00", "0a", "7d00", "79"])
+def test_bytes_that_are_no_list_are_refused(data: str) -> None:
+    with pytest.raises(ValueError, match=r"list|number|wire type"):
+        list(batches(bytes.fromhex(data), 10))
+
+
+async def test_answers_wait_in_turn_for_the_bytes_of_the_budget() -> None:
+    budget, order = Budget(10), list[str]()
+
+    async def hold(name: str, size: int, until: asyncio.Event) -> None:
+        with budget.share() as share:
+            await share.take(size)
+            order.append(name)
+            await until.wait()
+
+    first, rest = asyncio.Event(), asyncio.Event()
+    rest.set()
+    tasks = [asyncio.create_task(hold(*each)) for each in (("a", 8, first), ("b", 5, rest), ("c", 2, rest))]
+    await asyncio.sleep(0.01)
+    assert (order, budget.taken) == (["a"], 8)
+    tasks[1].cancel()
+    await asyncio.sleep(0.01)
+    assert order == ["a", "c"]
+    first.set()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert budget.taken == 0
+
+
+def test_all_answers_together_take_at_most_the_documented_memory() -> None:
+    # The one that is read: its batch encoded and decoded, and the snapshot that grows.
+    assert MAX_RECEIVED + MAX_SIZE + MAX_KEPT <= 64 * MIB
+    assert BUDGET.taken == 0
