@@ -14,8 +14,8 @@ REAL_TIME = True
 MIB = 2**20
 #: Session managers of each mode. Only answers that are read stay in memory.
 NUMBERS = {mode: 60 if mode == "the largest answer that is read" else 4 for mode in MODES}
-#: Bytes that they may cost, fragments and buffers of sockets included.
-MAY_COST = 170 * MIB
+#: Bytes that they may cost, fragments and buffers of sockets included. The operator itself takes some 70 MiB.
+MAY_COST = 100 * MIB
 #: Modes whose answers are larger than any answer of Flame.
 _TOO_LARGE = {"empty entries", "entries of empty parts", "unknown numbers", "unknown texts", "too many bytes"}
 

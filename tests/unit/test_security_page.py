@@ -13,6 +13,7 @@ import yaml
 from flamectl_operator.desired.pod_metadata_policy import HARMLESS_ANNOTATIONS, WELL_KNOWN
 from flamectl_operator.desired.pod_policy import HARMLESS_SOURCES, HARMLESS_VOLUMES
 from flamectl_operator.flame import answers, pace, watcher
+from flamectl_operator.flame.client import DEADLINE
 from flamectl_operator.kube.api_server_client import MAX_PAGE_SIZE
 from flamectl_operator.kube.http.credentials import LOAD_TIMEOUT
 from flamectl_operator.process.monitoring.connections import HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_RATE, MAX_REQUEST_SIZE
@@ -126,6 +127,8 @@ def test_network_policy_closes_all_but_health_and_the_metrics_of_labelled_namesp
         f"{answers.MAX_SIZE // 2**20} MiB and {answers.MAX_ENTRIES:,} entries",
         f"more than {answers.MAX_NAME} characters",
         f"at most {watcher.MAX_KEPT // 2**20} MiB while they are kept",
+        f"over {answers.SMALL // 2**10} KiB arrive",
+        f"not read within {DEADLINE:.0f} s",
         f"up to every {pace.LONGEST_FOR_OFFENDERS / 60:.0f} min",
         f"at most {session_manager_io.PASS_LIMIT:.0f} s on what it tells",
         f"wait for up to {session_manager_io.LONGEST_RETRY:.0f} s",

@@ -4,8 +4,8 @@ The author of a FlameCluster chooses the image of its session manager, so an ans
 whole: an empty entry takes two bytes on the wire and fifty in memory. Its entries are counted on the wire first, and decoded a
 thousand at a time. The entries themselves contain no lists, so an entry takes no more than a few times its length.
 
-All answers that are being received and read share `BUDGET`. Together they take at most 64 MiB: `MAX_RECEIVED` as bytes, and the
-rest for the one answer that is being read.
+Small answers arrive at the same time. Large ones take turns, because each of them takes several times its length until it has
+been read, and answers that wait for each other's memory would all be late.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Self
+
+from grpclib.exceptions import ProtocolError
 
 from flamectl_operator.flame.budget import Budget
 from flamectl_operator.flame.messages import message_class
@@ -30,9 +32,11 @@ MAX_SIZE = 12 * 2**20
 MAX_ENTRIES = 100_000
 #: Entries that a list may have whatever its size, and the fewest bytes of each further one. Flame's have more.
 FREE_ENTRIES, SHORTEST = 1000, 8
-#: Bytes of a message that takes no part of the budget, and is read in the event loop. That takes a few milliseconds.
+#: Bytes of an answer that is read in the event loop. That takes a few milliseconds.
 MAX_IN_LOOP = 32 * 2**10
-#: Bytes of all messages that are larger, from their arrival until they have been read.
+#: Bytes of an answer that waits for no other one: some 1,500 nodes, executors and sessions.
+SMALL = 256 * 2**10
+#: Bytes of the messages of one answer.
 MAX_RECEIVED = 16 * 2**20
 #: Bytes that a snapshot may keep. 5,000 nodes, 50,000 executors and 10,000 sessions take 11 MiB.
 MAX_KEPT = 14 * 2**20
@@ -42,7 +46,7 @@ MAX_NAME = 253
 _NODE, _EXECUTOR, _SESSION = 400, 96, 256
 #: One thread, because each further thread would delay the event loop by 5 ms at the interpreter's lock.
 _READER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flame-answers")
-#: Shared by all session managers.
+#: Shared by all session managers. A large answer takes all of it.
 BUDGET = Budget(MAX_RECEIVED)
 
 _NODES, _EXECUTORS, _SESSIONS = (message_class(f"{kind}List") for kind in ("Node", "Executor", "Session"))
@@ -62,21 +66,27 @@ class Encoded(bytes):
 
 
 def limit_messages(stream: Any, share: Share) -> None:
-    """Let a stream refuse messages over `MAX_SIZE`, by the length that stands before each of them, and wait for the budget.
+    """Let a stream refuse messages over `MAX_SIZE`, by the length that stands before each of them, and wait for its turn.
 
     Args:
         stream: A stream of grpclib's client whose request has been sent.
         share: The part of the budget that the answer of this session manager takes.
+
+    The stream raises ProtocolError for a message that ends early.
     """
     receiver = stream._stream  # noqa: SLF001 - grpclib has no setting for it
     receive = receiver.recv_data
 
     async def receive_within_limit(size: int) -> bytes:
-        if size > MAX_SIZE or share.size + size > MAX_RECEIVED:
+        share.received += size
+        if size > MAX_SIZE or share.received > MAX_RECEIVED:
             raise TooLargeError(f"it has more than {MAX_SIZE // 2**20} MiB")
-        if size > MAX_IN_LOOP:
-            await share.take(size)
-        return bytes(await receive(size))
+        if share.received > SMALL and not share.size:
+            await share.take(MAX_RECEIVED)
+        try:
+            return bytes(await receive(size))
+        except AssertionError as error:  # grpclib has no other one for it
+            raise ProtocolError("the answer ended early") from error
 
     receiver.recv_data = receive_within_limit
 

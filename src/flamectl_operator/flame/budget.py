@@ -70,6 +70,8 @@ class Share:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self.size = 0
+        #: Bytes that have arrived or are announced.
+        self.received = 0
 
     async def take(self, size: int) -> None:
         """Wait until there are so many more bytes."""

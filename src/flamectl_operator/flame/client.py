@@ -138,13 +138,19 @@ class GrpcSessionManager:
     @asynccontextmanager
     async def _failures(self) -> AsyncIterator[Share]:
         """Limit the time and the memory of a block of calls, and turn each error in it into a FlameError."""
+        large = False
         try:
             with answers.BUDGET.share() as share:
-                async with asyncio.timeout(self._deadline):
-                    yield share
+                try:
+                    async with asyncio.timeout(self._deadline):
+                        yield share
+                finally:
+                    large = share.size > 0
         except GRPCError as error:
             raise _answered(error) from error
         except TimeoutError as error:
+            if large:  # all other large answers waited for it
+                raise FlameError(TOO_LARGE, f"a large answer does not arrive within {self._deadline:g} s") from error
             raise FlameError("TimedOut", f"no answer within {self._deadline:g} s") from error
         except (StreamTerminatedError, ProtocolError) as error:
             if any(channel.exceeded for channel in self._channels.values()):

@@ -313,7 +313,8 @@ class Watcher:
             period = self._pauses.after(followed.record.failures)
         else:
             period = (BUSY_PERIOD if followed.busy else followed.target.period) * (1 + JITTER * self._random.random())
-        if period > DEMAND_PERIOD * (1 + JITTER):
+        # What a server sent of an answer that did not end in time stays in memory for as long as its connection.
+        if followed.record.failures or period > DEMAND_PERIOD * (1 + JITTER):
             followed.manager.close()
         await self._clock.sleep(SHORTEST_PERIOD)
         woken = asyncio.create_task(followed.wake.wait())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from grpclib.const import Status
+from grpclib.exceptions import ProtocolError
 
 from flamectl_operator.flame import answers
 from flamectl_operator.flame.budget import Budget
@@ -79,16 +80,65 @@ async def test_answer_over_the_limit_is_refused(server: FlameServer, client: Grp
 async def test_message_over_the_limit_is_refused_by_its_announced_size(mocker: MockerFixture) -> None:
     receive = mocker.AsyncMock(return_value=b"x")
     stream = mocker.Mock(_stream=mocker.Mock(recv_data=receive))
-    budget = Budget(answers.MAX_SIZE)
+    budget = Budget(answers.MAX_RECEIVED)
     with budget.share() as share:
         answers.limit_messages(stream, share)
 
         assert await stream._stream.recv_data(answers.MAX_SIZE) == b"x"
-        assert budget.taken == answers.MAX_SIZE
+        assert budget.taken == answers.MAX_RECEIVED
         with pytest.raises(TooLargeError):
             await stream._stream.recv_data(answers.MAX_SIZE + 1)
     assert budget.taken == 0
     receive.assert_awaited_once_with(answers.MAX_SIZE)
+
+
+async def test_large_answers_take_turns_and_none_waits_for_another_one_that_waits_for_it(mocker: MockerFixture) -> None:
+    budget, ended = Budget(answers.MAX_RECEIVED), list[int]()
+
+    async def answer(number: int) -> None:
+        with budget.share() as share:
+            for _ in range(3):
+                stream = mocker.Mock(_stream=mocker.Mock(recv_data=mocker.AsyncMock(return_value=b"x")))
+                answers.limit_messages(stream, share)
+                await stream._stream.recv_data(answers.MAX_RECEIVED // 3)
+                await asyncio.sleep(0)
+            ended.append(number)
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(*map(answer, range(6)))
+    assert ended == [0, 1, 2, 3, 4, 5]
+
+
+async def test_small_answer_does_not_wait_for_a_large_one(mocker: MockerFixture) -> None:
+    budget = Budget(answers.MAX_RECEIVED)
+    with budget.share() as large, budget.share() as small:
+        await large.take(answers.MAX_RECEIVED)
+        stream = mocker.Mock(_stream=mocker.Mock(recv_data=mocker.AsyncMock(return_value=b"x")))
+        answers.limit_messages(stream, small)
+        async with asyncio.timeout(60):
+            assert await stream._stream.recv_data(answers.SMALL) == b"x"
+
+
+async def test_message_that_ends_early_is_a_lost_connection_and_no_bug(mocker: MockerFixture) -> None:
+    receive = mocker.AsyncMock(side_effect=AssertionError("Received less data than expected"))
+    stream = mocker.Mock(_stream=mocker.Mock(recv_data=receive))
+    with Budget(answers.MAX_RECEIVED).share() as share:
+        answers.limit_messages(stream, share)
+        with pytest.raises(ProtocolError):
+            await stream._stream.recv_data(10)
+
+
+async def test_large_answer_that_is_late_is_too_large_because_others_waited_for_it() -> None:
+    client = GrpcSessionManager(LOOPBACK, 1, deadline=0.01)
+
+    async def hold() -> None:
+        async with client._failures() as share:
+            await share.take(1)
+            await asyncio.Event().wait()
+
+    with pytest.raises(FlameError, match="a large answer") as refused:
+        await hold()
+    assert refused.value.reason == "AnswerTooLarge"
 
 
 async def test_list_with_too_many_entries_is_refused(
