@@ -86,3 +86,44 @@ def test_existing_claim_is_waited_for_and_shared_with_no_other_cluster(
     world.wait_running("other", executors=1)
     after = world.existing("persistentvolumeclaim", "mine")["metadata"]
     assert (after["uid"], after.get("ownerReferences")) == (before["uid"], None)
+
+
+def test_pods_of_claims_that_are_being_deleted_stay_until_the_loss_is_confirmed(
+    world: E2ENamespace, operator: OperatorProcess
+) -> None:
+    storage_class = add_volumes(world, 3)
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": storage_class,
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    world.apply({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "mine"}, "spec": spec})
+    own = {"size": "1Gi", "storageClassName": storage_class}
+    manager = {"storage": "fs:///var/lib/flame/session", "persistence": {"existingClaim": "mine"}}
+    world.apply(
+        flame_cluster(replicas=1, sessionManager=manager, objectCache={"image": IMAGE, "persistence": own}),
+    )
+    world.wait_running(executors=1)
+    claims = [world.existing("persistentvolumeclaim", name) for name in ("mine", "my-flame-object-cache-0")]
+    before = uids(world.all("pod"))
+
+    world.kubectl("delete", "pvc", "mine", "my-flame-object-cache-0", "--wait=false")
+    degraded = world.wait(
+        "both claims in the status",
+        lambda: (
+            (found := condition(world.status(), "Degraded")).get("reason") == "ClaimTerminating"
+            and all(claim["metadata"]["name"] in found["message"] for claim in claims)
+            and found
+        ),
+    )
+    assert "confirm-claim-loss" in degraded["message"]
+    env = [{"name": "A", "value": "b"}]
+    changes = {"sessionManager": {"env": env}, "objectCache": {"env": env}, "suspend": True}
+    world.patch("flamecluster", "my-flame", {"spec": {**changes, "executorManager": {"replicas": 2}}})
+    world.wait("another executor", lambda: world.status()["executorManager"].get("ready") == 2)
+    assert before.items() <= uids(world.all("pod")).items()
+
+    confirmed = ",".join(claim["metadata"]["uid"] for claim in claims)
+    world.kubectl("annotate", "flamecluster/my-flame", f"flame.xflops.io/confirm-claim-loss={confirmed}")
+    world.wait("the suspension", lambda: not world.all("pod"))
+    world.wait("the claims to go", lambda: world.get("persistentvolumeclaim", "mine") is None)

@@ -49,11 +49,15 @@ class Caches:
         self._blame = blame
         #: Since when each FlameCluster has been going, or gone, by uid.
         self._going: dict[str, float] = {}
+        #: Since when each claim has been going, by uid.
+        self._claims_going: dict[str, float] = {}
         server.listeners.append(self._observe)
 
     def _observe(self, change: Change) -> None:
         if change.resource == FLAME_CLUSTERS and (change.new is None or terminating(change.new)):
             self._going.setdefault(uid_of(change.last), self._loop.now)
+        if change.resource == CLAIMS and change.new is not None and terminating(change.new):
+            self._claims_going.setdefault(uid_of(change.new), self._loop.now)
 
     def known(self, client: ModelClient, cluster: Obj) -> list[Obj]:
         """The object caches of a FlameCluster, as far as a process knows."""
@@ -79,6 +83,13 @@ class Caches:
         part = "sessionManager" if key_of(pod) == manager_key(cluster) else "objectCache"
         if mounted_claims(pod) and specs and all(want.persistent(part) for want in specs):
             self._blame(f"{client.name} deletes {name_of(pod)} by force, which may still write to its claim")
+
+    def takes_claims(self, client: ModelClient, pod: Obj) -> None:
+        """A Pod is deleted: not one that keeps a claim which was deleted before the pass, because a pass reads it first."""
+        for name in mounted_claims(pod) if pod["spec"].get("nodeName") else ():
+            claim = self._server.find(CLAIMS, (key_of(pod)[0], name))
+            if claim is not None and self._claims_going.get(uid_of(claim), pass_begun()) < pass_begun():
+                self._blame(f"{client.name} deletes {name_of(pod)}, which keeps claim {name} that is being deleted")
 
     def deleted(self, client: ModelClient, cluster: Obj, pod: Obj, ordinal: int) -> None:
         """An object cache is deleted."""

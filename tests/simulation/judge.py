@@ -202,6 +202,7 @@ class Judge:
         if resource == CLAIMS:
             self._caches.claim_deleted(client, owner, known)
             return
+        self._caches.takes_claims(client, known)
         number, ordinal = executor_number(name_of(owner), key[1]), cache_ordinal(name_of(owner), key[1])
         if grace == 0:
             self._forced(client, known, number)

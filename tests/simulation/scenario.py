@@ -140,6 +140,7 @@ class Scenario:
         draw.storage(child_random(seed, "storage"))
         draw.retention(child_random(seed, "retention"))
         draw.orphans(child_random(seed, "orphans"))
+        draw.claims_deleted(child_random(seed, "claims deleted"))
         if flame := draw.flame(child_random(seed, "sessions")):
             draw.demand(child_random(seed, "demand"))
             draw.busy_drains(child_random(seed, "busy drains"))
@@ -525,6 +526,19 @@ class _Draw:
         self._add(max(first.at + 0.1, at - 10.0), "edit", name, {"objectCache": {"replicas": 2, **claims}})
         claims = {"persistence": {"size": "1Gi", "deletionPolicy": "Retain"}}
         self._add(at, "edit", name, {"objectCache": {"replicas": random.choice((0, 1)), **claims}})
+
+    def claims_deleted(self, random: Random) -> None:
+        """A claim that is deleted by mistake, and an edit that would replace the Pod that keeps it; in worlds with storage."""
+        for name in self.names:
+            with_claims = [each for each in self.actions if each.kind == "edit" and "persistence" in str(each.args)]
+            times = [each.at for each in with_claims if each.args[0] == name]
+            if not times or random.random() < 0.5:
+                continue
+            at = min(times) + 10.0 + random.random() * self._length * 0.3
+            self._add(at, "delete_claim", name, random.randrange(100))
+            env = [{"name": "A", "value": str(random.randrange(100))}]
+            change = random.choice(({"sessionManager": {"env": env}}, {"objectCache": {"env": env}}))
+            self._add(at + random.choice((-1.0, 0.2, 1.0, 10.0)), "edit", name, change)
 
     def orphans(self, random: Random) -> None:
         """A FlameCluster goes and leaves its claims, and operators hear of the claims first; in some worlds with storage."""

@@ -19,12 +19,14 @@ CATEGORIES: Final = ("all", "flame")
 NAME_MAX_LENGTH: Final = 35
 NAME_PATTERN: Final = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 
-#: The prefix of the operator's keys; only `RESTARTED_AT_ANNOTATION` is for users.
+#: The prefix of the operator's keys; only `RESTARTED_AT_ANNOTATION` and `CONFIRM_CLAIM_LOSS_ANNOTATION` are for users.
 OWN_PREFIX: Final = f"{GROUP}/"
 CLUSTER_LABEL: Final = f"{OWN_PREFIX}cluster"
 REVISION_ANNOTATION: Final = f"{OWN_PREFIX}revision"
 #: Free text in a podTemplate's annotations; a change restarts the Pods, as `kubectl rollout restart` does.
 RESTARTED_AT_ANNOTATION: Final = f"{OWN_PREFIX}restarted-at"
+#: On a FlameCluster: uids of claims that are being deleted and whose data may go, with commas between them.
+CONFIRM_CLAIM_LOSS_ANNOTATION: Final = f"{OWN_PREFIX}confirm-claim-loss"
 
 #: Part of the Services' selectors, as in the HLD.
 APP_LABEL: Final = "app"

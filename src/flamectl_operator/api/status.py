@@ -296,6 +296,10 @@ class FlameClusterStatus(Model):
             "replaced and gone. The last ten.",
         )
     )
+    claims: Atomic[str] = Field(
+        (),
+        description="Names of the claims that the operator has created or found, so that a claim that vanished is reported.",
+    )
     idle: IdleStatus = Field(IdleStatus(), description="How long no session has been open, where spec.idle is set.")
     tls: TlsStatus = Field(TlsStatus(), description="Names that certificates must cover, if the cluster has TLS.")
 

@@ -352,6 +352,18 @@ class PodResourceClaimStatus(View, frozen=True):
     name: str = ""
 
 
+class ClaimVolume(View, frozen=True):
+    """The claim that a volume mounts."""
+
+    claim_name: str = ""
+
+
+class Volume(View, frozen=True):
+    """An entry of a Pod's `spec.volumes`; stores keep those with a claim alone."""
+
+    persistent_volume_claim: ClaimVolume | None = None
+
+
 class PodSpec(View, frozen=True):
     """The fields of a Pod's spec that decisions use."""
 
@@ -361,6 +373,7 @@ class PodSpec(View, frozen=True):
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
     host_network: bool = False
+    volumes: tuple[Volume, ...] = ()
 
 
 class PodStatus(View, frozen=True):
@@ -381,3 +394,9 @@ class PodView(KubernetesObject, frozen=True):
 
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+
+    @property
+    def claim_names(self) -> tuple[str, ...]:
+        """The names of the PersistentVolumeClaims that it mounts."""
+        volumes = [each.persistent_volume_claim for each in self.spec.volumes]
+        return tuple(volume.claim_name for volume in volumes if volume is not None)

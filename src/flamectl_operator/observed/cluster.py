@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter, is_
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from flamectl_operator.desired import names
 from flamectl_operator.flame import knowledge
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.observed import executor_mark, pods
+from flamectl_operator.observed.claims import KnownClaims, users_of_claims
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.life import counted_lives, life_of
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.trouble import Trouble
 
 
+_NONE_READ: dict[str, PersistentVolumeClaimView | None] = {}
+
+
 @dataclass(frozen=True)
 class Views:
     """The objects in the stores with the names or the label of a FlameCluster's children, with any owner.
@@ -52,6 +56,8 @@ class Views:
         claims: All PersistentVolumeClaims with the FlameCluster's label, in its namespace.
         flame: The knowledge about the session manager.
         quota_refused: Names whose create in this pass or the last a quota refused; without executors, which nothing asks for.
+        claims_read: Claims without the label that Pods mount, as they were last read.
+        losses_confirmed: uids of claims whose loss a user has confirmed.
     """
 
     config_map: ConfigMapView | None
@@ -62,6 +68,8 @@ class Views:
     claims: tuple[PersistentVolumeClaimView, ...] = ()
     flame: Knowledge = knowledge.OFF
     quota_refused: frozenset[str] = frozenset()
+    claims_read: Mapping[str, PersistentVolumeClaimView | None] = field(default_factory=lambda: _NONE_READ)
+    losses_confirmed: frozenset[str] = frozenset()
 
     def same(self, other: Views) -> bool:
         """Return whether these are the same objects by identity, because the stores never change an object in place."""
@@ -72,7 +80,8 @@ class Views:
             and self.client_config is other.client_config
             and self.network_policy is other.network_policy
             and self.flame is other.flame
-            and self.quota_refused == other.quota_refused
+            and self.claims_read is other.claims_read
+            and (self.quota_refused, self.losses_confirmed) == (other.quota_refused, other.losses_confirmed)
             and len(self.services) == len(other.services)
             and all(map(is_, self.services, other.services))
         )
@@ -221,6 +230,28 @@ class ObservedCluster:
     def claims(self) -> dict[str, PersistentVolumeClaimView]:
         """The PersistentVolumeClaims with the FlameCluster's label, by name, with any owner."""
         return {claim.name: claim for claim in self.views.claims}
+
+    @cached_property
+    def known_claims(self) -> KnownClaims:
+        """All that is known of the claims that Pods mount."""
+        return KnownClaims(self.claims, self.views.claims_read, self.views.losses_confirmed)
+
+    @cached_property
+    def claim_users(self) -> dict[str, list[str]]:
+        """The names of this FlameCluster's Pods by the claim that they keep."""
+        return users_of_claims(component.pod for component in self.components)
+
+    @cached_property
+    def kept(self) -> frozenset[str]:
+        """The uids of Pods that must stay, because a claim that is being deleted would go with them; see `KnownClaims.keep`."""
+        if not self.claim_users:
+            return frozenset()
+        pods = [component.pod for component in self.components]
+        return frozenset(pod.uid for pod in pods if self.known_claims.keep(pod))
+
+    def deletable(self, executors: Iterable[Executor]) -> tuple[Executor, ...]:
+        """Return the executors that need not stay for a claim; see `kept`."""
+        return tuple(executor for executor in executors if executor.pod.uid not in self.kept)
 
     @cached_property
     def object_caches(self) -> ObjectCaches:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIRM_CLAIM_LOSS_ANNOTATION
 from flamectl_operator.api.quantity import parse_quantity
 from flamectl_operator.desired import names
+from flamectl_operator.observed.claims import LOST
 from flamectl_operator.planning import drift
 from flamectl_operator.runtime.outcome import blocked, wait
 
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.runtime.outcome import Outcome
 
+#: The reason of an outcome for a claim that is being deleted while a Pod keeps it. `claims_in_danger` has the message, and the
+#: decisions about Pods wait without one.
+CLAIM_TERMINATING = "ClaimTerminating"
+KEEPS_CLAIM = wait(CLAIM_TERMINATING)
 #: Phase of a claim that has a volume. Only such a claim can grow.
 _BOUND = "Bound"
 
@@ -69,16 +75,53 @@ def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPla
         elif not is_ours(claim, desired.owner):
             taken.append(claim)
         elif claim.terminating:
-            outcomes.append(wait("Terminating", f'waiting for PersistentVolumeClaim "{claim.name}" to terminate'))
+            if claim.name not in observed.claim_users or claim.uid in observed.known_claims.confirmed:
+                outcomes.append(wait("Terminating", f'waiting for PersistentVolumeClaim "{claim.name}" to terminate'))
         else:
             outcomes += differences(claim, desired)
             if (changes := claim_patch(claim, desired)) is not None:
                 patch.append((claim, changes))
+        if claim is not None and claim.status.phase == LOST:
+            outcomes.append(_lost(claim))
+    outcomes += claims_in_danger(observed) if observed.claim_users else ()
     surplus = _surplus(observed, effective)
     retained = [claim for claim in surplus if _policy(effective) == "Retain"]
     patch += [(claim, _owners(claim, keep=False, owner=observed.owner)) for claim in retained]
     delete = [claim for claim in surplus if _policy(effective) == "Delete" and not _used(observed, claim)]
     return ClaimPlan(tuple(create), tuple(patch), tuple(delete), tuple(taken), tuple(outcomes))
+
+
+def claims_in_danger(observed: ObservedCluster) -> list[Outcome]:
+    """Return an outcome for each claim that is being deleted while Pods keep it, and for users' claims that are lost.
+
+    Args:
+        observed: The objects that exist.
+    """
+    found, known, owner = [], observed.known_claims, observed.owner
+    for name, users in sorted(observed.claim_users.items()):
+        claim = known.find(name)
+        if (going := known.going(name)) is not None:
+            pods = f'Pod "{users[0]}" keeps' if len(users) == 1 else f'{len(users)} Pods, such as "{users[0]}", keep'
+            value = ",".join(sorted({*known.confirmed, going.uid}))
+            found.append(
+                blocked(
+                    CLAIM_TERMINATING,
+                    f'PersistentVolumeClaim "{name}" is being deleted, and {pods} it. The operator deletes no Pod that mounts'
+                    " it, because the claim would go with its data. Copy the data; then let the claim go by `kubectl annotate"
+                    f" flamecluster {owner.name} --overwrite {CONFIRM_CLAIM_LOSS_ANNOTATION}={value}`",
+                )
+            )
+        elif claim is not None and claim.status.phase == LOST and CLUSTER_LABEL not in claim.labels:
+            found.append(_lost(claim))
+    return found
+
+
+def _lost(claim: PersistentVolumeClaimView) -> Outcome:
+    return blocked(
+        "ClaimLost",
+        f'PersistentVolumeClaim "{claim.name}" has lost its volume (phase Lost), because somebody deleted the'
+        " PersistentVolume; restore the PersistentVolume, or delete the claim",
+    )
 
 
 def is_ours(claim: PersistentVolumeClaimView, owner: Identity) -> bool:

@@ -54,7 +54,9 @@ def deletions_due(
         return True
     if effective.suspended or not effective.config_map_current(observed):
         return False
-    if session_manager_replaceable and effective.session_manager_to_replace(observed):
+    manager = observed.session_manager
+    kept = manager is not None and manager.pod.uid in observed.kept
+    if session_manager_replaceable and effective.session_manager_to_replace(observed) and not kept:
         return True
     if object_caches_replaceable and stale_to_replace(observed, effective):
         return True

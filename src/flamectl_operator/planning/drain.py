@@ -150,6 +150,8 @@ def plan_drain(
     for executor in observed.draining_executors:
         since = now.counted_from(executor.draining_since or now.wall).replace(microsecond=0)
         end = since + timedelta(seconds=effective.drain_timeout)
+        if executor.pod.uid in observed.kept:
+            continue
         why = _deletion(executor, observed, effective, released_at, end, now)
         if why is not None and (executor.name not in held or why in _NO_LOSS):
             delete.append((executor, why))

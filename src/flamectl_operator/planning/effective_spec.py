@@ -251,10 +251,12 @@ def resolve_effective_spec(
 def _suspended(observed: ObservedCluster, before: FlameClusterStatus, *, asked: bool, paused: bool) -> bool:
     """Return whether the cluster is suspended.
 
-    A suspension that has begun is finished before anything starts again. A paused cluster begins none.
+    A suspension that has begun is finished before anything starts again. A paused cluster begins none, nor does a cluster whose
+    Pods keep a claim that is being deleted: until a user confirms the loss, it goes on as it is.
     """
     unfinished = _unfinished(observed)
-    return (unfinished and suspension_begun(before)) or (asked and not (paused and unfinished))
+    put_off = (paused or bool(observed.kept)) and unfinished
+    return (unfinished and suspension_begun(before)) or (asked and not put_off)
 
 
 def _unfinished(observed: ObservedCluster) -> bool:

@@ -16,7 +16,7 @@ from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import terminal_since
 from flamectl_operator.observed.pods import orphaned, unschedulable
 from flamectl_operator.planning import drift
-from flamectl_operator.planning.claims import claim_wait
+from flamectl_operator.planning.claims import KEEPS_CLAIM, claim_wait
 from flamectl_operator.planning.deletion import given_up_at
 from flamectl_operator.runtime.outcome import wait, wait_until
 
@@ -90,6 +90,9 @@ def plan_object_caches(observed: ObservedCluster, effective: EffectiveSpec, now:
             _terminal(cache, effective, now.wall, delete, waits)
         elif object_cache_repair(cache.pod, observed.owner, effective) is not None:
             repair.append(cache)
+    if kept := [each for each in delete if each.cache.pod.uid in observed.kept]:
+        delete = [each for each in delete if each not in kept]
+        waits.append(KEEPS_CLAIM)
     missing = tuple(each for each in wanted if each not in caches.ours and each not in caches.foreign)
     hold = _creation_wait(observed, effective) if missing else None
     claims = {each: object_cache_claim(observed.owner, effective.desired.spec, each) for each in missing}
@@ -134,7 +137,7 @@ def stale_to_replace(observed: ObservedCluster, effective: EffectiveSpec) -> tup
     """
     if not (observed.session_manager_ready and effective.session_manager_current(observed)):
         return ()
-    stale = stale_object_caches(observed, effective)
+    stale = tuple(each for each in stale_object_caches(observed, effective) if each.pod.uid not in observed.kept)
     broken = tuple(cache for cache in stale if not cache.ready)
     if broken or not stale:
         return broken

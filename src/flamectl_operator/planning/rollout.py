@@ -79,7 +79,7 @@ def plan_rollout(
         return _without_session_manager(observed, effective, now)
     others = observed.unbound_executors
     current = effective.session_manager_current(observed)
-    lost = [executor for executor in others if executor.started and not observed.misread(executor)]
+    lost = [executor for executor in observed.deletable(others) if executor.started and not observed.misread(executor)]
     gone = {executor.name for executor in lost}
     stale = [each for each in effective.stale_executors(observed) if each.name not in gone]
     # Their marks say nothing, and by their times they are of no use. So they go within the budget.
@@ -88,7 +88,7 @@ def plan_rollout(
     caches_first = rollout_under_way(observed, effective)
     asking = bool(stale) and undecided(observed, effective, now)
     may_replace = current and not caches_first and not keep_stale and not asking
-    chosen = _stale_to_delete(observed, effective, stale, serving) if may_replace else []
+    chosen = _stale_to_delete(observed, effective, observed.deletable(stale), serving) if may_replace else []
     leaving = gone | {executor.name for executor in chosen}
     drain, delete = split_drainable(chosen, observed, effective)
     left = len(stale) - len(chosen)
@@ -117,7 +117,7 @@ def _without_session_manager(observed: ObservedCluster, effective: EffectiveSpec
     they start. If the session manager is unschedulable or refused by a quota, executors that will be replaced anyway are deleted.
     If that has not helped after a while, waiting executors are deleted as well.
     """
-    live = observed.live_executors
+    live = observed.deletable(observed.live_executors)
     others = observed.unbound_executors
     waits = (_WAITING,) if others or effective.stale_executors(observed) else ()
     if observed.session_manager_quota_refused:
@@ -136,7 +136,7 @@ def _without_session_manager(observed: ObservedCluster, effective: EffectiveSpec
         if until <= now.wall:
             return _make_room(placed, waits)
         waits = (wait_until("WaitingForSessionManager", until, now.wall),)
-    return _make_room([executor for executor in others if executor.started], waits)
+    return _make_room([executor for executor in observed.deletable(others) if executor.started], waits)
 
 
 def _make_room(executors: Sequence[Executor], waits: tuple[Outcome, ...]) -> RolloutPlan:

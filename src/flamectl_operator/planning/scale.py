@@ -76,10 +76,10 @@ def plan_scale(observed: ObservedCluster, effective: EffectiveSpec, now: ClockRe
     if len(live) > target:
         if undecided(observed, effective, now):
             return replace(plan, waits=(*waits, wait("AskingSessionManager", "", LOOK_AGAIN)))
-        surplus = deletion_order(live, effective, observed.work)[: len(live) - target]
+        surplus = deletion_order(observed.deletable(live), effective, observed.work)[: len(live) - target]
         drain, delete = split_drainable(surplus, observed, effective)
         return replace(plan, drain=drain, delete=delete)
-    plan = replace(plan, delete_unregistered=unregistered_to_delete(observed, effective, now))
+    plan = replace(plan, delete_unregistered=observed.deletable(unregistered_to_delete(observed, effective, now)))
     missing = target - occupied(observed)
     if missing <= 0:
         return plan
@@ -93,7 +93,8 @@ def wanted_now(observed: ObservedCluster, effective: EffectiveSpec) -> int:
 
     While nothing may be replaced, because the session manager or an object cache comes first, the surge stays constant.
     """
-    replicas, live, stale = effective.replicas, observed.live_executors, effective.stale_executors(observed)
+    replicas, live = effective.replicas, observed.live_executors
+    stale = observed.deletable(effective.stale_executors(observed))
     if replicas == 0:
         return replicas
     most = replicas + (min(surge(effective.update_strategy, replicas), len(stale)) if stale else 0)
@@ -173,7 +174,7 @@ def _terminal_to_delete(
     retention = timedelta(seconds=effective.settings.terminal_pod_retention_seconds)
     due: list[Executor] = []
     later: list[datetime] = []
-    for executor in observed.terminal_executors:
+    for executor in observed.deletable(observed.terminal_executors):
         ended = terminal_since(executor)
         if _uncounted(executor, effective):
             later.append(now)

@@ -11,7 +11,7 @@ from flamectl_operator.desired import names
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.life import first_container
 from flamectl_operator.planning import drift
-from flamectl_operator.planning.claims import claim_wait
+from flamectl_operator.planning.claims import KEEPS_CLAIM, claim_wait
 from flamectl_operator.planning.deletion import given_up_at
 from flamectl_operator.planning.replacement_backoff import session_manager_uncounted
 from flamectl_operator.runtime.outcome import wait, wait_until
@@ -65,6 +65,8 @@ def plan_session_manager(observed: ObservedCluster, effective: EffectiveSpec, no
         return _taken(pod, observed.owner)
     if manager is None:
         return _missing(observed, effective, now.wall)
+    if manager.pod.uid in observed.kept and (manager.terminating or effective.suspended or manager.terminal):
+        return SessionManagerPlan(SessionManagerAction.WAIT, wait=KEEPS_CLAIM)
     if manager.terminating:
         return _terminating(observed, manager, effective, now)
     if effective.suspended:

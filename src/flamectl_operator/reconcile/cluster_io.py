@@ -21,7 +21,7 @@ from flamectl_operator.kube.errors import (
 )
 from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.kube.resources import CLAIMS, PODS
-from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.kube.views import KubernetesObject, PodView
 from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
 from flamectl_operator.reconcile.repairs import Repairs
@@ -296,6 +296,8 @@ class ClusterIO(ClusterReads):
                 raise _NotSentError(what, "belongs to a FlameCluster whose spec has changed")
             if not still_due():
                 raise _NotSentError(what, "may be needed by now")
+            if isinstance(child, PodView) and self.keeps_claim(child):
+                raise _NotSentError(what, "keeps a PersistentVolumeClaim that is being deleted")
             if resource in {PODS, CLAIMS}:
                 self._delete_guard()
 

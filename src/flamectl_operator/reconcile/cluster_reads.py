@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from flamectl_operator.api.constants import CLUSTER_LABEL
+from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIRM_CLAIM_LOSS_ANNOTATION
 from flamectl_operator.desired import names
 from flamectl_operator.kube.cache.contradictions import OutdatedAnswerError, outdated
 from flamectl_operator.kube.errors import NotFoundError
 from flamectl_operator.kube.pages import list_pages
-from flamectl_operator.kube.resources import PODS
+from flamectl_operator.kube.resources import CLAIMS, PODS
 from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.observed.claims import KnownClaims, users_of_claims
 from flamectl_operator.observed.cluster import ObservedCluster, Views
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.life import life_of
@@ -20,19 +21,25 @@ from flamectl_operator.reconcile.transform import keep
 from flamectl_operator.runtime.slow_start import in_parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.flame.knowledge import Knowledge
     from flamectl_operator.kube.cache.contradictions import Known
     from flamectl_operator.kube.client import Client
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.views import PersistentVolumeClaimView, PodView
     from flamectl_operator.observed.flame_cluster import FlameClusterView
     from flamectl_operator.reconcile.stores import Stores
     from flamectl_operator.runtime.clock import Clock
 
 T = TypeVar("T", bound=KubernetesObject)
+
+_NONE: frozenset[str] = frozenset()
+#: Seconds until a claim is read again that Pods mount and that the watch does not show, because no event tells of its deletion.
+READ_CLAIMS_AGAIN = 10.0
+#: The most such claims of one FlameCluster. Pods that mount others stay, because nothing is known about their claims.
+MAX_CLAIMS_READ = 64
 
 
 class ClusterReads:
@@ -61,6 +68,11 @@ class ClusterReads:
         self._observed_at: tuple[object, ...] = ()
         self._quota_refused: frozenset[str] = frozenset()
         self._refused_now: frozenset[str] = frozenset()
+        self._claims_read: Mapping[str, PersistentVolumeClaimView | None] = {}
+        self._claims_read_at: dict[str, float] = {}
+        self._losses_confirmed = _NONE
+        #: Why the last read of claims failed.
+        self.claims_error: Exception | None = None
         self._service_names = (names.session_manager(owner.name), names.object_cache(owner.name))
         self._config_map_names = (names.config_map(owner.name), names.client_config(owner.name))
         self._network_policy_name = names.network_policy(owner.name)
@@ -77,12 +89,15 @@ class ClusterReads:
         # The deletion lock is taken by the refusals of the last pass. Earlier ones say nothing about now, because another
         # process may have created the Pod meanwhile.
         self._quota_refused, self._refused_now = self._refused_now, frozenset()
+        cluster = self.stores.flame_clusters.get(*self.owner.key)
+        text = cluster.annotations.get(CONFIRM_CLAIM_LOSS_ANNOTATION) if cluster is not None else None
+        self._losses_confirmed = frozenset(text.replace(",", " ").split()) if text else _NONE
 
     def observe(self) -> ObservedCluster:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
         observed, flame = self._observed, self.stores.flame.knowledge(self.owner.key)
         # Each step takes a snapshot, and few of them change anything.
-        present = (self.stores.changes, self._quota_refused)
+        present = (self.stores.changes, self._quota_refused, self._claims_read, self._losses_confirmed)
         if observed is None or observed.views.flame is not flame or self._observed_at != present:
             self._observed_at = present
             observed = ObservedCluster.of(self.owner, self._views(flame), self.clock.boottime(), observed)
@@ -102,7 +117,17 @@ class ClusterReads:
             claims=stores.claims.by_index(owner.key),
             flame=flame,
             quota_refused=self._quota_refused,
+            claims_read=self._claims_read,
+            losses_confirmed=self._losses_confirmed,
         )
+
+    def keeps_claim(self, pod: PodView) -> bool:
+        """Return whether a Pod must stay by what is known now, without a snapshot; see `KnownClaims.keep`."""
+        if not pod.claim_names:
+            return False
+        found = {name: self.stores.claims.get(pod.namespace, name) for name in pod.claim_names}
+        labelled = {name: claim for name, claim in found.items() if claim is not None}
+        return KnownClaims(labelled, self._claims_read, self._losses_confirmed).keep(pod)
 
     @property
     def session_manager_life(self) -> str:
@@ -174,6 +199,43 @@ class ClusterReads:
             raise OutdatedAnswerError(what)
         if before.obj is not None and self.stores.of(resource).differs_at_its_version(before.obj, answer):
             self.stores.doubts.report(f'{resource.kind} "{answer.name}" changed without a new resourceVersion')
+
+    async def read_claims(self) -> None:
+        """Read the claims that Pods mount and that the watch does not show, if that is due. An error stays in `claims_error`."""
+        observed, now = self.observe(), self.clock.monotonic()
+        if not observed.claim_users and not self._claims_read:
+            return
+        unseen = sorted(observed.claim_users.keys() - observed.claims.keys())[:MAX_CLAIMS_READ]
+        if self._claims_read.keys() - set(unseen):
+            self._claims_read = {name: claim for name, claim in self._claims_read.items() if name in unseen}
+            self._claims_read_at = {name: at for name, at in self._claims_read_at.items() if name in unseen}
+        due = [name for name in unseen if self._claims_read_at.get(name, -READ_CLAIMS_AGAIN) + READ_CLAIMS_AGAIN <= now]
+        result = await in_parallel(due, self.writes_in_flight, self._read_claim)
+        if due:
+            self.claims_error = result.errors[0] if result.errors else None
+
+    async def confirm_claims(self, pods: Iterable[PodView]) -> None:
+        """Read the claims of Pods that are about to be deleted, because the watch may be late.
+
+        Args:
+            pods: The Pods.
+
+        Raises:
+            KubernetesError: A claim cannot be read.
+            RefusedError: RBAC forbids the read.
+        """
+        result = await in_parallel(sorted(users_of_claims(pods)), self.writes_in_flight, self._read_claim)
+        if result.errors:
+            raise result.errors[0]
+
+    async def _read_claim(self, name: str) -> None:
+        known = self.stores.claims.get(self.owner.namespace, name)
+        found = await (self.look(CLAIMS, name) if known is None else self.refresh(CLAIMS, name))
+        if found is not None and CLUSTER_LABEL in found.labels:
+            self.stores.claims.observe(found)
+        elif name not in self._claims_read or self._claims_read[name] != found:
+            self._claims_read = {**self._claims_read, name: found}
+        self._claims_read_at[name] = self.clock.monotonic()
 
     async def refresh_cluster(self) -> FlameClusterView | None:
         """Read the FlameCluster; None when it is gone or was recreated.

@@ -107,6 +107,7 @@ class ClusterState:
         self.status.begin(cluster)
         spec = await self._desired(cluster, config.flame)
         await self._io.resolve_unknown_writes()
+        await self._io.read_claims()
         observed, stored, now = self._io.observe(), self.status.stored, self._clock.reading()
         self._record_losses(observed)
         next_id = self._ids.advance(stored, observed)

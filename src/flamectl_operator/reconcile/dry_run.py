@@ -50,6 +50,10 @@ class DryRuns:
         """Return whether a dry run accepted a template since the spec or the settings changed."""
         return template.rendered in self._accepted
 
+    def withdraw(self, template: ComponentTemplate) -> None:
+        """Drop an accepted template, because its Pods could not start now."""
+        self._accepted.discard(template.rendered)
+
     async def named(self, template: ComponentTemplate, name: str, what: str) -> None:
         """Check whether a Pod with a fixed name would be accepted, before the present one is deleted for it.
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from flamectl_operator.api.constants import CLAIM_ANNOTATION, CLUSTER_LABEL
 from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.kube.resources import CLAIMS
-from flamectl_operator.reconcile.outcomes import RECHECK_TAKEN_NAME
+from flamectl_operator.reconcile.outcomes import RECHECK_TAKEN_NAME as _AGAIN
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import Outcome, blocked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
+    from flamectl_operator.desired.pod_template import ComponentTemplate
     from flamectl_operator.kube.views import PersistentVolumeClaimView, PodView
     from flamectl_operator.reconcile.cluster_io import ClusterIO
 
@@ -37,13 +38,42 @@ async def reserve_existing_claim(io: ClusterIO, name: str, field: str) -> Persis
     """
     claim, label = await io.look(CLAIMS, name), f'PersistentVolumeClaim "{name}"'
     if claim is None:
-        return blocked("ClaimNotFound", f"{label} of {field} does not exist", RECHECK_TAKEN_NAME)
+        return blocked("ClaimNotFound", f"{label} of {field} does not exist", _AGAIN)
     if claim.terminating:
-        return blocked("ClaimNotFound", f"{label} of {field} is being deleted", RECHECK_TAKEN_NAME)
+        return blocked("ClaimNotFound", f"{label} of {field} is being deleted", _AGAIN)
     if use := _use(io, claim):
         message = f"{label} of {field} {use}; give each FlameCluster a claim of its own"
-        return blocked("ClaimInUse", message, RECHECK_TAKEN_NAME)
+        return blocked("ClaimInUse", message, _AGAIN)
     return claim
+
+
+async def replacement_wait(io: ClusterIO, template: ComponentTemplate, created: Collection[str]) -> Outcome | None:
+    """Return why a Pod could not mount its claims, so that no Pod is deleted for it; None when it could.
+
+    Args:
+        io: The FlameCluster's objects.
+        template: The Pod's template.
+        created: The names of claims that the operator creates.
+
+    Raises:
+        KubernetesError: A claim cannot be read.
+        RefusedError: RBAC forbids the read.
+    """
+    volumes = template.pod("")["spec"].get("volumes") or ()
+    names = {str((each.get("persistentVolumeClaim") or {}).get("claimName", "")) for each in volumes}
+    for name in sorted(names - {"", *created}):
+        claim, label = await io.look(CLAIMS, name), f'PersistentVolumeClaim "{name}", which a new Pod would mount,'
+        if claim is None:
+            return blocked(
+                "ClaimNotFound", f"{label} does not exist; no Pod is deleted for one that could not start", _AGAIN
+            )
+        if claim.terminating:
+            message = f"{label} is being deleted; no Pod is deleted for one that could not start"
+            return blocked("ClaimNotFound", message, _AGAIN)
+        if (user := _other_user(io, claim)) is not None:
+            used = f'is used by Pod "{user.name}" of FlameCluster "{user.labels[CLUSTER_LABEL]}"'
+            return blocked("ClaimInUse", f"{label} {used}; give each FlameCluster a claim of its own", _AGAIN)
+    return None
 
 
 @contextmanager

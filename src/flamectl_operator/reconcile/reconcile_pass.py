@@ -12,9 +12,11 @@ from flamectl_operator.status.compute import StatusInput
 from flamectl_operator.status.health import present_state
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.observed.component import Component
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.planning.spec_changes import SpecChanges
     from flamectl_operator.reconcile.cluster_io import ClusterIO
@@ -106,9 +108,20 @@ class Pass:
         """Return the time on both clocks."""
         return self.clock.reading()
 
-    async def confirm_lock(self) -> Outcome | None:
-        """Check the deletion lock right before a step chooses the Pods that it deletes; see `DeletionLock.confirm`."""
-        return await self.lock.confirm(self.io, self.status.cluster, suspended=self.effective.suspended)
+    async def confirm_lock(self, pods: Iterable[Component] = ()) -> Outcome | None:
+        """Check right before a step chooses the Pods that it deletes: the deletion lock, and the claims that the Pods mount.
+
+        Args:
+            pods: The Pods that the step would delete now.
+
+        Raises:
+            RefusedError: RBAC forbids a read.
+            KubernetesError: The view could not be updated.
+        """
+        put_off = await self.lock.confirm(self.io, self.status.cluster, suspended=self.effective.suspended)
+        if put_off is None:
+            await self.io.confirm_claims([each.pod for each in pods])
+        return put_off
 
     def status_input(self, observed: ObservedCluster, next_id: int) -> StatusInput:
         """Return the input of the status at this point of the pass.

@@ -44,6 +44,7 @@ from flamectl_operator.kube.views import (
     ServiceSpec,
     ServiceView,
     View,
+    Volume,
 )
 from flamectl_operator.planning.deletion import DELETION_COST_ANNOTATION
 from flamectl_operator.planning.drift import SOURCE_RANGES_ANNOTATION
@@ -259,7 +260,9 @@ def _sharing(pod: PodView) -> PodView:
     }
     spec = pod.spec
     inits = _shared_inits(spec.init_containers)
-    return replace(pod, metadata=replace(meta, **changes), spec=replace(spec, init_containers=inits))
+    volumes = spec.volumes and _shared_volumes(tuple(each for each in spec.volumes if each != _NO_CLAIM)[:MAX_ENTRIES])
+    spec = replace(spec, init_containers=inits, volumes=volumes)
+    return replace(pod, metadata=replace(meta, **changes), spec=spec)
 
 
 #: What Pods share, by itself. Others decide how large and how many these are, so their bytes count.
@@ -289,6 +292,14 @@ def _shared_name(name: str) -> str:
 def _shared_owners(owners: tuple[OwnerReference, ...]) -> tuple[OwnerReference, ...]:
     kept: tuple[OwnerReference, ...] = _SHARED.get(owners, lambda: owners)
     return kept
+
+
+def _shared_volumes(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
+    kept: tuple[Volume, ...] = _SHARED.get(volumes, lambda: volumes)
+    return kept
+
+
+_NO_CLAIM = Volume()
 
 
 def is_too_large(config_map: ConfigMapView) -> bool:

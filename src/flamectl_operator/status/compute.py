@@ -23,6 +23,7 @@ from flamectl_operator.api.status import (
 )
 from flamectl_operator.desired import names, tls
 from flamectl_operator.desired.flame_config import session_manager_endpoint
+from flamectl_operator.planning.claims import claims_in_danger, is_ours
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.status.conditions import ConditionWriter, carried_over, compute_conditions, suspending
 from flamectl_operator.status.flame import (
@@ -135,6 +136,7 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
         unhealthy_pods=_unhealthy_pods(troubles),
         recent_failures=recent,
         tls=_certificates(given),
+        claims=_claims(given),
         idle=before.idle if effective is None else effective.idleness.remembered,
         sessions=before.sessions if effective is None else sessions(observed, effective, before),
     )
@@ -149,6 +151,16 @@ def _unhealthy_pods(troubles: Sequence[TroubleGroup]) -> tuple[UnhealthyPod, ...
         UnhealthyPod(name=name, reason=group.trouble.reason, message=group.message or None)
         for _, name, group in listed[:MAX_UNHEALTHY_PODS]
     )
+
+
+def _claims(given: StatusInput) -> tuple[str, ...]:
+    """Return the names of the wanted claims that exist, and of those that vanished."""
+    if given.effective is None:
+        return given.before.claims
+    claims, owner = given.observed.claims, given.observed.owner
+    wanted = [each.name for each in given.effective.desired.claims]
+    there = {name for name in wanted if name in claims and is_ours(claims[name], owner)}
+    return tuple(sorted(there.union(given.before.claims).intersection(wanted)))
 
 
 def _merged(writer: ConditionWriter, given: StatusInput, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
@@ -212,7 +224,7 @@ def _outcomes(given: StatusInput) -> tuple[Sequence[Outcome], bool]:
     """
     earlier = carried_over(given.before, given.generation)
     if given.paused:
-        return (), False
+        return claims_in_danger(given.observed), False
     if given.outcomes is None:
         return (*earlier, given.registration), True
     silent = given.requests_failed and not any(outcome.attention for outcome in given.outcomes)

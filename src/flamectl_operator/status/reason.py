@@ -41,6 +41,8 @@ PRECEDENCE: tuple[str, ...] = (
     PAUSED,
     "OutdatedCRD",
     # The operator cannot do a part of its work until a person acts.
+    "ClaimTerminating",
+    "ClaimLost",
     "InternalError",
     "PermissionDenied",
     "PodSecurity",

@@ -46,7 +46,8 @@ class AddSessionManager(Subreconciler):
         """Carry out the plan."""
         observed, plan = _plan(subject)
         if plan.action in {SessionManagerAction.DELETE, SessionManagerAction.FORCE_DELETE}:
-            if (put_off := await subject.confirm_lock()) is not None:
+            manager = observed.session_manager
+            if (put_off := await subject.confirm_lock([] if manager is None else [manager])) is not None:
                 return put_off
             observed, plan = _plan(subject)  # the confirmation may have updated the view
         match plan.action:

@@ -8,9 +8,11 @@ from flamectl_operator.desired import names
 from flamectl_operator.planning.object_cache import stale_object_caches
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
-from flamectl_operator.runtime.outcome import DONE, Outcome
+from flamectl_operator.reconcile.existing_claim import replacement_wait
+from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 
 if TYPE_CHECKING:
+    from flamectl_operator.desired.pod_template import ComponentTemplate
     from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
@@ -34,14 +36,27 @@ class CheckReplacements(Subreconciler):
         # The executors are replaced with the session manager, unless its sessions persist.
         follow = session_manager and not effective.keeps_executors(observed)
         executors = effective.replicas > 0 if follow else bool(effective.stale_executors(observed))
-        if session_manager:
-            name = names.session_manager(observed.owner.name)
-            await subject.dry_runs.named(effective.desired.session_manager, name, "the session manager is")
-        caches = effective.desired.object_cache
-        if caches is not None and stale_object_caches(observed, effective):
-            await subject.dry_runs.named(caches, names.object_cache(observed.owner.name), "the object cache is")
+        waits: list[Outcome] = []
+        desired, dry_runs = effective.desired, subject.dry_runs
+        if session_manager and await self._mountable(subject, desired.session_manager, waits):
+            await dry_runs.named(
+                desired.session_manager, names.session_manager(observed.owner.name), "the session manager is"
+            )
+        caches = desired.object_cache
+        stale_caches = caches is not None and bool(stale_object_caches(observed, effective))
+        if caches is not None and stale_caches and await self._mountable(subject, caches, waits):
+            await dry_runs.named(caches, names.object_cache(observed.owner.name), "the object cache is")
         if executors and subject.ids.exhausted:
             return outcomes.no_ids_left()
-        if executors:
-            await subject.dry_runs.executor(effective, subject.ids.trial_name_id)
-        return DONE
+        if executors and await self._mountable(subject, desired.executor, waits):
+            await dry_runs.executor(effective, subject.ids.trial_name_id)
+        return combine(waits)
+
+    async def _mountable(self, run: Pass, template: ComponentTemplate, waits: list[Outcome]) -> bool:
+        """Return whether a new Pod could mount its claims."""
+        created = {claim.name for claim in run.effective.desired.claims}
+        put_off = await replacement_wait(run.io, template, created)
+        if put_off is not None:
+            run.dry_runs.withdraw(template)
+            waits.append(put_off)
+        return put_off is None

@@ -40,7 +40,7 @@ class DrainExecutors(Subreconciler):
         await self._mend(subject, plan)
         if not plan.delete:
             return combine([*plan.waits, await self._release(subject, plan)])
-        if (put_off := await subject.confirm_lock()) is not None:
+        if (put_off := await subject.confirm_lock(executor for executor, _ in plan.delete)) is not None:
             return combine([put_off, *plan.waits])
         # The confirmation may have updated the view.
         plan = _plan(subject)

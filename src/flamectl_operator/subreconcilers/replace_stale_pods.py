@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.desired.pods import executor_annotations, rebinding_annotations
 from flamectl_operator.kube.resources import PODS
+from flamectl_operator.planning.claims import KEEPS_CLAIM
 from flamectl_operator.planning.drain import DrainReason
 from flamectl_operator.planning.object_cache import rollout_wait, stale_to_replace
 from flamectl_operator.planning.rollout import STALE, RolloutPlan, plan_rollout
@@ -56,11 +57,18 @@ class ReplaceStalePods(Subreconciler):
         return combine([*ends, *plan.waits])
 
     async def _replace_session_manager(self, run: Pass) -> Outcome:
-        if (put_off := await run.confirm_lock()) is not None:
+        before = run.observe()
+        if before.session_manager is not None and before.session_manager.pod.uid in before.kept:
+            return KEEPS_CLAIM
+        if (put_off := await run.confirm_lock(before.components[:1])) is not None:
             return put_off
         observed = run.observe()  # the confirmation may have updated the view
         manager = observed.session_manager
-        if manager is None or not run.effective.session_manager_to_replace(observed):
+        if (
+            manager is None
+            or manager.pod.uid in observed.kept
+            or not run.effective.session_manager_to_replace(observed)
+        ):
             return outcomes.changed()
         if not await run.io.delete(PODS, manager.pod):
             return outcomes.changed()
@@ -73,9 +81,9 @@ class ReplaceStalePods(Subreconciler):
     async def _replace_object_caches(self, run: Pass) -> Outcome:
         """Delete the stale object caches that are due; ScaleObjectCache recreates them under their names."""
         progress = rollout_wait(run.observe(), run.effective) or DONE
-        if not run.object_caches_replaceable or not stale_to_replace(run.observe(), run.effective):
+        if not run.object_caches_replaceable or not (due := stale_to_replace(run.observe(), run.effective)):
             return progress
-        if (put_off := await run.confirm_lock()) is not None:
+        if (put_off := await run.confirm_lock(due)) is not None:
             return put_off
         # The confirmation may have updated the view.
         for cache in stale_to_replace(run.observe(), run.effective):
@@ -91,7 +99,7 @@ class ReplaceStalePods(Subreconciler):
     async def _delete(self, run: Pass, plan: RolloutPlan) -> Outcome:
         if not plan.delete and not plan.drain:
             return DONE
-        if (put_off := await run.confirm_lock()) is not None:
+        if (put_off := await run.confirm_lock((*(executor for executor, _ in plan.delete), *plan.drain))) is not None:
             return put_off
         # Meanwhile the number of ready executors may have changed.
         plan = _plan(run)

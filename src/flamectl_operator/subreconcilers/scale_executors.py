@@ -44,7 +44,7 @@ class ScaleExecutors(Subreconciler):
     async def _delete(self, run: Pass, plan: ScalePlan) -> Outcome:
         if not plan.deletes and not plan.drain:
             return DONE
-        if (put_off := await run.confirm_lock()) is not None:
+        if (put_off := await run.confirm_lock((*plan.deletes, *plan.drain))) is not None:
             return put_off
         plan = _plan(run)  # the confirmation may have updated the view
         before = len(run.observe().live_executors)

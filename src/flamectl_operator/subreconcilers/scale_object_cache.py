@@ -54,7 +54,7 @@ class ScaleObjectCache(Subreconciler):
     async def _delete(self, run: Pass, plan: ObjectCachePlan) -> Outcome:
         if not plan.delete:
             return DONE
-        if (put_off := await run.confirm_lock()) is not None:
+        if (put_off := await run.confirm_lock(each.cache for each in plan.delete)) is not None:
             return put_off
         plan = _plan(run)  # the confirmation may have updated the view
         ends = await collect(*(partial(self._remove, run, removal) for removal in plan.delete))

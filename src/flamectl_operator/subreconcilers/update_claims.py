@@ -10,8 +10,9 @@ from flamectl_operator.kube.resources import CLAIMS, PODS
 from flamectl_operator.planning.claims import ClaimPlan, claim_patch, is_ours, plan_claims
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.cluster_reads import READ_CLAIMS_AGAIN
 from flamectl_operator.reconcile.refusals import RefusedError, collect
-from flamectl_operator.runtime.outcome import DONE, Outcome, combine
+from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 
 if TYPE_CHECKING:
     from flamectl_operator.desired.claims import DesiredClaim
@@ -34,6 +35,7 @@ class UpdateClaims(Subreconciler):
         """Do what the plan says."""
         plan = _plan(subject)
         ends = await collect(
+            *([partial(_look_again, subject)] if subject.observe().claim_users else []),
             *(partial(self._create, subject, claim) for claim in plan.create),
             *(partial(self._patch, subject, claim, changes) for claim, changes in plan.patch),
             partial(self._delete, subject, plan),
@@ -48,7 +50,13 @@ class UpdateClaims(Subreconciler):
             await run.io.create(CLAIMS, desired.manifest())
         except AlreadyExistsError:
             return await self._find(run, desired)
-        run.io.record_event("ClaimCreated", f'Created PersistentVolumeClaim "{desired.name}"')
+        if desired.name in run.status.stored.claims:
+            message = (
+                f'Created PersistentVolumeClaim "{desired.name}" in place of a claim that vanished; it holds no data'
+            )
+            run.io.record_warning("ClaimReplaced", message)
+        else:
+            run.io.record_event("ClaimCreated", f'Created PersistentVolumeClaim "{desired.name}"')
         return DONE
 
     async def _find(self, run: Pass, desired: DesiredClaim) -> Outcome:
@@ -96,6 +104,20 @@ class UpdateClaims(Subreconciler):
             return outcomes.changed()
         run.io.record_event("ClaimDeleted", f'Deleted PersistentVolumeClaim "{claim.name}": no object cache needs it')
         return DONE
+
+
+async def _look_again(run: Pass) -> Outcome:
+    """Return when claims are read again that the watch does not show.
+
+    Raises:
+        RefusedError: RBAC forbids the read.
+        KubernetesError: A claim cannot be read.
+    """
+    if run.io.claims_error is not None:
+        raise run.io.claims_error
+    observed = run.observe()
+    unseen = observed.claim_users.keys() - observed.claims.keys()
+    return wait("ReadingClaims", "", READ_CLAIMS_AGAIN) if unseen else DONE
 
 
 def _adopts(run: Pass, claim: PersistentVolumeClaimView, changes: dict[str, Any]) -> bool:

@@ -1,0 +1,301 @@
+"""PersistentVolumeClaims that are being deleted: their Pods stay, until a user confirms the loss."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flamectl_operator.api.constants import CONFIRM_CLAIM_LOSS_ANNOTATION
+from flamectl_operator.kube import resources
+from tests.unit.builders import OWNER, cached, replicas
+from tests.unit.subreconcilers.errors import lost
+from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, cache_name, converged, executor_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CLAIMS = "persistentvolumeclaims"
+DATA = "data"
+NOW = "2030-01-01T00:00:00Z"
+
+_SESSIONS = {"storage": "fs:///var/lib/flame/session"}
+_VOLUMES = {
+    "podTemplate": {
+        "spec": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": DATA}}], "containers": []}
+    }
+}
+#: Each component with its claim: the fields of the spec, the claim, and the Pod that keeps it.
+MOUNTS: dict[str, tuple[Mapping[str, Any], str, str]] = {
+    "session manager": ({"sessionManager": _SESSIONS | {"persistence": {"size": "1Gi"}}}, SM_NAME, SM_NAME),
+    "existing claim": ({"sessionManager": _SESSIONS | {"persistence": {"existingClaim": DATA}}}, DATA, SM_NAME),
+    "session manager's podTemplate": ({"sessionManager": _VOLUMES}, DATA, SM_NAME),
+    "object cache": (cached(1, persistence={"size": "1Gi"}), cache_name(0), cache_name(0)),
+    "existing claim of the object cache": (cached(1, persistence={"existingClaim": DATA}), DATA, cache_name(0)),
+    "executor": ({"executorManager": {"replicas": 1, **_VOLUMES}}, DATA, executor_name(0)),
+}
+CHANGES: dict[str, Mapping[str, Any]] = {
+    "rollout": {
+        "sessionManager": {"env": [{"name": "A", "value": "b"}]},
+        "objectCache": {"env": [{"name": "A", "value": "b"}]},
+        "executorManager": {"env": [{"name": "A", "value": "b"}]},
+    },
+    "recreate": {
+        "executorManager": {"env": [{"name": "A", "value": "b"}], "updateStrategy": {"type": "Recreate"}},
+        "sessionManager": {"env": [{"name": "A", "value": "b"}]},
+    },
+    "scale": {"executorManager": {"replicas": 0}, "objectCache": {"replicas": 0}},
+    "suspension": {"suspend": True},
+    "removed cache": {"objectCache": None},
+}
+
+
+def _make(world: StepHarness, name: str = DATA) -> None:
+    world.api.put(
+        CLAIMS, {"metadata": {"name": name, "namespace": OWNER.namespace}, "spec": {}, "status": {"phase": "Bound"}}
+    )
+
+
+def _claim(world: StepHarness, name: str) -> dict[str, Any]:
+    found = world.api.find(CLAIMS, name)
+    assert found is not None
+    return found
+
+
+def _delete(world: StepHarness, name: str) -> None:
+    """Somebody deletes a claim, which the Pods keep."""
+    world.change(CLAIMS, name, {"metadata": {"deletionTimestamp": NOW, "finalizers": ["kubernetes.io/pvc-protection"]}})
+    world.clock.elapsed += 60
+
+
+async def _world(mount: str) -> StepHarness:
+    changes, _, _ = MOUNTS[mount]
+    world = StepHarness(changes)
+    _make(world)
+    await world.converge()
+    world.api.writes.clear()
+    world.events.told.clear()
+    return world
+
+
+async def _passes(world: StepHarness, count: int = 6) -> None:
+    for _ in range(count):
+        await world.run_pass()
+        world.let_pods_become_ready()
+
+
+def _confirm(world: StepHarness, *uids: str) -> None:
+    annotations = {CONFIRM_CLAIM_LOSS_ANNOTATION: ",".join(uids)}
+    world.change("flameclusters", OWNER.name, {"metadata": {"annotations": annotations}})
+
+
+@pytest.mark.parametrize("mount", MOUNTS)
+async def test_claim_that_is_being_deleted_is_reported_with_a_warning_and_changes_nothing(mount: str) -> None:
+    _, claim, pod = MOUNTS[mount]
+    world = await _world(mount)
+    _delete(world, claim)
+
+    await _passes(world)
+
+    assert world.status.reason == "ClaimTerminating"
+    status, reason, message = world.condition("Degraded")
+    assert (status, reason) == ("True", "ClaimTerminating")
+    assert f'"{claim}" is being deleted' in message
+    assert f'Pod "{pod}" keeps it' in message
+    uid = _claim(world, claim)["metadata"]["uid"]
+    assert f"{CONFIRM_CLAIM_LOSS_ANNOTATION}={uid}" in message
+    assert [(kind, why) for kind, why, _ in world.events.told] == [("Warning", "ClaimTerminating")]
+    assert world.deleted == []
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("mount", MOUNTS)
+async def test_pod_stays_whatever_the_spec_asks_while_its_claim_is_being_deleted(mount: str, change: str) -> None:
+    _, claim, pod = MOUNTS[mount]
+    world = await _world(mount)
+    _delete(world, claim)
+    world.edit(CHANGES[change])
+
+    await _passes(world)
+
+    assert pod not in world.deleted
+    assert world.status.reason == "ClaimTerminating"
+
+
+@pytest.mark.parametrize("change", ["rollout", "suspension"])
+@pytest.mark.parametrize("mount", MOUNTS)
+async def test_pod_stays_when_no_watch_has_shown_yet_that_its_claim_is_being_deleted(mount: str, change: str) -> None:
+    _, claim, pod = MOUNTS[mount]
+    world = await _world(mount)
+    world.edit(CHANGES[change])
+    world.sync()
+    world.change(
+        CLAIMS, claim, {"metadata": {"deletionTimestamp": NOW, "finalizers": ["kubernetes.io/pvc-protection"]}}
+    )
+
+    for _ in range(6):
+        await world.run_pass(stale=True)
+        world.sync(resources.PODS)
+        world.let_pods_become_ready()
+
+    assert pod not in world.deleted
+
+
+@pytest.mark.parametrize("mount", MOUNTS)
+async def test_pod_stays_while_its_claim_cannot_be_read(mount: str) -> None:
+    _, _, pod = MOUNTS[mount]
+    world = await _world(mount)
+    world.restart()
+    world.clock.elapsed += 60
+    for _ in range(50):
+        world.api.fail("get", CLAIMS, lost())
+    world.edit({"suspend": True})
+
+    await _passes(world)
+
+    assert pod not in world.deleted
+
+
+@pytest.mark.parametrize("mount", MOUNTS)
+async def test_suspension_begins_only_after_the_loss_is_confirmed(mount: str) -> None:
+    _, claim, pod = MOUNTS[mount]
+    world = await _world(mount)
+    _delete(world, claim)
+    world.edit({"suspend": True})
+    await _passes(world)
+    assert world.deleted == []
+
+    _confirm(world, "another-uid")
+    await _passes(world)
+    assert world.deleted == []
+
+    _confirm(world, "another-uid", str(_claim(world, claim)["metadata"]["uid"]))
+    await _passes(world)
+    assert pod in world.deleted
+    assert world.api.all("pods") == []
+
+
+async def test_suspension_that_is_taken_back_before_the_loss_is_confirmed_has_stopped_nothing() -> None:
+    world = await _world("session manager")
+    _delete(world, SM_NAME)
+    world.edit({"suspend": True})
+    await _passes(world)
+
+    world.edit({"suspend": False})
+    await _passes(world)
+
+    assert world.deleted == []
+    assert world.status.state == "Running"
+
+
+async def test_failed_session_manager_stays_while_its_claim_is_being_deleted() -> None:
+    world = await _world("session manager")
+    _delete(world, SM_NAME)
+    world.set_pod(SM_NAME, "failed")
+
+    for _ in range(4):
+        await world.run_pass()
+        world.clock.elapsed += 600
+
+    assert SM_NAME not in world.deleted
+
+
+async def test_paused_cluster_reports_a_claim_that_is_being_deleted() -> None:
+    world = await _world("session manager")
+    world.edit({"paused": True})
+    _delete(world, SM_NAME)
+
+    await _passes(world)
+
+    assert world.condition("Degraded")[1] == "ClaimTerminating"
+
+
+async def test_claim_without_its_label_protects_its_pod_as_well() -> None:
+    world = await _world("session manager")
+    _delete(world, SM_NAME)
+    world.unlabel(CLAIMS, SM_NAME)
+    world.edit(CHANGES["rollout"])
+
+    await _passes(world)
+
+    assert SM_NAME not in world.deleted
+
+
+async def test_executors_that_mount_no_such_claim_go_when_the_cluster_is_scaled_down() -> None:
+    world = await converged(replicas(2))
+    _make(world)
+    kept = executor_name(1)
+    pod = world.api.find("pods", kept)
+    assert pod is not None
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": DATA}}]
+    world.api.put("pods", pod | {"spec": pod["spec"] | {"volumes": volumes}})
+    _delete(world, DATA)
+    world.edit(replicas(1))
+
+    await _passes(world)
+
+    assert world.deleted == [executor_name(0)]
+
+
+@pytest.mark.parametrize("suspended", [False, True])
+async def test_claim_in_place_of_one_that_vanished_is_a_warning(*, suspended: bool) -> None:
+    world = await _world("session manager")
+    if suspended:
+        world.edit({"suspend": True})
+        await world.converge()
+    for each in (*(["pods"] if not suspended else []), CLAIMS):
+        world.api.remove(each, SM_NAME)
+    world.restart()
+    await _passes(world)
+    world.edit({"suspend": False})
+
+    await world.converge()
+
+    assert [why for kind, why, _ in world.events.told if kind == "Warning" and why.startswith("Claim")] == [
+        "ClaimReplaced"
+    ]
+    assert world.status.reason == "Healthy"
+
+
+async def test_claim_of_a_scaled_object_cache_is_an_ordinary_creation() -> None:
+    world = await converged(cached(2, persistence={"size": "1Gi", "deletionPolicy": "Delete"}))
+    for count in (1, 2):
+        world.edit({"objectCache": {"replicas": count}})
+        await world.converge()
+
+    assert "ClaimReplaced" not in world.events.reasons
+    assert "ClaimCreated" in world.events.reasons
+
+
+@pytest.mark.parametrize("mount", MOUNTS)
+async def test_claim_whose_volume_is_lost_is_reported(mount: str) -> None:
+    _, claim, _ = MOUNTS[mount]
+    world = await _world(mount)
+    world.change(CLAIMS, claim, {"status": {"phase": "Lost"}})
+    world.clock.elapsed += 60
+
+    await _passes(world)
+
+    assert world.condition("Degraded")[1] == "ClaimLost"
+    assert claim in world.condition("Degraded")[2]
+
+
+@pytest.mark.parametrize("mount", ["existing claim", "existing claim of the object cache", "executor"])
+@pytest.mark.parametrize("there", [False, True])
+async def test_nothing_is_replaced_by_a_pod_whose_claim_is_missing_or_being_deleted(mount: str, *, there: bool) -> None:
+    changes, _, pod = MOUNTS[mount]
+    world = await _world(mount)
+    if there:
+        _make(world, "other")
+        _delete(world, "other")
+    part = next(iter(changes))
+    mounted: dict[str, Any] = {"persistence": {"existingClaim": "other"}}
+    if part == "executorManager":
+        volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "other"}}]
+        mounted = {"podTemplate": {"spec": {"volumes": volumes, "containers": []}}}
+    world.edit({part: mounted})
+
+    await _passes(world)
+
+    assert pod not in world.deleted
+    assert world.condition("Degraded")[1] == "ClaimNotFound"
