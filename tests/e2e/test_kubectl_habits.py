@@ -183,3 +183,14 @@ def test_pod_template_is_merged_into_the_pods(world: E2ENamespace, operator: Ope
     assert {"name": "scratch", "mountPath": "/scratch"} in containers["executor-manager"]["volumeMounts"]
     assert containers["executor-manager"]["image"] == "xflops/flame-executor-manager:v0.6.0"
     assert "nodeSelector" not in world.session_manager()["spec"]
+
+
+def test_template_of_kubectl_create_dry_run_is_applied_by_server_side_apply_as_well(world: E2ENamespace) -> None:
+    printed = {"podTemplate": {"metadata": {"creationTimestamp": None, "labels": {"team": "a"}}}}
+    manifest = flame_cluster(sessionManager=printed, executorManager=printed)
+
+    apply_as(world, "me", manifest)
+    world.apply(manifest)
+
+    template = world.existing("flamecluster", "my-flame")["spec"]["sessionManager"]["podTemplate"]
+    assert template["metadata"]["labels"] == {"team": "a"}

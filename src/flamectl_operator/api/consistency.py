@@ -56,9 +56,12 @@ def _slot_beyond_limits(spec: FlameClusterSpec) -> Iterator[Problem]:
     if (memory := limits.get("memory")) is not None and slot.memory > memory:
         needs = f"mem is {_gib(slot.memory)}"
         yield Problem(_SLOT, f"must fit an executor: {needs}, but {_LIMITS}.memory is {_gib(memory)}")
-    gpus = [amount for name, amount in limits.items() if name.endswith("/gpu")]
-    if gpus and slot.gpu > sum(gpus):
-        yield Problem(_SLOT, f"must fit an executor: gpu={slot.gpu}, but its limits have {sum(gpus):f}")
+    # A limit of 0 says the same as no limit, and other devices of a vendor, such as nvidia.com/mig-1g.5gb, may be GPUs as well.
+    gpus = {name: amount for name, amount in limits.items() if name.endswith("/gpu") and amount > 0}
+    vendors = tuple(name.removesuffix("gpu") for name in gpus)
+    others = [name for name, amount in limits.items() if amount > 0 and name.startswith(vendors) and name not in gpus]
+    if gpus and not others and slot.gpu > sum(gpus.values()):
+        yield Problem(_SLOT, f"must fit an executor: gpu={slot.gpu}, but its limits have {sum(gpus.values()):f}")
 
 
 def _unreadable_bundle(spec: FlameClusterSpec) -> Iterator[Problem]:

@@ -70,10 +70,12 @@ class ResourceRequirements(Model):
     )
 
     limits: Quantities = Field(
-        {}, description="Limits of the container, by resource name, such as cpu, memory or nvidia.com/gpu."
+        {},
+        description='Limits of the container, by resource name, such as cpu, memory or nvidia.com/gpu. Quote a fraction: "0.5".',
     )
     requests: Quantities = Field(
-        {}, description="Requests of the container, by resource name; equal to the limits when left out."
+        {},
+        description='Requests of the container, by resource name; equal to the limits when left out. Quote a fraction: "0.5".',
     )
     claims: Annotated[tuple[ResourceClaim, ...], Field(max_length=16), MapKey("name")] = Field(
         (), description="Dynamically allocated resources that the container uses."

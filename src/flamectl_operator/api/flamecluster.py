@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_camel
 
 from flamectl_operator.api.autoscaling import Autoscaling, Idle
 from flamectl_operator.api.client_config import ClientConfigSpec
+from flamectl_operator.api.common_metadata import CommonAnnotations, CommonLabels
 from flamectl_operator.api.container import Environment, Image, ImagePullPolicy, ResourceRequirements
 from flamectl_operator.api.flame_options import Limits, Recovery, RuntimeStorage
 from flamectl_operator.api.model import Atomic, Flag, Int32, Model, Text
@@ -266,6 +267,13 @@ class FlameClusterSpec(Model):
     lock_options: LockOptions = Field(
         LockOptions(),
         description="Deletion lock, which allows only one operator at a time to delete Pods of this cluster.",
+    )
+    common_labels: CommonLabels = Field(
+        {}, description="Labels of every object that the operator creates for the cluster. A change restarts no Pod."
+    )
+    common_annotations: CommonAnnotations = Field(
+        {},
+        description="Annotations of every object that the operator creates for the cluster. A change restarts no Pod.",
     )
     config_overrides: dict[str, Any] = Field(
         {},

@@ -30,6 +30,7 @@ from flamectl_operator.api.constants import (
     SESSION_MANAGER_CONTAINER,
     WAIT_CONTAINER,
 )
+from flamectl_operator.api.merge_keys import repeated
 from flamectl_operator.api.model import Atomic, Flag, MapKey, Model, OpenModel, Text, without_nulls
 from flamectl_operator.api.pod_template_rules import (
     LABEL_VALUE,
@@ -60,6 +61,11 @@ class PodTemplateMetadata(Model):
 
     labels: Annotated[dict[str, LabelValue], Field(max_length=64), NO_OWN_LABELS, QUALIFIED_KEYS] = Field(
         {}, description="Labels to add to the Pods."
+    )
+    creation_timestamp: Annotated[str, Field(max_length=0)] | None = Field(
+        None,
+        description="Must be null, as kubectl create --dry-run prints it.",
+        json_schema_extra={"nullable": True},
     )
     annotations: Annotated[dict[str, str], Field(max_length=64), NO_OWN_ANNOTATIONS, QUALIFIED_KEYS] = Field(
         {},
@@ -250,7 +256,7 @@ class ObjectCachePodTemplate(PodTemplate):
     )
 
 
-#: The most merge directives in one message, because each has a whole path, and many long paths take a lot of memory.
+#: The most merge directives or repeated entries in one message: each has a whole path, and many long paths take a lot of memory.
 _SHOWN = 10
 
 
@@ -294,6 +300,8 @@ class CheckedAgainst:
         handler(value)
         if found := list(itertools.islice(_directives(value), _SHOWN)):
             raise broken([(path, "must not be there: merge directives are not supported") for path in found])
+        if same := list(itertools.islice(repeated(value), _SHOWN)):
+            raise broken(same)
         return value
 
     def __get_pydantic_core_schema__(self, _source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:

@@ -41,11 +41,11 @@ QUALIFIED_KEYS = Rule(
     lambda entries: all(map(_KEY_RULE.holds, entries)),
     _KEY_RULE.message,
 )
-_OWN_LABELS = (APP_LABEL, NAME_LABEL, INSTANCE_LABEL, COMPONENT_LABEL, MANAGED_BY_LABEL)
+OWN_LABELS = (APP_LABEL, NAME_LABEL, INSTANCE_LABEL, COMPONENT_LABEL, MANAGED_BY_LABEL)
 NO_OWN_LABELS = Rule(
-    _all_keys(f"!(key in {list(_OWN_LABELS)}) && !key.startsWith('{OWN_PREFIX}')"),
-    lambda labels: not any(k in _OWN_LABELS or k.startswith(OWN_PREFIX) for k in labels),
-    f"must not have {', '.join(_OWN_LABELS)} or {OWN_PREFIX}*: the operator sets them, Services select by them",
+    _all_keys(f"!(key in {list(OWN_LABELS)}) && !key.startsWith('{OWN_PREFIX}')"),
+    lambda labels: not any(k in OWN_LABELS or k.startswith(OWN_PREFIX) for k in labels),
+    f"must not have {', '.join(OWN_LABELS)} or {OWN_PREFIX}*: the operator sets them, Services select by them",
 )
 NO_OWN_ANNOTATIONS = Rule(
     _all_keys(f"key == '{RESTARTED_AT_ANNOTATION}' || !key.startsWith('{OWN_PREFIX}')"),

@@ -65,7 +65,9 @@ def is_quantity(quantity: int | str) -> bool:
     return len(quantity) <= MAX_LENGTH and re.fullmatch(PATTERN, quantity, re.ASCII) is not None
 
 
-_QUANTITY_TYPE = IntOrString(MAX_LENGTH, 'a quantity: a whole number, or a string such as "500m" or "1Gi"', PATTERN)
+_QUANTITY_TYPE = IntOrString(
+    MAX_LENGTH, 'a quantity: a whole number, or a string such as "0.5", "500m" or "1Gi"; quote a fraction', PATTERN
+)
 _MESSAGE = "must be a quantity of 0 or more, such as 2, 500m or 1Gi"
 
 # The API server of Kubernetes 1.30 estimates the cost of a rule without the length of such a string. It counts each function that

@@ -52,6 +52,7 @@ class DesiredClaim:
         metadata = self.owner.metadata(self.name, self.component)
         if self.retained:
             del metadata["ownerReferences"]
+            metadata["labels"] = self.owner.retained_labels(self.component)
         spec: dict[str, Any] = {
             "accessModes": list(self.access_modes),
             "resources": {"requests": {"storage": self.size}},

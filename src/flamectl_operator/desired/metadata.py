@@ -63,6 +63,17 @@ class Identity:
             MANAGED_BY_LABEL: MANAGED_BY,
         }
 
+    def retained_labels(self, component: str) -> dict[str, str]:
+        """Return the labels of an object without an owner, which outlives the FlameCluster.
+
+        Argo CD takes an object with `app.kubernetes.io/instance` and no owner for one of the application of that name, and would
+        prune it, because no repository has it.
+
+        Args:
+            component: See `labels`.
+        """
+        return {key: value for key, value in self.labels(component).items() if key != INSTANCE_LABEL}
+
     def selector(self, component: str) -> dict[str, str]:
         """Return the labels with which Services and the scale subresource select a component's Pods."""
         return {APP_LABEL: f"flame-{component}", CLUSTER_LABEL: self.name}

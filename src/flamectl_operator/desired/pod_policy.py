@@ -87,9 +87,18 @@ def check_pod_policy(spec: FlameClusterSpec, policy: PodPolicy, name: str = "") 
         *_certificate("spec.tls", spec.tls, policy, name),
         *_certificate("spec.objectCache.tls", spec.object_cache.tls, policy, name),
         *_component("spec.objectCache", spec.object_cache, policy),
+        *_common("spec.commonLabels", "labels", spec.common_labels, policy),
+        *_common("spec.commonAnnotations", "annotations", spec.common_annotations, policy),
     ]
     if problems:
         raise InvalidSpecError(tuple(problems))
+
+
+def _common(path: str, field: str, entries: dict[str, str], policy: PodPolicy) -> Iterator[Problem]:
+    """Yield the problems of common labels or annotations, which Pods have as well."""
+    metadata = {field: entries}
+    found = [*metadata_problems("", metadata, policy), *_annotations(".annotations", metadata, policy)]
+    yield from (Problem(each.path.replace(f".{field}", path, 1), each.message) for each in found)
 
 
 def _certificate(path: str, tls: TlsSpec | None, policy: PodPolicy, name: str) -> Iterator[Problem]:

@@ -1,6 +1,6 @@
 """Strategic merge of Pod specs: lists whose entries have a key merge by that key, other lists are replaced.
 
-The keys are those that Kubernetes declares (`x-kubernetes-patch-merge-key` in its OpenAPI description). Directives (`$patch` and
+The keys are those of server-side apply (`api/merge_keys.py`). Directives (`$patch` and
 the like) are not supported, because a podTemplate adds and sets but does not delete. If only one of several fields may be set (a
 variable's value or source, a volume's kind, a probe's handler), the patch's field replaces the base's; Kubernetes' own merge
 needs directives for that.
@@ -10,22 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-#: The merge keys of lists in a Pod spec, by the name of the field.
-MERGE_KEYS = {
-    "containers": "name",
-    "initContainers": "name",
-    "ephemeralContainers": "name",
-    "volumes": "name",
-    "imagePullSecrets": "name",
-    "hostAliases": "ip",
-    "topologySpreadConstraints": "topologyKey",
-    "schedulingGates": "name",
-    "resourceClaims": "name",
-    "env": "name",
-    "ports": "containerPort",
-    "volumeMounts": "mountPath",
-    "volumeDevices": "devicePath",
-}
+from flamectl_operator.api.merge_keys import MERGE_KEYS, merge_key
 
 #: Keyed lists whose entries are unions as a whole: an entry of the patch replaces the entry of the same name.
 REPLACED_ENTRIES = frozenset({"env", "volumes"})
@@ -55,20 +40,15 @@ def strategic_merge(base: dict[str, Any], patch: dict[str, Any]) -> dict[str, An
 
 
 def _merge_lists(field: str, base: list[dict[str, Any]], patch: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    key = MERGE_KEYS[field]
-    if not all(isinstance(_key(entry, key), (str, int)) for entry in patch):
+    if any(merge_key(field, entry) is None for entry in patch):
         return patch  # not valid in Kubernetes; the API server will reject it
-    merged = {entry.get(key): entry for entry in base}
+    merged = {merge_key(field, entry): entry for entry in base}
     for entry in patch:
-        name = entry.get(key)
-        current = {} if field in REPLACED_ENTRIES else merged.get(name, {})
-        merged[name] = strategic_merge(current, entry)
+        key = merge_key(field, entry)
+        current = {} if field in REPLACED_ENTRIES else merged.get(key, {})
+        merged[key] = strategic_merge(current, entry)
     return list(merged.values())
 
 
 def _without_handler(probe: dict[str, Any]) -> dict[str, Any]:
     return {field: value for field, value in probe.items() if field not in _PROBE_HANDLERS}
-
-
-def _key(entry: Any, key: str) -> Any:
-    return entry.get(key) if isinstance(entry, dict) else None

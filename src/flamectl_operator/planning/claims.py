@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIRM_CLAIM_LOSS_ANNOTATION
+from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIRM_CLAIM_LOSS_ANNOTATION, INSTANCE_LABEL
 from flamectl_operator.api.quantity import parse_quantity
 from flamectl_operator.desired import names
 from flamectl_operator.observed.claims import LOST
@@ -86,7 +86,7 @@ def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPla
     outcomes += claims_in_danger(observed) if observed.claim_users else ()
     surplus = _surplus(observed, effective)
     retained = [claim for claim in surplus if _policy(effective) == "Retain"]
-    patch += [(claim, _owners(claim, keep=False, owner=observed.owner)) for claim in retained]
+    patch += [(claim, _without_instance(claim, _owners(claim, keep=False, owner=observed.owner))) for claim in retained]
     delete = [claim for claim in surplus if _policy(effective) == "Delete" and not _used(observed, claim)]
     return ClaimPlan(tuple(create), tuple(patch), tuple(delete), tuple(taken), tuple(outcomes))
 
@@ -133,8 +133,7 @@ def is_ours(claim: PersistentVolumeClaimView, owner: Identity) -> bool:
     """
     if claim.controller is not None:
         return claim.controlled_by(owner.uid)
-    # The component is left out: a claim's name tells it.
-    return all(claim.labels.get(key) == value for key, value in owner.labels("").items() if value)
+    return all(claim.labels.get(key) == value for key, value in owner.retained_labels("").items() if value)
 
 
 def claim_patch(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> dict[str, Any] | None:
@@ -145,6 +144,8 @@ def claim_patch(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> dict
         desired: The claim as it should be.
     """
     changes = drift.metadata_patch(claim, desired.manifest()) or {}
+    if desired.retained:
+        changes = _without_instance(claim, changes)
     if claim.controlled_by(desired.owner.uid) == desired.retained:
         owners = _owners(claim, keep=not desired.retained, owner=desired.owner)
         changes = {**changes, "metadata": {**changes.get("metadata", {}), **owners["metadata"]}}
@@ -215,6 +216,14 @@ def _policy(effective: EffectiveSpec) -> str | None:
 def _used(observed: ObservedCluster, claim: PersistentVolumeClaimView) -> bool:
     """Return whether a Pod of the claim's name exists, terminating Pods included."""
     return any(pod.name == claim.name for pod in observed.views.labelled_pods)
+
+
+def _without_instance(claim: PersistentVolumeClaimView, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return a merge patch that takes the operator's instance label off as well; see `Identity.retained_labels`."""
+    if claim.labels.get(INSTANCE_LABEL) != claim.labels.get(CLUSTER_LABEL) or INSTANCE_LABEL not in claim.labels:
+        return changes
+    metadata = {"resourceVersion": claim.metadata.resource_version, **changes.get("metadata", {})}
+    return {**changes, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), INSTANCE_LABEL: None}}}
 
 
 def _owners(claim: PersistentVolumeClaimView, *, keep: bool, owner: Identity) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from flamectl_operator.api.constants import DELETION_COST_ANNOTATION
 from flamectl_operator.flame.snapshot import Load
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.runtime.clock_reading import ClockReading
-
-#: Set by users, as for ReplicaSets: a Pod with a lower cost is deleted first.
-DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 
 #: The longest grace period that counts, in seconds, because the API server accepts thousands of years. About thirty years.
 LONGEST_GRACE = 10**9

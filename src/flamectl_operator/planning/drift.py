@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from flamectl_operator.api.constants import SOURCE_RANGES_ANNOTATION
 from flamectl_operator.desired import network_policy
 from flamectl_operator.desired.digests import digested_data, digested_policy, key_of
 from flamectl_operator.desired.service_fields import SPEC_FIELDS, Owner
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, NetworkPolicyView, ServiceView
-
-#: An annotation with the meaning of `spec.loadBalancerSourceRanges`, allowed only for the same type.
-SOURCE_RANGES_ANNOTATION = "service.beta.kubernetes.io/load-balancer-source-ranges"
 
 
 def config_map_patch(observed: ConfigMapView, desired: dict[str, Any]) -> dict[str, Any] | None:

@@ -12,15 +12,17 @@ import structlog
 
 from flamectl_operator.api.constants import API_VERSION, CLUSTER_LABEL, KIND
 from flamectl_operator.desired import names
+from flamectl_operator.desired.common_metadata import CommonMetadata
 from flamectl_operator.kube.errors import (
     AlreadyExistsError,
     ConflictError,
     ForbiddenError,
     KubernetesError,
+    NamespaceTerminatingError,
     NotFoundError,
 )
 from flamectl_operator.kube.events import ObjectReference
-from flamectl_operator.kube.resources import CLAIMS, PODS
+from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, PODS
 from flamectl_operator.kube.views import KubernetesObject, PodView
 from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
@@ -85,6 +87,10 @@ class ClusterIO(ClusterReads):
         self.deleted: set[str] = set()
         #: The number of objects that this process created.
         self.creations = 0
+        #: Whether the namespace is being deleted, so that no person has to hear of what vanishes.
+        self.namespace_going = False
+        #: The labels and annotations that all children have in common.
+        self.common = CommonMetadata()
 
     async def create(
         self, resource: Resource[T], manifest: Mapping[str, Any], template: ComponentTemplate | None = None
@@ -102,6 +108,7 @@ class ClusterIO(ClusterReads):
             KubernetesError: The child was not created, or the outcome is unknown.
         """
         WRITES.get().sent += 1
+        manifest = self.common.added_to(manifest)
         name = manifest["metadata"]["name"]
         # An earlier refusal says nothing about this attempt.
         self._quota_refused, self._refused_now = self._quota_refused - {name}, self._refused_now - {name}
@@ -207,14 +214,32 @@ class ClusterIO(ClusterReads):
         self.stores.of(resource).observe_deletion(child, response)
         return True
 
+    async def check_namespace(self) -> None:
+        """Find out by a dry run whether the namespace is being deleted, because the operator may not read namespaces.
+
+        Kubernetes refuses each creation in such a namespace before it looks at the object. Another refusal says that it is not.
+        """
+        name = names.config_map(self.owner.name)
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": self.owner.namespace},
+        }
+        try:
+            await self.client.dry_run_create(CONFIG_MAPS, self.owner.namespace, manifest)
+        except NamespaceTerminatingError:
+            self.namespace_going = True
+        except KubernetesError:
+            return
+
     def record_event(self, reason: str, message: str) -> None:
         """Record a Normal event about the FlameCluster, and log it."""
         _LOG.info(message, reason=reason)
         self._events.event(self.reference, "Normal", reason, message)
 
     def record_warning(self, reason: str, message: str) -> None:
-        """Record a Warning event about the FlameCluster, and log it."""
-        _LOG.warning(message, reason=reason)
+        """Record a Warning event about the FlameCluster, and log it; in a namespace that is being deleted it is no warning."""
+        (_LOG.info if self.namespace_going else _LOG.warning)(message, reason=reason)
         self._events.event(self.reference, "Warning", reason, message)
 
     def forget_deleted(self, observed: ObservedCluster) -> None:

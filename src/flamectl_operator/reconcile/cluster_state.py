@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.flamecluster import LockOptions
+from flamectl_operator.desired.common_metadata import CommonMetadata
 from flamectl_operator.planning.effective_spec import resolve_effective_spec
 from flamectl_operator.planning.registration import overdue
 from flamectl_operator.planning.spec_changes import SpecChanges
@@ -109,7 +110,7 @@ class ClusterState:
         await self._io.resolve_unknown_writes()
         await self._io.read_claims()
         observed, stored, now = self._io.observe(), self.status.stored, self._clock.reading()
-        self._record_losses(observed)
+        await self._record_losses(observed)
         next_id = self._ids.advance(stored, observed)
         effective = None
         if spec.desired is not None:
@@ -124,6 +125,7 @@ class ClusterState:
                 overdue=overdue(observed, config.flame, now),
             )
             self._ids.drop_before(effective.executor_backoff.attempt_id, observed)
+        self._io.common = CommonMetadata.of(spec.desired.spec) if spec.desired is not None else CommonMetadata()
         options = spec.desired.spec.lock_options if spec.desired is not None else LockOptions()
         self._lock.begin(generation, options, config.controller.lock_duration_seconds)
         return Pass(
@@ -158,9 +160,12 @@ class ClusterState:
         self._debounce = self._debounce.after_event(self.owner, change.old, change.new)
         return self._debounce.remaining(self._clock.monotonic())
 
-    def _record_losses(self, observed: ObservedCluster) -> None:
+    async def _record_losses(self, observed: ObservedCluster) -> None:
         if self._seen is not None and self._seen is not observed:
-            for loss in loss_events(self._seen, observed, self._io.deleted):
+            losses = list(loss_events(self._seen, observed, self._io.deleted))
+            if (losses or observed.kept - self._seen.kept) and not self._io.namespace_going:
+                await self._io.check_namespace()
+            for loss in losses:
                 self._io.record_warning(loss.reason, loss.message)
         self._seen = observed
         self._io.forget_deleted(observed)

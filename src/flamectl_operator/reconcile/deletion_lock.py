@@ -203,6 +203,22 @@ class DeletionLock:
         )
         return blocked(LOCK_HELD, message, put_off.delay)
 
+    async def patch(self, io: ClusterIO, lease: LeaseView, changes: dict[str, Any]) -> None:
+        """Change the metadata of the Lease. A change by somebody else comes first, and the next change tries again.
+
+        Raises:
+            RefusedError: The API server rejects the change.
+            KubernetesError: It is unknown whether the Lease was changed.
+        """
+        held = self._held
+        written = await self._write(io, lease, changes)
+        if (
+            held is not None
+            and written is not None
+            and held.lease.metadata.resource_version == lease.metadata.resource_version
+        ):
+            self._held = replace(held, lease=written)
+
     def _forget(self) -> None:
         self._held = self._seen = None
         self._read_again, self._claimed_for = float("-inf"), 0
@@ -283,7 +299,7 @@ class DeletionLock:
         WRITES.get().sent += 1
         try:
             if lease is None:
-                return keep(await io.client.create(LEASES, namespace, body))
+                return keep(await io.client.create(LEASES, namespace, io.common.added_to(body)))
             return keep(await io.client.merge_patch(LEASES, namespace, lease.name, body))
         except (AlreadyExistsError, ConflictError, NotFoundError):
             WRITES.get().conflicts += 1

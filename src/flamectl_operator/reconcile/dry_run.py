@@ -101,7 +101,9 @@ class DryRuns:
             return
         manifest = self._trial_executor(effective, trial_id)
         try:
-            pod = await self._io.client.dry_run_create(PODS, self._io.owner.namespace, manifest)
+            pod = await self._io.client.dry_run_create(
+                PODS, self._io.owner.namespace, self._io.common.added_to(manifest)
+            )
         except REFUSALS as error:
             refusal = RefusedError(*known) if error.knows_no_dry_run else RefusedError.of(error, template)
             raise refusal from error
@@ -148,7 +150,12 @@ class DryRuns:
         try:
             # The API server checks the name last, after everything else that could be wrong with the Pod.
             with suppress(AlreadyExistsError):
-                check(await self._io.client.dry_run_create(PODS, self._io.owner.namespace, manifest), manifest)
+                check(
+                    await self._io.client.dry_run_create(
+                        PODS, self._io.owner.namespace, self._io.common.added_to(manifest)
+                    ),
+                    manifest,
+                )
         except REFUSALS as error:
             self._raise_unless_inconclusive(template, error)
         self._accepted.add(template.rendered)

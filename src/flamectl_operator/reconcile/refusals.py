@@ -28,7 +28,10 @@ _REMEDIES = {
     QUOTA_EXCEEDED: "raise the quota, or request fewer resources",
     "PodSecurity": "set podTemplate.spec.securityContext of the component, or lower the level of the namespace",
     "PermissionDenied": "an administrator of the operator gives it the permissions of its version",
-    "AdmissionDenied": "change the field that the message names, or change the policy or the webhook",
+    "AdmissionDenied": (
+        "change the field that the message names; set labels and annotations that a policy demands of each object in"
+        " spec.commonLabels and spec.commonAnnotations; or change the policy or the webhook"
+    ),
     "Rejected": "correct the field that the message names",
 }
 #: Remedies of Pods, whose field is known.

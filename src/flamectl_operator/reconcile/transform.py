@@ -46,8 +46,6 @@ from flamectl_operator.kube.views import (
     View,
     Volume,
 )
-from flamectl_operator.planning.deletion import DELETION_COST_ANNOTATION
-from flamectl_operator.planning.drift import SOURCE_RANGES_ANNOTATION
 from flamectl_operator.runtime.lru_cache import LRUCache
 
 if TYPE_CHECKING:
@@ -75,7 +73,7 @@ _LABELS = frozenset(
     {CLUSTER_LABEL, APP_LABEL, NAME_LABEL, INSTANCE_LABEL, COMPONENT_LABEL, MANAGED_BY_LABEL},
 )
 _OWN_ANNOTATIONS = {each for name, each in vars(constants).items() if name.endswith("_ANNOTATION")}
-_ANNOTATIONS = frozenset({*_OWN_ANNOTATIONS, DELETION_COST_ANNOTATION, SOURCE_RANGES_ANNOTATION})
+_ANNOTATIONS = frozenset(_OWN_ANNOTATIONS)
 _LONGEST_VALUE = 320
 #: Finalizers of a larger object, for a message.
 MAX_FINALIZERS = 4

@@ -19,6 +19,7 @@ from flamectl_operator.subreconcilers.scale_object_cache import ScaleObjectCache
 from flamectl_operator.subreconcilers.update_claims import UpdateClaims
 from flamectl_operator.subreconcilers.update_client_config import UpdateClientConfig
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
+from flamectl_operator.subreconcilers.update_metadata import UpdateMetadata
 from flamectl_operator.subreconcilers.update_network_policy import UpdateNetworkPolicy
 from flamectl_operator.subreconcilers.update_status import UpdateStatus
 from flamectl_operator.subreconcilers.watch_session_manager import WatchSessionManager
@@ -52,6 +53,7 @@ PIPELINE: Workflow[Pass] = Sequential(
                     ReplaceStalePods(),
                     DrainExecutors(),
                     ReleaseLostNodes(),
+                    UpdateMetadata(),
                     ReleaseDeletionLock(),
                 ),
             ),

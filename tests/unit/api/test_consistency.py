@@ -50,6 +50,7 @@ def test_a_sound_spec_has_no_warnings() -> None:
         ),
         (_slot("cpu=1,mem=1g", memory="1G"), "memory is 0.9313 GiB"),
         (_slot("cpu=1,mem=1g,gpu=2", **{"nvidia.com/gpu": 1}), "gpu=2, but its limits have 1"),
+        (_slot("cpu=1,mem=1g,gpu=2", **{"nvidia.com/gpu": 1, "rdma/hca": 1}), "gpu=2, but its limits have 1"),
     ],
 )
 def test_slot_larger_than_an_executor_is_refused(changes: dict[str, Any], message: str) -> None:
@@ -63,6 +64,9 @@ def test_slot_larger_than_an_executor_is_refused(changes: dict[str, Any], messag
         _slot("cpu=2,mem=2048m", cpu=2, memory="2Gi"),
         _slot("cpu=64,mem=999g"),
         _slot("cpu=1,mem=1g,gpu=2", cpu=1),  # GPUs by another name
+        _slot("cpu=1,mem=1g,gpu=1", **{"nvidia.com/gpu": 0, "nvidia.com/mig-1g.5gb": 1}),
+        _slot("cpu=1,mem=1g,gpu=2", **{"nvidia.com/gpu": 1, "nvidia.com/mig-1g.5gb": 1}),
+        _slot("cpu=1,mem=1g,gpu=1", **{"amd.com/gpu": "0", "gpu.intel.com/i915": 1}),
     ],
 )
 def test_a_slot_that_fits_is_accepted(changes: dict[str, Any]) -> None:

@@ -82,9 +82,7 @@ def test_each_field_is_explained() -> None:
 def test_each_node_has_a_type_and_no_key_that_a_structural_schema_forbids() -> None:
     for where, schema in _nodes(_version()["schema"]["openAPIV3Schema"], ""):
         assert "type" in schema or schema.get("x-kubernetes-int-or-string"), where
-        assert not {"$ref", "$defs", "title", "const", "allOf", "oneOf", "not", "nullable", "uniqueItems"} & set(
-            schema
-        ), where
+        assert not {"$ref", "$defs", "title", "const", "allOf", "oneOf", "not", "uniqueItems"} & set(schema), where
 
 
 def test_lists_and_maps_with_rules_are_bounded() -> None:

@@ -7,17 +7,32 @@ from typing import Any
 
 import pytest
 
-from flamectl_operator.desired.strategic_merge import MERGE_KEYS, REPLACED_ENTRIES, strategic_merge
+from flamectl_operator.api.merge_keys import MERGE_KEYS
+from flamectl_operator.desired.strategic_merge import REPLACED_ENTRIES, strategic_merge
+
+
+def _key(field: str, value: str) -> dict[str, str]:
+    return dict.fromkeys(MERGE_KEYS[field], value)
 
 
 @pytest.mark.parametrize("field", sorted(MERGE_KEYS.keys() - REPLACED_ENTRIES))
-def test_entries_of_a_keyed_list_merge_by_its_key(field: str) -> None:
-    key = MERGE_KEYS[field]
-    base = {field: [{key: "a", "x": 1, "y": 1}, {key: "b"}]}
+def test_entries_of_a_keyed_list_merge_by_its_whole_key(field: str) -> None:
+    base = {field: [{**_key(field, "a"), "x": 1, "y": 1}, _key(field, "b")]}
+    last = list(MERGE_KEYS[field])[-1]
+    other = _key(field, "a") | {last: "c"}
 
-    merged = strategic_merge(base, {field: [{key: "a", "x": 2}, {key: "c"}]})
+    merged = strategic_merge(base, {field: [{**_key(field, "a"), "x": 2}, other]})
 
-    assert merged == {field: [{key: "a", "x": 2, "y": 1}, {key: "b"}, {key: "c"}]}
+    assert merged == {field: [{**_key(field, "a"), "x": 2, "y": 1}, _key(field, "b"), other]}
+
+
+@pytest.mark.parametrize("protocol", [{}, {"protocol": "TCP"}])
+def test_port_without_a_protocol_is_a_tcp_port(protocol: dict[str, str]) -> None:
+    base = {"ports": [{"name": "http", "containerPort": 8080}]}
+
+    merged = strategic_merge(base, {"ports": [{"containerPort": 8080, **protocol, "hostPort": 1}]})
+
+    assert [port["name"] for port in merged["ports"]] == ["http"]
 
 
 @pytest.mark.parametrize("field", sorted(REPLACED_ENTRIES))
@@ -30,25 +45,25 @@ def test_entries_that_are_unions_are_replaced(field: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "key"),
+    ("field", "keys"),
     [
-        ("containers", "name"),
-        ("initContainers", "name"),
-        ("ephemeralContainers", "name"),
-        ("volumes", "name"),
-        ("imagePullSecrets", "name"),
-        ("hostAliases", "ip"),
-        ("topologySpreadConstraints", "topologyKey"),
-        ("schedulingGates", "name"),
-        ("resourceClaims", "name"),
-        ("env", "name"),
-        ("ports", "containerPort"),
-        ("volumeMounts", "mountPath"),
-        ("volumeDevices", "devicePath"),
+        ("containers", ("name",)),
+        ("initContainers", ("name",)),
+        ("ephemeralContainers", ("name",)),
+        ("volumes", ("name",)),
+        ("imagePullSecrets", ("name",)),
+        ("hostAliases", ("ip",)),
+        ("topologySpreadConstraints", ("topologyKey", "whenUnsatisfiable")),
+        ("schedulingGates", ("name",)),
+        ("resourceClaims", ("name",)),
+        ("env", ("name",)),
+        ("ports", ("containerPort", "protocol")),
+        ("volumeMounts", ("mountPath",)),
+        ("volumeDevices", ("devicePath",)),
     ],
 )
-def test_keys_are_those_of_kubernetes(field: str, key: str) -> None:
-    assert MERGE_KEYS[field] == key
+def test_keys_are_those_of_server_side_apply(field: str, keys: tuple[str, ...]) -> None:
+    assert tuple(MERGE_KEYS[field]) == keys
 
 
 @pytest.mark.parametrize(

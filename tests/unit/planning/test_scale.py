@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flamectl_operator.api.constants import DELETION_COST_ANNOTATION
 from flamectl_operator.planning.budget import Budget
-from flamectl_operator.planning.deletion import DELETION_COST_ANNOTATION, deletion_order
+from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.planning.scale import creation_wait, ids_to_reserve, plan_scale, wanted_now
 from flamectl_operator.settings import FlameSettings

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from flamectl_operator.api import constants
-from flamectl_operator.api.constants import CLUSTER_LABEL, REVISION_ANNOTATION
+from flamectl_operator.api.constants import CLUSTER_LABEL, DELETION_COST_ANNOTATION, REVISION_ANNOTATION
 from flamectl_operator.desired.digests import MAX_VALUE_SIZE
 from flamectl_operator.desired.network_policy import operators_rule
 from flamectl_operator.kube import resources
@@ -29,7 +29,6 @@ from flamectl_operator.kube.views import (
 )
 from flamectl_operator.observed.flame_cluster import MAX_STATUS_SIZE, FlameClusterView
 from flamectl_operator.planning.claims import is_ours
-from flamectl_operator.planning.deletion import DELETION_COST_ANNOTATION
 from flamectl_operator.planning.drift import config_map_patch, network_policy_patch
 from flamectl_operator.reconcile.outcomes import name_taken
 from flamectl_operator.reconcile.stores import Stores

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
+from flamectl_operator.api.constants import DELETION_COST_ANNOTATION
 from flamectl_operator.kube.errors import LockLostError
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.planning.deletion import DELETION_COST_ANNOTATION
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from tests.unit.builders import OWNER, controller_reference, replicas, rolling
 from tests.unit.subreconcilers.errors import (

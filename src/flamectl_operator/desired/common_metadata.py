@@ -1,0 +1,105 @@
+"""`spec.commonLabels` and `spec.commonAnnotations`: on every child, and taken off again when the spec no longer asks for them.
+
+An annotation of each child lists the keys that come from the spec, so that any process can take them off later and leaves others
+alone. Metadata that is more specific, such as that of a podTemplate, takes precedence. No revision reads any of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from flamectl_operator.api.common_metadata import is_own_key
+from flamectl_operator.api.constants import COMMON_KEYS_ANNOTATION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from flamectl_operator.api.flamecluster import FlameClusterSpec
+    from flamectl_operator.kube.views import KubernetesObject
+
+#: Between the keys of labels and those of annotations in the list. No key may contain it.
+_SEPARATOR = ";"
+
+
+@dataclass(frozen=True)
+class CommonMetadata:
+    """Labels and annotations of all children of a FlameCluster.
+
+    Args:
+        labels: The labels.
+        annotations: The annotations.
+    """
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, spec: FlameClusterSpec) -> CommonMetadata:
+        """Return the common metadata that a spec asks for."""
+        return cls(spec.common_labels, spec.common_annotations)
+
+    def besides(self, metadata: Mapping[str, Any]) -> CommonMetadata:
+        """Return what is left beside more specific metadata.
+
+        Args:
+            metadata: `metadata` of a manifest.
+        """
+        labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+        return CommonMetadata(
+            {key: value for key, value in self.labels.items() if key not in labels},
+            {key: value for key, value in self.annotations.items() if key not in annotations},
+        )
+
+    def added_to(self, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the manifest of a new child with the common metadata."""
+        metadata = manifest["metadata"]
+        ours = self.besides(metadata)
+        if not ours.labels and not ours.annotations:
+            return manifest
+        labels = {**(metadata.get("labels") or {}), **ours.labels}
+        annotations = {**(metadata.get("annotations") or {}), **ours.annotations, COMMON_KEYS_ANNOTATION: ours.keys()}
+        return {**manifest, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
+
+    def patch(self, child: KubernetesObject) -> dict[str, Any] | None:
+        """Return the merge patch that a child needs, or None.
+
+        Args:
+            child: The child. The common metadata is what is left beside the child's more specific metadata.
+        """
+        listed = child.annotations.get(COMMON_KEYS_ANNOTATION, "")
+        if not listed and not self.labels and not self.annotations:
+            return None
+        earlier_labels, earlier_annotations = _listed(listed)
+        labels = _changes(child.labels, self.labels, earlier_labels)
+        annotations = _changes(child.annotations, self.annotations, earlier_annotations)
+        keys = self.keys()
+        if keys != listed:
+            annotations[COMMON_KEYS_ANNOTATION] = keys or None
+        changes = {name: part for name, part in (("labels", labels), ("annotations", annotations)) if part}
+        return {"metadata": {**changes, "resourceVersion": child.metadata.resource_version}} if changes else None
+
+    def keys(self) -> str:
+        """Return the list of keys, as the annotation holds it; empty without any."""
+        if not self.labels and not self.annotations:
+            return ""
+        return f"{','.join(sorted(self.labels))}{_SEPARATOR}{','.join(sorted(self.annotations))}"
+
+
+def keys_of(child: KubernetesObject) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the keys of a child's labels and annotations that come from the spec."""
+    labels, annotations = _listed(child.annotations.get(COMMON_KEYS_ANNOTATION, ""))
+    return frozenset(labels), frozenset(annotations)
+
+
+def _listed(text: str) -> tuple[list[str], list[str]]:
+    # Somebody may have edited the list: the operator's own keys stay whatever it says.
+    labels, annotations = (
+        [key for key in part.split(",") if key and not is_own_key(key)] for part in text.partition(_SEPARATOR)[::2]
+    )
+    return labels, annotations
+
+
+def _changes(found: Mapping[str, str], wanted: Mapping[str, str], earlier: Iterable[str]) -> dict[str, str | None]:
+    removed = {key: None for key in earlier if key not in wanted and key in found}
+    return {**removed, **{key: value for key, value in wanted.items() if found.get(key) != value}}

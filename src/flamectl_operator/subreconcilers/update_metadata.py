@@ -1,0 +1,100 @@
+"""UpdateMetadata: keeps the common labels and annotations of the spec on every child."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flamectl_operator.desired import names
+from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, LEASES, NETWORK_POLICIES, PODS, SERVICES
+from flamectl_operator.planning.claims import is_ours
+from flamectl_operator.reconcile import outcomes
+from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.batch import time_limit
+from flamectl_operator.reconcile.refusals import primary_error
+from flamectl_operator.runtime.outcome import DONE, Outcome
+from flamectl_operator.runtime.slow_start import in_parallel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from flamectl_operator.desired.pod_template import ComponentTemplate
+    from flamectl_operator.kube.resources import Resource
+    from flamectl_operator.kube.views import KubernetesObject
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.reconcile.reconcile_pass import Pass
+
+#: A child with the merge patch that it needs.
+Change = tuple["Resource[Any]", "KubernetesObject", dict[str, Any]]
+
+
+class UpdateMetadata(Subreconciler):
+    """Patch children in place whose labels and annotations differ from `commonLabels` and `commonAnnotations`.
+
+    A new child has them from the beginning. An annotation of each child lists their keys, so that they are taken off when the
+    spec no longer asks for them. The Lease is not watched, so it is looked at only when another child differs.
+    """
+
+    name = "UpdateMetadata"
+    summary = "Keeps the common labels and annotations of the spec on every child, and takes them off again."
+    reads = ("ConfigMap", "Services", "NetworkPolicy", "PersistentVolumeClaims", "Pods", "Lease")
+    writes = ("metadata of all children",)
+
+    async def run(self, subject: Pass) -> Outcome:
+        """Patch the children that differ."""
+        due = list(_due(subject))
+        if not due:
+            return DONE
+        io, changed = subject.io, list[str]()
+
+        async def write(change: Change) -> None:
+            resource, child, patch = change
+            if not io.superseded and await io.patch(resource, child.name, patch) is not None:
+                changed.append(child.name)
+
+        result = await in_parallel(due, io.writes_in_flight, write, time_limit(subject.clock))
+        if changed:
+            io.record_event("MetadataUpdated", f"Updated common labels and annotations of {len(changed)} objects")
+        if result.errors:
+            raise primary_error(result.errors)
+        if result.skipped:
+            return outcomes.next_batch()
+        await self._update_lease(subject)
+        return outcomes.changed() if len(changed) < len(due) else DONE
+
+    async def _update_lease(self, run: Pass) -> None:
+        lease = await run.io.look(LEASES, names.lock(run.io.owner.name))
+        if lease is not None and lease.controlled_by(run.io.owner.uid) and (patch := run.io.common.patch(lease)):
+            await run.lock.patch(run.io, lease, patch)
+
+
+def _due(run: Pass) -> Iterator[Change]:
+    """Iterate over the children that differ, without those that terminate."""
+    common, observed = run.io.common, run.observe()
+    for resource, child in _children(observed):
+        if not child.terminating and (patch := common.patch(child)) is not None:
+            yield resource, child, patch
+    manager, caches = observed.session_manager, observed.object_caches.ours.values()
+    desired = run.effective.desired
+    groups: tuple[tuple[ComponentTemplate | None, Any], ...] = (
+        (desired.session_manager, () if manager is None else (manager,)),
+        (desired.object_cache, caches),
+        (desired.executor, observed.executors),
+    )
+    for template, components in groups:
+        ours = common if template is None else common.besides(template.manifest["metadata"])
+        for component in components:
+            if not component.terminating and (patch := ours.patch(component.pod)) is not None:
+                yield PODS, component.pod, patch
+
+
+def _children(observed: ObservedCluster) -> Iterator[tuple[Resource[Any], KubernetesObject]]:
+    """Iterate over the children that are not Pods."""
+    views = observed.views
+    others: tuple[tuple[Resource[Any], KubernetesObject | None], ...] = (
+        (CONFIG_MAPS, views.config_map),
+        (CONFIG_MAPS, views.client_config),
+        (NETWORK_POLICIES, views.network_policy),
+        *((SERVICES, service) for service in views.services),
+    )
+    yield from ((resource, child) for resource, child in others if child is not None and observed.owns(child))
+    yield from ((CLAIMS, claim) for claim in views.claims if is_ours(claim, observed.owner))

@@ -1,0 +1,167 @@
+"""UpdateMetadata: common labels and annotations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flamectl_operator.api.problems import InvalidSpecError
+from flamectl_operator.api.validation import parse_spec
+from flamectl_operator.kube.errors import ForbiddenError
+from tests.unit.builders import OWNER, cached, merged, raw_spec, replicas
+from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, converged, executor_name
+
+KINDS = ("pods", "services", "configmaps", "persistentvolumeclaims", "networkpolicies")
+CLAIM = {"size": "1Gi", "deletionPolicy": "Retain"}
+EVERYTHING = merged(
+    cached(1, persistence={"size": "1Gi"}),
+    {
+        "sessionManager": {"storage": "fs:///var/lib/flame/session", "persistence": CLAIM},
+        "networkPolicy": {},
+        "clientConfig": {},
+        "executorManager": {"replicas": 2},
+    },
+)
+COMMON = {"commonLabels": {"owner": "team-a"}, "commonAnnotations": {"example.org/cost": "17"}}
+
+
+def _children(world: StepHarness) -> dict[str, dict[str, Any]]:
+    return {f"{kind} {each['metadata']['name']}": each["metadata"] for kind in KINDS for each in world.api.all(kind)}
+
+
+def _with(world: StepHarness, label: str | None, annotation: str | None) -> set[tuple[str | None, str | None]]:
+    return {
+        (each["labels"].get("owner"), (each.get("annotations") or {}).get("example.org/cost"))
+        for each in _children(world).values()
+    } - {(label, annotation)}
+
+
+async def test_new_children_have_the_common_metadata_in_the_request_that_creates_them() -> None:
+    world = StepHarness(merged(EVERYTHING, COMMON))
+
+    await world.converge()
+
+    assert len(_children(world)) >= 11
+    assert _with(world, "team-a", "17") == set()
+    assert "MetadataUpdated" not in world.events.reasons
+
+
+async def test_common_metadata_comes_changes_and_goes_in_place_and_restarts_nothing() -> None:
+    world = await converged(EVERYTHING)
+    before = {name: each["uid"] for name, each in _children(world).items()}
+    original = _children(world)
+
+    world.edit(COMMON)
+    await world.converge()
+    assert _with(world, "team-a", "17") == set()
+
+    world.restart()
+    world.edit({"commonLabels": {"owner": "team-b"}, "commonAnnotations": None})
+    await world.converge()
+    assert _with(world, "team-b", None) == set()
+
+    world.restart()
+    world.edit({"commonLabels": None})
+    await world.converge()
+    after = _children(world)
+    assert {name: each["uid"] for name, each in after.items()} == before
+    assert {name: each["labels"] for name, each in after.items()} == {
+        name: each["labels"] for name, each in original.items()
+    }
+    assert {name: each.get("annotations") or {} for name, each in after.items()} == {
+        name: each.get("annotations") or {} for name, each in original.items()
+    }
+    assert world.deleted == []
+    assert world.status.reason == "Healthy"
+
+
+async def test_metadata_of_others_stays() -> None:
+    world = await converged(COMMON)
+    world.change("services", SM_NAME, {"metadata": {"labels": {"theirs": "x"}, "annotations": {"theirs": "y"}}})
+
+    world.edit({"commonLabels": None, "commonAnnotations": None})
+    await world.converge()
+
+    metadata = _children(world)[f"services {SM_NAME}"]
+    assert metadata["labels"]["theirs"] == "x"
+    assert metadata["annotations"] == {"theirs": "y"}
+
+
+async def test_label_of_a_pod_template_takes_precedence_and_nothing_is_written_at_rest() -> None:
+    template = {"podTemplate": {"metadata": {"labels": {"owner": "mine"}}}}
+    world = await converged(merged(COMMON, {"executorManager": template}))
+
+    await world.run_pass()
+
+    assert world.writes == []
+    assert _children(world)[f"pods {executor_name(0)}"]["labels"]["owner"] == "mine"
+    assert _children(world)[f"pods {SM_NAME}"]["labels"]["owner"] == "team-a"
+
+
+async def test_removed_common_label_comes_back() -> None:
+    world = await converged(COMMON)
+    service = world.api.find("services", SM_NAME)
+    assert service is not None
+    labels = {key: value for key, value in service["metadata"]["labels"].items() if key != "owner"}
+    world.api.put("services", service | {"metadata": service["metadata"] | {"labels": labels}})
+
+    await world.converge()
+
+    assert _children(world)[f"services {SM_NAME}"]["labels"]["owner"] == "team-a"
+
+
+async def test_lease_gets_the_common_metadata() -> None:
+    world = await converged(COMMON)
+    world.edit(replicas(0))
+    await world.converge()
+
+    [lease] = world.api.all("leases")
+    assert lease["metadata"]["labels"]["owner"] == "team-a"
+    world.edit({"commonLabels": None, "commonAnnotations": None})
+    await world.converge()
+    [lease] = world.api.all("leases")
+    assert "owner" not in lease["metadata"]["labels"]
+
+
+async def test_edited_list_of_keys_takes_off_no_key_of_the_operator() -> None:
+    world = await converged(COMMON)
+    keys = {"flame.xflops.io/common-keys": "flame.xflops.io/cluster,app;flame.xflops.io/revision"}
+    world.change("pods", SM_NAME, {"metadata": {"annotations": keys}})
+
+    await world.converge()
+
+    pod = _children(world)[f"pods {SM_NAME}"]
+    assert {"flame.xflops.io/cluster", "app"} <= pod["labels"].keys()
+    assert "flame.xflops.io/revision" in pod["annotations"]
+
+
+async def test_refused_object_has_the_remedy_in_the_message() -> None:
+    world = StepHarness()
+    words = "admission webhook demands the label owner"
+    world.api.fail("create", "services", ForbiddenError(403, "Forbidden", words), times=10)
+
+    await world.run_pass()
+
+    assert world.condition("Degraded")[1] == "AdmissionDenied"
+    assert "spec.commonLabels" in world.condition("Degraded")[2]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *(
+            {"commonLabels": {key: "x"}}
+            for key in ("app", "app.kubernetes.io/instance", "flame.xflops.io/cluster", "a b")
+        ),
+        {"commonLabels": {"owner": "not a value"}},
+        *(
+            {"commonAnnotations": {key: "x"}}
+            for key in ("flame.xflops.io/revision", "controller.kubernetes.io/pod-deletion-cost", "a b")
+        ),
+        {"commonAnnotations": {"a": "x" * 257}},
+    ],
+)
+def test_keys_by_which_the_operator_selects_or_decides_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidSpecError, match=r"spec\.common"):
+        parse_spec(raw_spec(changes), OWNER.name)
