@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 #: decisions about Pods wait without one.
 CLAIM_TERMINATING = "ClaimTerminating"
 KEEPS_CLAIM = wait(CLAIM_TERMINATING)
+#: How many claims a message names.
+_NAMED = 2
 #: Phase of a claim that has a volume. Only such a claim can grow.
 _BOUND = "Bound"
 
@@ -92,28 +94,35 @@ def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPla
 
 
 def claims_in_danger(observed: ObservedCluster) -> list[Outcome]:
-    """Return an outcome for each claim that is being deleted while Pods keep it, and for users' claims that are lost.
+    """Return an outcome for all claims that are being deleted while Pods keep them, and for users' claims that are lost.
 
     Args:
         observed: The objects that exist.
     """
-    found, known, owner = [], observed.known_claims, observed.owner
-    for name, users in sorted(observed.claim_users.items()):
-        claim = known.find(name)
-        if (going := known.going(name)) is not None:
-            pods = f'Pod "{users[0]}" keeps' if len(users) == 1 else f'{len(users)} Pods, such as "{users[0]}", keep'
-            value = ",".join(sorted({*known.confirmed, going.uid}))
-            found.append(
-                blocked(
-                    CLAIM_TERMINATING,
-                    f'PersistentVolumeClaim "{name}" is being deleted, and {pods} it. The operator deletes no Pod that mounts'
-                    " it, because the claim would go with its data. Copy the data; then let the claim go by `kubectl annotate"
-                    f" flamecluster {owner.name} --overwrite {CONFIRM_CLAIM_LOSS_ANNOTATION}={value}`",
-                )
-            )
-        elif claim is not None and claim.status.phase == LOST and CLUSTER_LABEL not in claim.labels:
-            found.append(_lost(claim))
-    return found
+    users, known = observed.claim_users, observed.known_claims
+    claims = [claim for name in sorted(users) if (claim := known.find(name)) is not None]
+    lost = [each for each in claims if each.status.phase == LOST and CLUSTER_LABEL not in each.labels]
+    going = [each for each in claims if each.terminating and each.uid not in known.confirmed]
+    return [*([_terminating(going, claims, observed)] if going else ()), *map(_lost, lost)]
+
+
+def _terminating(
+    going: list[PersistentVolumeClaimView], claims: list[PersistentVolumeClaimView], observed: ObservedCluster
+) -> Outcome:
+    """Return the outcome with the command that confirms the loss; a message has room for two uids."""
+    users, known = observed.claim_users, observed.known_claims
+    uids = [each.uid for each in claims if each in going or (each.terminating and each.uid in known.confirmed)]
+    names = ", ".join(f'"{each.name}"' for each in going[:_NAMED])
+    if len(going) == 1:
+        pods = users[going[0].name]
+        keep = f'Pod "{pods[0]}" keeps it' if len(pods) == 1 else f'{len(pods)} Pods, such as "{pods[0]}", keep it'
+        what = f"PersistentVolumeClaim {names} is being deleted, and {keep}"
+    else:
+        more = f" and {len(going) - _NAMED} more" if len(going) > _NAMED else ""
+        what = f"PersistentVolumeClaims {names}{more} are being deleted, and Pods keep them"
+    value = ",".join(uids) if len(uids) <= _NAMED else "UID,UID..."
+    command = f"kubectl annotate flc {observed.owner.name} --overwrite {CONFIRM_CLAIM_LOSS_ANNOTATION}={value}"
+    return blocked(CLAIM_TERMINATING, f"{what}; copy the data, then confirm: {command}")
 
 
 def _lost(claim: PersistentVolumeClaimView) -> Outcome:

@@ -39,7 +39,7 @@ def test_entries_that_would_become_one_are_refused_with_their_path(component: st
 
 
 def test_port_that_repeats_the_default_protocol_is_refused() -> None:
-    ports = [{"containerPort": 80}, {"containerPort": 80, "protocol": "TCP"}]
+    ports: list[dict[str, Any]] = [{"containerPort": 80}, {"containerPort": 80, "protocol": "TCP"}]
 
     with pytest.raises(ValueError, match="must not have the containerPort and protocol of ports"):
         parse_spec(_spec("sessionManager", "ports", ports), OWNER.name)
