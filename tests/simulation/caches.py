@@ -77,11 +77,9 @@ class Caches:
             if (claim is None or terminating(claim)) and lost < pass_begun():
                 self._blame(f"{what}, though it knows of no claim {name} that would stay")
 
-    def forced(self, client: ModelClient, cluster: Obj, pod: Obj) -> None:
-        """A Pod is deleted by force: not one that may still write to a claim that its successor mounts."""
-        specs = _valid(client.knowledge.specs(cluster, pass_begun()))
-        part = "sessionManager" if key_of(pod) == manager_key(cluster) else "objectCache"
-        if mounted_claims(pod) and specs and all(want.persistent(part) for want in specs):
+    def forced(self, client: ModelClient, pod: Obj) -> None:
+        """A Pod is deleted by force: not one that may still write to a claim, whatever the spec says now."""
+        if mounted_claims(pod):
             self._blame(f"{client.name} deletes {name_of(pod)} by force, which may still write to its claim")
 
     def takes_claims(self, client: ModelClient, pod: Obj) -> None:

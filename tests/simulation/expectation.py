@@ -229,20 +229,26 @@ def _pods(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
         if manager is None or not _unheard(world, manager):
             yield "session manager is missing"
         return
-    if _unheard(world, manager) and want.persistent("sessionManager"):
+    if _unheard(world, manager) and mounted_claims(manager):
         return  # it may still write to its claim, and so nothing but its node can end it
     if not ready(manager):
         yield "session manager is not ready"
         return
     if annotations_of(manager).get(REVISION_ANNOTATION) != want.desired.session_manager.revision:
         yield "session manager is stale"
-    if any(_unheard(world, pod) for pod in _caches(world, cluster)):
+    if any(_unheard(world, pod) and _is_left(cluster, pod, want) for pod in _caches(world, cluster)):
         return  # likewise
     yield from _object_caches(world, cluster, want)
     yield from _claims(world, cluster, want)
     if world.work is not None:
         yield from world.work.shortcomings(cluster)
     yield from _executor_pods(world, cluster, want, manager)
+
+
+def _is_left(cluster: Obj, pod: Obj, want: Wanted) -> bool:
+    """Return whether nobody deletes an object cache by force: it may write to its claim, or its name is not needed."""
+    ordinal = cache_ordinal(name_of(cluster), name_of(pod))
+    return bool(mounted_claims(pod)) or ordinal is None or ordinal >= want.caches
 
 
 def _executor_pods(world: World, cluster: Obj, want: Wanted, manager: Obj) -> Iterator[str]:

@@ -206,7 +206,7 @@ class Judge:
         number, ordinal = executor_number(name_of(owner), key[1]), cache_ordinal(name_of(owner), key[1])
         if grace == 0:
             self._forced(client, known, number)
-            self._caches.forced(client, owner, known)
+            self._caches.forced(client, known)
         elif ordinal is not None:
             self._caches.deleted(client, owner, known, ordinal)
         elif number is None:

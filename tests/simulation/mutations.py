@@ -1059,14 +1059,6 @@ def pods_that_keep_a_deleted_claim_are_deleted() -> None:
 
 
 @_mutation_of_storage
-def claims_are_not_read_before_their_pods_are_deleted() -> None:
-    async def confirm(*_args: Any) -> None:
-        return
-
-    _set(ClusterReads, "confirm_claims", confirm)
-
-
-@_mutation_of_storage
 def claims_that_are_to_be_retained_are_deleted() -> None:
     original = claims._policy
     _set(claims, "_policy", lambda effective: original(effective) and "Delete")

@@ -41,9 +41,10 @@ from flamectl_operator.kube.views import (
     PodView,
     ServiceView,
 )
-from flamectl_operator.observed.cluster import ObservedCluster, Views
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.flame_cluster import FlameClusterView
+from flamectl_operator.observed.views import Views
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.idle import IN_USE, Idleness
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.api.common_metadata import is_own_key
 from flamectl_operator.api.constants import COMMON_KEYS_ANNOTATION
+from flamectl_operator.kube.views import REDUCED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -64,11 +65,15 @@ class CommonMetadata:
     def patch(self, child: KubernetesObject) -> dict[str, Any] | None:
         """Return the merge patch that a child needs, or None.
 
+        A child whose labels or annotations a store has reduced stays as it is, because nobody knows what it lacks.
+
         Args:
             child: The child. The common metadata is what is left beside the child's more specific metadata.
         """
         listed = child.annotations.get(COMMON_KEYS_ANNOTATION, "")
         if not listed and not self.labels and not self.annotations:
+            return None
+        if REDUCED in child.labels or REDUCED in child.annotations:
             return None
         earlier_labels, earlier_annotations = _listed(listed)
         labels = _changes(child.labels, self.labels, earlier_labels)

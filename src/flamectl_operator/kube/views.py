@@ -43,6 +43,9 @@ class OwnerReference(View, frozen=True):
     block_owner_deletion: bool | None = None
 
 
+#: A key among the labels or the annotations of an object that is larger than what is kept of it: others were left out. No object
+#: can have an empty key.
+REDUCED = ""
 #: Stands for the owners of an object that is larger than what is kept of it. No object can have it, and it is nobody's.
 TOO_LARGE_OWNER = (OwnerReference(controller=True),)
 

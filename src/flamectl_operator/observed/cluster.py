@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter, is_
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import (
@@ -15,7 +15,7 @@ from flamectl_operator.api.constants import (
 )
 from flamectl_operator.desired import names
 from flamectl_operator.flame import knowledge
-from flamectl_operator.flame.knowledge import Knowledge, Phase
+from flamectl_operator.flame.knowledge import Phase
 from flamectl_operator.observed import executor_mark, pods
 from flamectl_operator.observed.claims import KnownClaims, users_of_claims
 from flamectl_operator.observed.component import Component
@@ -28,63 +28,17 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from flamectl_operator.desired.metadata import Identity
+    from flamectl_operator.flame.knowledge import Knowledge
     from flamectl_operator.flame.snapshot import Snapshot
     from flamectl_operator.kube.views import (
         ConfigMapView,
         KubernetesObject,
-        NetworkPolicyView,
         PersistentVolumeClaimView,
         PodView,
         ServiceView,
     )
     from flamectl_operator.observed.trouble import Trouble
-
-
-_NONE_READ: dict[str, PersistentVolumeClaimView | None] = {}
-
-
-@dataclass(frozen=True)
-class Views:
-    """The objects in the stores with the names or the label of a FlameCluster's children, with any owner.
-
-    Args:
-        config_map: The object with the ConfigMap's name.
-        services: The objects with the Services' names.
-        labelled_pods: All Pods with the FlameCluster's label, in its namespace.
-        client_config: The object with the name of the ConfigMap for clients.
-        network_policy: The object with the name of the NetworkPolicy.
-        claims: All PersistentVolumeClaims with the FlameCluster's label, in its namespace.
-        flame: The knowledge about the session manager.
-        quota_refused: Names whose create in this pass or the last a quota refused; without executors, which nothing asks for.
-        claims_read: Claims without the label that Pods mount, as they were last read.
-        losses_confirmed: uids of claims whose loss a user has confirmed.
-    """
-
-    config_map: ConfigMapView | None
-    services: tuple[ServiceView, ...]
-    labelled_pods: tuple[PodView, ...]
-    client_config: ConfigMapView | None = None
-    network_policy: NetworkPolicyView | None = None
-    claims: tuple[PersistentVolumeClaimView, ...] = ()
-    flame: Knowledge = knowledge.OFF
-    quota_refused: frozenset[str] = frozenset()
-    claims_read: Mapping[str, PersistentVolumeClaimView | None] = field(default_factory=lambda: _NONE_READ)
-    losses_confirmed: frozenset[str] = frozenset()
-
-    def same(self, other: Views) -> bool:
-        """Return whether these are the same objects by identity, because the stores never change an object in place."""
-        return (
-            self.labelled_pods is other.labelled_pods
-            and self.claims is other.claims
-            and self.config_map is other.config_map
-            and self.client_config is other.client_config
-            and self.network_policy is other.network_policy
-            and self.flame is other.flame
-            and self.claims_read is other.claims_read
-            and (self.quota_refused, self.losses_confirmed) == (other.quota_refused, other.losses_confirmed)
-            and len(self.services) == len(other.services)
-            and all(map(is_, self.services, other.services))
-        )
+    from flamectl_operator.observed.views import Views
 
 
 @dataclass(frozen=True)
@@ -153,21 +107,11 @@ class ObservedCluster:
         executors.sort(key=attrgetter("executor_id"))
         highest = max(highest, executors[-1].executor_id) if executors else highest
         services = {each.name: each for each in views.services}
-        first_seen_terminating = _first_seen_terminating(
-            views.labelled_pods, boottime, {} if earlier is None else earlier.first_seen_terminating
-        )
+        known_terminating = {} if earlier is None else earlier.first_seen_terminating
+        terminating = _first_seen_terminating(views.labelled_pods, boottime, known_terminating)
         unschedulable = _unschedulable_since(manager, boottime, earlier)
-        return cls(
-            owner,
-            views,
-            services,
-            manager,
-            tuple(executors),
-            tuple(others),
-            highest,
-            first_seen_terminating,
-            unschedulable,
-        )
+        pods_of = tuple(executors), tuple(others)
+        return cls(owner, views, services, manager, *pods_of, highest, terminating, unschedulable)
 
     @property
     def config_map(self) -> ConfigMapView | None:
@@ -252,7 +196,8 @@ class ObservedCluster:
 
     def deletable(self, executors: Iterable[Executor]) -> tuple[Executor, ...]:
         """Return the executors that need not stay for a claim; see `kept`."""
-        return tuple(executor for executor in executors if executor.pod.uid not in self.kept)
+        kept = self.kept
+        return tuple([executor for executor in executors if executor.pod.uid not in kept] if kept else executors)
 
     @cached_property
     def object_caches(self) -> ObjectCaches:

@@ -201,7 +201,7 @@ def _terminating(
     """Its name is needed, so an object cache that does not go is deleted by force in the end."""
     until = given_up_at(observed, cache, effective, now)
     forced = cache.pod.metadata.deletion_grace_period_seconds == 0
-    if effective.desired.spec.object_cache.persistence is not None:
+    if cache.pod.claim_names:
         why = "the operator does not force-delete it, because it may still write to its claim"
         waits.append(wait("Terminating", f'waiting for Pod "{cache.name}" to terminate; {why}'))
         return

@@ -182,7 +182,7 @@ def _terminating(
     message = f'waiting for Pod "{manager.name}" to terminate'
     if finalizers := manager.pod.metadata.finalizers:
         message += f" (held by finalizer {', '.join(finalizers)})"
-    if effective.desired.spec.session_manager.persistence is not None:
+    if manager.pod.claim_names:
         # A process on a node that does not report may still write. After a forced deletion, a new Pod would share its claim.
         message += "; the operator does not force-delete it, because it may still write to its claim"
         return SessionManagerPlan(SessionManagerAction.WAIT, wait=wait("Terminating", message))

@@ -12,9 +12,10 @@ from flamectl_operator.kube.pages import list_pages
 from flamectl_operator.kube.resources import CLAIMS, PODS
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.claims import KnownClaims, users_of_claims
-from flamectl_operator.observed.cluster import ObservedCluster, Views
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.life import life_of
+from flamectl_operator.observed.views import Views
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.reconcile.transform import keep

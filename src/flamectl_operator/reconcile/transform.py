@@ -34,6 +34,7 @@ from flamectl_operator.api.constants import (
 from flamectl_operator.desired import names
 from flamectl_operator.desired.digests import digested_data, digested_policy
 from flamectl_operator.kube.views import (
+    REDUCED,
     TOO_LARGE_OWNER,
     ConfigMapView,
     KubernetesObject,
@@ -209,9 +210,9 @@ def _bounded_metadata(meta: ObjectMeta) -> ObjectMeta:
 
 
 def _short(texts: dict[str, str] | None, keys: Iterable[str]) -> dict[str, str]:
-    """Return the entries with these keys whose values are short."""
+    """Return the entries with these keys whose values are short, and `REDUCED`."""
     found = {key: (texts or {}).get(key, "") for key in sorted(keys) if key in (texts or {})}
-    return {key: value for key, value in found.items() if len(value) <= _LONGEST_VALUE}
+    return {key: value for key, value in found.items() if len(value) <= _LONGEST_VALUE} | {REDUCED: ""}
 
 
 def _latest(meta: ObjectMeta) -> tuple[Any, ...]:

@@ -70,6 +70,8 @@ class UpdateMetadata(Subreconciler):
 def _due(run: Pass) -> Iterator[Change]:
     """Iterate over the children that differ, without those that terminate."""
     common, observed = run.io.common, run.observe()
+    if not common.labels and not common.annotations and not observed.views.lists_common_keys:
+        return
     for resource, child in _children(observed):
         if not child.terminating and (patch := common.patch(child)) is not None:
             yield resource, child, patch

@@ -9,8 +9,9 @@ import pytest
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, REBOUND_ANNOTATION
 from flamectl_operator.kube.views import ContainerState, ContainerStateRunning, ContainerStatus
-from flamectl_operator.observed.cluster import ObservedCluster, Views
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import terminal_since
+from flamectl_operator.observed.views import Views
 from tests.unit.builders import (
     BOOTTIME,
     LIFE,

@@ -441,3 +441,36 @@ async def test_a_pod_with_a_claim_is_not_deleted_by_force(name: str) -> None:
 
     assert _uid(world, name) == before
     assert "the operator does not force-delete it" in (world.status.message or "")
+
+
+@pytest.mark.parametrize("name", [SM_NAME, cache_name(0)])
+async def test_a_pod_with_a_claim_is_not_deleted_by_force_after_the_spec_lost_its_persistence(name: str) -> None:
+    world = await converged(merged(_cache(), _session()))
+    world.edit({"sessionManager": {"storage": None, "persistence": None}, "objectCache": {"persistence": None}})
+    marks = {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10}
+    world.change("pods", name, {"metadata": marks})
+    before = _uid(world, name)
+
+    for elapsed in (70, 1000):
+        world.clock.elapsed = elapsed
+        await world.run_pass()
+
+    assert _uid(world, name) == before
+    assert "the operator does not force-delete it" in (world.status.message or "")
+
+
+@pytest.mark.parametrize("name", [SM_NAME, cache_name(0)])
+async def test_a_pod_without_a_claim_is_deleted_by_force_after_the_spec_got_persistence(name: str) -> None:
+    world = await converged(cached())
+    world.edit(merged(_cache(), _session()))
+    marks = {"deletionTimestamp": "2025-06-01T11:00:00Z", "deletionGracePeriodSeconds": 10}
+    world.change("pods", name, {"metadata": marks})
+    before = _uid(world, name)
+    await world.run_pass()
+
+    world.clock.elapsed = 70
+    for _ in range(2):
+        await world.run_pass()
+
+    assert _uid(world, name) != before
+    assert "Force-deleted" in str(world.events.told)

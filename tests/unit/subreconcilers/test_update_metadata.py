@@ -111,6 +111,22 @@ async def test_removed_common_label_comes_back() -> None:
     assert _children(world)[f"services {SM_NAME}"]["labels"]["owner"] == "team-a"
 
 
+@pytest.mark.parametrize("part", ["labels", "annotations"])
+async def test_an_object_of_which_the_operator_keeps_a_part_is_not_patched_in_each_pass(part: str) -> None:
+    world = await converged(COMMON)
+    large = {"labels": {f"label-{number}": "x" for number in range(400)}, "annotations": {"notes": "x" * 20_000}}
+    for kind, name in (("pods", executor_name(0)), ("services", SM_NAME), ("configmaps", "my-flame-config")):
+        world.change(kind, name, {"metadata": {part: large[part]}})
+    await world.run_pass()
+    world.api.writes.clear()
+
+    for _ in range(3):
+        await world.run_pass()
+
+    assert world.writes == []
+    assert _with(world, "team-a", "17") == set()
+
+
 async def test_lease_gets_the_common_metadata() -> None:
     world = await converged(COMMON)
     world.edit(replicas(0))

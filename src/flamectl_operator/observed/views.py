@@ -1,0 +1,82 @@
+"""The objects in the stores from which a snapshot of a FlameCluster's children is taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from operator import is_
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.constants import COMMON_KEYS_ANNOTATION
+from flamectl_operator.flame import knowledge
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from flamectl_operator.flame.knowledge import Knowledge
+    from flamectl_operator.kube.views import (
+        ConfigMapView,
+        KubernetesObject,
+        NetworkPolicyView,
+        PersistentVolumeClaimView,
+        PodView,
+        ServiceView,
+    )
+
+
+_NONE_READ: dict[str, PersistentVolumeClaimView | None] = {}
+
+
+@dataclass(frozen=True)
+class Views:
+    """The objects in the stores with the names or the label of a FlameCluster's children, with any owner.
+
+    Args:
+        config_map: The object with the ConfigMap's name.
+        services: The objects with the Services' names.
+        labelled_pods: All Pods with the FlameCluster's label, in its namespace.
+        client_config: The object with the name of the ConfigMap for clients.
+        network_policy: The object with the name of the NetworkPolicy.
+        claims: All PersistentVolumeClaims with the FlameCluster's label, in its namespace.
+        flame: The knowledge about the session manager.
+        quota_refused: Names whose create in this pass or the last a quota refused; without executors, which nothing asks for.
+        claims_read: Claims without the label that Pods mount, as they were last read.
+        losses_confirmed: uids of claims whose loss a user has confirmed.
+    """
+
+    config_map: ConfigMapView | None
+    services: tuple[ServiceView, ...]
+    labelled_pods: tuple[PodView, ...]
+    client_config: ConfigMapView | None = None
+    network_policy: NetworkPolicyView | None = None
+    claims: tuple[PersistentVolumeClaimView, ...] = ()
+    flame: Knowledge = knowledge.OFF
+    quota_refused: frozenset[str] = frozenset()
+    claims_read: Mapping[str, PersistentVolumeClaimView | None] = field(default_factory=lambda: _NONE_READ)
+    losses_confirmed: frozenset[str] = frozenset()
+
+    def same(self, other: Views) -> bool:
+        """Return whether these are the same objects by identity, because the stores never change an object in place."""
+        return (
+            self.labelled_pods is other.labelled_pods
+            and self.claims is other.claims
+            and self.config_map is other.config_map
+            and self.client_config is other.client_config
+            and self.network_policy is other.network_policy
+            and self.flame is other.flame
+            and self.claims_read is other.claims_read
+            and (self.quota_refused, self.losses_confirmed) == (other.quota_refused, other.losses_confirmed)
+            and len(self.services) == len(other.services)
+            and all(map(is_, self.services, other.services))
+        )
+
+    @cached_property
+    def lists_common_keys(self) -> bool:
+        """Whether an object lists keys of `commonLabels` or `commonAnnotations`; see `CommonMetadata`."""
+        single: tuple[KubernetesObject | None, ...] = (self.config_map, self.client_config, self.network_policy)
+        objects = chain(self.labelled_pods, self.claims, self.services, single)
+        # A list costs no call for each Pod.
+        return True in [
+            each is not None and COMMON_KEYS_ANNOTATION in (each.metadata.annotations or ()) for each in objects
+        ]
