@@ -64,11 +64,20 @@ class Caches:
         pods = client.knowledge.owned(PODS, uid_of(cluster))
         return [pod for pod in pods if cache_ordinal(name_of(cluster), name_of(pod)) is not None]
 
+    def claim_going(self, client: ModelClient, cluster: Obj) -> bool:
+        """Return whether a Pod of a FlameCluster, as far as a process knows, keeps a claim that is being deleted."""
+        for pod in client.knowledge.owned(PODS, uid_of(cluster)):
+            found = [self._server.find(CLAIMS, (key_of(pod)[0], name)) for name in mounted_claims(pod)]
+            if pod["spec"].get("nodeName") and any(claim is not None and terminating(claim) for claim in found):
+                return True
+        return False
+
     def creating(self, client: ModelClient, cluster: Obj, pod: Obj) -> None:
         """A Pod is about to be made: a claim that it mounts comes first, and nobody makes an object cache too many."""
         specs = _valid(client.knowledge.specs(cluster, pass_begun()))
         ordinal, what = cache_ordinal(name_of(cluster), name_of(pod)), f"{client.name} creates {name_of(pod)}"
-        if ordinal is not None and specs and all(want.caches <= ordinal for want in specs):
+        waits = self.claim_going(client, cluster)  # so that a suspension does not begin
+        if ordinal is not None and specs and not waits and all(want.caches <= ordinal for want in specs):
             self._blame(f"{what}, though {max(want.caches for want in specs)} object caches are wanted")
         for name in mounted_claims(pod):
             key = (cluster["metadata"]["namespace"], name)

@@ -152,7 +152,9 @@ class Judge:
         if all(want.spec is not None and want.strategy == "Recreate" for want in known):
             self._promises.recreating(client, owner, body, counted, self._overdue)
         executors = [pod for pod in counted if keeps_place(pod) and uid_of(pod) not in leaving]
-        most = max(want.replicas + want.surge for want in known)
+        # A suspension does not begin while a Pod keeps a claim that is being deleted.
+        waits = self._caches.claim_going(client, owner)
+        most = max((want.standing if waits else want.replicas) + want.surge for want in known)
         if len(executors) >= most:
             self.blame(f"{client.name} creates {name} although it knows of {len(executors)} executors, {most} allowed")
 
