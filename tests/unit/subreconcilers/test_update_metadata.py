@@ -23,7 +23,7 @@ EVERYTHING = merged(
         "executorManager": {"replicas": 2},
     },
 )
-COMMON = {"commonLabels": {"owner": "team-a"}, "commonAnnotations": {"example.org/cost": "17"}}
+COMMON = {"commonLabels": {"owner": "team-a"}, "commonAnnotations": {"example.com/cost": "17"}}
 
 
 def _children(world: StepHarness) -> dict[str, dict[str, Any]]:
@@ -32,7 +32,7 @@ def _children(world: StepHarness) -> dict[str, dict[str, Any]]:
 
 def _with(world: StepHarness, label: str | None, annotation: str | None) -> set[tuple[str | None, str | None]]:
     return {
-        (each["labels"].get("owner"), (each.get("annotations") or {}).get("example.org/cost"))
+        (each["labels"].get("owner"), (each.get("annotations") or {}).get("example.com/cost"))
         for each in _children(world).values()
     } - {(label, annotation)}
 
