@@ -109,6 +109,10 @@ HARMLESS_ANNOTATIONS = (
     # names that RFC 2606 reserves, so no software acts on them
     "example.com/*",
     "*.example.com/*",
+    "example.net/*",
+    "*.example.net/*",
+    "example.org/*",
+    "*.example.org/*",
     "*.example/*",
     "*.test/*",
 )
