@@ -261,6 +261,11 @@ class ObservedCluster:
         return tuple(executor for executor in self.live_executors if not self.follows(executor))
 
     @cached_property
+    def unmarked_executors(self) -> tuple[Executor, ...]:
+        """The live executors whose marks tell nothing, and that started before the present session manager."""
+        return tuple(each for each in self.unbound_executors if each.started and self.misread(each))
+
+    @cached_property
     def mismarked_executors(self) -> tuple[Executor, ...]:
         """The live executors that belong to the present life of the session manager, though their mark says otherwise."""
         present = self.session_manager_life

@@ -82,8 +82,8 @@ def plan_rollout(
     lost = [executor for executor in observed.deletable(others) if executor.started and not observed.misread(executor)]
     gone = {executor.name for executor in lost}
     stale = [each for each in effective.stale_executors(observed) if each.name not in gone]
-    # Their marks say nothing, and by their times they are of no use. So they go within the budget.
-    stale += [each for each in others if each.started and each not in lost and each not in stale]
+    # By their times they are of no use, but clocks of nodes differ. So they are replaced within the budget.
+    stale += [each for each in observed.unmarked_executors if each not in stale]
     serving = [each for each in observed.ready_executors if each.name not in gone] if stale else []
     caches_first = rollout_under_way(observed, effective)
     asking = bool(stale) and undecided(observed, effective, now)

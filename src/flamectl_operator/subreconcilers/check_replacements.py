@@ -35,7 +35,8 @@ class CheckReplacements(Subreconciler):
         session_manager = effective.session_manager_to_replace(observed)
         # The executors are replaced with the session manager, unless its sessions persist.
         follow = session_manager and not effective.keeps_executors(observed)
-        executors = effective.replicas > 0 if follow else bool(effective.stale_executors(observed))
+        to_replace = effective.stale_executors(observed) or observed.unmarked_executors
+        executors = effective.replicas > 0 if follow else bool(to_replace)
         waits: list[Outcome] = []
         desired, dry_runs = effective.desired, subject.dry_runs
         if session_manager and await self._mountable(subject, desired.session_manager, waits):
