@@ -181,15 +181,14 @@ def test_second_cluster_on_the_storage_of_the_first_has_a_clean_table(
     world: E2ENamespace, flame: Flame, tmp_path: Path
 ) -> None:
     """The fake keeps its table, as a retained claim does."""
-    endpoint = f"127.0.0.1:{flame.port}"
-    with operator_with(world, tmp_path, sessionManagerEndpoint=endpoint):
+    with operator_with(world, tmp_path):
         _start(world, flame, 3)
         first = _executors(world)
     world.kubectl("delete", "flamecluster/my-flame")
     world.wait("the executors to be gone", lambda: not world.executors(), PATIENCE)
     assert flame.table == first
 
-    with operator_with(world, tmp_path, sessionManagerEndpoint=endpoint):
+    with operator_with(world, tmp_path):
         world.apply(flame_cluster(replicas=1))
         world.wait_running(executors=1, timeout=PATIENCE)
         world.wait("a clean table", lambda: flame.table == _executors(world), PATIENCE)

@@ -195,7 +195,7 @@ def test_orphaned_children_are_foreign_to_the_next_cluster_of_the_name(
 
     world.apply(flame_cluster(replicas=2))
     degraded = _degraded(world, "ServiceConflict")
-    assert f'ConfigMap "{CONFIG}"' in degraded["message"]
+    assert f'Service "{MANAGER}"' in degraded["message"]
     world.wait_at_rest()
     for key, version in orphans.items():
         assert world.existing(*key.split("/"))["metadata"]["resourceVersion"] == version, key

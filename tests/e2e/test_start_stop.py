@@ -201,7 +201,7 @@ def test_operator_stops_cleanly_with_a_full_queue(world: E2ENamespace, proxy: Pr
     proxy.thaw()
     assert operator.process.wait(PATIENCE) == 0
     # Work that had not begun did not begin any more.
-    assert len([name for name in names if not world.status(name)]) >= waiting
+    assert len([name for name in names if world.status(name)["reason"] == "NotObserved"]) >= waiting
 
     operator.start()
 

@@ -94,6 +94,7 @@ def drop(schema: Schema, *path: str) -> None:
 
 
 def as_in_the_hld(schema: Schema) -> None:
+    schema["status"].pop("default")
     status = schema["status"]["properties"]
     for field in status.keys() - OF_THE_HLD:
         del status[field]
