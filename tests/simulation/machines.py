@@ -279,7 +279,10 @@ class Machines:
     def _pull(self, run: Run) -> None:
         if (pod := self._present(run)) is None:
             return
-        if self._server.find(CONFIG_MAPS, _config_map_key(run)) is None:
+        config_maps = [
+            volume["configMap"]["name"] for volume in pod["spec"].get("volumes", ()) if "configMap" in volume
+        ]
+        if any(self._server.find(CONFIG_MAPS, (run.key[0], name)) is None for name in config_maps):
             # The kubelet cannot mount the ConfigMap, and tries again.
             self._on_node(run.node, 1.0, 3.0, lambda: self._pull(run))
             return

@@ -78,7 +78,7 @@ class UpdateClaims(Subreconciler):
             patched = await run.io.patch(CLAIMS, claim.name, changes)
         except RefusedError as error:
             # Kubernetes' admission plugin for resizing says so in its message alone.
-            if "spec" not in changes or "resize" not in str(error):
+            if "spec" not in changes or "resize" not in str(error.__cause__):
                 raise
             message = f'PersistentVolumeClaim "{claim.name}" has {claim.size} and cannot grow: {error.__cause__}'
             raise RefusedError("ClaimCannotGrow", message) from error
