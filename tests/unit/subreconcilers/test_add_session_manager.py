@@ -353,6 +353,7 @@ async def test_reverted_repair_is_reported_once() -> None:
     for _ in range(3):
         result = await world.run_pass()
         assert result.delay == RECHECK_TAKEN_NAME
+        world.clock.elapsed += result.delay
 
     assert "SessionManagerRepaired" not in world.events.reasons
     assert world.condition("Degraded")[:2] == ("True", "ChangesUndone")
