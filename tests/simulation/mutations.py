@@ -567,7 +567,7 @@ def failures_are_never_forgotten() -> None:
 
 @_mutation
 def a_deleted_node_counts_as_a_failure() -> None:
-    _set(replacement_backoff, "orphaned", lambda _pod: False)
+    _set(replacement_backoff, "disrupted", lambda _pod: False)
 
 
 @_mutation

@@ -21,6 +21,14 @@ RESTARTED_IN_PLACE = "RestartedInPlace"
 #: Reason of the API server for a Pod with scheduling gates.
 GATED = "SchedulingGated"
 
+#: Ends of a Pod by its kubelet that are no failure of the Pod, by the reason in its status.
+_SHUTDOWN = Trouble("NodeShutdown", "its node shuts down, so this is no failure of the Pod")
+_BY_KUBELET = {
+    "Terminated": _SHUTDOWN,
+    "NodeShutdown": _SHUTDOWN,
+    "Preempting": Trouble("Preempting", "its node made room for a critical Pod, so this is no failure of the Pod"),
+}
+
 TERMINAL_PHASES = frozenset({"Failed", "Succeeded"})
 
 
@@ -158,16 +166,24 @@ def trouble(pod: PodView) -> Trouble | None:
     return None
 
 
-def orphaned(pod: PodView) -> bool:
-    """Return whether a Pod was ended because its Node is gone: it has the phase Failed for a moment before its deletion."""
-    return _collection(pod) is not None
+def disrupted(pod: PodView) -> bool:
+    """Return whether a Pod ended because its node is gone or needed its place, so that its end says nothing about the Pod.
+
+    An eviction by the kubelet is not meant, because the Pod may have used too much memory or disk itself. A Pod that somebody is
+    about to delete (the scheduler, a taint, the eviction API) is not meant either: nobody has stopped it yet, so it ended by
+    itself. A Pod that the kubelet refused counts as well, because the next one may be refused too, and at once.
+    """
+    return _disruption(pod) is not None
 
 
-def _collection(pod: PodView) -> PodCondition | None:
-    """Return the condition of the Pod garbage collector on a Pod that it will delete."""
-    disruption = condition(pod, "DisruptionTarget")
-    collected = disruption is not None and disruption.status == "True" and disruption.reason == "DeletionByPodGC"
-    return disruption if collected else None
+def _disruption(pod: PodView) -> Trouble | None:
+    target = condition(pod, "DisruptionTarget")
+    if target is None or target.status != "True":
+        return None
+    if target.reason == "DeletionByPodGC":
+        # The phase is Failed for a moment before the garbage collector deletes the Pod.
+        return Trouble(target.reason, target.message)
+    return _BY_KUBELET.get(pod.status.reason) if target.reason == "TerminationByKubelet" else None
 
 
 def init_container_failed(pod: PodView) -> bool:
@@ -253,6 +269,8 @@ def container(pod: PodView, name: str) -> ContainerStatus | None:
 
 
 def _phase_trouble(pod: PodView) -> Trouble:
+    if (disruption := _BY_KUBELET.get(pod.status.reason)) is not None and disrupted(pod):
+        return disruption
     if pod.status.reason:
         return phase_trouble(pod.status.reason, pod.status.message)
     for status in pod.status.container_statuses:
@@ -262,8 +280,8 @@ def _phase_trouble(pod: PodView) -> Trouble:
     for status in pod.status.init_container_statuses:
         if (failure := _init_failure(status)) is not None:
             return failure
-    if (collection := _collection(pod)) is not None:
-        return Trouble(collection.reason, collection.message)
+    if (disruption := _disruption(pod)) is not None:
+        return disruption
     return Trouble(pod.status.phase, pod.status.message)
 
 

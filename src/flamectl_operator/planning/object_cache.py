@@ -14,7 +14,7 @@ from flamectl_operator.api.constants import OBJECT_CACHE
 from flamectl_operator.desired.claims import object_cache_claim
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import terminal_since
-from flamectl_operator.observed.pods import orphaned, unschedulable
+from flamectl_operator.observed.pods import disrupted, unschedulable
 from flamectl_operator.planning import drift
 from flamectl_operator.planning.claims import KEEPS_CLAIM, claim_wait
 from flamectl_operator.planning.deletion import given_up_at
@@ -227,7 +227,7 @@ def _terminal(
 def _replaced_at(cache: ObjectCache, effective: EffectiveSpec) -> datetime | None:
     """Return when a terminal object cache is replaced; None for at once."""
     settings, ended, born = effective.settings, terminal_since(cache), cache.pod.metadata.creation_timestamp
-    if ended is None or born is None or orphaned(cache.pod):
+    if ended is None or born is None or disrupted(cache.pod):
         return None
     if ended - born >= timedelta(seconds=settings.stable_after_seconds):
         return None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.api.model import INT32_MAX
 from flamectl_operator.observed.executor import worked_for
-from flamectl_operator.observed.pods import orphaned, ready_since
+from flamectl_operator.observed.pods import disrupted, ready_since
 from flamectl_operator.runtime.outcome import wait_until
 
 if TYPE_CHECKING:
@@ -108,10 +108,10 @@ def count_session_manager(
 def session_manager_uncounted(manager: Component, backoff: ReplacementBackoff) -> bool:
     """Return whether the session manager has failed and the failure is not counted yet.
 
-    The end of a Pod whose Node is gone is not a failure.
+    The end of a Pod whose node is gone or shuts down is not a failure.
     """
     fresh = manager.revision == backoff.revision and manager.pod.uid != backoff.last_failure
-    return fresh and manager.terminal and not manager.terminating and not orphaned(manager.pod)
+    return fresh and manager.terminal and not manager.terminating and not disrupted(manager.pod)
 
 
 def count_executors(
@@ -185,10 +185,10 @@ def _all_there(observed: ObservedCluster, revision: str, replicas: int, surge: i
 def executor_uncounted(executor: Executor, backoff: ReplacementBackoff, settings: FlameSettings) -> bool:
     """Return whether the end of an executor is a failure that is not counted yet.
 
-    It is not a failure when its Node is gone, or when the executor had worked for a while: in a large cluster some executors end
-    now and then, which says nothing about their replacements.
+    It is not a failure when its node is gone or shuts down, or when the executor had worked for a while: in a large cluster some
+    executors end now and then, which says nothing about their replacements.
     """
-    if orphaned(executor.pod):
+    if disrupted(executor.pod):
         return False
     if executor.revision != backoff.revision or executor.executor_id < backoff.attempt_id:
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -229,17 +229,29 @@ def test_end_of_an_executor_that_worked_for_a_while_is_not_a_failure(lived: int,
 
 
 @pytest.mark.parametrize(
-    ("reason", "counts"),
+    ("disruption", "reason", "counts"),
     [
-        pytest.param("DeletionByPodGC", False, id="its Node is gone"),
-        pytest.param("EvictionByEvictionAPI", True, id="it was to be evicted, and failed before"),
-        pytest.param("TerminationByKubelet", True, id="its kubelet evicted it"),
+        pytest.param("DeletionByPodGC", "", False, id="its Node is gone"),
+        pytest.param("TerminationByKubelet", "Terminated", False, id="its node shuts down"),
+        pytest.param("TerminationByKubelet", "NodeShutdown", False, id="its node shuts down, in other words"),
+        pytest.param("TerminationByKubelet", "Preempting", False, id="its kubelet made room for a critical Pod"),
+        pytest.param("TerminationByKubelet", "Evicted", True, id="its kubelet evicted it, perhaps for what it used"),
+        pytest.param("EvictionByEvictionAPI", "", True, id="it was about to be evicted, and ended before"),
+        pytest.param("PreemptionByScheduler", "", True, id="it was about to be preempted, and ended before"),
+        pytest.param("DeletionByTaintManager", "", True, id="it was about to leave a tainted node, and ended before"),
+        pytest.param("", "Terminated", True, id="terminated, and nobody says by whom"),
+        pytest.param("", "NodeAffinity", True, id="its kubelet refused it"),
+        pytest.param("", "UnexpectedAdmissionError", True, id="its kubelet refused it for want of a device"),
+        pytest.param("", "OutOfcpu", True, id="its kubelet refused it for want of CPU"),
+        pytest.param("", "NodeShutdown", True, id="its kubelet refused it during a shutdown"),
     ],
 )
-def test_pod_with_a_deleted_node_has_not_failed(reason: str, *, counts: bool) -> None:
-    conditions = [condition("DisruptionTarget", "True", reason)]
-    executors = _executors(ReplacementBackoff(EX_REVISION), observed(executor_pod(0, "failed", conditions=conditions)))
-    manager = _session_manager(ReplacementBackoff(SM_REVISION), session_manager("failed", conditions=conditions))
+@pytest.mark.parametrize("containers", [(), None], ids=["containers are forgotten", "containers are known"])
+def test_disrupted_pod_has_not_failed(disruption: str, reason: str, containers: Any, *, counts: bool) -> None:
+    changes: dict[str, Any] = {"conditions": [condition("DisruptionTarget", "True", disruption)], "reason": reason}
+    changes |= {"created": ago(60)} | ({} if containers is None else {"containers": containers})
+    executors = _executors(ReplacementBackoff(EX_REVISION), observed(executor_pod(0, "failed", **changes)))
+    manager = _session_manager(ReplacementBackoff(SM_REVISION), session_manager("failed", **changes))
 
     assert (executors.failures, manager.failures) == ((1, 1) if counts else (0, 0))
 
