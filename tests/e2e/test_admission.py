@@ -451,6 +451,16 @@ def test_container_with_another_name_is_accepted_without_a_warning(doomed: E2ENa
             "limits.cpu is not set",
             id="no CPU limit",
         ),
+        pytest.param(
+            {"executorManager": {"podTemplate": {"spec": {"resources": {"limits": {"memory": "2Gi"}}}}}},
+            "limits.cpu is not set",
+            id="no CPU limit of the Pod",
+        ),
+        pytest.param(
+            {"executorManager": {"podTemplate": {"spec": {"resources": {"limits": {"cpu": 8, "memory": "2Gi"}}}}}},
+            "spec.executorManager.podTemplate.spec.resources.limits.memory",
+            id="limits of the Pod that hold too few slots",
+        ),
         pytest.param({"executorManager": {"maxExecutors": 3}}, "maxExecutors has no effect: Flame 0.6", id="0.6"),
         pytest.param({"sessionManager": {"policy": "fair"}}, "has the policies priority and drf", id="policy"),
         pytest.param(

@@ -7,21 +7,21 @@ import re
 import ssl
 from typing import TYPE_CHECKING
 
+from flamectl_operator.api.executor_limits import CONTAINER_LIMITS, executor_limits
 from flamectl_operator.api.images import tagged_version
 from flamectl_operator.api.network_policy import address_problems
 from flamectl_operator.api.override_schema import override_problems, override_warnings
 from flamectl_operator.api.problems import Problem
-from flamectl_operator.api.quantity import parse_quantity
 from flamectl_operator.api.slot import parse_slot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from decimal import Decimal
 
+    from flamectl_operator.api.executor_limits import Limit
     from flamectl_operator.api.flamecluster import FlameClusterSpec
 
 _SLOT = "spec.sessionManager.slot"
-_LIMITS = "spec.executorManager.resources.limits"
 _GI = 1024**3
 #: Policies that the schedulers of Flame 0.6 and later know by themselves.
 _POLICIES = ("priority", "drf")
@@ -50,16 +50,17 @@ def warnings(spec: FlameClusterSpec) -> Iterator[Problem]:
 
 
 def _slot_beyond_limits(spec: FlameClusterSpec) -> Iterator[Problem]:
-    slot, limits = parse_slot(spec.session_manager.slot), _limits(spec)
+    slot, limits = parse_slot(spec.session_manager.slot), executor_limits(spec)
     if (cpus := _cpus(limits)) is not None and slot.cpu > cpus:
-        yield Problem(_SLOT, f"must fit an executor: cpu={slot.cpu}, but {_LIMITS}.cpu gives it {cpus}")
-    if (memory := limits.get("memory")) is not None and slot.memory > memory:
+        yield Problem(_SLOT, f"must fit an executor: cpu={slot.cpu}, but {limits['cpu'].path} gives it {cpus}")
+    if (memory := limits.get("memory")) is not None and slot.memory > memory.amount:
         needs = f"mem is {_gib(slot.memory)}"
-        yield Problem(_SLOT, f"must fit an executor: {needs}, but {_LIMITS}.memory is {_gib(memory)}")
+        yield Problem(_SLOT, f"must fit an executor: {needs}, but {memory.path} is {_gib(memory.amount)}")
     # A limit of 0 says the same as no limit, and other devices of a vendor, such as nvidia.com/mig-1g.5gb, may be GPUs as well.
-    gpus = {name: amount for name, amount in limits.items() if name.endswith("/gpu") and amount > 0}
+    some = {name: limit.amount for name, limit in limits.items() if limit.amount > 0}
+    gpus = {name: amount for name, amount in some.items() if name.endswith("/gpu")}
     vendors = tuple(name.removesuffix("gpu") for name in gpus)
-    others = [name for name, amount in limits.items() if amount > 0 and name.startswith(vendors) and name not in gpus]
+    others = [name for name in some if name.startswith(vendors) and name not in gpus]
     if gpus and not others and slot.gpu > sum(gpus.values()):
         yield Problem(_SLOT, f"must fit an executor: gpu={slot.gpu}, but its limits have {sum(gpus.values()):f}")
 
@@ -94,25 +95,25 @@ def _memory(spec: FlameClusterSpec) -> Iterator[Problem]:
 
     An executor registers the CPUs of its limit, but the memory of its node, so Flame fills it by CPU alone.
     """
-    slot, limits = parse_slot(spec.session_manager.slot), _limits(spec)
+    slot, limits = parse_slot(spec.session_manager.slot), executor_limits(spec)
     memory, cpus = limits.get("memory"), _cpus(limits)
     if memory is None:
         yield Problem(
-            f"{_LIMITS}.memory",
+            f"{CONTAINER_LIMITS}.memory",
             "is not set: an executor tells Flame the memory of its whole node, so Flame may put more on the executors of a "
             "node than the node has",
         )
     elif cpus is None:
         yield Problem(
-            f"{_LIMITS}.cpu",
+            f"{CONTAINER_LIMITS}.cpu",
             "is not set: an executor tells Flame all CPUs of its node, so its slots may need more than its memory limit of "
-            f"{_gib(memory)}",
+            f"{_gib(memory.amount)}",
         )
-    elif (slots := cpus // slot.cpu) * slot.memory > memory:
+    elif (slots := cpus // slot.cpu) * slot.memory > memory.amount:
         yield Problem(
-            f"{_LIMITS}.memory",
-            f"is {_gib(memory)}, but Flame fills an executor by CPU: {slots} slots of {slot.cpu} CPUs fit its {cpus}, and "
-            f"need {_gib(slots * slot.memory)}",
+            memory.path,
+            f"is {_gib(memory.amount)}, but Flame fills an executor by CPU: {slots} slots of {slot.cpu} CPUs fit its {cpus}, "
+            f"and need {_gib(slots * slot.memory)}",
         )
 
 
@@ -168,13 +169,9 @@ def _node_certificates(spec: FlameClusterSpec) -> Iterator[Problem]:
         )
 
 
-def _limits(spec: FlameClusterSpec) -> dict[str, Decimal]:
-    return {name: parse_quantity(amount) for name, amount in spec.executor_manager.resources.limits.items()}
-
-
-def _cpus(limits: dict[str, Decimal]) -> int | None:
+def _cpus(limits: dict[str, Limit]) -> int | None:
     """Return the CPUs that an executor registers: those of its limit, rounded up; None without a limit."""
-    return math.ceil(limits["cpu"]) if limits.get("cpu") else None
+    return math.ceil(limits["cpu"].amount) if "cpu" in limits and limits["cpu"].amount else None
 
 
 def _gib(amount: Decimal | int) -> str:

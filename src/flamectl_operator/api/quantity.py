@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal, localcontext
-from typing import Annotated
+from typing import Annotated, Any
 
 from flamectl_operator.api.model import IntOrString
 from flamectl_operator.api.rules import Rule
@@ -46,6 +46,16 @@ def parse_quantity(quantity: int | str) -> Decimal:
         context.prec = _PRECISION
         value = Decimal(match["number"]) * factor
     return -value if match["sign"] == "-" else value
+
+
+def quantity_or_none(quantity: Any) -> Decimal | None:
+    """Return the value of a quantity in any notation, or None for JSON that the API server rejects."""
+    if isinstance(quantity, bool) or not isinstance(quantity, int | str):
+        return None
+    try:
+        return parse_quantity(quantity)
+    except ValueError:
+        return None
 
 
 def canonical(quantity: int | str) -> str:

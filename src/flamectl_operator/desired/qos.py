@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flamectl_operator.api.constants import WAIT_CONTAINER
-from flamectl_operator.api.quantity import parse_quantity
+from flamectl_operator.api.quantity import quantity_or_none
 from flamectl_operator.desired.unvalidated import as_object, entries, entry
-
-if TYPE_CHECKING:
-    from decimal import Decimal
 
 
 def keep_guaranteed(pod_spec: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
@@ -37,15 +34,8 @@ def _guaranteed(container: dict[str, Any]) -> bool:
     """Return whether a container's requests for CPU and memory equal its limits."""
     resources = as_object(container.get("resources"))
     limits, requests = (as_object(resources.get(part)) for part in ("limits", "requests"))
-    amounts = [(_amount(limits.get(each)), _amount(requests.get(each, limits.get(each)))) for each in ("cpu", "memory")]
+    amounts = [
+        (quantity_or_none(limits.get(each)), quantity_or_none(requests.get(each, limits.get(each))))
+        for each in ("cpu", "memory")
+    ]
     return all(limit is not None and request == limit > 0 for limit, request in amounts)
-
-
-def _amount(quantity: Any) -> Decimal | None:
-    """Return the value of a quantity in any notation, or None for text that the API server rejects."""
-    if isinstance(quantity, bool) or not isinstance(quantity, int | str):
-        return None
-    try:
-        return parse_quantity(quantity)
-    except ValueError:
-        return None

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flamectl_operator.api.quantity import parse_quantity
+from flamectl_operator.api.executor_limits import executor_limits
 from flamectl_operator.api.slot import parse_slot
 from flamectl_operator.flame.snapshot import Resources
 
@@ -48,7 +48,7 @@ class Offer:
     @classmethod
     def of(cls, spec: FlameClusterSpec) -> Offer:
         """Return what one executor of a cluster offers."""
-        found = {name: parse_quantity(value) for name, value in spec.executor_manager.resources.limits.items()}
+        found = {name: limit.amount for name, limit in executor_limits(spec).items()}
         gpus = [int(amount) for name, amount in found.items() if name.endswith("/gpu")]
         cpu, memory = found.get("cpu"), found.get("memory")
         # Flame rounds the CPUs of a node up.

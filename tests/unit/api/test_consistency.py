@@ -109,6 +109,42 @@ def test_without_a_cpu_limit_flame_counts_the_cpus_of_the_node() -> None:
     assert found == {"spec.executorManager.resources.limits.cpu"}
 
 
+def _unlimited(changes: dict[str, Any]) -> dict[str, str]:
+    """The warnings about a spec whose container has no limits but those of the changes."""
+    return {each.path: each.message for each in consistency.warnings(spec(changes))}
+
+
+def _pod_limits(**limits: Any) -> dict[str, Any]:
+    return {"executorManager": {"podTemplate": {"spec": {"resources": {"limits": limits}}}}}
+
+
+def test_limits_of_the_whole_pod_are_limits_of_the_executor() -> None:
+    slot = {"sessionManager": {"slot": "cpu=4,mem=8g"}}
+
+    assert _unlimited(_pod_limits(cpu=2, memory="4Gi")) == {}
+    assert _refused({**slot, **_pod_limits(cpu=2, memory="16Gi")})["spec.sessionManager.slot"] == (
+        "must fit an executor: cpu=4, but spec.executorManager.podTemplate.spec.resources.limits.cpu gives it 2"
+    )
+    assert "podTemplate.spec.resources.limits.memory is 4 GiB" in str(_refused({**slot, **_pod_limits(memory="4Gi")}))
+    few = _unlimited(_pod_limits(cpu=8, memory="4Gi"))
+    assert "need 8 GiB" in few["spec.executorManager.podTemplate.spec.resources.limits.memory"]
+
+
+def test_limit_of_the_container_comes_before_the_limit_of_its_pod() -> None:
+    own = _pod_limits(cpu=8, memory="16Gi")
+    own["executorManager"]["resources"] = {"limits": {"cpu": 2}}
+
+    assert _unlimited(own) == {}
+    assert "resources.limits.cpu gives it 2" in str(_refused({"sessionManager": {"slot": "cpu=4,mem=1g"}, **own}))
+
+
+@pytest.mark.parametrize("limits", [None, "2", {"memory": "much"}, {"memory": True}, {"memory": ["4Gi"]}])
+def test_limits_of_the_pod_that_the_api_server_refuses_are_no_limits(limits: Any) -> None:
+    changes = {"executorManager": {"podTemplate": {"spec": {"resources": {"limits": limits}}}}}
+
+    assert set(_unlimited(changes)) == {"spec.executorManager.resources.limits.memory"}
+
+
 def test_more_slots_than_the_memory_holds_are_a_warning_with_the_figures() -> None:
     warnings = _warnings(_slot("cpu=1,mem=1g", cpu=8, memory="4Gi"))
 

@@ -119,4 +119,10 @@ def test_demand_of_equal_requests_is_exact(tasks: list[int]) -> None:
 def test_offer_is_the_limits_and_the_slot_where_there_are_none() -> None:
     assert Offer.of(spec()).capacity == Resources(1, GI, 0)
     assert Offer.of(spec(_limits(cpu="2500m"))).capacity == Resources(3, GI, 0)
+
+
+def test_offer_is_the_limits_of_the_whole_pod_where_the_container_has_none() -> None:
+    pod = {"podTemplate": {"spec": {"resources": {"limits": {"cpu": 2, "memory": "4Gi"}}}}}
+
+    assert Offer.of(spec({"executorManager": pod})).limits == (2, 4 * GI, None)
     assert Offer.of(spec(FOUR)).capacity == Resources(4, 4 * GI, 0)

@@ -1,0 +1,48 @@
+"""The limits of an executor: those of its container and, where it has none, those of its whole Pod.
+
+A kubelet gives the Pod's limits of CPU and memory to each container that has no limit of its own (Pod-level resources).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from flamectl_operator.api.quantity import parse_quantity, quantity_or_none
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from flamectl_operator.api.flamecluster import FlameClusterSpec
+
+CONTAINER_LIMITS = "spec.executorManager.resources.limits"
+POD_LIMITS = "spec.executorManager.podTemplate.spec.resources.limits"
+#: Resources of a whole Pod that bound a container.
+_OF_PODS = ("cpu", "memory")
+
+
+class Limit(NamedTuple):
+    """A limit of an executor.
+
+    Args:
+        amount: In cores, bytes or pieces.
+        path: Path of the field that sets it.
+    """
+
+    amount: Decimal
+    path: str
+
+
+def executor_limits(spec: FlameClusterSpec) -> dict[str, Limit]:
+    """Return the limits of an executor, by the name of the resource. The API server checks those of the Pod."""
+    found = _pod_limits(spec.executor_manager.pod_template or {})
+    for name, quantity in spec.executor_manager.resources.limits.items():
+        found[name] = Limit(parse_quantity(quantity), f"{CONTAINER_LIMITS}.{name}")
+    return found
+
+
+def _pod_limits(template: dict[str, Any]) -> dict[str, Limit]:
+    limits: Any = template
+    for key in ("spec", "resources", "limits"):
+        limits = limits.get(key) if isinstance(limits, dict) else None
+    amounts = {name: quantity_or_none(limits.get(name)) for name in _OF_PODS} if isinstance(limits, dict) else {}
+    return {name: Limit(amount, f"{POD_LIMITS}.{name}") for name, amount in amounts.items() if amount is not None}
