@@ -72,7 +72,7 @@ class Component:
     @cached_property
     def last_failure(self) -> tuple[Trouble, datetime] | None:
         """How it ended, or how a container ended that was restarted since, and when; None while it is being deleted."""
-        if self.terminating or pods.orphaned(self.pod):
+        if self.terminating or pods.disrupted(self.pod):
             return None
         if not self.terminal:
             return pods.last_restart(self.pod)
