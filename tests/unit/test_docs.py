@@ -405,6 +405,7 @@ _PASSED_ON = {
     "kept.reason",
     "loss.reason",
     "said.reason",
+    "target.reason",
     "trouble.reason",
     "condition.reason",
     "condition.type",

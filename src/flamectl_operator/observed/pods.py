@@ -21,13 +21,8 @@ RESTARTED_IN_PLACE = "RestartedInPlace"
 #: Reason of the API server for a Pod with scheduling gates.
 GATED = "SchedulingGated"
 
-#: Ends of a Pod by its kubelet that are no failure of the Pod, by the reason in its status.
-_SHUTDOWN = Trouble("NodeShutdown", "its node shuts down, so this is no failure of the Pod")
-_BY_KUBELET = {
-    "Terminated": _SHUTDOWN,
-    "NodeShutdown": _SHUTDOWN,
-    "Preempting": Trouble("Preempting", "its node made room for a critical Pod, so this is no failure of the Pod"),
-}
+#: Reasons in the status of a Pod that ends because its node shuts down.
+_SHUTDOWN = frozenset({"Terminated", "NodeShutdown"})
 
 TERMINAL_PHASES = frozenset({"Failed", "Succeeded"})
 
@@ -183,7 +178,16 @@ def _disruption(pod: PodView) -> Trouble | None:
     if target.reason == "DeletionByPodGC":
         # The phase is Failed for a moment before the garbage collector deletes the Pod.
         return Trouble(target.reason, target.message)
-    return _BY_KUBELET.get(pod.status.reason) if target.reason == "TerminationByKubelet" else None
+    return _end_by_kubelet(pod) if target.reason == "TerminationByKubelet" else None
+
+
+def _end_by_kubelet(pod: PodView) -> Trouble | None:
+    """Return why a kubelet ended a Pod, where that is no failure of the Pod."""
+    if pod.status.reason in _SHUTDOWN:
+        return Trouble("NodeShutdown", "its node shuts down, so this is no failure of the Pod")
+    if pod.status.reason == "Preempting":
+        return Trouble("Preempting", "its node made room for a critical Pod, so this is no failure of the Pod")
+    return None
 
 
 def init_container_failed(pod: PodView) -> bool:
@@ -269,7 +273,7 @@ def container(pod: PodView, name: str) -> ContainerStatus | None:
 
 
 def _phase_trouble(pod: PodView) -> Trouble:
-    if (disruption := _BY_KUBELET.get(pod.status.reason)) is not None and disrupted(pod):
+    if (disruption := _end_by_kubelet(pod)) is not None and disrupted(pod):
         return disruption
     if pod.status.reason:
         return phase_trouble(pod.status.reason, pod.status.message)

@@ -178,6 +178,17 @@ REJECTIONS: tuple[Rejection, ...] = (
     _at("sessionManager.image", "a b", "must be an image reference, without spaces"),
     _at("executorManager.replica", 3, _UNKNOWN, 'unknown field "spec.executorManager.replica"'),
     _at("objectCache", "x", "must be an object", "must be of type object"),
+    # Metadata of every object
+    *(
+        Rejection(
+            f"common annotation {key}", _spec(commonAnnotations={key: "x"}), "spec.commonAnnotations", "must not have"
+        )
+        for key in (
+            "controller.kubernetes.io/pod-deletion-cost",
+            "service.beta.kubernetes.io/load-balancer-source-ranges",
+            "flame.xflops.io/draining",
+        )
+    ),
     # Scalars
     _at("executorManager.replicas", -1, "must be 0 or more, is -1", "equal to 0"),
     *(
