@@ -10,6 +10,8 @@ TESTS ?= tests
 export KUBERNETES_VERSION
 # End-to-end tests mostly wait, so there are more of them at a time than there are cores.
 WORKERS ?= 8
+# What runs the tests; tools.retry runs those that failed once more.
+PYTEST ?= pytest
 
 # Whether `make test` runs the scenarios on a real node as well; empty for no.
 NODE ?= $(if $(filter tests,$(TESTS)),yes)
@@ -47,7 +49,7 @@ unit: setup
 
 ## Run all tests on a local control plane, which is built once.
 test: setup
-	$(BIN)/python -m tools.controlplane run -- $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(TESTS)
+	$(BIN)/python -m tools.controlplane run -- $(BIN)/python -m $(PYTEST) --numprocesses $(WORKERS) --dist worksteal $(TESTS)
 	$(if $(NODE),$(MAKE) test-node)
 
 ## Run the scenarios on a real node, or say why none runs.

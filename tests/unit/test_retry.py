@@ -1,0 +1,64 @@
+"""The second run of tests that failed, with pytest itself on tests of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+#: They run processes.
+REAL_TIME = True
+
+ROOT = Path(__file__).parents[2]
+FLAKY = """
+from pathlib import Path
+
+def test_fails_once():
+    ran = Path("ran")
+    before = ran.exists()
+    ran.touch()
+    assert before
+"""
+WELL = "def test_passes():\n    pass\n"
+BROKEN = "def test_fails():\n    assert False\n"
+NAME = "tests/test_it.py::test_fails_once"
+
+
+def _run(folder: Path, source: str, known: str = "") -> subprocess.CompletedProcess[str]:
+    (folder / "tests").mkdir()
+    (folder / "tests" / "test_it.py").write_text(source, encoding="utf-8")
+    (folder / "tests" / "flaky.txt").write_text(known, encoding="utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, "-m", "tools.retry", "--numprocesses", "2", "tests"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_test_that_passes_alone_is_named_and_fails_nothing(tmp_path: Path) -> None:
+    done = _run(tmp_path, FLAKY + WELL)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, f"FLAKY: {NAME}")
+    assert "1 failed, 1 passed" in done.stdout
+
+
+def test_test_that_is_known_and_flaky_again_fails_the_run(tmp_path: Path) -> None:
+    done = _run(tmp_path, FLAKY, known=f"# known\n{NAME}\n")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (1, f"FLAKY: {NAME} (again: mend it or delete it)")
+
+
+def test_test_that_fails_twice_fails_the_run(tmp_path: Path) -> None:
+    done = _run(tmp_path, FLAKY + BROKEN)
+    assert done.returncode == 1
+    assert "FLAKY" not in done.stdout
+
+
+@pytest.mark.parametrize(("source", "code"), [(WELL, 0), ("x = 1\n", 5), ("def test_(:\n", 2)])
+def test_other_exit_codes_are_those_of_pytest(tmp_path: Path, source: str, code: int) -> None:
+    assert _run(tmp_path, source).returncode == code
