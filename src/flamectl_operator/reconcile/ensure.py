@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from flamectl_operator.kube.errors import AlreadyExistsError
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.reconcile.outcomes import RECHECK_TAKEN_NAME, changed, name_taken, undone
+from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.transform import is_too_large, is_too_large_policy
 from flamectl_operator.runtime.outcome import DONE, Outcome, wait
 
@@ -52,6 +53,9 @@ async def ensure(
         except AlreadyExistsError:
             # The watch shows only labelled objects, so this object is foreign, or a user removed its label.
             existing = await io.refresh(resource, name)
+        except RefusedError:
+            io.repairs.refused(resource, name)
+            raise
         else:
             if not io.repairs.record(resource, name, None):
                 io.record_event(f"{resource.kind}Created", f'Created {resource.kind} "{name}"')

@@ -127,6 +127,7 @@ async def test_service_missing_at_its_repair_is_created_by_the_next_pass() -> No
 
     await world.run_pass(stale=True)
     assert world.another_pass_follows
+    world.clock.elapsed += 1
     await world.run_pass(stale=True)
 
     assert world.api.find("services", SM_NAME) is not None

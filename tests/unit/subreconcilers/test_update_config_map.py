@@ -165,6 +165,7 @@ async def test_oversized_config_map_is_recreated() -> None:
     world.change("configmaps", CM_NAME, {"data": {f"key-{number}": "x" * 1000 for number in range(200)}})
 
     await world.run_pass()
+    world.clock.elapsed += 1
     await world.run_pass()
 
     assert _config(world)["data"] == before["data"]
@@ -263,6 +264,7 @@ async def test_webhook_that_reverts_a_write_is_reported_and_rechecked(what: str,
     for _ in range(3):
         result = await world.run_pass()
         assert result.delay == RECHECK_TAKEN_NAME
+        world.clock.elapsed += result.delay
 
     assert world.condition("Degraded")[:2] == ("True", "ChangesUndone")
     assert "ConfigMapUpdated" not in world.events.reasons

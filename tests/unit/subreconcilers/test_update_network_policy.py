@@ -73,6 +73,8 @@ async def test_manual_edit_is_reverted(edit: dict[str, Any]) -> None:
     world.change("networkpolicies", NAME, edit)
 
     await world.converge()
+    world.clock.elapsed += 1
+    await world.converge()
 
     assert _found(world)["spec"] == before["spec"]
     assert _found(world)["metadata"]["labels"] == before["metadata"]["labels"]
