@@ -21,7 +21,7 @@ from weakref import WeakSet
 
 from flamectl_operator import operator
 from flamectl_operator.api import validation
-from flamectl_operator.api.constants import KIND
+from flamectl_operator.api.constants import KIND, SESSION_STORE_ANNOTATION
 from flamectl_operator.api.status import FlameClusterStatus, State
 from flamectl_operator.desired import claims as desired_claims
 from flamectl_operator.desired import lock as desired_lock
@@ -56,7 +56,7 @@ from flamectl_operator.planning.effective_spec import EffectiveSpec, config_gene
 from flamectl_operator.planning.lock import HeldByOther
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.process import replica
-from flamectl_operator.reconcile import batch, cluster_state, deletion_lock, spec_planner, status_writer
+from flamectl_operator.reconcile import batch, cluster_reads, cluster_state, deletion_lock, spec_planner, status_writer
 from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.deletion_lock import DeletionLock
@@ -402,7 +402,15 @@ def executors_of_a_dead_session_manager_are_kept() -> None:
 
 @_mutation
 def a_life_of_the_session_manager_is_the_count_of_its_restarts() -> None:
-    _set(life, "_identity", lambda _pod: "")
+    def counted(manager: Any) -> str:
+        known = life.life_of(manager)
+        if not known or SESSION_STORE_ANNOTATION in manager.pod.annotations:
+            return known
+        return f"{manager.pod.uid}.{life._restarts(manager.pod)}"
+
+    # The first container is still recorded: only then do kubelets of the worlds lose a count.
+    for module in (observed, cluster_reads):
+        _set(module, "life_of", counted)
 
 
 @_mutation
