@@ -122,13 +122,25 @@ class Callbacks:
             self._calls += 1
 
 
+async def _warm_up() -> None:
+    """Let an operator run, because the first passes of a process fill caches and take tens of thousands of calls."""
+    world = _CountedOperator(Callbacks())
+    async with world.running():
+        world.write(raw_spec(replicas(3)))
+        world.write(raw_spec(_LARGEST["depth"]), "large")
+        await world.start_pods()
+
+
 @pytest.fixture
-def callbacks(mocker: MockerFixture) -> Iterator[Callbacks]:
+async def callbacks(mocker: MockerFixture) -> AsyncIterator[Callbacks]:
     callbacks = Callbacks()
+    mocker.patch("tests.unit.runtime.virtual_time.VirtualTimeLoop.run_in_executor", callbacks.run_in_executor)
+    with structlog.testing.capture_logs():
+        await _warm_up()
+    callbacks.in_threads.clear()
     for method in _API:
         mocker.patch.object(FakeApi, method, callbacks.leave_out(getattr(FakeApi, method)))
     mocker.patch.object(asyncio.Handle, "_run", callbacks.count(asyncio.Handle._run))
-    mocker.patch("tests.unit.runtime.virtual_time.VirtualTimeLoop.run_in_executor", callbacks.run_in_executor)
     with structlog.testing.capture_logs():
         yield callbacks
 
@@ -186,7 +198,7 @@ def _nested(levels: int) -> Any:
 
 
 _VARIABLES = [{"name": f"V{number}", "value": "é" * 10} for number in range(1300)]
-_LARGEST = {
+_LARGEST: dict[str, dict[str, Any]] = {
     "values": {"configOverrides": {"x": ["é"] * 4000}},
     "text": {"configOverrides": {"x": "é" * 32_000}},
     "depth": {"configOverrides": {"x": [_nested(60)] * 60}},

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from flamectl_operator.api.limits import MAX_SPEC_SIZE
 from flamectl_operator.desired.metadata import Identity
 from flamectl_operator.kube.client import EventType, WatchEvent
 from flamectl_operator.observed.flame_cluster import FlameClusterView
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.controller import Key
 
-MANY = 10_000
+MANY, SOME = 10_000, 50
 #: Bytes of the operator's memory that an ordinary FlameCluster may take in the store and for metrics, and planned.
 STORED, PLANNED = 6 * 1024, 40 * 1024
 
@@ -46,10 +47,11 @@ _STATUS = {
 }
 
 
-def _cluster(name: str, namespace: str, version: int) -> FlameClusterView:
+def _cluster(name: str, namespace: str, version: int, text: str = "") -> FlameClusterView:
     """Return a FlameCluster as a response of the API server brings it."""
     metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "generation": 1}
-    whole = {"metadata": metadata | {"resourceVersion": str(version)}, "spec": raw_spec(), "status": _STATUS}
+    spec = raw_spec({"configOverrides": {"text": text}} if text else {})
+    whole = {"metadata": metadata | {"resourceVersion": str(version)}, "spec": spec, "status": _STATUS}
     return msgspec.json.decode(msgspec.json.encode(whole), type=FlameClusterView)
 
 
@@ -74,6 +76,18 @@ def test_stored_and_counted_flame_clusters_take_a_few_kilobytes_each() -> None:
             [_cluster(f"c{number}", "crowd", number + 1) for number in range(MANY)], f"{MANY}"
         )
         assert len(samples.sample(stores.flame_clusters.all())) == MANY
+
+
+def test_stored_flame_clusters_with_the_largest_specs_take_some_kilobytes_each() -> None:
+    stores, samples = Stores.empty(), ClusterSamples()
+    with _bytes_for_each(SOME, STORED):
+        for number in range(SOME):
+            large = _cluster(f"c{number}", "crowd", number + 1, "x" * (MAX_SPEC_SIZE - 1000))
+            stores.flame_clusters.apply(WatchEvent(EventType.ADDED, large))
+        sampled = samples.sample(stores.flame_clusters.all())
+        assert len(sampled) == SOME
+    assert large.spec_size > MAX_SPEC_SIZE - 1000
+    assert large.spec_left_out
 
 
 async def test_planned_flame_clusters_take_some_tens_of_kilobytes_each() -> None:

@@ -16,13 +16,16 @@ from flamectl_operator.flame import answers, pace, watcher
 from flamectl_operator.flame.client import DEADLINE
 from flamectl_operator.kube.api_server_client import MAX_PAGE_SIZE
 from flamectl_operator.kube.http.credentials import LOAD_TIMEOUT
+from flamectl_operator.observed.flame_cluster import MAX_KEPT_SPEC_SIZE
 from flamectl_operator.process.monitoring.connections import HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_RATE, MAX_REQUEST_SIZE
 from flamectl_operator.reconcile import session_manager_io, spec_planner
 from flamectl_operator.reconcile.transform import (
     MAX_ANNOTATIONS_COST,
+    MAX_COST,
     MAX_DATA_SIZE,
     MAX_LABELS_COST,
     MAX_OWNERS_COST,
+    MAX_POD_COST,
     MAX_SPEC_COST,
 )
 from flamectl_operator.runtime.logs import MAX_VALUE_LENGTH
@@ -117,13 +120,15 @@ def test_network_policy_closes_all_but_health_and_the_metrics_of_labelled_namesp
         f"more than {spec_planner.MAX_SIZE_IN_LOOP // 1024} KiB in a thread",
         f"more than {MAX_DATA_SIZE // 1024} KiB",
         f"more labels ({MAX_LABELS_COST // 1024} KiB) or annotations ({MAX_ANNOTATIONS_COST // 1024} KiB)",
-        f"owner references ({MAX_OWNERS_COST // 1024} KiB) or spec ({MAX_SPEC_COST // 1024} KiB) are larger",
+        f"owner references ({MAX_OWNERS_COST // 1024} KiB) or spec ({MAX_SPEC_COST // 1024} KiB) are larger counts as foreign",
         f"at most {MAX_PAGE_SIZE // 2**20} MiB",
         f"at most {MAX_VALUE_LENGTH // 1024} KiB",
         f"{MAX_CONNECTIONS} connections",
         f"After {MAX_RATE} new connections within a second",
         f"within {HEAD_TIMEOUT:.0f} s or has more than {MAX_REQUEST_SIZE // 1024} KiB",
         f"{spec_planner.MAX_KEPT // 2**20} MiB of memory at most",
+        f"encoded, up to {MAX_KEPT_SPEC_SIZE // 2**10} KiB each",
+        f"a Pod of {MAX_POD_COST // 2**10} KiB and any other object of {MAX_COST // 2**10} KiB is kept as it is",
         f"{answers.MAX_SIZE // 2**20} MiB and {answers.MAX_ENTRIES:,} entries",
         f"more than {answers.MAX_NAME} characters",
         f"at most {watcher.MAX_KEPT // 2**20} MiB while they are kept",

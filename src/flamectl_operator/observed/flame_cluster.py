@@ -1,12 +1,14 @@
 """The view of a FlameCluster, whose spec and status stay encoded until a pass needs them.
 
 Every user who may write a FlameCluster decides how large they are, up to the API server's limit of about 1.5 MB. A deeply nested
-spec takes fifty times as much memory decoded as in JSON, for as long as the store holds it.
+spec takes fifty times as much memory decoded as in JSON, for as long as the store holds it. Of a large spec the store holds a
+digest alone, and a pass that has no plan of it reads it again.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from hashlib import sha256
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -15,6 +17,10 @@ from flamectl_operator.kube import nesting
 from flamectl_operator.kube.views import KubernetesObject, View
 
 _EMPTY = msgspec.Raw(b"{}")
+#: Bytes of a spec that the store holds. The largest sample has 4 KiB.
+MAX_KEPT_SPEC_SIZE = 8 * 1024
+#: Bytes of `autoscaling` that are held of a larger spec, for metrics.
+_MAX_SUMMARY_SIZE = 1024
 _DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 #: Bytes of a status, and of each field of a larger status. The operator's own status is smaller, because its messages are short.
 #: But a user who may write the status could put a megabyte into it, which each pass would read.
@@ -50,22 +56,35 @@ _SUMMARY_DECODER = msgspec.json.Decoder(SpecSummary)
 class FlameClusterView(KubernetesObject, frozen=True):
     """A FlameCluster."""
 
+    #: The encoded spec. Of a spec that has more than `largest_spec` bytes, only what metrics show.
     raw_spec: msgspec.Raw = msgspec.field(default=_EMPTY, name="spec")
     raw_status: msgspec.Raw = msgspec.field(default=_EMPTY, name="status")
-    #: The size of the spec as JSON, in bytes. A spec over `MAX_SPEC_SIZE` is rejected, so only its size is kept.
+    #: The size of the spec as JSON, in bytes, and its digest. No object can have these two fields.
     spec_size: int = msgspec.field(default=0, name="")
+    spec_digest: bytes = msgspec.field(default=b"", name=" ")
+
+    #: The most bytes of a spec that an object of this class holds.
+    largest_spec: ClassVar[int] = MAX_KEPT_SPEC_SIZE
 
     def __post_init__(self) -> None:
         """Copy the encoded fields, because a slice would keep the whole response of the API server in memory."""
-        size = len(memoryview(self.raw_spec))
-        spec = self.raw_spec.copy() if size <= MAX_SPEC_SIZE else _EMPTY
-        msgspec.structs.force_setattr(self, "spec_size", size)
-        msgspec.structs.force_setattr(self, "raw_spec", spec)
         msgspec.structs.force_setattr(self, "raw_status", _kept_status(self.raw_status))
+        if self.spec_digest:  # a copy with other metadata
+            return
+        encoded = memoryview(self.raw_spec)
+        msgspec.structs.force_setattr(self, "spec_size", len(encoded))
+        msgspec.structs.force_setattr(self, "spec_digest", sha256(encoded).digest())
+        kept = self.raw_spec.copy() if len(encoded) <= self.largest_spec else _kept_summary(self.raw_spec)
+        msgspec.structs.force_setattr(self, "raw_spec", kept)
+
+    @property
+    def spec_left_out(self) -> bool:
+        """Whether the spec may be decoded, but has to be read again first."""
+        return self.largest_spec < self.spec_size <= MAX_SPEC_SIZE
 
     @property
     def spec(self) -> Any:
-        """The spec as JSON data, decoded at each call. Check `spec_size` first."""
+        """The spec as JSON data, decoded at each call. Check `spec_size` and `spec_left_out` first."""
         return nesting.decode(_DECODER, self.raw_spec)
 
     @property
@@ -81,6 +100,24 @@ class FlameClusterView(KubernetesObject, frozen=True):
             return nesting.decode(_SUMMARY_DECODER, self.raw_spec)
         except msgspec.MsgspecError:
             return SpecSummary()
+
+
+class WholeFlameClusterView(FlameClusterView, frozen=True):
+    """A FlameCluster with its spec, unless that is over `MAX_SPEC_SIZE`. No store holds it."""
+
+    largest_spec: ClassVar[int] = MAX_SPEC_SIZE
+
+
+def _kept_summary(spec: msgspec.Raw) -> msgspec.Raw:
+    """Return what metrics show of a spec, encoded as a spec; an empty one when it does not match the CRD or cannot be read."""
+    if len(memoryview(spec)) > MAX_SPEC_SIZE:
+        return _EMPTY
+    try:
+        summary = nesting.decode(_SUMMARY_DECODER, spec)
+    except msgspec.MsgspecError:
+        return _EMPTY
+    encoded = msgspec.json.encode(summary)
+    return msgspec.Raw(encoded) if len(encoded) <= _MAX_SUMMARY_SIZE else _EMPTY
 
 
 def _kept_status(status: msgspec.Raw) -> msgspec.Raw:

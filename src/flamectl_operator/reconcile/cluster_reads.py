@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from flamectl_operator.api.constants import CLUSTER_LABEL, CONFIRM_CLAIM_LOSS_ANNOTATION
 from flamectl_operator.desired import names
 from flamectl_operator.kube.cache.contradictions import OutdatedAnswerError, outdated
-from flamectl_operator.kube.errors import NotFoundError
+from flamectl_operator.kube.errors import ConflictError, NotFoundError
 from flamectl_operator.kube.pages import list_pages
 from flamectl_operator.kube.resources import CLAIMS, PODS
 from flamectl_operator.kube.views import KubernetesObject
@@ -17,7 +17,7 @@ from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.life import life_of
 from flamectl_operator.observed.views import Views
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
+from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS
 from flamectl_operator.reconcile.transform import keep
 from flamectl_operator.runtime.slow_start import in_parallel
 
@@ -248,6 +248,20 @@ class ClusterReads:
         cluster = await self.refresh(FLAME_CLUSTERS, self.owner.name)
         return cluster if cluster is not None and cluster.uid == self.owner.uid else None
 
+    async def read_spec(self, cluster: FlameClusterView) -> FlameClusterView:
+        """Read the FlameCluster with its spec, which the store leaves out because it is large.
+
+        Raises:
+            ConflictError: The spec has changed since; the store has the change.
+            KubernetesError: The FlameCluster cannot be read.
+            RefusedError: RBAC forbids the read.
+        """
+        found = await self.look(WHOLE_FLAME_CLUSTERS, cluster.name)
+        if found is None or _spec_version(found) != _spec_version(cluster):
+            await self.refresh_cluster()
+            raise ConflictError(409, "Conflict", "the spec changed before it was read")
+        return found
+
     async def refresh_pods(self) -> None:
         """List the FlameCluster's Pods, and read known Pods that the list lacks.
 
@@ -289,3 +303,7 @@ class ClusterReads:
         result = await in_parallel(sorted(self._unknown_writes), self.writes_in_flight, resolve)
         if result.errors:
             raise result.errors[0]
+
+
+def _spec_version(cluster: FlameClusterView) -> tuple[str, int, bytes]:
+    return cluster.uid, cluster.metadata.generation, cluster.spec_digest

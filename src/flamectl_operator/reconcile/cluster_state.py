@@ -171,7 +171,10 @@ class ClusterState:
         self._io.forget_deleted(observed)
 
     async def _desired(self, cluster: FlameClusterView, settings: FlameSettings) -> PlannedSpec:
-        spec = await self._planner.plan(self.owner, cluster, settings, self._observer)
+        spec = self._planner.known(self.owner.uid, cluster, settings)
+        if spec is None:
+            whole = await self._io.read_spec(cluster) if cluster.spec_left_out else cluster
+            spec = await self._planner.plan(self.owner, whole, settings, self._observer)
         if self._planned is None or not spec.same_as(self._planned):
             self._planned = replace(spec, desired=None)
             if spec.desired is not None:

@@ -16,8 +16,6 @@ from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.pod_policy import check_pod_policy
 
 if TYPE_CHECKING:
-    import msgspec
-
     from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.observed.flame_cluster import FlameClusterView
     from flamectl_operator.runtime.observer import Observer
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 MAX_SIZE_IN_LOOP = 2 * 1024
 #: Bytes that all kept plans may take together. Beyond them the plans that no pass has needed for longest are dropped and computed
 #: again, because many large FlameClusters of one namespace must not take the operator's memory.
-MAX_KEPT = 128 * 2**20
+MAX_KEPT = 48 * 2**20
 #: Bytes that a plan takes at most, by measurement: in any case, for each byte of the spec, and for each value in the spec. Values
 #: cost most, because a list of a list takes two bytes in JSON and some hundred in memory.
 PLAN_COST, BYTE_COST, VALUE_COST = 28 * 1024, 3, 280
@@ -45,7 +43,7 @@ class PlannedSpec:
     Args:
         generation: `metadata.generation`.
         settings: The operator's settings for Flame.
-        raw_spec: The encoded spec. It may differ at the same generation: after etcd was set back, or under another CRD.
+        spec_digest: The digest of the spec. It may differ at the same generation: after etcd was set back, or under another CRD.
         desired: The objects that should exist; None when the spec is invalid.
         problem: The reason why the spec is invalid; empty when it is valid.
         spec_size: Bytes of the encoded spec.
@@ -54,7 +52,7 @@ class PlannedSpec:
 
     generation: int
     settings: FlameSettings
-    raw_spec: msgspec.Raw
+    spec_digest: bytes
     desired: DesiredCluster | None
     problem: str = ""
     spec_size: int = 0
@@ -63,16 +61,19 @@ class PlannedSpec:
     @property
     def cost(self) -> int:
         """The most bytes of memory that the plan takes."""
-        return 1024 if self.desired is None else PLAN_COST + BYTE_COST * self.spec_size + VALUE_COST * self.values
+        if self.desired is None:
+            return 1024 + 4 * len(self.problem)
+        return PLAN_COST + BYTE_COST * self.spec_size + VALUE_COST * self.values
 
     def holds_for(self, cluster: FlameClusterView, settings: FlameSettings) -> bool:
         """Return whether a new computation would give the same result."""
         same_settings = self.settings is settings or self.settings == settings
-        return self.generation == cluster.metadata.generation and self.raw_spec == cluster.raw_spec and same_settings
+        same_spec = (self.generation, self.spec_digest) == (cluster.metadata.generation, cluster.spec_digest)
+        return same_spec and same_settings
 
     def same_as(self, other: PlannedSpec) -> bool:
         """Return whether two plans are of the same spec and settings."""
-        plans = [(plan.generation, plan.raw_spec, plan.settings) for plan in (self, other)]
+        plans = [(plan.generation, plan.spec_digest, plan.settings) for plan in (self, other)]
         return self is other or plans[0] == plans[1]
 
 
@@ -93,27 +94,33 @@ class SpecPlanner:
         plan = self._plans.pop(uid, None)
         self._kept -= plan.cost if plan is not None else 0
 
+    def known(self, uid: str, cluster: FlameClusterView, settings: FlameSettings) -> PlannedSpec | None:
+        """Return the kept plan of a spec; None when it has to be planned."""
+        plan = self._plans.get(uid)
+        if plan is None or not plan.holds_for(cluster, settings):
+            return None
+        self._keep(uid, plan)
+        return plan
+
     async def plan(
         self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings, observer: Observer
     ) -> PlannedSpec:
-        """Return the desired objects of a spec, or the reason why the spec is invalid.
+        """Return the desired objects of a spec, or the reason why the spec is invalid, and keep the plan.
 
         Args:
             owner: The FlameCluster.
-            cluster: The FlameCluster as the store has it.
+            cluster: The FlameCluster with its spec.
             settings: The operator's settings for Flame.
             observer: Receives reports about bugs.
         """
-        known = self._plans.get(owner.uid)
-        if known is None or not known.holds_for(cluster, settings):
-            if cluster.spec_size > MAX_SIZE_IN_LOOP:
-                # Meanwhile the event loop serves the other FlameClusters and renews the Lease.
-                loop = asyncio.get_running_loop()
-                known = await loop.run_in_executor(_PLANNER, self._plan, owner, cluster, settings, observer)
-            else:
-                known = self._plan(owner, cluster, settings, observer)
-        self._keep(owner.uid, known)
-        return known
+        if cluster.spec_size > MAX_SIZE_IN_LOOP:
+            # Meanwhile the event loop serves the other FlameClusters and renews the Lease.
+            loop = asyncio.get_running_loop()
+            plan = await loop.run_in_executor(_PLANNER, self._plan, owner, cluster, settings, observer)
+        else:
+            plan = self._plan(owner, cluster, settings, observer)
+        self._keep(owner.uid, plan)
+        return plan
 
     def _keep(self, uid: str, plan: PlannedSpec) -> None:
         """Keep a plan as the last one used, and drop those that no pass has needed for longest beyond `MAX_KEPT`."""
@@ -127,18 +134,18 @@ class SpecPlanner:
         self, owner: Identity, cluster: FlameClusterView, settings: FlameSettings, observer: Observer
     ) -> PlannedSpec:
         """Compute the desired objects, or the reason why the spec is invalid."""
-        generation, encoded = cluster.metadata.generation, cluster.raw_spec
+        generation, digest = cluster.metadata.generation, cluster.spec_digest
         try:
             if problems := tuple(size_problems(cluster.spec_size)):
-                return PlannedSpec(generation, settings, encoded, None, str(InvalidSpecError(problems)))
+                return PlannedSpec(generation, settings, digest, None, str(InvalidSpecError(problems)))
             raw = cluster.spec
             spec = parse_spec(raw, cluster.name)
             check_pod_policy(spec, settings.pod_policy, cluster.name)
             desired = DesiredCluster.of(owner, spec, settings, self._operator_namespace)
             size, values = cluster.spec_size, number_of_values(raw)
-            return PlannedSpec(generation, settings, encoded, desired, spec_size=size, values=values)
+            return PlannedSpec(generation, settings, digest, desired, spec_size=size, values=values)
         except InvalidSpecError as error:
-            return PlannedSpec(generation, settings, encoded, None, str(error))
+            return PlannedSpec(generation, settings, digest, None, str(error))
         except Exception as error:  # noqa: BLE001 - no step has run yet, so nothing else would tell users of it
             _LOG.exception("planning failed")
             observer.pass_crashed()
@@ -146,4 +153,4 @@ class SpecPlanner:
                 f"the operator cannot process this spec, because the operator has a bug: {error!r}; "
                 "the operator's log has the details"
             )
-            return PlannedSpec(generation, settings, encoded, None, problem)
+            return PlannedSpec(generation, settings, digest, None, problem)

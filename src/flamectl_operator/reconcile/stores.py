@@ -12,7 +12,7 @@ from flamectl_operator.kube.cache.contradictions import Doubts
 from flamectl_operator.kube.cache.store import Store
 from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, PODS, SERVICES, Resource
 from flamectl_operator.kube.views import KubernetesObject
-from flamectl_operator.observed.flame_cluster import FlameClusterView
+from flamectl_operator.observed.flame_cluster import FlameClusterView, WholeFlameClusterView
 from flamectl_operator.reconcile.claim_reservations import ClaimReservations
 from flamectl_operator.reconcile.transform import (
     keep,
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=KubernetesObject)
 
 FLAME_CLUSTERS: Resource[FlameClusterView] = Resource(API_VERSION, KIND, PLURAL, FlameClusterView)
+#: The same with their large specs, which no store holds.
+WHOLE_FLAME_CLUSTERS: Resource[WholeFlameClusterView] = Resource(API_VERSION, KIND, PLURAL, WholeFlameClusterView)
 #: The resources of children that are watched.
 CHILDREN: tuple[Resource[Any], ...] = (PODS, SERVICES, CONFIG_MAPS, CLAIMS, NETWORK_POLICIES)
 

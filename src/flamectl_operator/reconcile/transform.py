@@ -57,14 +57,15 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=KubernetesObject)
 V = TypeVar("V", bound=View)
 
-#: Bytes of memory that an object takes by `cost` and is kept as it is. An ordinary Pod has 5 KiB.
-MAX_COST = 16 * 1024
+#: Bytes of memory that an object takes by `cost` and is kept as it is. An ordinary Pod has 5 KiB, and others have less.
+MAX_COST = 8 * 1024
+MAX_POD_COST = 12 * 1024
 #: The same of the parts of a larger object. A podTemplate may have some eighty labels, which are restored when they are lost.
 MAX_LABELS_COST = 8 * 1024
 MAX_ANNOTATIONS_COST = 4 * 1024
-MAX_OWNERS_COST = 4 * 1024
-MAX_SPEC_COST = 6 * 1024
-MAX_STATUS_COST = 8 * 1024
+MAX_OWNERS_COST = 3 * 1024
+MAX_SPEC_COST = 4 * 1024
+MAX_STATUS_COST = 6 * 1024
 #: Bytes that each value takes besides its JSON, about: a key, a place in a list or a dictionary.
 ENTRY_COST = 64
 #: Bytes of a character in a text with characters beyond ASCII, at most.
@@ -85,7 +86,7 @@ _SECOND_TRY = (128, 8)
 MAX_DATA_SIZE = 128 * 1024
 #: Bytes by `cost` of the content of a ConfigMap in which digests stand for large values, and bytes of the encoded spec of a
 #: NetworkPolicy. A larger one has a digest in place of its rules.
-MAX_CONTENT_COST = 16 * 1024
+MAX_CONTENT_COST = 8 * 1024
 MAX_POLICY_SIZE = 4 * 1024
 #: Stands for binary data.
 BINARY: Final = {"": ""}
@@ -119,9 +120,15 @@ def cost(part: Any) -> int:
 def keep(obj: T) -> T:
     """Return an object within the budgets; the same object when it is not unusually large."""
     measured = _MEASURED.get(type(obj), _METADATA)
-    if cost(measured(obj)) <= MAX_COST:
+    limit = MAX_POD_COST if isinstance(obj, PodView) else MAX_COST
+    if cost(measured(obj)) <= limit:
         return obj
-    metadata = _bounded_metadata(obj.metadata)
+    reduced = _reduced(obj, MAX_LABELS_COST, MAX_ANNOTATIONS_COST)
+    return reduced if cost(measured(reduced)) <= limit else _reduced(obj, 0, 0)
+
+
+def _reduced(obj: T, labels: int, annotations: int) -> T:
+    metadata = _bounded_metadata(obj.metadata, labels, annotations)
     changes: dict[str, object] = {}
     for part, budget in _BUDGETS.items() if type(obj) in _MEASURED else ():
         value: View | None = getattr(obj, part, None)
@@ -195,14 +202,14 @@ def keep_pod(obj: PodView) -> PodView:
     return _sharing(keep(obj))
 
 
-def _bounded_metadata(meta: ObjectMeta) -> ObjectMeta:
+def _bounded_metadata(meta: ObjectMeta, labels: int, annotations: int) -> ObjectMeta:
     changes: dict[str, object] = {
         "finalizers": meta.finalizers[:MAX_FINALIZERS],
         "managed_fields": _latest(meta),
     }
-    if cost(meta.labels) > MAX_LABELS_COST:
+    if cost(meta.labels) > labels:
         changes["labels"] = _short(meta.labels, _LABELS)
-    if cost(meta.annotations) > MAX_ANNOTATIONS_COST:
+    if cost(meta.annotations) > annotations:
         changes["annotations"] = _short(meta.annotations, _ANNOTATIONS)
     if cost(meta.owner_references) > MAX_OWNERS_COST:
         changes["owner_references"] = TOO_LARGE_OWNER

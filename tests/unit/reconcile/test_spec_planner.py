@@ -8,10 +8,12 @@ import tracemalloc
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.kube.views import ObjectMeta
+from flamectl_operator.observed.flame_cluster import WholeFlameClusterView
 from flamectl_operator.reconcile import spec_planner
 from flamectl_operator.reconcile.spec_planner import MAX_SIZE_IN_LOOP, PlannedSpec, SpecPlanner
 from flamectl_operator.runtime.observer import UNOBSERVED
@@ -21,16 +23,21 @@ from tests.unit.builders import OWNER, SETTINGS, flame_cluster, raw_spec, replic
 if TYPE_CHECKING:
     from pytest_mock import MockerFixture
 
+    from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.observed.flame_cluster import FlameClusterView
 
 
 def _cluster(changes: dict[str, Any] | None = None, generation: int = 1) -> FlameClusterView:
     metadata = ObjectMeta(OWNER.name, OWNER.namespace, OWNER.uid, "1", generation)
-    return flame_cluster(metadata, raw_spec(changes))
+    stored = flame_cluster(metadata, raw_spec(changes))
+    return WholeFlameClusterView(metadata, msgspec.Raw(msgspec.json.encode(raw_spec(changes))), stored.raw_status)
 
 
-async def _plan(planner: SpecPlanner, cluster: FlameClusterView, settings: FlameSettings = SETTINGS) -> PlannedSpec:
-    return await planner.plan(OWNER, cluster, settings, UNOBSERVED)
+async def _plan(
+    planner: SpecPlanner, cluster: FlameClusterView, settings: FlameSettings = SETTINGS, owner: Identity = OWNER
+) -> PlannedSpec:
+    known = planner.known(owner.uid, cluster, settings)
+    return known or await planner.plan(owner, cluster, settings, UNOBSERVED)
 
 
 async def test_plan_is_kept_while_generation_and_settings_are_equal() -> None:
@@ -62,14 +69,14 @@ async def test_plan_of_a_deleted_flame_cluster_is_dropped() -> None:
 
 async def test_least_recently_used_plan_is_dropped_beyond_the_bound_of_memory(mocker: MockerFixture) -> None:
     planner, owners = SpecPlanner(), [replace(OWNER, uid=f"uid-{number}") for number in range(3)]
-    plans = [await planner.plan(owner, _cluster(), SETTINGS, UNOBSERVED) for owner in owners[:2]]
+    plans = [await _plan(planner, _cluster(), owner=owner) for owner in owners[:2]]
     mocker.patch.object(spec_planner, "MAX_KEPT", sum(plan.cost for plan in plans))
-    assert await planner.plan(owners[0], _cluster(), SETTINGS, UNOBSERVED) is plans[0]
+    assert await _plan(planner, _cluster(), owner=owners[0]) is plans[0]
 
-    await planner.plan(owners[2], _cluster(), SETTINGS, UNOBSERVED)
+    await _plan(planner, _cluster(), owner=owners[2])
 
-    assert await planner.plan(owners[0], _cluster(), SETTINGS, UNOBSERVED) is plans[0]
-    assert await planner.plan(owners[1], _cluster(), SETTINGS, UNOBSERVED) is not plans[1]
+    assert await _plan(planner, _cluster(), owner=owners[0]) is plans[0]
+    assert await _plan(planner, _cluster(), owner=owners[1]) is not plans[1]
 
 
 async def test_plan_beyond_the_bound_alone_is_kept_until_the_next(mocker: MockerFixture) -> None:

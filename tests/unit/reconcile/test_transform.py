@@ -36,6 +36,7 @@ from flamectl_operator.reconcile.stores import Stores
 from flamectl_operator.reconcile.transform import (
     MAX_COST,
     MAX_DATA_SIZE,
+    MAX_POD_COST,
     MAX_SHARED_COST,
     MAX_SHARED_SIZE,
     MAX_TEXT,
@@ -198,7 +199,7 @@ def test_config_map_with_the_largest_flame_cluster_yaml_is_kept() -> None:
 
 def test_large_annotations_are_reduced_to_those_that_the_operator_reads() -> None:
     read = {REVISION_ANNOTATION: "abc", DELETION_COST_ANNOTATION: "5"}
-    large = {"example.com/notes": "x" * MAX_COST, "flame.xflops.io/forged": "x"}
+    large = {"example.com/notes": "x" * MAX_POD_COST, "flame.xflops.io/forged": "x"}
     kept = keep_pod(pod(labels=LABEL | {"team": "a"}, annotations=read | large))
     assert kept.annotations == read | {REDUCED: ""}
     assert kept.labels == LABEL | {"team": "a"}
@@ -211,13 +212,13 @@ def test_large_labels_are_reduced_to_those_that_the_operator_reads() -> None:
 
 def test_fifty_labels_of_a_pod_template_are_kept_beside_large_annotations() -> None:
     labels = LABEL | {f"example.com/label-{number}": "value" for number in range(50)}
-    assert keep_pod(pod(labels=labels, annotations={"a": "x" * MAX_COST})).labels == labels
+    assert keep_pod(pod(labels=labels, annotations={"a": "x" * MAX_POD_COST})).labels == labels
 
 
 @pytest.mark.parametrize("name", sorted(name for name in vars(constants) if name.endswith("_ANNOTATION")))
 def test_every_annotation_of_the_operator_stays_beside_large_ones(name: str) -> None:
     own = {getattr(constants, name): "x" * 253}
-    assert keep(pod(annotations=own | {"a": "x" * MAX_COST})).annotations == own | {REDUCED: ""}
+    assert keep(pod(annotations=own | {"a": "x" * MAX_POD_COST})).annotations == own | {REDUCED: ""}
 
 
 def _metadata(**fields: Any) -> dict[str, Any]:
@@ -281,7 +282,7 @@ KEEP: dict[type[KubernetesObject], Any] = {
     FlameClusterView: keep,
 }
 #: Bytes of memory of an object that is kept, at most.
-BUDGET = 24 * 1024
+BUDGET = 16 * 1024
 
 
 def _decoded(kind: type[KubernetesObject], fields: dict[str, Any]) -> Any:
@@ -326,6 +327,38 @@ def test_large_spec_or_status_takes_some_kib(part: str) -> None:
     assert kept.controlled_by(OWNER["uid"]) == ("status" in fields or part in REPLACED_AS_A_WHOLE)
 
 
+def _just_below_the_limits(number: int) -> dict[str, Any]:
+    """Metadata with as much as is kept of each part, and nothing that two objects share."""
+    return {
+        "labels": LABEL | {f"{number}-{each}": "" for each in range(78)},
+        "annotations": {"a": f"{number}" + "\N{FIRE}" + "x" * 900},
+        "ownerReferences": [OWNER, *({"kind": "A", "name": f"{number}-{each}"} for each in range(16))],
+    }
+
+
+@pytest.mark.parametrize("owners", [True, False], ids=["owners", "no owners"])
+@pytest.mark.parametrize("texts", [8, 60, 100])
+@pytest.mark.parametrize("kind", KEEP, ids=lambda kind: kind.__name__)
+def test_objects_just_below_the_limits_take_some_kib_each(
+    kind: type[KubernetesObject], texts: int, *, owners: bool
+) -> None:
+    gc.collect()
+    tracemalloc.start()
+    try:
+        kept = []
+        for number in range(50):
+            metadata = _just_below_the_limits(number)
+            metadata["labels"] = dict([*metadata["labels"].items()][:texts])
+            if not owners:
+                metadata.pop("ownerReferences")
+            found = _decoded(kind, {"metadata": _metadata(uid=f"{number}", name=f"{number}", **metadata)})
+            kept.append(KEEP[kind](found))
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken / len(kept) < 1.5 * (MAX_POD_COST if kind is PodView else MAX_COST)
+
+
 def test_every_kind_that_the_operator_reads_has_a_budget() -> None:
     kinds = {resource.view for resource in vars(resources).values() if isinstance(resource, Resource)}
     assert kinds - set(KEEP) == {KubernetesObject}  # an Event, which is never read
@@ -362,7 +395,7 @@ def test_pods_that_come_and_go_with_labels_of_their_own_leave_little_behind() ->
 
 
 def test_long_messages_of_a_pod_are_cut() -> None:
-    long = "x" * MAX_COST
+    long = "x" * MAX_POD_COST
     found = pod(
         message=long,
         conditions=[condition("Ready", "False", message=long)],
