@@ -259,14 +259,16 @@ class Judge:
         ready_executors = [pod for pod in executors if ready(pod)]
         # A Pod that has left since the pass began may still have been counted.
         left = client.knowledge.left(uid, pass_begun())
-        serves = manager is not None and ready(manager) and (ready_executors or want.replicas == 0)
+        # A suspension does not begin while it is paused, or while a Pod keeps a claim that is being deleted.
+        put_off = want.suspend and (want.paused or bool(left) or self._caches.claim_going(client, cluster))
+        replicas = want.standing if put_off else want.replicas
+        serves = manager is not None and ready(manager) and (ready_executors or replicas == 0)
         if state == "Running" and not serves and not left:
             self.blame(f"{client.name} calls {key[1]} Running, which it is not as far as it can know")
-        # Paused comes before suspended: a suspension that has not begun is not yet wanted then.
-        if state == "Failed" and not (want.paused and want.suspend):
+        if state == "Failed":
             standing = [pod for pod in executors if not terminating(pod)]
             all_failing = (
-                want.replicas > 0 and standing and all(failing(pod) or client.knowledge.late(pod) for pod in standing)
+                replicas > 0 and standing and all(failing(pod) or client.knowledge.late(pod) for pod in standing)
             )
             if not all_failing and (manager is None or terminating(manager) or not failing(manager)):
                 self.blame(f"{client.name} calls {key[1]} Failed, which it is not as far as it can know")

@@ -135,7 +135,7 @@ def test_story_can_be_read() -> None:
     listen_to_logs(logging.ERROR)
     lines = list(tell(World(Scenario.of(3)).run()))
     assert lines[0].startswith("seed 3: ")
-    assert any("created pods flame-executor-manager-0" in line for line in lines)
+    assert any("created pods flame-session-manager" in line for line in lines)
 
 
 _FIVE = {"image": "executor:1", "replicas": 5}

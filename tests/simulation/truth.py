@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from flamectl_operator.status.contention import FIRST_REPEAT, LAST_REPEAT, fingerprint
 from tests.simulation.check import Check
 from tests.simulation.objects import (
+    CLAIMS,
     CLUSTER_LABEL,
     FLAME_CLUSTERS,
     PODS,
@@ -29,6 +30,7 @@ from tests.simulation.objects import (
     labels_of,
     live,
     manager_key,
+    mounted_claims,
     name_of,
     ready,
     terminating,
@@ -95,6 +97,10 @@ class Truth(Check):
         if change.resource == FLAME_CLUSTERS:
             self._listen(change)
             self._look(change.new, uid_of(change.last))
+        elif change.resource == CLAIMS:
+            for cluster in self._server.all(FLAME_CLUSTERS):
+                if key_of(cluster)[0] == change.key[0]:
+                    self._look(cluster, uid_of(cluster))
         elif change.resource == PODS:
             for obj in (change.old, change.new):
                 owner = controller_of(obj) if obj is not None else None
@@ -167,7 +173,8 @@ class Truth(Check):
         refused = cluster["spec"].get("paused") or self._server.admission.refuses("update", PODS)
         if refused and _hidden(manager):
             return  # its label may not be restored
-        state = _state(cluster, manager, executors, caches)
+        kept = any(map(self._keeps_claim, (*([] if manager is None else [manager]), *executors, *caches)))
+        state = _state(cluster, manager, executors, caches, kept=kept)
         if status.get("state") != state:
             yield f"state {status.get('state')} in place of {state}"
         if status.get("observedGeneration") != cluster["metadata"]["generation"]:
@@ -183,6 +190,13 @@ class Truth(Check):
             yield from _cache_ailments(cluster, caches)
         if status.get("objectCache", {}).get("ready", 0) != sum(map(ready, caches)):
             yield f"{status.get('objectCache', {}).get('ready')} object caches are ready in place of {sum(map(ready, caches))}"
+
+    def _keeps_claim(self, pod: Obj) -> bool:
+        """Return whether a Pod keeps a claim that is being deleted. No user of these worlds confirms the loss of one."""
+        if not pod["spec"].get("nodeName"):
+            return False
+        claims = (self._server.find(CLAIMS, (key_of(pod)[0], name)) for name in mounted_claims(pod))
+        return any(claim is not None and terminating(claim) for claim in claims)
 
     def _pods(self, cluster: Obj) -> tuple[Obj | None, list[Obj], list[Obj]]:
         """The session manager, the executors, and those object caches of a FlameCluster that the operator can see."""
@@ -203,14 +217,22 @@ def _hidden(manager: Obj | None) -> bool:
     return manager is not None and CLUSTER_LABEL not in labels_of(manager)
 
 
-def _state(cluster: Obj, manager: Obj | None, executors: list[Obj], caches: list[Obj]) -> str:
-    """The state that a FlameCluster is in."""
+def _state(cluster: Obj, manager: Obj | None, executors: list[Obj], caches: list[Obj], *, kept: bool) -> str:
+    """The state that a FlameCluster is in.
+
+    Args:
+        cluster: The FlameCluster.
+        manager: Its session manager.
+        executors: Its executors.
+        caches: Its object caches.
+        kept: Whether a Pod of it keeps a claim that is being deleted.
+    """
     want = wanted(cluster)
     if want.spec is None:
         return "Failed"
     unfinished = manager is not None or not all(map(terminating, (*executors, *caches)))
-    # A suspension that has begun is finished first, and none begins while paused.
-    if (unfinished and suspending(cluster)) or (want.suspend and not (want.paused and unfinished)):
+    # A suspension that has begun is finished first. None begins while paused, or while a claim that is being deleted is kept.
+    if (unfinished and suspending(cluster)) or (want.suspend and not ((want.paused or kept) and unfinished)):
         return "Pending"
     replicas = want.standing
     if manager is not None and not terminating(manager) and failing(manager):

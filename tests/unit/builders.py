@@ -193,8 +193,8 @@ def waiting(name: str, reason: str = "PodInitializing", message: str = "", resta
     )
 
 
-def running(name: str, *, restarts: int = 0) -> ContainerStatus:
-    state = ContainerState(running=ContainerStateRunning(text(ago(1000))))
+def running(name: str, *, restarts: int = 0, since: datetime | None = None) -> ContainerStatus:
+    state = ContainerState(running=ContainerStateRunning(text(since or ago(1000))))
     return ContainerStatus(
         name, restart_count=restarts, state=state, container_id=container_id(name, restarts), ready=True
     )

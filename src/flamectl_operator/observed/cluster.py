@@ -54,6 +54,7 @@ class ObservedCluster:
         other_pods: The Pods whose names are not those of executors, with any owner.
         highest_executor_id: The highest id in the name of a Pod of this FlameCluster; -1 when there is none.
         first_seen_terminating: The `boottime` when this process first saw each Pod terminate, by uid.
+        first_seen_running: The `boottime` when this process first saw each executor run, by uid.
         unschedulable: The `boottime` when this process first saw the session manager unschedulable; None if it is not.
     """
 
@@ -65,6 +66,7 @@ class ObservedCluster:
     other_pods: tuple[PodView, ...]
     highest_executor_id: int
     first_seen_terminating: Mapping[str, float]
+    first_seen_running: Mapping[str, float]
     unschedulable: float | None
 
     @classmethod
@@ -109,9 +111,12 @@ class ObservedCluster:
         services = {each.name: each for each in views.services}
         known_terminating = {} if earlier is None else earlier.first_seen_terminating
         terminating = _first_seen_terminating(views.labelled_pods, boottime, known_terminating)
+        known_running = {} if earlier is None else earlier.first_seen_running
+        running = dict.fromkeys([each.pod.uid for each in executors if each.running_since is not None], boottime)
+        running |= {uid: since for uid, since in known_running.items() if uid in running}
         unschedulable = _unschedulable_since(manager, boottime, earlier)
         pods_of = tuple(executors), tuple(others)
-        return cls(owner, views, services, manager, *pods_of, highest, terminating, unschedulable)
+        return cls(owner, views, services, manager, *pods_of, highest, terminating, running, unschedulable)
 
     @property
     def config_map(self) -> ConfigMapView | None:
@@ -159,7 +164,7 @@ class ObservedCluster:
         manager = self.session_manager
         if not executor.rebound or manager is None or SESSION_STORE_ANNOTATION in manager.pod.annotations:
             return True
-        started = pods.running_since(executor.pod, EXECUTOR_MANAGER)
+        started = executor.running_since
         since = pods.running_since(manager.pod, SESSION_MANAGER)
         return started is None or since is None or started > since
 

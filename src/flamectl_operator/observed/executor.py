@@ -75,6 +75,11 @@ class Executor(Component):
         """Whether its main container has run, so that it is bound to one session manager."""
         return pods.has_started(self.pod, EXECUTOR_MANAGER)
 
+    @cached_property
+    def running_since(self) -> datetime | None:
+        """Since when its main container has been running, by the clock of its node; None when it is not."""
+        return pods.running_since(self.pod, EXECUTOR_MANAGER)
+
 
 def worked_for(executor: Executor) -> timedelta | None:
     """Return how long a terminal executor had worked, as far as its status shows; None when it is unknown.

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.flame.snapshot import NodeState
-from flamectl_operator.observed import pods
 from flamectl_operator.planning.budget import Budget
 from flamectl_operator.runtime.outcome import DONE, wait, wait_until
 
@@ -68,10 +66,9 @@ def unregistered(observed: ObservedCluster, settings: FlameSettings, now: ClockR
     if snapshot is None:
         return ()
     found = []
-    answering_since = _wall(flame.known_since, now)
     lost_after = min(LOST_AFTER, settings.registration_deadline_seconds)
     for executor in observed.live_executors:
-        running_since = pods.running_since(executor.pod, EXECUTOR_MANAGER)
+        running_since = executor.running_since
         if running_since is None or snapshot.registered(executor.name):
             continue
         if (state := snapshot.nodes.get(executor.name)) is not None:
@@ -81,8 +78,10 @@ def unregistered(observed: ObservedCluster, settings: FlameSettings, now: ClockR
             found.append(Unregistered(executor, since, since + timedelta(seconds=lost_after), message))
         elif not snapshot.known(executor.name):
             # An executor that was there before this life of the session manager has to register again.
-            again = running_since < answering_since
-            since = max(running_since, answering_since, now.steady_since)
+            seen = observed.first_seen_running[executor.pod.uid]
+            again = seen < flame.known_since
+            # The clocks of its node and of the API server may differ, so this process counts what it has seen itself.
+            since = _wall(max(seen, flame.known_since), now)
             patience = lost_after if again else settings.registration_deadline_seconds
             message = f"{executor.name} has run since {running_since:%H:%M:%S} UTC and is not registered with Flame"
             found.append(Unregistered(executor, since, since + timedelta(seconds=patience), message, again))

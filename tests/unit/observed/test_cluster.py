@@ -222,6 +222,19 @@ def test_first_seen_terminating_is_kept_until_the_pod_is_gone() -> None:
     assert third.first_seen_terminating == {manager.uid: BOOTTIME + 5}
 
 
+def test_first_seen_running_is_kept_while_the_executor_runs() -> None:
+    first = observed(session_manager(), executor_pod(0), executor_pod(1, "waiting"))
+    running, waiting = (each.pod for each in first.executors)
+    changed = executor_pod(1)
+    second = ObservedCluster.of(OWNER, replace(first.views, labelled_pods=(running, changed)), BOOTTIME + 5, first)
+    third = ObservedCluster.of(OWNER, replace(first.views, labelled_pods=(changed,)), BOOTTIME + 9, second)
+
+    assert waiting.uid not in first.first_seen_running
+    assert first.first_seen_running == {running.uid: BOOTTIME}
+    assert second.first_seen_running == {running.uid: BOOTTIME, changed.uid: BOOTTIME + 5}
+    assert third.first_seen_running == {changed.uid: BOOTTIME + 5}
+
+
 def test_first_seen_unschedulable_is_kept_until_the_session_manager_is_scheduled() -> None:
     held_back = session_manager("unschedulable", conditions=[condition("PodScheduled", "False", "SchedulingGated")])
     unschedulable = session_manager("unschedulable")
