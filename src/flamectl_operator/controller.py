@@ -109,18 +109,18 @@ class Controller:
         try:
             self._shares.note_work(key)
             share = partial(self._shares.share, key, self._config.controller.max_writes_in_flight)
-            run = await state.begin(cluster, self._config, share)
+            pass_ = await state.begin(cluster, self._config, share)
         except (RefusedError, KubernetesError) as error:
             self._log.warning("subreconciler", subreconciler=OBSERVE, outcome="error", error=str(error))
             return Result(errors=(error,))
-        before = run.status.stored
-        result = await PIPELINE.run(run, StepHooks(self._clock, self._observer, self._log, state.told))
-        self._observe_first_ready(cluster, before, run)
+        before = pass_.status.stored
+        result = await PIPELINE.run(pass_, StepHooks(self._clock, self._observer, self._log, state.told))
+        self._observe_first_ready(cluster, before, pass_)
         newest = self._stores.flame_clusters.get(*key)
-        if newest is not None and newest.metadata.resource_version != run.status.cluster.metadata.resource_version:
+        if newest is not None and newest.metadata.resource_version != pass_.status.cluster.metadata.resource_version:
             # A read during the pass brought the change, so no watch event will report it.
             result = result.join(Result(outcomes=(changed(0),)))
-        state.end(run, result)
+        state.end(pass_, result)
         return result
 
     def patience(self, key: Key, change: Change[PodView]) -> float:
@@ -128,9 +128,9 @@ class Controller:
         state = self._states.get(key)
         return 0.0 if state is None else state.patience(change)
 
-    def _observe_first_ready(self, cluster: FlameClusterView, before: FlameClusterStatus, run: Pass) -> None:
+    def _observe_first_ready(self, cluster: FlameClusterView, before: FlameClusterStatus, pass_: Pass) -> None:
         created = cluster.metadata.creation_timestamp
-        if created is not None and first_ready(before, run.status.stored):
+        if created is not None and first_ready(before, pass_.status.stored):
             self._observer.first_ready((self._clock.now() - created).total_seconds())
 
     def _state(self, key: Key, cluster: FlameClusterView) -> ClusterState:
@@ -170,15 +170,15 @@ class StepHooks(Hooks["Pass"]):
         self._told = told
         self._started: dict[str, float] = {}
 
-    def before(self, action: Action[Pass], subject: Pass) -> None:  # noqa: ARG002 - the contract of Hooks
+    def before(self, action: Action[Pass], pass_: Pass) -> None:  # noqa: ARG002 - the contract of Hooks
         """Start the timer and the count of writes for a step."""
         WRITES.set(WriteCount())
         self._started[action.name] = self._clock.monotonic()
 
-    def after(self, action: Action[Pass], subject: Pass, result: Result) -> None:
+    def after(self, action: Action[Pass], pass_: Pass, result: Result) -> None:
         """Log, count and report the result of a step."""
         writes, seconds = WRITES.get(), self._clock.monotonic() - self._started.pop(action.name)
-        subject.report.add(action.name, result, acts=action.writes not in {(), (STATUS,)})
+        pass_.report.add(action.name, result, acts=action.writes not in {(), (STATUS,)})
         ended = _ended(result)
         self._note(action.name, ended, result, writes, seconds)
         self._observer.step_ended(action.name, ended, seconds, writes.conflicts)

@@ -146,13 +146,13 @@ class ClusterState:
             changes=self._changes,
         )
 
-    def end(self, run: Pass, result: Result) -> None:
+    def end(self, pass_: Pass, result: Result) -> None:
         """End a pass: a debounce interval follows if the FlameCluster only waits for executors to become ready or gone."""
         if not result.interrupted:
-            self.status.end(run.report.errors)
+            self.status.end(pass_.report.errors)
         awaited = NOTHING_AWAITED
-        if run.spec is not None and run.may_act:
-            awaited = awaited_executors(self.status.computed, run.observe(), run.spec, result)
+        if pass_.spec is not None and pass_.may_act:
+            awaited = awaited_executors(self.status.computed, pass_.observe(), pass_.spec, result)
         self._debounce = self._debounce.after_pass(awaited, self.status.counts_due, self._clock.monotonic())
 
     def patience(self, change: Change[PodView]) -> float:

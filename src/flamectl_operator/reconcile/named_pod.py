@@ -28,14 +28,14 @@ class NamedPod:
     """A Pod that is wanted under a fixed name.
 
     Args:
-        run: The pass.
+        pass_: The pass.
         name: The name.
         what: The name of the component in messages.
         event: The name of the component in reasons of events.
         repair: Returns the merge patch that restores the Pod's labels, or None.
     """
 
-    run: Pass
+    pass_: Pass
     name: str
     what: str
     event: str
@@ -48,7 +48,7 @@ class NamedPod:
             RefusedError: The API server refuses the Pod, or a webhook changes it beyond recognition.
             KubernetesError: It could not be created, or that is unknown.
         """
-        io = self.run.io
+        io = self.pass_.io
         if io.superseded:
             return outcomes.changed(0)
         manifest = template.pod(self.name, annotations)
@@ -57,7 +57,7 @@ class NamedPod:
         except AlreadyExistsError:
             return await self._find()
         io.record_event(f"{self.event}Created", f'Created {self.what} Pod "{self.name}"')
-        self.run.dry_runs.check_named(template, f"the {self.what} is", pod, manifest)
+        self.pass_.dry_runs.check_named(template, f"the {self.what} is", pod, manifest)
         # A webhook may have removed the label, and then the watch does not show the Pod.
         return DONE if CLUSTER_LABEL in pod.labels else await self._recover(pod)
 
@@ -67,14 +67,14 @@ class NamedPod:
         Args:
             otherwise: The outcome when no such Pod exists.
         """
-        pod = await self.run.io.refresh(PODS, self.name)
-        if pod is not None and pod.controlled_by(self.run.io.owner.uid):
+        pod = await self.pass_.io.refresh(PODS, self.name)
+        if pod is not None and pod.controlled_by(self.pass_.io.owner.uid):
             return await self._recover(pod)
         return otherwise
 
     async def restore_labels(self, pod: PodView) -> Outcome:
         """Restore the Pod's labels."""
-        io, changes = self.run.io, self.repair(pod)
+        io, changes = self.pass_.io, self.repair(pod)
         if changes is None:
             return outcomes.changed()
         if (put_off := io.repairs.admit(PODS, pod.name, {})) is not None:
@@ -90,11 +90,11 @@ class NamedPod:
 
     async def _find(self) -> Outcome:
         """Look at the Pod that has the name and that the watch does not show: it is foreign, or lacks its label."""
-        pod = await self.run.io.refresh(PODS, self.name)
+        pod = await self.pass_.io.refresh(PODS, self.name)
         if pod is None:
             return outcomes.changed()
-        if not pod.controlled_by(self.run.io.owner.uid):
-            return outcomes.name_taken(self.run.io.owner, PODS, pod)
+        if not pod.controlled_by(self.pass_.io.owner.uid):
+            return outcomes.name_taken(self.pass_.io.owner, PODS, pod)
         return await self._recover(pod)
 
     async def _recover(self, pod: PodView) -> Outcome:

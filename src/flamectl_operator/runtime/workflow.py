@@ -42,7 +42,7 @@ class Action(ABC, Generic[S]):
     writes: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
-    async def run(self, subject: S) -> Outcome:
+    async def run(self, subject: S, /) -> Outcome:
         """Do the work.
 
         Args:

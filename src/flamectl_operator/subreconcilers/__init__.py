@@ -34,11 +34,11 @@ PIPELINE: Workflow[Pass] = Sequential(
     RecordBeforeActing(),
     Always(
         InOrder(
-            If("the state has changed", lambda run: run.stored_state_outdated, UpdateStatus()),
+            If("the state has changed", lambda pass_: pass_.stored_state_outdated, UpdateStatus()),
             WatchSessionManager(),
             If(
                 "the spec is valid and not paused",
-                lambda run: run.may_act,
+                lambda pass_: pass_.may_act,
                 InOrder(
                     UpdateConfigMap(),
                     AddServices(),

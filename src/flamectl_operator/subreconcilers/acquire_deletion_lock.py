@@ -20,15 +20,15 @@ class AcquireDeletionLock(Subreconciler):
     reads = ("FlameCluster", "ConfigMap", "PersistentVolumeClaims", "Pods", "Flame", "Lease")
     writes = ("Lease",)
 
-    async def run(self, subject: Pass) -> Outcome:
+    async def run(self, pass_: Pass, /) -> Outcome:
         """Acquire the lock if this pass will delete Pods."""
         due = deletions_due(
-            subject.observe(),
-            subject.effective,
-            subject.now(),
-            session_manager_replaceable=subject.session_manager_replaceable,
-            object_caches_replaceable=subject.object_caches_replaceable,
-            executors_replaceable=subject.executors_replaceable,
-            released_at=subject.session_manager.released_at,
+            pass_.observe(),
+            pass_.effective,
+            pass_.now(),
+            session_manager_replaceable=pass_.session_manager_replaceable,
+            object_caches_replaceable=pass_.object_caches_replaceable,
+            executors_replaceable=pass_.executors_replaceable,
+            released_at=pass_.session_manager.released_at,
         )
-        return (await subject.lock.acquire(subject.io) or DONE) if due else DONE
+        return (await pass_.lock.acquire(pass_.io) or DONE) if due else DONE

@@ -29,12 +29,12 @@ class AddServices(Subreconciler):
     reads = ("Services",)
     writes = ("Services",)
 
-    async def run(self, subject: Pass) -> Outcome:
+    async def run(self, pass_: Pass, /) -> Outcome:
         """Ensure both Services; a refusal of one does not prevent the other."""
         ends, errors = await collect_in_parallel(
             *(
-                partial(ensure, subject.io, SERVICES, manifest, service_patch)
-                for manifest in subject.effective.desired.services
+                partial(ensure, pass_.io, SERVICES, manifest, service_patch)
+                for manifest in pass_.effective.desired.services
             )
         )
         refused = [error for error in errors if isinstance(error, RefusedError)]

@@ -42,62 +42,62 @@ class AddSessionManager(Subreconciler):
     reads = ("ConfigMap", "Pods", "PersistentVolumeClaim")
     writes = ("session manager Pod",)
 
-    async def run(self, subject: Pass) -> Outcome:
+    async def run(self, pass_: Pass, /) -> Outcome:
         """Carry out the plan."""
-        observed, plan = _plan(subject)
+        observed, plan = _plan(pass_)
         if plan.action in {SessionManagerAction.DELETE, SessionManagerAction.FORCE_DELETE}:
             manager = observed.session_manager
-            if (put_off := await subject.confirm_lock([] if manager is None else [manager])) is not None:
+            if (put_off := await pass_.confirm_lock([] if manager is None else [manager])) is not None:
                 return put_off
-            observed, plan = _plan(subject)  # the confirmation may have updated the view
+            observed, plan = _plan(pass_)  # the confirmation may have updated the view
         match plan.action:
             case SessionManagerAction.NOTHING:
                 return DONE
             case SessionManagerAction.WAIT:
-                return plan.wait or outcomes.name_taken(subject.io.owner, PODS, _pod(observed))
+                return plan.wait or outcomes.name_taken(pass_.io.owner, PODS, _pod(observed))
             case SessionManagerAction.CREATE:
-                return await self._create(subject, observed)
+                return await self._create(pass_, observed)
             case SessionManagerAction.LOOK:
-                return await _named(subject).look(plan.wait or DONE)
+                return await _named(pass_).look(plan.wait or DONE)
             case SessionManagerAction.REPAIR:
-                return await _named(subject).restore_labels(_pod(observed))
+                return await _named(pass_).restore_labels(_pod(observed))
             case SessionManagerAction.DELETE | SessionManagerAction.FORCE_DELETE:
-                return await self._delete(subject, _pod(observed), plan)
+                return await self._delete(pass_, _pod(observed), plan)
 
-    async def _create(self, run: Pass, observed: ObservedCluster) -> Outcome:
-        desired = run.effective.desired
+    async def _create(self, pass_: Pass, observed: ObservedCluster) -> Outcome:
+        desired = pass_.effective.desired
         persistence, own = desired.spec.session_manager.persistence, desired.session_manager_claim
         claim = observed.claims.get(own.name) if own is not None else None
         annotations: dict[str, str] = {}
         if persistence is not None and persistence.existing_claim is not None:
-            found = await reserve_existing_claim(run.io, persistence.existing_claim, _EXISTING_CLAIM)
+            found = await reserve_existing_claim(pass_.io, persistence.existing_claim, _EXISTING_CLAIM)
             if isinstance(found, Outcome):
                 return found
             claim, annotations = found, {CLAIM_ANNOTATION: found.uid}
-        if store := run.effective.session_store(claim):
+        if store := pass_.effective.session_store(claim):
             annotations[SESSION_STORE_ANNOTATION] = store
-        with nullcontext() if claim is None else mount_reserved(run.io, claim):
-            return await _named(run).create(desired.session_manager, annotations or None)
+        with nullcontext() if claim is None else mount_reserved(pass_.io, claim):
+            return await _named(pass_).create(desired.session_manager, annotations or None)
 
-    async def _delete(self, run: Pass, pod: PodView, plan: SessionManagerPlan) -> Outcome:
+    async def _delete(self, pass_: Pass, pod: PodView, plan: SessionManagerPlan) -> Outcome:
         forced = plan.action is SessionManagerAction.FORCE_DELETE
-        if not await run.io.delete(PODS, pod, grace_period_seconds=0 if forced else None):
+        if not await pass_.io.delete(PODS, pod, grace_period_seconds=0 if forced else None):
             return outcomes.changed()
         how = "Force-deleted" if forced else "Deleted"
-        run.io.record_event("SessionManagerDeleted", f'{how} session manager Pod "{pod.name}": {plan.why}')
+        pass_.io.record_event("SessionManagerDeleted", f'{how} session manager Pod "{pod.name}": {plan.why}')
         return wait("Terminating", "waiting for the old session manager to terminate")
 
 
-def _plan(run: Pass) -> tuple[ObservedCluster, SessionManagerPlan]:
-    observed = run.observe()
-    return observed, plan_session_manager(observed, run.effective, run.now())
+def _plan(pass_: Pass) -> tuple[ObservedCluster, SessionManagerPlan]:
+    observed = pass_.observe()
+    return observed, plan_session_manager(observed, pass_.effective, pass_.now())
 
 
-def _named(run: Pass) -> NamedPod:
+def _named(pass_: Pass) -> NamedPod:
     def repair(pod: PodView) -> dict[str, object] | None:
-        return session_manager_repair(pod, run.io.owner, run.effective)
+        return session_manager_repair(pod, pass_.io.owner, pass_.effective)
 
-    return NamedPod(run, names.session_manager(run.io.owner.name), "session manager", "SessionManager", repair)
+    return NamedPod(pass_, names.session_manager(pass_.io.owner.name), "session manager", "SessionManager", repair)
 
 
 def _pod(observed: ObservedCluster) -> PodView:

@@ -27,9 +27,9 @@ class CheckReplacements(Subreconciler):
     reads = ("ConfigMap", "PersistentVolumeClaims", "Pods")
     writes = ("dry runs of Pods",)
 
-    async def run(self, subject: Pass) -> Outcome:
+    async def run(self, pass_: Pass, /) -> Outcome:
         """Check each template that has a stale Pod."""
-        observed, effective = subject.observe(), subject.effective
+        observed, effective = pass_.observe(), pass_.effective
         if effective.suspended or not effective.config_map_current(observed):
             return DONE
         session_manager = effective.session_manager_to_replace(observed)
@@ -38,26 +38,26 @@ class CheckReplacements(Subreconciler):
         to_replace = effective.stale_executors(observed) or observed.unmarked_executors
         executors = effective.replicas > 0 if follow else bool(to_replace)
         waits: list[Outcome] = []
-        desired, dry_runs = effective.desired, subject.dry_runs
-        if session_manager and await self._mountable(subject, desired.session_manager, waits):
+        desired, dry_runs = effective.desired, pass_.dry_runs
+        if session_manager and await self._mountable(pass_, desired.session_manager, waits):
             await dry_runs.named(
                 desired.session_manager, names.session_manager(observed.owner.name), "the session manager is"
             )
         caches = desired.object_cache
         stale_caches = caches is not None and bool(stale_object_caches(observed, effective))
-        if caches is not None and stale_caches and await self._mountable(subject, caches, waits):
+        if caches is not None and stale_caches and await self._mountable(pass_, caches, waits):
             await dry_runs.named(caches, names.object_cache(observed.owner.name), "the object cache is")
-        if executors and subject.ids.exhausted:
+        if executors and pass_.ids.exhausted:
             return outcomes.no_ids_left()
-        if executors and await self._mountable(subject, desired.executor, waits):
-            await dry_runs.executor(effective, subject.ids.trial_name_id)
+        if executors and await self._mountable(pass_, desired.executor, waits):
+            await dry_runs.executor(effective, pass_.ids.trial_name_id)
         return combine(waits)
 
-    async def _mountable(self, run: Pass, template: ComponentTemplate, waits: list[Outcome]) -> bool:
+    async def _mountable(self, pass_: Pass, template: ComponentTemplate, waits: list[Outcome]) -> bool:
         """Return whether a new Pod could mount its claims."""
-        created = {claim.name for claim in run.effective.desired.claims}
-        put_off = await replacement_wait(run.io, template, created)
+        created = {claim.name for claim in pass_.effective.desired.claims}
+        put_off = await replacement_wait(pass_.io, template, created)
         if put_off is not None:
-            run.dry_runs.withdraw(template)
+            pass_.dry_runs.withdraw(template)
             waits.append(put_off)
         return put_off is None

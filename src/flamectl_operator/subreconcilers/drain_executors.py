@@ -34,62 +34,62 @@ class DrainExecutors(Subreconciler):
     reads = ("Pods", "Flame")
     writes = ("executor Pods", "Flame's nodes")
 
-    async def run(self, subject: Pass) -> Outcome:
+    async def run(self, pass_: Pass, /) -> Outcome:
         """Carry out the plan."""
-        plan = _plan(subject)
-        await self._mend(subject, plan)
+        plan = _plan(pass_)
+        await self._mend(pass_, plan)
         if not plan.delete:
-            return combine([*plan.waits, await self._release(subject, plan)])
-        if (put_off := await subject.confirm_lock(executor for executor, _ in plan.delete)) is not None:
+            return combine([*plan.waits, await self._release(pass_, plan)])
+        if (put_off := await pass_.confirm_lock(executor for executor, _ in plan.delete)) is not None:
             return combine([put_off, *plan.waits])
         # The confirmation may have updated the view.
-        plan = _plan(subject)
-        released = await self._release(subject, plan)
-        deleted = await self._delete(subject, plan)
+        plan = _plan(pass_)
+        released = await self._release(pass_, plan)
+        deleted = await self._delete(pass_, plan)
         return combine([*plan.waits, deleted, released])
 
-    async def _mend(self, run: Pass, plan: DrainPlan) -> None:
+    async def _mend(self, pass_: Pass, plan: DrainPlan) -> None:
         """Write the time from which a drain counts, so that the next operator counts from the same time."""
 
         async def write(entry: tuple[Executor, datetime]) -> None:
             executor, since = entry
             version = executor.pod.metadata.resource_version
             patch = {"metadata": {"annotations": since_annotation(since), "resourceVersion": version}}
-            await run.io.patch(PODS, executor.name, patch)
+            await pass_.io.patch(PODS, executor.name, patch)
 
-        result = await in_parallel(plan.mend, run.io.writes_in_flight, write, time_limit(run.clock))
+        result = await in_parallel(plan.mend, pass_.io.writes_in_flight, write, time_limit(pass_.clock))
         if result.errors:
             raise primary_error(result.errors)
 
-    async def _release(self, run: Pass, plan: DrainPlan) -> Outcome:
-        return await run.session_manager.release(plan.release) or DONE
+    async def _release(self, pass_: Pass, plan: DrainPlan) -> Outcome:
+        return await pass_.session_manager.release(plan.release) or DONE
 
-    async def _delete(self, run: Pass, plan: DrainPlan) -> Outcome:
+    async def _delete(self, pass_: Pass, plan: DrainPlan) -> Outcome:
         gone: set[str] = set()
 
         async def delete(entry: tuple[Executor, Deletion]) -> None:
             executor, why = entry
             grace = GRACE if why in _AT_ONCE else None
-            if await run.io.delete(PODS, executor.pod, grace_period_seconds=grace):
+            if await pass_.io.delete(PODS, executor.pod, grace_period_seconds=grace):
                 gone.add(executor.name)
 
-        result = await in_parallel(plan.delete, run.io.writes_in_flight, delete, time_limit(run.clock))
-        self._record_events(run, plan, gone)
+        result = await in_parallel(plan.delete, pass_.io.writes_in_flight, delete, time_limit(pass_.clock))
+        self._record_events(pass_, plan, gone)
         if result.errors:
             raise primary_error(result.errors)
         return DONE
 
-    def _record_events(self, run: Pass, plan: DrainPlan, gone: set[str]) -> None:
+    def _record_events(self, pass_: Pass, plan: DrainPlan, gone: set[str]) -> None:
         for reason in dict.fromkeys(why for _, why in plan.delete):
             chosen = [executor for executor, why in plan.delete if why is reason and executor.name in gone]
             if not chosen:
                 continue
             text = f"Removed {listed(chosen)}: {reason}"
             if reason is Deletion.TIMED_OUT:
-                run.io.record_warning("DrainTimedOut", text)
+                pass_.io.record_warning("DrainTimedOut", text)
             else:
-                run.io.record_event("ExecutorsRemoved", text)
+                pass_.io.record_event("ExecutorsRemoved", text)
 
 
-def _plan(run: Pass) -> DrainPlan:
-    return plan_drain(run.observe(), run.effective, run.session_manager.released_at, run.now())
+def _plan(pass_: Pass) -> DrainPlan:
+    return plan_drain(pass_.observe(), pass_.effective, pass_.session_manager.released_at, pass_.now())

@@ -24,22 +24,22 @@ class RecordBeforeActing(Subreconciler):
     reads = ("FlameCluster", "ConfigMap", "Services", "NetworkPolicy", "PersistentVolumeClaims", "Pods", "Flame")
     writes = (STATUS,)
 
-    async def run(self, subject: Pass) -> Outcome:
+    async def run(self, pass_: Pass, /) -> Outcome:
         """Write the status if one of its durable fields must change."""
-        if subject.spec is None:
+        if pass_.spec is None:
             return DONE
-        observed, now = subject.observe(), subject.now()
-        if subject.may_act and (fields := subject.unwanted_changes(observed)):
-            return await subject.status.refuse_spec(fields)
-        needed = ids_to_reserve(observed, subject.spec, now, subject.max_creates) if subject.may_act else 0
-        ids = subject.ids.missing(needed)
-        required = required_durable_fields(subject.generation, observed, subject.spec, ids.stop)
-        stored = subject.status.stored
+        observed, now = pass_.observe(), pass_.now()
+        if pass_.may_act and (fields := pass_.unwanted_changes(observed)):
+            return await pass_.status.refuse_spec(fields)
+        needed = ids_to_reserve(observed, pass_.spec, now, pass_.max_creates) if pass_.may_act else 0
+        ids = pass_.ids.missing(needed)
+        required = required_durable_fields(pass_.generation, observed, pass_.spec, ids.stop)
+        stored = pass_.status.stored
         # A failed Pod is told even if the process dies right after it deleted the Pod.
-        told = recent_failures(stored, observed, subject.spec, now.wall) == stored.recent_failures
+        told = recent_failures(stored, observed, pass_.spec, now.wall) == stored.recent_failures
         if required != durable_fields(stored) or not told:
-            status = compute_status(subject.status_input(observed, ids.stop), now.wall)
-            if (stopped := await subject.status.record(status)) is not None:
+            status = compute_status(pass_.status_input(observed, ids.stop), now.wall)
+            if (stopped := await pass_.status.record(status)) is not None:
                 return stopped
-        subject.ids.reserve(ids)
+        pass_.ids.reserve(ids)
         return DONE

@@ -23,8 +23,8 @@ class ReleaseDeletionLock(Subreconciler):
     reads = ("PersistentVolumeClaims", "Pods")
     writes = ("Lease",)
 
-    async def run(self, subject: Pass) -> Outcome:
+    async def run(self, pass_: Pass, /) -> Outcome:
         """Release the lock if this process holds it and does not need it."""
-        if subject.lock.denied or not disruption_ahead(subject.observe(), subject.effective):
-            await subject.lock.release(subject.io)
+        if pass_.lock.denied or not disruption_ahead(pass_.observe(), pass_.effective):
+            await pass_.lock.release(pass_.io)
         return DONE

@@ -33,11 +33,11 @@ class ReleaseLostNodes(Subreconciler):
     reads = ("Pods", "Flame")
     writes = ("Flame's nodes",)
 
-    async def run(self, subject: Pass) -> Outcome:
+    async def run(self, pass_: Pass, /) -> Outcome:
         """Report lost nodes that the session manager has not noticed."""
-        session_manager, observed = subject.session_manager, subject.observe()
-        self._report_incredible(subject)
-        plan = plan_lost_nodes(observed, subject.ids.next_id, session_manager.reported_at, subject.now())
+        session_manager, observed = pass_.session_manager, pass_.observe()
+        self._report_incredible(pass_)
+        plan = plan_lost_nodes(observed, pass_.ids.next_id, session_manager.reported_at, pass_.now())
         # The next answer may say what the last one said, and then no event brings a pass.
         again = DONE if plan.report_again is None else outcomes.changed(plan.report_again)
         release = [*plan.cordon, *plan.release]
@@ -46,36 +46,38 @@ class ReleaseLostNodes(Subreconciler):
         if (put_off := session_manager.put_off) is not None:
             return combine([put_off, again])
         failed = [
-            await session_manager.release(await self._gone(subject, release)),
-            await session_manager.report_lost(await self._gone(subject, plan.report)),
+            await session_manager.release(await self._gone(pass_, release)),
+            await session_manager.report_lost(await self._gone(pass_, plan.report)),
         ]
         rest = outcomes.changed(0) if max(len(release), len(plan.report)) > MOST and not any(failed) else DONE
         return combine([again, rest, *(each for each in failed if each is not None)])
 
-    def _report_incredible(self, run: Pass) -> None:
+    def _report_incredible(self, pass_: Pass) -> None:
         """Say once which nodes the operator leaves alone because it cannot have given their names."""
-        if not (found := run.ids.incredible):
+        if not (found := pass_.ids.incredible):
             return
-        run.ids.incredible = ()
+        pass_.ids.incredible = ()
         more = f" and {len(found) - 1} more" * (len(found) > 1)
-        run.io.record_warning(
+        pass_.io.record_warning(
             "ForeignNodes",
-            f"Flame lists the node {found[0]}{more}, but the next executor gets the id {run.ids.next_id}. The operator leaves "
+            f"Flame lists the node {found[0]}{more}, but the next executor gets the id {pass_.ids.next_id}. The operator leaves "
             "these nodes alone. If no such executor runs, release them with Flame's ReleaseNode",
         )
 
-    async def _gone(self, run: Pass, nodes: Iterable[str]) -> list[str]:
+    async def _gone(self, pass_: Pass, nodes: Iterable[str]) -> list[str]:
         """Return the nodes without a living Pod, whatever the session manager lists.
 
         The plan may be some seconds old by now, because the session manager takes its time to answer other calls.
         """
-        nodes = run.session_manager.turn(nodes)
+        nodes = pass_.session_manager.turn(nodes)
         over = {
             pod.name: pod.terminating or pods.is_terminal(pod, EXECUTOR_MANAGER)
-            for pod in run.observe().views.labelled_pods
+            for pod in pass_.observe().views.labelled_pods
         }
         # A Pod outside the cache may lack its label, or be quite new.
-        return [node for node in nodes if (over[node] if node in over else not _runs(await run.io.refresh(PODS, node)))]
+        return [
+            node for node in nodes if (over[node] if node in over else not _runs(await pass_.io.refresh(PODS, node)))
+        ]
 
 
 def _runs(pod: PodView | None) -> bool:

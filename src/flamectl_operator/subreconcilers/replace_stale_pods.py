@@ -39,92 +39,92 @@ class ReplaceStalePods(Subreconciler):
     reads = ("ConfigMap", "PersistentVolumeClaims", "Pods", "Flame")
     writes = ("session manager Pod", "object cache Pods", "executor Pods")
 
-    async def run(self, subject: Pass) -> Outcome:
+    async def run(self, pass_: Pass, /) -> Outcome:
         """Delete the stale Pods that are due."""
-        observed, effective = subject.observe(), subject.effective
+        observed, effective = pass_.observe(), pass_.effective
         if effective.suspended:
             return DONE
         if not effective.config_map_current(observed):
             return wait("ConfigMapNotReady")
-        if effective.session_manager_to_replace(observed) and subject.session_manager_replaceable:
-            return await self._replace_session_manager(subject)
-        plan = _plan(subject)
+        if effective.session_manager_to_replace(observed) and pass_.session_manager_replaceable:
+            return await self._replace_session_manager(pass_)
+        plan = _plan(pass_)
         ends = await collect(
-            partial(self._replace_object_caches, subject),
-            partial(self._delete, subject, plan),
-            partial(self._rebind, subject, plan),
+            partial(self._replace_object_caches, pass_),
+            partial(self._delete, pass_, plan),
+            partial(self._rebind, pass_, plan),
         )
         return combine([*ends, *plan.waits])
 
-    async def _replace_session_manager(self, run: Pass) -> Outcome:
-        before = run.observe()
+    async def _replace_session_manager(self, pass_: Pass) -> Outcome:
+        before = pass_.observe()
         if before.session_manager is not None and before.session_manager.pod.uid in before.kept:
             return KEEPS_CLAIM
-        if (put_off := await run.confirm_lock(before.components[:1])) is not None:
+        if (put_off := await pass_.confirm_lock(before.components[:1])) is not None:
             return put_off
-        observed = run.observe()  # the confirmation may have updated the view
+        observed = pass_.observe()  # the confirmation may have updated the view
         manager = observed.session_manager
         if (
             manager is None
             or manager.pod.uid in observed.kept
-            or not run.effective.session_manager_to_replace(observed)
+            or not pass_.effective.session_manager_to_replace(observed)
         ):
             return outcomes.changed()
-        if not await run.io.delete(PODS, manager.pod):
+        if not await pass_.io.delete(PODS, manager.pod):
             return outcomes.changed()
-        run.io.record_event(
+        pass_.io.record_event(
             "SessionManagerDeleted",
-            f'Deleted session manager Pod "{manager.name}": {because(STALE, run.changes.session_manager)}',
+            f'Deleted session manager Pod "{manager.name}": {because(STALE, pass_.changes.session_manager)}',
         )
         return wait("Terminating", "replacing the session manager")
 
-    async def _replace_object_caches(self, run: Pass) -> Outcome:
+    async def _replace_object_caches(self, pass_: Pass) -> Outcome:
         """Delete the stale object caches that are due; ScaleObjectCache recreates them under their names."""
-        progress = rollout_wait(run.observe(), run.effective) or DONE
-        if not run.object_caches_replaceable or not (due := stale_to_replace(run.observe(), run.effective)):
+        progress = rollout_wait(pass_.observe(), pass_.effective) or DONE
+        if not pass_.object_caches_replaceable or not (due := stale_to_replace(pass_.observe(), pass_.effective)):
             return progress
-        if (put_off := await run.confirm_lock(due)) is not None:
+        if (put_off := await pass_.confirm_lock(due)) is not None:
             return put_off
         # The confirmation may have updated the view.
-        for cache in stale_to_replace(run.observe(), run.effective):
+        for cache in stale_to_replace(pass_.observe(), pass_.effective):
             # An unready object cache may be deleted together with others, but not if it has become ready meanwhile.
-            still_due = partial(_replaceable, run, cache)
-            if not await run.io.delete(PODS, cache.pod, unchanged=not cache.ready, still_due=still_due):
+            still_due = partial(_replaceable, pass_, cache)
+            if not await pass_.io.delete(PODS, cache.pod, unchanged=not cache.ready, still_due=still_due):
                 return outcomes.changed()
-            run.io.record_event(
+            pass_.io.record_event(
                 "ObjectCacheDeleted", f'Deleted object cache Pod "{cache.name}": no longer as specified'
             )
         return progress
 
-    async def _delete(self, run: Pass, plan: RolloutPlan) -> Outcome:
+    async def _delete(self, pass_: Pass, plan: RolloutPlan) -> Outcome:
         if not plan.delete and not plan.drain:
             return DONE
-        if (put_off := await run.confirm_lock((*(executor for executor, _ in plan.delete), *plan.drain))) is not None:
+        if (put_off := await pass_.confirm_lock((*(executor for executor, _ in plan.delete), *plan.drain))) is not None:
             return put_off
         # Meanwhile the number of ready executors may have changed.
-        plan = _plan(run)
+        plan = _plan(pass_)
         if not plan.delete and not plan.drain:
             return DONE
         # An unready executor needs no budget, unless it becomes ready before its deletion is sent.
         unchanged = {executor.name for executor, _ in plan.delete if not executor.ready}
-        removal = await delete_executors(run.io, [executor for executor, _ in plan.delete], unchanged)
+        removal = await delete_executors(pass_.io, [executor for executor, _ in plan.delete], unchanged)
         deleted = removal.deleted
         for reason in dict.fromkeys(reason for executor, reason in plan.delete if executor.name in deleted):
             chosen = [executor for executor, why in plan.delete if why == reason and executor.name in deleted]
-            why = because(reason, run.changes.executors) if reason == STALE else reason
-            run.io.record_event("ExecutorsReplaced", f"Deleted {listed(chosen)} for replacement: {why}")
-        why = because(STALE, run.changes.executors)
-        drained = await mark_for_draining(run.io, plan.drain, DrainReason.STALE, why)
+            why = because(reason, pass_.changes.executors) if reason == STALE else reason
+            pass_.io.record_event("ExecutorsReplaced", f"Deleted {listed(chosen)} for replacement: {why}")
+        why = because(STALE, pass_.changes.executors)
+        drained = await mark_for_draining(pass_.io, plan.drain, DrainReason.STALE, why)
         return combine([removal.outcome(), drained])
 
-    async def _rebind(self, run: Pass, plan: RolloutPlan) -> Outcome:
+    async def _rebind(self, pass_: Pass, plan: RolloutPlan) -> Outcome:
         """Patch executors that wait in their init container, because they have no session manager yet and need no new Pod.
 
         Executors that belong to the present life get their mark back, if somebody took it off or changed it.
         """
         if not plan.rebind and not plan.mend:
             return DONE
-        life = run.observe().session_manager_life
+        life = pass_.observe().session_manager_life
         marks = [(each, rebinding_annotations(life)) for each in plan.rebind]
         marks += [(each, executor_annotations(life)) for each in plan.mend]
         changed: list[Outcome] = []
@@ -134,19 +134,19 @@ class ReplaceStalePods(Subreconciler):
             # The resourceVersion is a precondition, so that no executor is rebound after it has started.
             version = executor.pod.metadata.resource_version
             patch = {"metadata": {"annotations": annotations, "resourceVersion": version}}
-            if await run.io.patch(PODS, executor.name, patch) is None:
+            if await pass_.io.patch(PODS, executor.name, patch) is None:
                 changed.append(outcomes.changed())
 
-        result = await in_parallel(marks, run.io.writes_in_flight, rebind, time_limit(run.clock))
+        result = await in_parallel(marks, pass_.io.writes_in_flight, rebind, time_limit(pass_.clock))
         if result.errors:
             raise primary_error(result.errors)
         return combine([*changed, *([outcomes.next_batch()] if result.skipped else [])])
 
 
-def _replaceable(run: Pass, cache: ObjectCache) -> bool:
+def _replaceable(pass_: Pass, cache: ObjectCache) -> bool:
     """Return whether an object cache may still be deleted in the present view."""
-    return any(each.pod.uid == cache.pod.uid for each in stale_to_replace(run.observe(), run.effective))
+    return any(each.pod.uid == cache.pod.uid for each in stale_to_replace(pass_.observe(), pass_.effective))
 
 
-def _plan(run: Pass) -> RolloutPlan:
-    return plan_rollout(run.observe(), run.effective, run.now(), keep_stale=not run.executors_replaceable)
+def _plan(pass_: Pass) -> RolloutPlan:
+    return plan_rollout(pass_.observe(), pass_.effective, pass_.now(), keep_stale=not pass_.executors_replaceable)

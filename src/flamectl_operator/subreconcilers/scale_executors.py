@@ -35,20 +35,20 @@ class ScaleExecutors(Subreconciler):
     reads = ("ConfigMap", "Pods", "Flame")
     writes = ("executor Pods",)
 
-    async def run(self, subject: Pass) -> Outcome:
+    async def run(self, pass_: Pass, /) -> Outcome:
         """Carry out the plan."""
-        plan = _plan(subject)
-        ends = await collect(partial(self._delete, subject, plan), partial(self._create, subject, plan))
+        plan = _plan(pass_)
+        ends = await collect(partial(self._delete, pass_, plan), partial(self._create, pass_, plan))
         return combine([*plan.waits, *ends])
 
-    async def _delete(self, run: Pass, plan: ScalePlan) -> Outcome:
+    async def _delete(self, pass_: Pass, plan: ScalePlan) -> Outcome:
         if not plan.deletes and not plan.drain:
             return DONE
-        if (put_off := await run.confirm_lock((*plan.deletes, *plan.drain))) is not None:
+        if (put_off := await pass_.confirm_lock((*plan.deletes, *plan.drain))) is not None:
             return put_off
-        plan = _plan(run)  # the confirmation may have updated the view
-        before = len(run.observe().live_executors)
-        removal = await delete_executors(run.io, plan.deletes)
+        plan = _plan(pass_)  # the confirmation may have updated the view
+        before = len(pass_.observe().live_executors)
+        removal = await delete_executors(pass_.io, plan.deletes)
         for gone, why in (
             (plan.delete_terminal, "failed or completed"),
             (plan.delete_unregistered, "not registered with Flame in time"),
@@ -56,33 +56,33 @@ class ScaleExecutors(Subreconciler):
         ):
             if removed := [executor for executor in gone if executor.name in removal.deleted]:
                 count = f" ({before} -> {before - len(removed)})" if gone is plan.delete else ""
-                run.io.record_event("ExecutorsRemoved", f"Removed {listed(removed)}: {why}{count}")
-        drained = await mark_for_draining(run.io, plan.drain, DrainReason.SURPLUS, f"{plan.target} wanted")
+                pass_.io.record_event("ExecutorsRemoved", f"Removed {listed(removed)}: {why}{count}")
+        drained = await mark_for_draining(pass_.io, plan.drain, DrainReason.SURPLUS, f"{plan.target} wanted")
         return combine([removal.outcome(), drained])
 
-    async def _create(self, run: Pass, plan: ScalePlan) -> Outcome:
+    async def _create(self, pass_: Pass, plan: ScalePlan) -> Outcome:
         """Create Pods under reserved ids. If the ids do not suffice, the next pass first reserves more."""
         if plan.deletes or plan.drain:
-            plan = _plan(run)  # the deletions of this step changed the view
+            plan = _plan(pass_)  # the deletions of this step changed the view
         if not plan.create:
-            run.slow_start.reset()
+            pass_.slow_start.reset()
             return DONE
-        await run.dry_runs.altered_executor(run.effective, run.ids.trial_name_id)
-        if run.ids.exhausted:
+        await pass_.dry_runs.altered_executor(pass_.effective, pass_.ids.trial_name_id)
+        if pass_.ids.exhausted:
             return outcomes.no_ids_left()
-        ids = run.ids.take(plan.create)
-        before = len(run.observe().live_executors)
-        creation = _Creation(run)
+        ids = pass_.ids.take(plan.create)
+        before = len(pass_.observe().live_executors)
+        creation = _Creation(pass_)
 
         async def create(index: int) -> None:
             await creation.create(ids[index])
 
-        result = await run.slow_start.run(len(ids), run.io.writes_in_flight, create, time_limit(run.clock))
-        run.ids.give_back(set(ids) - creation.used)
+        result = await pass_.slow_start.run(len(ids), pass_.io.writes_in_flight, create, time_limit(pass_.clock))
+        pass_.ids.give_back(set(ids) - creation.used)
         if creation.created:
-            run.io.record_event(
+            pass_.io.record_event(
                 "ExecutorsCreated",
-                f"Created {_span(run.io.owner.name, creation.created)} ({before} -> {before + len(creation.created)})",
+                f"Created {_span(pass_.io.owner.name, creation.created)} ({before} -> {before + len(creation.created)})",
             )
         if result.errors:
             raise primary_error(result.errors)
@@ -92,8 +92,8 @@ class ScaleExecutors(Subreconciler):
         return wait("Creating", "", 0) if len(creation.created) < plan.missing else DONE
 
 
-def _plan(run: Pass) -> ScalePlan:
-    return plan_scale(run.observe(), run.effective, run.now(), run.max_creates)
+def _plan(pass_: Pass) -> ScalePlan:
+    return plan_scale(pass_.observe(), pass_.effective, pass_.now(), pass_.max_creates)
 
 
 @dataclass
@@ -101,13 +101,13 @@ class _Creation:
     """Creates executors and records their ids.
 
     Args:
-        run: The pass.
+        pass_: The pass.
         created: Ids of executors that were created.
         taken: Ids whose names are taken.
         lost: Ids of requests with a lost answer; their Pods may still appear.
     """
 
-    run: Pass
+    pass_: Pass
     created: set[int] = field(default_factory=set)
     taken: set[int] = field(default_factory=set)
     lost: set[int] = field(default_factory=set)
@@ -124,13 +124,13 @@ class _Creation:
             RefusedError: The API server rejects the executor.
             KubernetesError: The executor was not created, or the outcome is unknown.
         """
-        run = self.run
-        if run.io.superseded:
+        pass_ = self.pass_
+        if pass_.io.superseded:
             return
-        template, name = run.effective.desired.executor, names.executor(run.io.owner.name, executor_id)
-        manifest = template.pod(name, executor_annotations(run.io.session_manager_life))
+        template, name = pass_.effective.desired.executor, names.executor(pass_.io.owner.name, executor_id)
+        manifest = template.pod(name, executor_annotations(pass_.io.session_manager_life))
         try:
-            pod = await run.io.create(PODS, manifest, template)
+            pod = await pass_.io.create(PODS, manifest, template)
         except AlreadyExistsError:
             self.taken.add(executor_id)
         except KubernetesError as error:
@@ -139,7 +139,7 @@ class _Creation:
             raise
         else:
             self.created.add(executor_id)
-            run.dry_runs.check_executor(template, pod, manifest)
+            pass_.dry_runs.check_executor(template, pod, manifest)
 
 
 def _span(cluster: str, ids: set[int]) -> str:

@@ -40,69 +40,69 @@ class ScaleObjectCache(Subreconciler):
     reads = ("ConfigMap", "Pods", "PersistentVolumeClaim")
     writes = ("object cache Pods",)
 
-    async def run(self, subject: Pass) -> Outcome:
+    async def run(self, pass_: Pass, /) -> Outcome:
         """Carry out the plan."""
-        plan = _plan(subject)
+        plan = _plan(pass_)
         ends = await collect(
-            partial(self._delete, subject, plan),
-            partial(self._repair, subject, plan),
-            partial(self._create, subject, plan),
+            partial(self._delete, pass_, plan),
+            partial(self._repair, pass_, plan),
+            partial(self._create, pass_, plan),
         )
-        taken = [outcomes.name_taken(subject.io.owner, PODS, pod) for pod in plan.taken]
+        taken = [outcomes.name_taken(pass_.io.owner, PODS, pod) for pod in plan.taken]
         return combine([*plan.waits, *taken, *ends])
 
-    async def _delete(self, run: Pass, plan: ObjectCachePlan) -> Outcome:
+    async def _delete(self, pass_: Pass, plan: ObjectCachePlan) -> Outcome:
         if not plan.delete:
             return DONE
-        if (put_off := await run.confirm_lock(each.cache for each in plan.delete)) is not None:
+        if (put_off := await pass_.confirm_lock(each.cache for each in plan.delete)) is not None:
             return put_off
-        plan = _plan(run)  # the confirmation may have updated the view
-        ends = await collect(*(partial(self._remove, run, removal) for removal in plan.delete))
+        plan = _plan(pass_)  # the confirmation may have updated the view
+        ends = await collect(*(partial(self._remove, pass_, removal) for removal in plan.delete))
         return combine(ends)
 
-    async def _remove(self, run: Pass, removal: CacheRemoval) -> Outcome:
+    async def _remove(self, pass_: Pass, removal: CacheRemoval) -> Outcome:
         pod = removal.cache.pod
-        if not await run.io.delete(PODS, pod, grace_period_seconds=0 if removal.forced else None):
+        if not await pass_.io.delete(PODS, pod, grace_period_seconds=0 if removal.forced else None):
             return outcomes.changed()
         how = "Force-deleted" if removal.forced else "Deleted"
-        run.io.record_event("ObjectCacheDeleted", f'{how} object cache Pod "{pod.name}": {removal.why}')
+        pass_.io.record_event("ObjectCacheDeleted", f'{how} object cache Pod "{pod.name}": {removal.why}')
         return DONE
 
-    async def _repair(self, run: Pass, plan: ObjectCachePlan) -> Outcome:
+    async def _repair(self, pass_: Pass, plan: ObjectCachePlan) -> Outcome:
         pods = {cache.name: cache.pod for cache in plan.repair}
-        owner = run.io.owner
-        repairs = [partial(_named(run, name).restore_labels, pod) for name, pod in pods.items()]
+        owner = pass_.io.owner
+        repairs = [partial(_named(pass_, name).restore_labels, pod) for name, pod in pods.items()]
         unseen = [names.object_cache_replica(owner.name, ordinal) for ordinal in plan.look]
-        ends = await collect(*repairs, *(partial(_named(run, name).look, DONE) for name in unseen))
+        ends = await collect(*repairs, *(partial(_named(pass_, name).look, DONE) for name in unseen))
         return combine(ends)
 
-    async def _create(self, run: Pass, plan: ObjectCachePlan) -> Outcome:
+    async def _create(self, pass_: Pass, plan: ObjectCachePlan) -> Outcome:
         """Create the missing Pods one after the other, and stop at the first refusal, because the others would fail as well."""
-        template, in_time = run.effective.desired.object_cache, time_limit(run.clock)
-        persistence = run.effective.desired.spec.object_cache.persistence
+        template, in_time = pass_.effective.desired.object_cache, time_limit(pass_.clock)
+        persistence = pass_.effective.desired.spec.object_cache.persistence
         annotations: dict[str, str] | None = None
         reservation: AbstractContextManager[None] = nullcontext()
         if plan.create and persistence is not None and persistence.existing_claim is not None:
-            found = await reserve_existing_claim(run.io, persistence.existing_claim, _EXISTING_CLAIM)
+            found = await reserve_existing_claim(pass_.io, persistence.existing_claim, _EXISTING_CLAIM)
             if isinstance(found, Outcome):
                 return found
-            annotations, reservation = {CLAIM_ANNOTATION: found.uid}, mount_reserved(run.io, found)
+            annotations, reservation = {CLAIM_ANNOTATION: found.uid}, mount_reserved(pass_.io, found)
         ends: list[Outcome] = []
         with reservation:
             for ordinal in plan.create:
                 if template is None or not in_time():
                     return combine([*ends, outcomes.next_batch()])
-                name = names.object_cache_replica(run.io.owner.name, ordinal)
-                ends.append(await _named(run, name).create(template, annotations))
+                name = names.object_cache_replica(pass_.io.owner.name, ordinal)
+                ends.append(await _named(pass_, name).create(template, annotations))
         return combine(ends)
 
 
-def _plan(run: Pass) -> ObjectCachePlan:
-    return plan_object_caches(run.observe(), run.effective, run.now())
+def _plan(pass_: Pass) -> ObjectCachePlan:
+    return plan_object_caches(pass_.observe(), pass_.effective, pass_.now())
 
 
-def _named(run: Pass, name: str) -> NamedPod:
+def _named(pass_: Pass, name: str) -> NamedPod:
     def repair(pod: PodView) -> dict[str, object] | None:
-        return object_cache_repair(pod, run.io.owner, run.effective)
+        return object_cache_repair(pod, pass_.io.owner, pass_.effective)
 
-    return NamedPod(run, name, "object cache", "ObjectCache", repair)
+    return NamedPod(pass_, name, "object cache", "ObjectCache", repair)

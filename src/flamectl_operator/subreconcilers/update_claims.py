@@ -31,51 +31,51 @@ class UpdateClaims(Subreconciler):
     reads = ("FlameCluster", "PersistentVolumeClaims", "Pods")
     writes = ("PersistentVolumeClaims",)
 
-    async def run(self, subject: Pass) -> Outcome:
+    async def run(self, pass_: Pass, /) -> Outcome:
         """Do what the plan says."""
-        plan = _plan(subject)
+        plan = _plan(pass_)
         ends = await collect(
-            *([partial(_look_again, subject)] if subject.observe().claim_users else []),
-            *(partial(self._create, subject, claim) for claim in plan.create),
-            *(partial(self._patch, subject, claim, changes) for claim, changes in plan.patch),
-            partial(self._delete, subject, plan),
+            *([partial(_look_again, pass_)] if pass_.observe().claim_users else []),
+            *(partial(self._create, pass_, claim) for claim in plan.create),
+            *(partial(self._patch, pass_, claim, changes) for claim, changes in plan.patch),
+            partial(self._delete, pass_, plan),
         )
-        taken = [outcomes.name_taken(subject.io.owner, CLAIMS, claim) for claim in plan.taken]
+        taken = [outcomes.name_taken(pass_.io.owner, CLAIMS, claim) for claim in plan.taken]
         return combine([*plan.outcomes, *taken, *ends])
 
-    async def _create(self, run: Pass, desired: DesiredClaim) -> Outcome:
-        if run.io.superseded:
+    async def _create(self, pass_: Pass, desired: DesiredClaim) -> Outcome:
+        if pass_.io.superseded:
             return outcomes.changed(0)
         try:
-            await run.io.create(CLAIMS, desired.manifest())
+            await pass_.io.create(CLAIMS, desired.manifest())
         except AlreadyExistsError:
-            return await self._find(run, desired)
-        if desired.name in run.status.stored.claims:
+            return await self._find(pass_, desired)
+        if desired.name in pass_.status.stored.claims:
             message = (
                 f'Created PersistentVolumeClaim "{desired.name}" in place of a claim that vanished; it holds no data'
             )
-            run.io.record_warning("ClaimReplaced", message)
+            pass_.io.record_warning("ClaimReplaced", message)
         else:
-            run.io.record_event("ClaimCreated", f'Created PersistentVolumeClaim "{desired.name}"')
+            pass_.io.record_event("ClaimCreated", f'Created PersistentVolumeClaim "{desired.name}"')
         return DONE
 
-    async def _find(self, run: Pass, desired: DesiredClaim) -> Outcome:
+    async def _find(self, pass_: Pass, desired: DesiredClaim) -> Outcome:
         """Look at the claim that has the name and that the watch does not show: it is foreign, or lacks its label."""
-        claim = await run.io.refresh(CLAIMS, desired.name)
+        claim = await pass_.io.refresh(CLAIMS, desired.name)
         if claim is None:
             return outcomes.changed()
-        if not is_ours(claim, run.io.owner):
-            return outcomes.name_taken(run.io.owner, CLAIMS, claim)
+        if not is_ours(claim, pass_.io.owner):
+            return outcomes.name_taken(pass_.io.owner, CLAIMS, claim)
         changes = claim_patch(claim, desired)
-        return outcomes.changed() if changes is None else await self._patch(run, claim, changes)
+        return outcomes.changed() if changes is None else await self._patch(pass_, claim, changes)
 
-    async def _patch(self, run: Pass, claim: PersistentVolumeClaimView, changes: dict[str, Any]) -> Outcome:
-        if _adopts(run, claim, changes) and not await _may_adopt(run):
+    async def _patch(self, pass_: Pass, claim: PersistentVolumeClaimView, changes: dict[str, Any]) -> Outcome:
+        if _adopts(pass_, claim, changes) and not await _may_adopt(pass_):
             return outcomes.changed()
-        if (put_off := run.io.repairs.admit(CLAIMS, claim.name, {})) is not None:
+        if (put_off := pass_.io.repairs.admit(CLAIMS, claim.name, {})) is not None:
             return put_off
         try:
-            patched = await run.io.patch(CLAIMS, claim.name, changes)
+            patched = await pass_.io.patch(CLAIMS, claim.name, changes)
         except RefusedError as error:
             # Kubernetes' admission plugin for resizing says so in its message alone.
             if "spec" not in changes or "resize" not in str(error.__cause__):
@@ -84,62 +84,62 @@ class UpdateClaims(Subreconciler):
             raise RefusedError("ClaimCannotGrow", message) from error
         if patched is None:
             return outcomes.changed()
-        if not run.io.repairs.record(CLAIMS, claim.name, claim):
-            run.io.record_event("ClaimUpdated", f'Updated PersistentVolumeClaim "{claim.name}"')
+        if not pass_.io.repairs.record(CLAIMS, claim.name, claim):
+            pass_.io.record_event("ClaimUpdated", f'Updated PersistentVolumeClaim "{claim.name}"')
         return DONE
 
-    async def _delete(self, run: Pass, plan: ClaimPlan) -> Outcome:
+    async def _delete(self, pass_: Pass, plan: ClaimPlan) -> Outcome:
         if not plan.delete:
             return DONE
-        if (put_off := await run.confirm_lock()) is not None:
+        if (put_off := await pass_.confirm_lock()) is not None:
             return put_off
-        ends = await collect(*(partial(self._remove, run, claim) for claim in _plan(run).delete))
+        ends = await collect(*(partial(self._remove, pass_, claim) for claim in _plan(pass_).delete))
         return combine(ends)
 
-    async def _remove(self, run: Pass, claim: PersistentVolumeClaimView) -> Outcome:
+    async def _remove(self, pass_: Pass, claim: PersistentVolumeClaimView) -> Outcome:
         # The watch may be late, or not show a Pod without its label, and the claim holds data.
-        if await run.io.refresh(PODS, claim.name) is not None:
+        if await pass_.io.refresh(PODS, claim.name) is not None:
             return outcomes.changed(None)
-        if not await run.io.delete(CLAIMS, claim, unchanged=True, still_due=partial(_surplus, run, claim)):
+        if not await pass_.io.delete(CLAIMS, claim, unchanged=True, still_due=partial(_surplus, pass_, claim)):
             return outcomes.changed()
-        run.io.record_event("ClaimDeleted", f'Deleted PersistentVolumeClaim "{claim.name}": no object cache needs it')
+        pass_.io.record_event("ClaimDeleted", f'Deleted PersistentVolumeClaim "{claim.name}": no object cache needs it')
         return DONE
 
 
-async def _look_again(run: Pass) -> Outcome:
+async def _look_again(pass_: Pass) -> Outcome:
     """Return when claims are read again that the watch does not show.
 
     Raises:
         RefusedError: RBAC forbids the read.
         KubernetesError: A claim cannot be read.
     """
-    if run.io.claims_error is not None:
-        raise run.io.claims_error
-    observed = run.observe()
+    if pass_.io.claims_error is not None:
+        raise pass_.io.claims_error
+    observed = pass_.observe()
     unseen = observed.claim_users.keys() - observed.claims.keys()
     return wait("ReadingClaims", "", READ_CLAIMS_AGAIN) if unseen else DONE
 
 
-def _adopts(run: Pass, claim: PersistentVolumeClaimView, changes: dict[str, Any]) -> bool:
+def _adopts(pass_: Pass, claim: PersistentVolumeClaimView, changes: dict[str, Any]) -> bool:
     """Return whether a patch makes the FlameCluster the owner of a claim that is not owned by it."""
     references = changes.get("metadata", {}).get("ownerReferences", ())
-    return not claim.controlled_by(run.io.owner.uid) and any(each["uid"] == run.io.owner.uid for each in references)
+    return not claim.controlled_by(pass_.io.owner.uid) and any(each["uid"] == pass_.io.owner.uid for each in references)
 
 
-async def _may_adopt(run: Pass) -> bool:
+async def _may_adopt(pass_: Pass) -> bool:
     """Return whether the FlameCluster exists and stays, by a read past the cache.
 
     `kubectl delete --cascade=orphan` removes the owner references of the claims. If the claims got them back, because the watch
     is late, the garbage collector would delete them with their data. Kubernetes' own controllers read before they adopt as well.
     """
-    cluster = await run.io.refresh_cluster()
+    cluster = await pass_.io.refresh_cluster()
     return cluster is not None and not cluster.terminating
 
 
-def _surplus(run: Pass, claim: PersistentVolumeClaimView) -> bool:
+def _surplus(pass_: Pass, claim: PersistentVolumeClaimView) -> bool:
     """Return whether a claim must still be deleted, by what is known now."""
-    return any(each.uid == claim.uid for each in _plan(run).delete)
+    return any(each.uid == claim.uid for each in _plan(pass_).delete)
 
 
-def _plan(run: Pass) -> ClaimPlan:
-    return plan_claims(run.observe(), run.effective)
+def _plan(pass_: Pass) -> ClaimPlan:
+    return plan_claims(pass_.observe(), pass_.effective)

@@ -26,9 +26,9 @@ class UpdateClientConfig(Subreconciler):
     reads = ("ConfigMap",)
     writes = ("ConfigMap",)
 
-    async def run(self, subject: Pass) -> Outcome:
+    async def run(self, pass_: Pass, /) -> Outcome:
         """Ensure that the ConfigMap matches its manifest, or is absent."""
-        manifest = subject.effective.desired.client_config
+        manifest = pass_.effective.desired.client_config
         if manifest is None:
-            return await ensure_absent(subject.io, CONFIG_MAPS, names.client_config(subject.io.owner.name))
-        return await ensure(subject.io, CONFIG_MAPS, manifest, config_map_patch, unpatchable=unpatchable_config_map)
+            return await ensure_absent(pass_.io, CONFIG_MAPS, names.client_config(pass_.io.owner.name))
+        return await ensure(pass_.io, CONFIG_MAPS, manifest, config_map_patch, unpatchable=unpatchable_config_map)

@@ -29,11 +29,11 @@ class UpdateConfigMap(Subreconciler):
     reads = ("ConfigMap",)
     writes = ("ConfigMap",)
 
-    async def run(self, subject: Pass) -> Outcome:
+    async def run(self, pass_: Pass, /) -> Outcome:
         """Ensure that the ConfigMap matches its manifest."""
-        manifest = subject.effective.config_map
+        manifest = pass_.effective.config_map
         return await ensure(
-            subject.io, CONFIG_MAPS, manifest, config_map_patch, unpatchable=unpatchable_config_map, edited=_edited
+            pass_.io, CONFIG_MAPS, manifest, config_map_patch, unpatchable=unpatchable_config_map, edited=_edited
         )
 
 

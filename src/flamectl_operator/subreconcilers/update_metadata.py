@@ -39,44 +39,44 @@ class UpdateMetadata(Subreconciler):
     reads = ("ConfigMap", "Services", "NetworkPolicy", "PersistentVolumeClaims", "Pods", "Lease")
     writes = ("metadata of all children",)
 
-    async def run(self, subject: Pass) -> Outcome:
+    async def run(self, pass_: Pass, /) -> Outcome:
         """Patch the children that differ."""
-        due = list(_due(subject))
+        due = list(_due(pass_))
         if not due:
             return DONE
-        io, changed = subject.io, list[str]()
+        io, changed = pass_.io, list[str]()
 
         async def write(change: Change) -> None:
             resource, child, patch = change
             if not io.superseded and await io.patch(resource, child.name, patch) is not None:
                 changed.append(child.name)
 
-        result = await in_parallel(due, io.writes_in_flight, write, time_limit(subject.clock))
+        result = await in_parallel(due, io.writes_in_flight, write, time_limit(pass_.clock))
         if changed:
             io.record_event("MetadataUpdated", f"Updated common labels and annotations of {len(changed)} objects")
         if result.errors:
             raise primary_error(result.errors)
         if result.skipped:
             return outcomes.next_batch()
-        await self._update_lease(subject)
+        await self._update_lease(pass_)
         return outcomes.changed() if len(changed) < len(due) else DONE
 
-    async def _update_lease(self, run: Pass) -> None:
-        lease = await run.io.look(LEASES, names.lock(run.io.owner.name))
-        if lease is not None and lease.controlled_by(run.io.owner.uid) and (patch := run.io.common.patch(lease)):
-            await run.lock.patch(run.io, lease, patch)
+    async def _update_lease(self, pass_: Pass) -> None:
+        lease = await pass_.io.look(LEASES, names.lock(pass_.io.owner.name))
+        if lease is not None and lease.controlled_by(pass_.io.owner.uid) and (patch := pass_.io.common.patch(lease)):
+            await pass_.lock.patch(pass_.io, lease, patch)
 
 
-def _due(run: Pass) -> Iterator[Change]:
+def _due(pass_: Pass) -> Iterator[Change]:
     """Iterate over the children that differ, without those that terminate."""
-    common, observed = run.io.common, run.observe()
+    common, observed = pass_.io.common, pass_.observe()
     if not common.labels and not common.annotations and not observed.views.lists_common_keys:
         return
     for resource, child in _children(observed):
         if not child.terminating and (patch := common.patch(child)) is not None:
             yield resource, child, patch
     manager, caches = observed.session_manager, observed.object_caches.ours.values()
-    desired = run.effective.desired
+    desired = pass_.effective.desired
     groups: tuple[tuple[ComponentTemplate | None, Any], ...] = (
         (desired.session_manager, () if manager is None else (manager,)),
         (desired.object_cache, caches),

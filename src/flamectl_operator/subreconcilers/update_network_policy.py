@@ -27,11 +27,11 @@ class UpdateNetworkPolicy(Subreconciler):
     reads = ("NetworkPolicy",)
     writes = ("NetworkPolicy",)
 
-    async def run(self, subject: Pass) -> Outcome:
+    async def run(self, pass_: Pass, /) -> Outcome:
         """Ensure that the NetworkPolicy matches its manifest, or is absent."""
-        manifest = subject.effective.desired.network_policy
+        manifest = pass_.effective.desired.network_policy
         if manifest is None:
-            return await ensure_absent(subject.io, NETWORK_POLICIES, names.network_policy(subject.io.owner.name))
+            return await ensure_absent(pass_.io, NETWORK_POLICIES, names.network_policy(pass_.io.owner.name))
         return await ensure(
-            subject.io, NETWORK_POLICIES, manifest, network_policy_patch, unpatchable=unpatchable_network_policy
+            pass_.io, NETWORK_POLICIES, manifest, network_policy_patch, unpatchable=unpatchable_network_policy
         )

@@ -30,31 +30,31 @@ class UpdateStatus(Subreconciler):
     reads = ("FlameCluster", "ConfigMap", "Services", "NetworkPolicy", "PersistentVolumeClaims", "Pods", "Flame")
     writes = (STATUS,)
 
-    async def run(self, subject: Pass) -> Outcome:
+    async def run(self, pass_: Pass, /) -> Outcome:
         """Write the status if it changed, and return when to run again without an event."""
-        await subject.io.resolve_unknown_writes()
-        observed, now = subject.observe(), subject.clock.now()
-        next_id = subject.ids.advance(subject.status.stored, observed)
-        status = compute_status(subject.status_input(observed, next_id), now)
-        put_off = await subject.status.write(status)
-        return combine([put_off or DONE, _next_pass_without_event(subject, observed, status)])
+        await pass_.io.resolve_unknown_writes()
+        observed, now = pass_.observe(), pass_.clock.now()
+        next_id = pass_.ids.advance(pass_.status.stored, observed)
+        status = compute_status(pass_.status_input(observed, next_id), now)
+        put_off = await pass_.status.write(status)
+        return combine([put_off or DONE, _next_pass_without_event(pass_, observed, status)])
 
 
-def _next_pass_without_event(run: Pass, observed: ObservedCluster, status: FlameClusterStatus) -> Outcome:
+def _next_pass_without_event(pass_: Pass, observed: ObservedCluster, status: FlameClusterStatus) -> Outcome:
     """Return the wait until failures or fights are over, failures are reset, or Pods take too long: there is no event."""
-    now = run.clock.now()
-    starting = None if run.spec is None or run.effective.suspended else patience_ends(observed, now)
+    now = pass_.clock.now()
+    starting = None if pass_.spec is None or pass_.effective.suspended else patience_ends(observed, now)
     slow = DONE if starting is None else wait_until("PodsStarting", starting, now)
-    over = None if run.spec is None else failures_end(status.recent_failures, run.effective)
+    over = None if pass_.spec is None else failures_end(status.recent_failures, pass_.effective)
     forgotten = DONE if over is None else wait_until("Stable", over, now)
-    fights = [replace(fight, message="", attention=False) for fight in run.io.repairs.fights()]
-    return combine([slow, forgotten, _failures_reset(run, observed), *fights])
+    fights = [replace(fight, message="", attention=False) for fight in pass_.io.repairs.fights()]
+    return combine([slow, forgotten, _failures_reset(pass_, observed), *fights])
 
 
-def _failures_reset(run: Pass, observed: ObservedCluster) -> Outcome:
-    if not run.may_act:
+def _failures_reset(pass_: Pass, observed: ObservedCluster) -> Outcome:
+    if not pass_.may_act:
         return DONE
-    effective, settings = run.effective, run.effective.settings
+    effective, settings = pass_.effective, pass_.effective.settings
     beyond = surge(effective.update_strategy, effective.wanted_replicas)
     backoffs = (effective.session_manager_backoff, effective.executor_backoff)
     times = (
@@ -68,5 +68,5 @@ def _failures_reset(run: Pass, observed: ObservedCluster) -> Outcome:
         ),
     )
     # Time alone does not reset a failure whose time passed before this pass, so a wait for it would repeat the pass for ever.
-    until = min((time for time in times if time is not None and time > run.begun), default=None)
-    return DONE if until is None else wait_until("Stable", until, run.clock.now())
+    until = min((time for time in times if time is not None and time > pass_.begun), default=None)
+    return DONE if until is None else wait_until("Stable", until, pass_.clock.now())

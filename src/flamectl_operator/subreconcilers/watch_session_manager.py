@@ -33,17 +33,17 @@ class WatchSessionManager(Subreconciler):
     reads = ("Pods", "Flame")
     writes = ()
 
-    async def run(self, subject: Pass) -> Outcome:
+    async def run(self, pass_: Pass, /) -> Outcome:
         """Say which session manager to ask, and return when to look at registrations again."""
-        if subject.spec is None:
+        if pass_.spec is None:
             return DONE
-        observed, effective = subject.observe(), subject.effective
+        observed, effective = pass_.observe(), pass_.effective
         target = _target(observed, effective)
-        soon = busy(observed, effective, subject.ids.next_id) or effective.idleness.undecided
-        subject.session_manager.follow(target, busy=soon)
+        soon = busy(observed, effective, pass_.ids.next_id) or effective.idleness.undecided
+        pass_.session_manager.follow(target, busy=soon)
         if target is None:
             return DONE
-        now = subject.now()
+        now = pass_.now()
         return combine([registration_outcome(observed, effective.settings, now), *_demand_waits(effective, now.wall)])
 
 
