@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flamectl_operator.runtime.workflow_graph import as_mermaid, as_text
 from flamectl_operator.subreconcilers import PIPELINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from flamectl_operator.runtime.workflow import Action
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "subreconcilers.md"
@@ -23,33 +21,45 @@ INTRO = """\
 <!-- Written by `make generate` from the pipeline in src/flamectl_operator/subreconcilers/__init__.py. -->
 
 A pass over a FlameCluster takes a snapshot of its objects, resolves the effective spec, and then runs the pipeline below.
-`flamectl-operator graph` prints it. Each step is one file in `src/flamectl_operator/subreconcilers/`. A step is idempotent: it
-compares the objects that should exist with the objects that exist, does what its name says, and leaves early when there is
-nothing to do. The decisions are pure functions in `planning/` and `status/`; a step carries them out.
+`flamectl-operator graph` prints it. The pipeline has seven stages, and a stage has one or more parts. Each part is one file in
+`src/flamectl_operator/subreconcilers/`. A part is idempotent: it compares the objects that should exist with the objects that
+exist, does what its name says, and leaves early when there is nothing to do. The decisions are pure functions in `planning/` and
+`status/`; a part carries them out.
 
-## How a step ends
+## How a part ends
 
 | outcome | the pass | the next pass |
 |---|---|---|
 | `done` | goes on | when something changes |
 | `wait` | goes on | after `delay` seconds, or when something changes |
-| `stop` | ends here: only RecordBeforeActing stops a pass | likewise |
-| `error` | goes on; an error of RecordBeforeActing ends it | with backoff, 0.5 s to a minute |
+| `stop` | ends here: only the opening UpdateStatus stops a pass | likewise |
+| `error` | goes on; an error of the opening UpdateStatus ends it | with backoff, 0.5 s to a minute |
 
-The shortest delay of all steps wins. A refusal (quota, admission, RBAC) is an error that `Degraded` shows at once; so is a bug.
-Neither keeps the other steps from their work. Other failed requests show there after they have failed in every pass for 10 s
+The shortest delay of all parts wins. A refusal (quota, admission, RBAC) is an error that `Degraded` shows at once; so is a bug.
+Neither keeps the other parts from their work. Other failed requests show there after they have failed in every pass for 10 s
 (`RequestsFailing`). A conflict is no error: the view was old, and a read updates it.
 
 A batch of requests has ten seconds in a pass, so that the status is written in between; the next pass follows at once and does
 the rest (`NextBatch`, `Creating`).
 
-## What a step logs
+## What a pass logs
 
-Each change that a step makes is a line of its own at `info`, in the words of the event, such as `Created 5 executors
-my-flame-executor-manager-3..7 (3 -> 8)`. The line of the step itself is at `warning` when the step failed, at `info` when it
-waits for something new, and otherwise at `debug`. `writes` counts requests that change something. Each line also has `event`
-(`subreconciler`), `component` (`controller`), `namespace`, `cluster`, `generation`, `reconcile_id` (one per pass), `trigger` (the
-kinds of objects that changed, `settings`, `resync` or `retry`), `timestamp` and `level`:
+Each change is a line of its own at `info`, in the words of the event, such as `Created 5 executors my-flame-executor-manager-3..7
+(3 -> 8)`. Besides, each part has a line with the event `subreconciler`: at `warning` when the part failed, at `info` when it
+waits for something new, and otherwise at `debug`. `writes` counts requests that change something. A stage or a part that does not
+run says so at `debug`, with the outcome `skipped` and `why`.
+
+Every line that a pass causes has these fields:
+
+| field | meaning |
+|---|---|
+| `subreconciler` | the stage |
+| `part` | the part; none when the part has the name of its stage. `Observe` is what a pass does before its first part |
+| `phase` | of UpdateStatus alone: `opening` or `closing` |
+| `namespace`, `cluster`, `generation` | the FlameCluster |
+| `reconcile_id`, `trigger` | one value per pass; the kinds of objects that changed, `settings`, `resync` or `retry` |
+
+The metrics of parts have the labels `subreconciler`, `part` and `phase` as well.
 
     {"subreconciler": "ScaleExecutors", "outcome": "error", "writes": 1, "reason": "QuotaExceeded", "error":
     "pods \\"my-flame-executor-manager-20\\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=9, limited: pods=5"}
@@ -70,22 +80,13 @@ def _fenced(language: str, text: str) -> str:
 
 
 def _steps() -> Iterator[str]:
-    for number, step in enumerate(PIPELINE.actions(), start=1):
-        yield f"\n## {number}. {step.name}\n"
-        yield from _section(step, again=number > 1 and step.name in _names_before(number))
-
-
-def _names_before(number: int) -> list[str]:
-    return [step.name for step in PIPELINE.actions()][: number - 1]
-
-
-def _section(step: Action[Any], *, again: bool) -> Iterator[str]:
-    if again:
-        yield "The same step again, after the acting steps, whatever became of them."
-        return
-    yield inspect.cleandoc(type(step).__doc__ or "")
-    yield f"\nReads: {', '.join(step.reads)}. Writes: {', '.join(step.writes)}."
-    yield f"File: `{type(step).__module__.rpartition('.')[2]}.py`."
+    for number, stage in enumerate(PIPELINE.stages(), start=1):
+        yield f"\n## {number}. {stage.title}"
+        for step in stage.actions():
+            part = stage.place(step).part
+            yield f"\n### {part}\n" if part else ""
+            yield inspect.cleandoc(type(step).__doc__ or "")
+            yield f"\nFile: `{type(step).__module__.rpartition('.')[2]}.py`."
 
 
 def main() -> None:

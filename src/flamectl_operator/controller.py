@@ -6,24 +6,21 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
+from structlog.contextvars import bound_contextvars
 
 from flamectl_operator.desired.metadata import Identity
-from flamectl_operator.kube.errors import KubernetesError, NamespaceTerminatingError
-from flamectl_operator.reconcile.base import STATUS
+from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.reconcile.cluster_state import ClusterState
 from flamectl_operator.reconcile.outcomes import changed
 from flamectl_operator.reconcile.refusals import RefusedError
-from flamectl_operator.reconcile.report import INTERNAL_ERROR, is_unforeseen
 from flamectl_operator.reconcile.spec_planner import SpecPlanner
+from flamectl_operator.reconcile.step_hooks import StepHooks
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
-from flamectl_operator.runtime.logs import is_logged
 from flamectl_operator.runtime.observer import UNOBSERVED
 from flamectl_operator.runtime.outcome import NOTHING, Result
-from flamectl_operator.runtime.progress import record_progress
 from flamectl_operator.runtime.share import Shares
-from flamectl_operator.runtime.workflow import Hooks
 from flamectl_operator.status.events import first_ready
-from flamectl_operator.subreconcilers import PIPELINE
+from flamectl_operator.subreconcilers import OBSERVE, PIPELINE
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -38,13 +35,9 @@ if TYPE_CHECKING:
     from flamectl_operator.reconcile.stores import Stores
     from flamectl_operator.runtime.clock import Clock
     from flamectl_operator.runtime.observer import Observer
-    from flamectl_operator.runtime.workflow import Action
     from flamectl_operator.settings import OperatorConfig
 
 Key = tuple[str, str]
-
-#: The name in logs of the part of a pass before its pipeline.
-OBSERVE = "Observe"
 
 
 class Controller:
@@ -109,9 +102,10 @@ class Controller:
         try:
             self._shares.note_work(key)
             share = partial(self._shares.share, key, self._config.controller.max_writes_in_flight)
-            pass_ = await state.begin(cluster, self._config, share)
+            with bound_contextvars(**OBSERVE.labels):
+                pass_ = await state.begin(cluster, self._config, share)
         except (RefusedError, KubernetesError) as error:
-            self._log.warning("subreconciler", subreconciler=OBSERVE, outcome="error", error=str(error))
+            self._log.warning("subreconciler", **OBSERVE.labels, outcome="error", error=str(error))
             return Result(errors=(error,))
         before = pass_.status.stored
         result = await PIPELINE.run(pass_, StepHooks(self._clock, self._observer, self._log, state.told))
@@ -151,65 +145,3 @@ class Controller:
                 self._planner,
             )
         return state
-
-
-class StepHooks(Hooks["Pass"]):
-    """Writes a log line for each step that did something or waits, and reports to the observer and the report.
-
-    Args:
-        clock: The time.
-        observer: Receives the results of steps.
-        log: The logger, bound to the FlameCluster.
-        told: The last report of each step, by name; only a new report is logged at `info`.
-    """
-
-    def __init__(self, clock: Clock, observer: Observer, log: FilteringBoundLogger, told: dict[str, str]) -> None:
-        self._clock = clock
-        self._observer = observer
-        self._log = log
-        self._told = told
-        self._started: dict[str, float] = {}
-
-    def before(self, action: Action[Pass], pass_: Pass) -> None:  # noqa: ARG002 - the contract of Hooks
-        """Start the timer and the count of writes for a step."""
-        WRITES.set(WriteCount())
-        self._started[action.name] = self._clock.monotonic()
-
-    def after(self, action: Action[Pass], pass_: Pass, result: Result) -> None:
-        """Log, count and report the result of a step."""
-        writes, seconds = WRITES.get(), self._clock.monotonic() - self._started.pop(action.name)
-        pass_.report.add(action.name, result, acts=action.writes not in {(), (STATUS,)})
-        ended = _ended(result)
-        self._note(action.name, ended, result, writes, seconds)
-        self._observer.step_ended(action.name, ended, seconds, writes.conflicts)
-        record_progress()
-
-    def _note(self, name: str, ended: str, result: Result, writes: WriteCount, seconds: float) -> None:
-        words = "; ".join([outcome.message for outcome in result.outcomes if outcome.message])
-        news = bool(words) and self._told.get(name) != words
-        self._told[name] = words
-        if not (result.errors or news or is_logged("debug")):
-            return
-        log = self._log.bind(subreconciler=name)
-        for error in result.errors:
-            if is_unforeseen(error):
-                log.error("subreconciler failed", exc_info=error)
-                self._observer.pass_crashed()
-                log = log.bind(error=repr(error), reason=INTERNAL_ERROR)
-            else:
-                log = log.bind(error=str(error), reason=getattr(error, "reason", type(error).__name__))
-        for outcome in result.outcomes:
-            log = log.bind(reason=outcome.reason, message=outcome.message, delay=outcome.delay)
-        # Steps and the status writer log each change by itself, so a step that only did its work is for those who debug.
-        quiet = all(isinstance(error, NamespaceTerminatingError) for error in result.errors)
-        level = log.warning if not quiet else log.info if news else log.debug
-        level("subreconciler", outcome=ended, writes=writes.sent, duration_ms=round(seconds * 1000, 1))
-
-
-def _ended(result: Result) -> str:
-    """Return how a step ended, as logs and metrics call it."""
-    if result.errors:
-        return "error"
-    if not result.outcomes:
-        return "done"
-    return "stop" if result.interrupted else "wait"

@@ -54,8 +54,8 @@ MISHAPS = ("subreconciler failed", "pass failed", "Traceback", "Task exception w
 NEVER_READY = "flamectl.test/never-ready"
 HOLD = "flamectl.test/hold"
 
-#: An early step of every pass and the step that closes it, in the log at level debug.
-_STEP = re.compile(r'"subreconciler": "(WatchSessionManager|UpdateStatus)".*"reconcile_id": "(\w+)"')
+#: The step that opens every pass and the step that closes it, in the log at level debug.
+_STEP = re.compile(r'"event": "subreconciler".*"phase": "(opening|closing)".*"reconcile_id": "(\w+)"')
 
 #: Where kubectl keeps what it applied last.
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -751,7 +751,8 @@ def supervised(process: OperatorProcess, *, wait: bool = True) -> Iterator[Opera
 
 
 def passes(operator: OperatorProcess) -> int:
-    return operator.log.read_text(encoding="utf-8").count('"subreconciler": "ReplaceStalePods"')
+    """Return how many passes have ended, at level debug."""
+    return sum(phase == "closing" for phase, _ in _STEP.findall(operator.log.read_text(encoding="utf-8")))
 
 
 def provoke_a_pass(
@@ -782,7 +783,7 @@ def _passes(operator: OperatorProcess) -> tuple[set[str], set[str]]:
     """Return the passes in an operator's log (at level debug) that have begun, and those that have ended."""
     begun, ended = set[str](), set[str]()
     for step, each in _STEP.findall(operator.log.read_text(encoding="utf-8")):
-        if step == "UpdateStatus":
+        if step == "closing":
             ended |= begun & {each}
         else:
             begun.add(each)

@@ -41,7 +41,6 @@ from flamectl_operator.planning import (
     budget,
     claims,
     deletion,
-    disruption,
     drain,
     lost_nodes,
     object_cache,
@@ -75,7 +74,6 @@ from flamectl_operator.subreconcilers import (
     add_services,
     add_session_manager,
     drain_executors,
-    record_before_acting,
     release_lost_nodes,
     replace_stale_pods,
     scale_object_cache,
@@ -176,8 +174,8 @@ def _judge_no_sender() -> None:
 
 @_mutation
 def ids_are_used_before_they_are_recorded() -> None:
-    _set(record_before_acting, "durable_fields", lambda _status: ())
-    _set(record_before_acting, "required_durable_fields", _none_needed)
+    _set(update_status, "durable_fields", lambda _status: ())
+    _set(update_status, "required_durable_fields", _none_needed)
 
 
 @_mutation
@@ -428,7 +426,6 @@ def waiting_executors_are_deleted_instead_of_rebound() -> None:
         return replace(found, delete=(*found.delete, *waiting), rebind=())
 
     _set(replace_stale_pods, "plan_rollout", plan)
-    _set(disruption, "plan_rollout", plan)
 
 
 @_mutation
@@ -444,7 +441,6 @@ def a_rollout_does_not_wait_for_the_session_manager() -> None:
             seen.__dict__["session_manager_ready"] = is_ready
 
     _set(replace_stale_pods, "plan_rollout", plan)
-    _set(disruption, "plan_rollout", plan)
 
 
 @_mutation
@@ -792,8 +788,7 @@ def healthy_pods_stay_unhealthy_in_the_status() -> None:
         unhealthy = status.unhealthy_pods or given.before.unhealthy_pods
         return status.model_copy(update={"unhealthy_pods": unhealthy})
 
-    for step in (update_status, record_before_acting):
-        _set(step, "compute_status", compute_status)
+    _set(update_status, "compute_status", compute_status)
 
 
 @_mutation
@@ -1036,8 +1031,7 @@ def chosen_executors_are_deleted_whoever_owns_them() -> None:
 
 @_mutation_of_storage
 def stale_object_caches_are_deleted_all_at_once() -> None:
-    for module in (replace_stale_pods, disruption):
-        _set(module, "stale_to_replace", object_cache.stale_object_caches)
+    _set(replace_stale_pods, "stale_to_replace", object_cache.stale_object_caches)
 
 
 @_mutation_of_storage
@@ -1178,8 +1172,7 @@ def drains_wait_for_an_answer_that_brings_no_news() -> None:
 @_mutation_of_flame
 def nodes_that_are_drained_are_not_released() -> None:
     original = drain.plan_drain
-    for module in (drain_executors, disruption):
-        _set(module, "plan_drain", lambda *args: replace(original(*args), release=()))
+    _set(drain_executors, "plan_drain", lambda *args: replace(original(*args), release=()))
 
 
 @_mutation_of_flame
@@ -1190,8 +1183,7 @@ def nodes_that_register_again_are_not_released_again() -> None:
         found = original(seen, effective, released_at, now)
         return replace(found, release=tuple(name for name in found.release if name not in released_at))
 
-    for module in (drain_executors, disruption):
-        _set(module, "plan_drain", plan)
+    _set(drain_executors, "plan_drain", plan)
 
 
 @_mutation_of_flame

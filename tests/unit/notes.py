@@ -8,6 +8,7 @@ from flamectl_operator.runtime.observer import Observer
 
 if TYPE_CHECKING:
     from flamectl_operator.runtime.observer import Ended
+    from flamectl_operator.runtime.workflow import Place
 
 
 class Notes(Observer):
@@ -18,6 +19,7 @@ class Notes(Observer):
         self.passes: list[tuple[Ended, float]] = []
         self.crashes = 0
         self.steps: list[tuple[str, str, int]] = []
+        self.places: list[Place] = []
         self.ready: list[float] = []
         self.answers: list[tuple[str, str, int | None]] = []
         self.requests: list[tuple[str, str, float]] = []
@@ -40,8 +42,9 @@ class Notes(Observer):
     def pass_crashed(self) -> None:
         self.crashes += 1
 
-    def step_ended(self, name: str, outcome: str, seconds: float, conflicts: int) -> None:  # noqa: ARG002 - the contract of Observer
-        self.steps.append((name, outcome, conflicts))
+    def step_ended(self, place: Place, outcome: str, seconds: float, conflicts: int) -> None:  # noqa: ARG002 - the contract of Observer
+        self.steps.append((place.part or place.subreconciler, outcome, conflicts))
+        self.places.append(place)
 
     def first_ready(self, seconds: float) -> None:
         self.ready.append(seconds)

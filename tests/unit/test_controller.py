@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 import structlog
+from structlog.contextvars import merge_contextvars
 
 from flamectl_operator import controller as controller_module
 from flamectl_operator.api.status import find
@@ -17,9 +18,10 @@ from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.runtime.logs import set_level
 from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
-from flamectl_operator.runtime.workflow import Always, InOrder, Sequential
+from flamectl_operator.runtime.workflow import Always, If, InOrder, Stage
 from flamectl_operator.status.failing import PATIENCE
-from flamectl_operator.subreconcilers.record_before_acting import RecordBeforeActing
+from flamectl_operator.subreconcilers import PIPELINE
+from flamectl_operator.subreconcilers.update_status import OpenStatus
 from tests.unit.builders import (
     NOW,
     OWNER,
@@ -34,7 +36,7 @@ from tests.unit.subreconcilers.errors import broken, conflict, forbidden, not_fo
 from tests.unit.subreconcilers.harness import CACHE_NAME, KEY, SM_NAME, StepHarness, converged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from flamectl_operator.kube.errors import KubernetesError
     from flamectl_operator.reconcile.reconcile_pass import Pass
@@ -57,16 +59,12 @@ class Step(Subreconciler):
         ran: Where it leaves its name.
     """
 
-    summary = "Does what a test says."
-    reads = ()
-    writes = ("Pods",)
-
     def __init__(self, name: str, ends: Outcome | Exception, ran: list[str] | None = None) -> None:
         self.name = name  # type: ignore[misc]
         self._ends = ends
         self._ran = [] if ran is None else ran
 
-    async def run(self, subject: Pass) -> Outcome:  # noqa: ARG002
+    async def run(self, pass_: Pass, /) -> Outcome:  # noqa: ARG002
         self._ran.append(self.name)
         if isinstance(self._ends, Exception):
             raise self._ends
@@ -75,8 +73,10 @@ class Step(Subreconciler):
 
 def _use(monkeypatch: pytest.MonkeyPatch, *steps: Subreconciler, closing: Subreconciler | None = None) -> None:
     """Have passes run other steps between the first one and the last."""
-    body = InOrder(*steps)
-    pipeline = Sequential(RecordBeforeActing(), Always(body, closing) if closing is not None else body)
+    stages = [Stage(step.name, step) for step in steps]
+    body = Always(InOrder(*stages), Stage("closing", closing)) if closing is not None else InOrder(*stages)
+    opening = Stage("UpdateStatus", OpenStatus(), phase="opening")
+    pipeline = InOrder(opening, If("the pass goes on", lambda pass_: pass_.report.why_not_go_on, body))
     monkeypatch.setattr(controller_module, "PIPELINE", pipeline)
 
 
@@ -103,7 +103,7 @@ async def test_log_has_lines_for_writes_and_none_at_rest() -> None:
         f'Created session manager Pod "{SM_NAME}"',
         "Created 3 executors my-flame-executor-manager-0..2 (0 -> 3)",
     ]
-    steps = {line["subreconciler"]: line for line in logs if "subreconciler" in line}
+    steps = {line["subreconciler"]: line for line in logs if line["event"] == "subreconciler" and "part" not in line}
     assert (steps["AddServices"]["log_level"], steps["AddServices"]["writes"]) == ("debug", 2)
 
     await world.converge()
@@ -114,6 +114,66 @@ async def test_log_has_lines_for_writes_and_none_at_rest() -> None:
     with structlog.testing.capture_logs() as logs:
         await world.run_pass()
     assert logs == []
+
+
+def _place(line: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(line[key] for key in ("subreconciler", "part", "phase") if key in line)
+
+
+@pytest.mark.parametrize("level", ["info", "debug"])
+async def test_every_line_of_a_pass_names_its_stage_its_part_and_its_phase(level: str) -> None:
+    world = StepHarness({**replicas(2), "networkPolicy": {}})
+    set_level(level)
+    with structlog.testing.capture_logs([merge_contextvars]) as logs:
+        await world.converge()
+        world.edit(replicas(1))
+        await world.run_pass()
+
+    stages = {stage.name for stage in PIPELINE.stages()}
+    assert {line.get("subreconciler") for line in logs} <= stages
+    changes = {line["event"]: _place(line) for line in logs if line["log_level"] == "info"}
+    expected = {
+        "state New (-) -> Pending (Starting)": ("UpdateStatus", "opening"),
+        'Created ConfigMap "my-flame-config"': ("UpdateConfigMap",),
+        f'Created Service "{SM_NAME}"': ("AddServices",),
+        f'Created Service "{CACHE_NAME}"': ("AddServices",),
+        'Created NetworkPolicy "my-flame-network-policy"': ("AddServices", "UpdateNetworkPolicy"),
+        f'Created session manager Pod "{SM_NAME}"': ("AddSessionManager",),
+        "Created 2 executors my-flame-executor-manager-0..1 (0 -> 2)": ("ScaleExecutors",),
+        "state Pending (Starting) -> Running (Healthy)": ("UpdateStatus", "opening"),
+        'Removed "my-flame-executor-manager-1": 1 wanted (2 -> 1)': ("ScaleExecutors",),
+        "All components healthy": ("UpdateStatus", "closing"),
+    }
+    assert expected.items() <= changes.items()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [({"paused": True}, "spec.paused is set"), ({"suspend": "yes"}, "the spec is invalid")],
+    ids=["paused", "invalid"],
+)
+async def test_skipped_stages_say_so_and_why_to_those_who_debug(change: dict[str, Any], why: str) -> None:
+    world = await converged(replicas(1))
+    world.edit(change)
+    set_level("debug")
+    with structlog.testing.capture_logs() as logs:
+        await world.run_pass()
+
+    skipped = {line["subreconciler"]: line["why"] for line in logs if line.get("outcome") == "skipped"}
+    assert skipped == {stage.name: why for stage in PIPELINE.stages() if not stage.phase}
+
+
+async def test_stages_say_that_the_opening_stopped_the_pass() -> None:
+    world = StepHarness(replicas(1))
+    world.api.fail("status", "flameclusters", broken())
+    set_level("debug")
+    with structlog.testing.capture_logs() as logs:
+        await world.run_pass()
+
+    skipped = [_place(line) for line in logs if line.get("outcome") == "skipped"]
+    assert skipped[0] == ("UpdateStatus", "WatchSessionManager", "opening")
+    assert skipped[1:] == [tuple(filter(None, (stage.name, stage.phase))) for stage in PIPELINE.stages()][1:]
+    assert world.api.objects.keys() == {("flameclusters", *KEY)}
 
 
 async def test_a_refusal_is_a_warning_in_the_words_of_the_condition() -> None:
@@ -198,8 +258,8 @@ async def test_a_pass_ends_with_the_settings_that_it_began_with(monkeypatch: pyt
     seen: list[int] = []
 
     class Look(Step):
-        async def run(self, subject: Pass) -> Outcome:
-            seen.append(subject.max_creates)
+        async def run(self, pass_: Pass, /) -> Outcome:
+            seen.append(pass_.max_creates)
             world.configure({"controller": {"maxCreatesPerPass": 5}})
             return DONE
 
@@ -389,7 +449,7 @@ async def test_observer_receives_the_outcome_of_each_step(monkeypatch: pytest.Mo
     await world.run_pass()
 
     assert _told(world) == [
-        ("RecordBeforeActing", "done", 0),
+        ("UpdateStatus", "done", 0),
         ("done", "done", 0),
         ("wait", "wait", 0),
         ("error", "error", 0),
@@ -414,7 +474,7 @@ async def test_bug_in_a_step_is_reported_as_a_crash(monkeypatch: pytest.MonkeyPa
     [
         ("patch", "services", "AddServices"),
         ("delete", "pods", "ScaleExecutors"),
-        ("status", "flameclusters", "RecordBeforeActing"),
+        ("status", "flameclusters", "UpdateStatus"),
     ],
 )
 @pytest.mark.parametrize("error", [conflict, not_found])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextvars import Context
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -198,7 +199,9 @@ class Watcher:
         asking = Knowledge(Phase.ASKING, target.life, since=now)
         followed = self._followed[key] = _Followed(target, self._connect(target), asking, busy)
         self._addresses[target.host, target.port] += 1
-        followed.poller = asyncio.create_task(self._poll(key, followed), name=f"poller {key[0]}/{key[1]}")
+        # It outlives the pass that starts it, so its log lines must not name that pass.
+        poll = self._poll(key, followed)
+        followed.poller = asyncio.create_task(poll, name=f"poller {key[0]}/{key[1]}", context=Context())
 
     def ask_now(self, key: Key) -> None:
         """See `Flame`."""

@@ -4,8 +4,8 @@ Two deployments of the operator may see the same FlameCluster: side by side duri
 Creates are safe without the lock, because names and reserved ids protect them. Deletions are not: both operators would use up the
 budget of a rollout, and each would act on a view without the other's latest actions.
 
-One step acquires the lock when a deletion is due, and another step releases it when no deletion is left. Each deletion is checked
-again right before it is sent. The lock is extended only while Pods are being deleted, so a cluster at rest causes no writes. The
+The first deletion of a pass acquires the lock, and the pass releases it when no deletion is left. Each deletion is checked again
+right before it is sent. The lock is extended only while Pods are being deleted, so a cluster at rest causes no writes. The
 Lease is not watched; only an operator that needs the lock reads it.
 
 An operator that acquires the lock first reads the FlameCluster and its Pods, because its watches may not show the previous
@@ -56,7 +56,7 @@ LOCK_DENIED = "LockDenied"
 
 _LOG = structlog.get_logger(component="lock")
 
-#: The state before `acquire`; a deletion that becomes due in a pass without `acquire` is left to the next pass.
+#: The state before the first deletion of a pass.
 _NOT_ASKED = wait("Changed", "", 0)
 
 
@@ -146,7 +146,7 @@ class DeletionLock:
         return put_off
 
     async def confirm(self, io: ClusterIO, seen: FlameClusterView, *, suspended: bool) -> Outcome | None:
-        """Check right before a step chooses the Pods that it deletes; observe the objects again after this call.
+        """Acquire the lock right before a step chooses the Pods that it deletes; observe the objects again after this call.
 
         Args:
             io: The FlameCluster's objects.
@@ -154,13 +154,16 @@ class DeletionLock:
             suspended: Whether the pass suspends the FlameCluster.
 
         Returns:
-            None when Pods may be deleted; otherwise the reason why not, without the message if `acquire` has reported it.
+            None when Pods may be deleted; otherwise the reason why not, with its message once in a pass.
 
         Raises:
-            RefusedError: RBAC forbids a read.
-            KubernetesError: The view could not be updated.
+            RefusedError: The API server rejects the Lease or a read.
+            KubernetesError: It is unknown whether the lock is held, or the view could not be updated.
         """
-        if self._put_off is not None:
+        if self._put_off is _NOT_ASKED:
+            if (put_off := await self.acquire(io)) is not None:
+                return put_off
+        elif self._put_off is not None:
             return replace(self._put_off, message="", attention=False)
         # A deletion of an earlier step may have an unknown outcome.
         await io.resolve_unknown_writes()

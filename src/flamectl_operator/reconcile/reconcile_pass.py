@@ -9,7 +9,6 @@ from flamectl_operator.planning.outdated_crd import unwanted_changes
 from flamectl_operator.planning.registration import registration_outcome
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.status.compute import StatusInput
-from flamectl_operator.status.health import present_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,15 +85,14 @@ class Pass:
     @property
     def may_act(self) -> bool:
         """Whether the spec is valid and not paused, so that the pass may change child objects."""
-        return self.spec is not None and not self.spec.desired.spec.paused
+        return not self.why_not_act
 
     @property
-    def stored_state_outdated(self) -> bool:
-        """Whether the stored state differs from the present one, so that it is written before the steps act.
-
-        False when no step acts, because the closing step then follows at once.
-        """
-        return self.may_act and present_state(self.observe(), self.effective) != self.status.stored.state
+    def why_not_act(self) -> str:
+        """Why the pass changes no child object; empty when it may."""
+        if self.spec is None:
+            return "the spec is invalid"
+        return "spec.paused is set" if self.spec.desired.spec.paused else ""
 
     def unwanted_changes(self, observed: ObservedCluster) -> tuple[str, ...]:
         """Return the fields of the spec that read differently although nobody changed them; see `planning.outdated_crd`."""

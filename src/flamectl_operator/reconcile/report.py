@@ -21,11 +21,23 @@ class Report:
     """Outcomes and errors of the steps that have run, in their order.
 
     Hooks add the result of each step, so no step adds its own.
+
+    Args:
+        errors: The errors.
+        outcomes: The outcomes with a message for users.
+        acting_steps_ran: Whether a step ran that may change child objects.
+        recorded: Whether all is stored that must survive a crash, so that the pass may go on.
     """
 
     errors: list[Exception] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
     acting_steps_ran: bool = False
+    recorded: bool = False
+
+    @property
+    def why_not_go_on(self) -> str:
+        """Why nothing else runs in this pass; empty when the pass goes on."""
+        return "" if self.recorded else "the opening UpdateStatus failed or stopped the pass"
 
     def add(self, step: str, result: Result, *, acts: bool) -> None:
         """Add the result of a step.

@@ -6,7 +6,10 @@ time, such as the length of a queue.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from flamectl_operator.runtime.workflow import Place
 
 #: How a pass ended, in the words of controller-runtime.
 Ended = Literal["success", "error", "requeue", "requeue_after"]
@@ -33,11 +36,11 @@ class Observer:
     def pass_crashed(self) -> None:
         """Note that a step, or a whole pass, raised an unexpected exception."""
 
-    def step_ended(self, name: str, outcome: str, seconds: float, conflicts: int) -> None:
+    def step_ended(self, place: Place, outcome: str, seconds: float, conflicts: int) -> None:
         """Note that a step of a pass ended.
 
         Args:
-            name: The step's name.
+            place: The step's stage, part and phase.
             outcome: `done`, `wait`, `stop` or `error`.
             seconds: The duration of the step.
             conflicts: The number of its writes that ended in a conflict.

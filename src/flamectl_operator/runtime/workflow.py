@@ -10,7 +10,7 @@ The design follows ctrlkit's RFC. An action returns an outcome or raises an erro
 
 from __future__ import annotations
 
-import asyncio
+import inspect
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
@@ -26,20 +26,19 @@ S = TypeVar("S")
 
 
 class Action(ABC, Generic[S]):
-    """A unit of work that an author names, describes and implements.
+    """A unit of work that an author names, describes and implements."""
 
-    Args:
-        name: CamelCase, as logs, metrics and documentation call it.
-        summary: One sentence on what the action is responsible for.
-        reads: The objects that the action reads, for documentation.
-        writes: The objects that the action changes, for documentation. A controller may also conclude from `writes` whether an
-            action changes anything.
-    """
-
+    #: CamelCase, as logs, metrics and documentation call it; the name of the class unless the class says otherwise.
     name: ClassVar[str]
-    summary: ClassVar[str]
-    reads: ClassVar[tuple[str, ...]] = ()
-    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        """Name the action after its class."""
+        cls.name = cls.__dict__.get("name", cls.__name__)
+
+    @property
+    def summary(self) -> str:
+        """What the action is responsible for: the first paragraph of the docstring."""
+        return " ".join(inspect.cleandoc(type(self).__doc__ or "").partition("\n\n")[0].split())
 
     @abstractmethod
     async def run(self, subject: S, /) -> Outcome:
@@ -54,7 +53,16 @@ class Action(ABC, Generic[S]):
 
 
 class Hooks(Generic[S]):
-    """Called around each action; this one does nothing. Logs, metrics and progress override the methods."""
+    """Called around stages and actions; this one does nothing. Logs, metrics and progress override the methods."""
+
+    def enter(self, stage: Stage[S]) -> None:
+        """Prepare for a stage that is about to run."""
+
+    def leave(self, stage: Stage[S]) -> None:
+        """Clean up after a stage that has run or was cancelled."""
+
+    def skipped(self, workflow: Workflow[S], why: str) -> None:
+        """Handle a workflow that does not run."""
 
     def before(self, action: Action[S], subject: S) -> None:
         """Prepare for an action that is about to run."""
@@ -87,8 +95,34 @@ class Workflow(ABC, Generic[S]):
         for child in self.children:
             yield from child.actions()
 
+    def stages(self) -> Iterator[Stage[S]]:
+        """Iterate over all stages, in the order of the tree."""
+        for child in self.children:
+            yield from child.stages()
+
 
 Node = Workflow[S] | Action[S]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of an action, as logs and metrics name it.
+
+    Args:
+        subreconciler: The name of the stage.
+        part: The name of the action; empty for the stage's own.
+        phase: The phase of the stage; empty where a stage has none.
+    """
+
+    subreconciler: str
+    part: str = ""
+    phase: str = ""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The fields that are not empty, by name."""
+        found = {"subreconciler": self.subreconciler, "part": self.part, "phase": self.phase}
+        return {key: value for key, value in found.items() if value}
 
 
 @dataclass(frozen=True)
@@ -122,19 +156,6 @@ class _Composite(Workflow[S]):
         self.children = tuple(flat)
 
 
-class Sequential(_Composite[S]):
-    """Run the children one after the other; an error or an interruption ends the sequence."""
-
-    async def run(self, subject: S, hooks: Hooks[S]) -> Result:
-        """Run the children until one fails or interrupts."""
-        result = NOTHING
-        for child in self.children:
-            result = result.join(await child.run(subject, hooks))
-            if result.errors or result.interrupted:
-                break
-        return result
-
-
 class InOrder(_Composite[S]):
     """Run all children one after the other; an error of one does not stop the others."""
 
@@ -146,17 +167,41 @@ class InOrder(_Composite[S]):
         return result
 
 
-class Join(_Composite[S]):
-    """Run all children in parallel; the result is that of `InOrder`."""
+class Stage(Workflow[S]):
+    """Several actions under one name, which run one after the other; an error of one does not stop the others.
+
+    Args:
+        name: CamelCase, as logs, metrics and documentation call it. An action of the same name is the stage's own.
+        nodes: The parts.
+        phase: Tells two stages with the same name apart; empty for others.
+    """
+
+    def __init__(self, name: str, *nodes: Node[S], phase: str = "") -> None:
+        self.name = name
+        self.phase = phase
+        self.parts: Workflow[S] = InOrder(*nodes)
+        self.children = (self.parts,)
+
+    @property
+    def title(self) -> str:
+        """The name with the phase."""
+        return f"{self.name} ({self.phase})" if self.phase else self.name
+
+    def place(self, action: Action[S]) -> Place:
+        """Return the place of an action of this stage."""
+        return Place(self.name, "" if action.name == self.name else action.name, self.phase)
+
+    def stages(self) -> Iterator[Stage[S]]:
+        """Iterate over this stage."""
+        yield self
 
     async def run(self, subject: S, hooks: Hooks[S]) -> Result:
-        """Run all children at the same time."""
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(child.run(subject, hooks)) for child in self.children]
-        result = NOTHING
-        for task in tasks:
-            result = result.join(task.result())
-        return result
+        """Run all parts, one after the other."""
+        hooks.enter(self)
+        try:
+            return await self.parts.run(subject, hooks)
+        finally:
+            hooks.leave(self)
 
 
 class If(Workflow[S]):
@@ -164,41 +209,22 @@ class If(Workflow[S]):
 
     Args:
         label: The condition in words.
-        condition: Evaluated right before the workflow would run.
+        why_not: Returns why the condition does not hold; empty when it holds. Called right before the workflow would run.
         then: The workflow.
     """
 
-    def __init__(self, label: str, condition: Callable[[S], bool], then: Node[S]) -> None:
+    def __init__(self, label: str, why_not: Callable[[S], str], then: Node[S]) -> None:
         self.label = label
-        self._condition = condition
+        self._why_not = why_not
         self.then: Workflow[S] = _workflow(then)
         self.children = (self.then,)
 
     async def run(self, subject: S, hooks: Hooks[S]) -> Result:
         """Run the workflow if the condition holds now."""
-        return await self.then.run(subject, hooks) if self._condition(subject) else NOTHING
-
-
-class Timeout(Workflow[S]):
-    """Abort a workflow that takes longer than a limit; the timeout becomes an error of the result.
-
-    Args:
-        seconds: The limit.
-        then: The workflow.
-    """
-
-    def __init__(self, seconds: float, then: Node[S]) -> None:
-        self.seconds = seconds
-        self.then: Workflow[S] = _workflow(then)
-        self.children = (self.then,)
-
-    async def run(self, subject: S, hooks: Hooks[S]) -> Result:
-        """Run the workflow, and abort it at the limit."""
-        try:
-            async with asyncio.timeout(self.seconds):
-                return await self.then.run(subject, hooks)
-        except TimeoutError as error:
-            return Result(errors=(error,))
+        if why := self._why_not(subject):
+            hooks.skipped(self.then, why)
+            return NOTHING
+        return await self.then.run(subject, hooks)
 
 
 class Always(Workflow[S]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flamectl_operator.runtime.workflow import Always, If, InOrder, Join, Sequential, Timeout
+from flamectl_operator.runtime.workflow import Always, If, InOrder, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +26,7 @@ def as_mermaid(workflow: Workflow[Any]) -> str:
             "flowchart TD",
             "    start([pass begins])",
             *chart.lines,
+            *chart.arrows,
             *(f"    {each} --> finish([pass ends])" for each in last),
         ]
     )
@@ -33,34 +34,28 @@ def as_mermaid(workflow: Workflow[Any]) -> str:
 
 def _lines(workflow: Workflow[Any], depth: int) -> Iterator[str]:
     indent = "  " * depth
-    if not workflow.children:
-        for action in workflow.actions():
-            yield f"{indent}{action.name}: {action.summary}"
-        return
-    yield f"{indent}{_title(workflow)}:"
-    if isinstance(workflow, Always):
-        yield from _lines(workflow.body, depth + 1)
-        yield f"{indent}finally:"
-        yield from _lines(workflow.closing, depth + 1)
-        return
-    for child in workflow.children:
-        yield from _lines(child, depth + 1)
-
-
-def _title(workflow: Workflow[Any]) -> str:
     match workflow:
-        case If(label=label):
-            return f"if {label}"
-        case Timeout(seconds=seconds):
-            return f"within {seconds:g} s"
-        case Sequential():
-            return "in sequence, until one fails or interrupts"
-        case InOrder():
-            return "in order, continuing after an error"
-        case Join():
-            return "in parallel"
+        case Stage(title=title, parts=parts):
+            first, *others = parts.actions()
+            if not others:
+                yield f"{indent}{title}: {first.summary}"
+                return
+            yield f"{indent}{title}:"
+            children = parts.children
+        case If(label=label, children=children):
+            yield f"{indent}if {label}:"
+        case Always(body=body, closing=closing):
+            yield f"{indent}try:"
+            yield from _lines(body, depth + 1)
+            yield f"{indent}finally:"
+            children = (closing,)
+        case InOrder(children=children):
+            depth -= 1  # the order of lines says it
         case _:
-            return "try"
+            yield from (f"{indent}{action.name}: {action.summary}" for action in workflow.actions())
+            return
+    for child in children:
+        yield from _lines(child, depth + 1)
 
 
 class _Chart:
@@ -68,6 +63,8 @@ class _Chart:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        #: After all nodes, because an arrow inside a box would draw its other end into the box.
+        self.arrows: list[str] = []
         self._count = 0
 
     def draw(self, workflow: Workflow[Any], before: list[str], label: str = "") -> list[str]:
@@ -79,8 +76,12 @@ class _Chart:
             case If(label=condition, then=then):
                 question = self._node(f"{condition}?", before, label, shape="{{}}")
                 return [*self.draw(then, [question], "yes"), question]
-            case Join(children=children):
-                return [end for child in children for end in self.draw(child, before, label)]
+            case Stage(title=title, parts=parts):
+                self._count += 1
+                self.lines.append(f'    subgraph s{self._count}["{title}"]')
+                ends = self.draw(parts, before, label)
+                self.lines.append("    end")
+                return ends
         for child in workflow.children:
             before, label = self.draw(child, before, label), ""
         return before
@@ -90,5 +91,5 @@ class _Chart:
         name, half = f"n{self._count}", len(shape) // 2
         arrow = f"-->|{label}|" if label else "-->"
         self.lines.append(f"    {name}{shape[:half]}{title}{shape[half:]}")
-        self.lines += [f"    {each} {arrow} {name}" for each in before]
+        self.arrows += [f"    {each} {arrow} {name}" for each in before]
         return name

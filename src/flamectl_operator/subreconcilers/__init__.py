@@ -1,16 +1,14 @@
-"""The pipeline of a pass: every step in its order. Each step has a file of its own name."""
+"""The pipeline of a pass: seven stages in their order, each with its parts. Each step has a file of its own name."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flamectl_operator.runtime.workflow import Always, If, InOrder, Sequential
-from flamectl_operator.subreconcilers.acquire_deletion_lock import AcquireDeletionLock
+from flamectl_operator.runtime.workflow import Always, If, InOrder, Place, Stage
 from flamectl_operator.subreconcilers.add_services import AddServices
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
 from flamectl_operator.subreconcilers.check_replacements import CheckReplacements
 from flamectl_operator.subreconcilers.drain_executors import DrainExecutors
-from flamectl_operator.subreconcilers.record_before_acting import RecordBeforeActing
 from flamectl_operator.subreconcilers.release_deletion_lock import ReleaseDeletionLock
 from flamectl_operator.subreconcilers.release_lost_nodes import ReleaseLostNodes
 from flamectl_operator.subreconcilers.replace_stale_pods import ReplaceStalePods
@@ -21,43 +19,50 @@ from flamectl_operator.subreconcilers.update_client_config import UpdateClientCo
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from flamectl_operator.subreconcilers.update_metadata import UpdateMetadata
 from flamectl_operator.subreconcilers.update_network_policy import UpdateNetworkPolicy
-from flamectl_operator.subreconcilers.update_status import UpdateStatus
+from flamectl_operator.subreconcilers.update_status import OpenStatus, UpdateStatus
 from flamectl_operator.subreconcilers.watch_session_manager import WatchSessionManager
 
 if TYPE_CHECKING:
     from flamectl_operator.reconcile.reconcile_pass import Pass
     from flamectl_operator.runtime.workflow import Workflow
 
-#: If RecordBeforeActing fails or stops the pass, no other step runs. Otherwise an error of a step stops no other step, and
-#: UpdateStatus closes the pass.
-PIPELINE: Workflow[Pass] = Sequential(
-    RecordBeforeActing(),
-    Always(
-        InOrder(
-            If("the state has changed", lambda pass_: pass_.stored_state_outdated, UpdateStatus()),
-            WatchSessionManager(),
+#: The two phases of UpdateStatus.
+OPENING = "opening"
+CLOSING = "closing"
+#: The place of what a pass does before its first step: it reads what the stores cannot show.
+OBSERVE = Place("UpdateStatus", "Observe", OPENING)
+
+#: The seven stages with their parts. If the opening UpdateStatus fails or stops the pass, nothing else runs. Otherwise an error
+#: stops no other part, and UpdateStatus closes the pass.
+PIPELINE: Workflow[Pass] = InOrder(
+    Stage(
+        "UpdateStatus",
+        OpenStatus(),
+        If("the pass goes on", lambda pass_: pass_.report.why_not_go_on, WatchSessionManager()),
+        phase=OPENING,
+    ),
+    If(
+        "the pass goes on",
+        lambda pass_: pass_.report.why_not_go_on,
+        Always(
             If(
                 "the spec is valid and not paused",
-                lambda pass_: pass_.may_act,
+                lambda pass_: pass_.why_not_act,
                 InOrder(
-                    UpdateConfigMap(),
-                    AddServices(),
-                    UpdateNetworkPolicy(),
-                    UpdateClientConfig(),
-                    CheckReplacements(),
-                    AcquireDeletionLock(),
-                    UpdateClaims(),
-                    AddSessionManager(),
-                    ScaleObjectCache(),
-                    ScaleExecutors(),
-                    ReplaceStalePods(),
-                    DrainExecutors(),
-                    ReleaseLostNodes(),
-                    UpdateMetadata(),
-                    ReleaseDeletionLock(),
+                    Stage("UpdateConfigMap", UpdateConfigMap(), UpdateClientConfig()),
+                    Stage("AddServices", AddServices(), UpdateNetworkPolicy()),
+                    Stage("AddSessionManager", UpdateClaims(), AddSessionManager(), ScaleObjectCache()),
+                    Stage("ScaleExecutors", ScaleExecutors(), DrainExecutors(), ReleaseLostNodes()),
+                    Stage(
+                        "ReplaceStalePods",
+                        CheckReplacements(),
+                        ReplaceStalePods(),
+                        UpdateMetadata(),
+                        ReleaseDeletionLock(),
+                    ),
                 ),
             ),
+            closing=Stage("UpdateStatus", UpdateStatus(), phase=CLOSING),
         ),
-        closing=UpdateStatus(),
     ),
 )

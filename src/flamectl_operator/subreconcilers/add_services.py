@@ -22,13 +22,6 @@ class AddServices(Subreconciler):
     Fields that others own (clusterIP, foreign annotations) stay unchanged.
     """
 
-    name = "AddServices"
-    summary = (
-        "Creates the Services of the session manager and the object cache, or restores them to their desired state."
-    )
-    reads = ("Services",)
-    writes = ("Services",)
-
     async def run(self, pass_: Pass, /) -> Outcome:
         """Ensure both Services; a refusal of one does not prevent the other."""
         ends, errors = await collect_in_parallel(

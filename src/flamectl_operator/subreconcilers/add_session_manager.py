@@ -35,13 +35,6 @@ class AddSessionManager(Subreconciler):
     terminating, as on a lost node, is force-deleted in the end. ReplaceStalePods replaces a stale one.
     """
 
-    name = "AddSessionManager"
-    summary = (
-        "Creates the session manager's Pod when it is missing, repairs its labels, and deletes it when it has failed."
-    )
-    reads = ("ConfigMap", "Pods", "PersistentVolumeClaim")
-    writes = ("session manager Pod",)
-
     async def run(self, pass_: Pass, /) -> Outcome:
         """Carry out the plan."""
         observed, plan = _plan(pass_)

@@ -22,11 +22,6 @@ class CheckReplacements(Subreconciler):
     The results are kept until the spec or the settings change, so each template needs one dry run.
     """
 
-    name = "CheckReplacements"
-    summary = "Checks by dry run whether the API server accepts the replacements of stale Pods."
-    reads = ("ConfigMap", "PersistentVolumeClaims", "Pods")
-    writes = ("dry runs of Pods",)
-
     async def run(self, pass_: Pass, /) -> Outcome:
         """Check each template that has a stale Pod."""
         observed, effective = pass_.observe(), pass_.effective

@@ -29,11 +29,6 @@ class DrainExecutors(Subreconciler):
     The marks are annotations of the Pods, so the next operator continues where this one stopped.
     """
 
-    name = "DrainExecutors"
-    summary = "Lets marked executors end their work, and deletes them when it is done or their time is over."
-    reads = ("Pods", "Flame")
-    writes = ("executor Pods", "Flame's nodes")
-
     async def run(self, pass_: Pass, /) -> Outcome:
         """Carry out the plan."""
         plan = _plan(pass_)

@@ -18,11 +18,6 @@ class ReleaseDeletionLock(Subreconciler):
     If the process ends before the release, the lock expires.
     """
 
-    name = "ReleaseDeletionLock"
-    summary = "Releases the deletion lock when no Pod is left to delete."
-    reads = ("PersistentVolumeClaims", "Pods")
-    writes = ("Lease",)
-
     async def run(self, pass_: Pass, /) -> Outcome:
         """Release the lock if this process holds it and does not need it."""
         if pass_.lock.denied or not disruption_ahead(pass_.observe(), pass_.effective):

@@ -28,11 +28,6 @@ class ReleaseLostNodes(Subreconciler):
     terminating Pods. Nodes that the operator did not name are left alone.
     """
 
-    name = "ReleaseLostNodes"
-    summary = "Tells the session manager of executors that are gone, so that it puts no work on their nodes."
-    reads = ("Pods", "Flame")
-    writes = ("Flame's nodes",)
-
     async def run(self, pass_: Pass, /) -> Outcome:
         """Report lost nodes that the session manager has not noticed."""
         session_manager, observed = pass_.session_manager, pass_.observe()

@@ -34,11 +34,6 @@ class ReplaceStalePods(Subreconciler):
     when its new Pods do not become ready, and the other Pods stay in service.
     """
 
-    name = "ReplaceStalePods"
-    summary = "Deletes stale Pods within the budget of the update strategy, the session manager first, then the object caches."
-    reads = ("ConfigMap", "PersistentVolumeClaims", "Pods", "Flame")
-    writes = ("session manager Pod", "object cache Pods", "executor Pods")
-
     async def run(self, pass_: Pass, /) -> Outcome:
         """Delete the stale Pods that are due."""
         observed, effective = pass_.observe(), pass_.effective

@@ -30,11 +30,6 @@ class ScaleExecutors(Subreconciler):
     neither counted nor awaited.
     """
 
-    name = "ScaleExecutors"
-    summary = "Creates missing executors under reserved ids, and deletes surplus and terminal executors."
-    reads = ("ConfigMap", "Pods", "Flame")
-    writes = ("executor Pods",)
-
     async def run(self, pass_: Pass, /) -> Outcome:
         """Carry out the plan."""
         plan = _plan(pass_)

@@ -35,11 +35,6 @@ class ScaleObjectCache(Subreconciler):
     force-deleted in the end. ReplaceStalePods replaces stale ones.
     """
 
-    name = "ScaleObjectCache"
-    summary = "Creates missing object caches, repairs their labels, and deletes surplus and terminal ones."
-    reads = ("ConfigMap", "Pods", "PersistentVolumeClaim")
-    writes = ("object cache Pods",)
-
     async def run(self, pass_: Pass, /) -> Outcome:
         """Carry out the plan."""
         plan = _plan(pass_)

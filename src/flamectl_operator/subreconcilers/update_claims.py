@@ -26,11 +26,6 @@ class UpdateClaims(Subreconciler):
     A claim is deleted only with the deletion lock, and after a read has shown that no Pod with the name of the claim exists.
     """
 
-    name = "UpdateClaims"
-    summary = "Creates and grows PersistentVolumeClaims, and deletes claims that scaling down left without a Pod."
-    reads = ("FlameCluster", "PersistentVolumeClaims", "Pods")
-    writes = ("PersistentVolumeClaims",)
-
     async def run(self, pass_: Pass, /) -> Outcome:
         """Do what the plan says."""
         plan = _plan(pass_)

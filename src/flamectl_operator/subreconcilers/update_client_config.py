@@ -21,11 +21,6 @@ class UpdateClientConfig(Subreconciler):
     No Pod of the cluster reads it, so no other step waits for it.
     """
 
-    name = "UpdateClientConfig"
-    summary = "Creates the ConfigMap that clients mount, restores it to the spec, or deletes it."
-    reads = ("ConfigMap",)
-    writes = ("ConfigMap",)
-
     async def run(self, pass_: Pass, /) -> Outcome:
         """Ensure that the ConfigMap matches its manifest, or is absent."""
         manifest = pass_.effective.desired.client_config

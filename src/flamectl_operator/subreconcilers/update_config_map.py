@@ -24,11 +24,6 @@ class UpdateConfigMap(Subreconciler):
     The step runs before the Pods that mount the ConfigMap, because no Pod is created unless the ConfigMap is current.
     """
 
-    name = "UpdateConfigMap"
-    summary = "Creates the ConfigMap with flame-cluster.yaml, or restores it to the spec."
-    reads = ("ConfigMap",)
-    writes = ("ConfigMap",)
-
     async def run(self, pass_: Pass, /) -> Outcome:
         """Ensure that the ConfigMap matches its manifest."""
         manifest = pass_.effective.config_map

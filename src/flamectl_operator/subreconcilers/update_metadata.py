@@ -34,11 +34,6 @@ class UpdateMetadata(Subreconciler):
     spec no longer asks for them. The Lease is not watched, so it is looked at only when another child differs.
     """
 
-    name = "UpdateMetadata"
-    summary = "Keeps the common labels and annotations of the spec on every child, and takes them off again."
-    reads = ("ConfigMap", "Services", "NetworkPolicy", "PersistentVolumeClaims", "Pods", "Lease")
-    writes = ("metadata of all children",)
-
     async def run(self, pass_: Pass, /) -> Outcome:
         """Patch the children that differ."""
         due = list(_due(pass_))

@@ -22,11 +22,6 @@ class UpdateNetworkPolicy(Subreconciler):
     delay in any case, and because the cluster works without one.
     """
 
-    name = "UpdateNetworkPolicy"
-    summary = "Creates the NetworkPolicy that limits who can connect, restores it to the spec, or deletes it."
-    reads = ("NetworkPolicy",)
-    writes = ("NetworkPolicy",)
-
     async def run(self, pass_: Pass, /) -> Outcome:
         """Ensure that the NetworkPolicy matches its manifest, or is absent."""
         manifest = pass_.effective.desired.network_policy

@@ -1,4 +1,4 @@
-"""UpdateStatus: reports the state of the FlameCluster and its reasons."""
+"""UpdateStatus opens each pass and closes it: what must survive a crash comes first, the truth with its reasons last."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.planning import replacement_backoff
 from flamectl_operator.planning.budget import surge
-from flamectl_operator.reconcile.base import STATUS, Subreconciler
+from flamectl_operator.planning.scale import ids_to_reserve
+from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait_until
-from flamectl_operator.status.compute import compute_status
-from flamectl_operator.status.recent_failures import failures_end
+from flamectl_operator.status.compute import compute_status, durable_fields, required_durable_fields
+from flamectl_operator.status.health import present_state
+from flamectl_operator.status.recent_failures import failures_end, recent_failures
 from flamectl_operator.status.troubles import patience_ends
 
 if TYPE_CHECKING:
@@ -19,16 +21,47 @@ if TYPE_CHECKING:
     from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
-class UpdateStatus(Subreconciler):
-    """Compute the status from the objects that exist and from what the steps reported, and write it if it changed.
+class OpenStatus(Subreconciler):
+    """Record executor ids, failures, the beginning of a suspension, and a state that has changed, before the pass acts on them.
 
-    It closes each pass. When the state has changed, it also runs before the acting steps, because these may take a while.
+    Nothing else runs in the pass unless all is stored that must survive a crash. A state that has changed is told early because
+    the other steps may take a while; whether that is stored stops nothing.
     """
 
     name = "UpdateStatus"
-    summary = "Computes the status from the objects that exist and from the reports of the steps, and writes it if it changed."
-    reads = ("FlameCluster", "ConfigMap", "Services", "NetworkPolicy", "PersistentVolumeClaims", "Pods", "Flame")
-    writes = (STATUS,)
+    acts = False
+
+    async def run(self, pass_: Pass, /) -> Outcome:
+        """Write the status if one of its durable fields must change, or if the state has changed."""
+        if pass_.spec is None:
+            pass_.report.recorded = True
+            return DONE
+        observed, now = pass_.observe(), pass_.now()
+        if pass_.may_act and (fields := pass_.unwanted_changes(observed)):
+            return await pass_.status.refuse_spec(fields)
+        needed = ids_to_reserve(observed, pass_.spec, now, pass_.max_creates) if pass_.may_act else 0
+        ids = pass_.ids.missing(needed)
+        required = required_durable_fields(pass_.generation, observed, pass_.spec, ids.stop)
+        stored = pass_.status.stored
+        # A failed Pod is told even if the process dies right after it deleted the Pod.
+        told = recent_failures(stored, observed, pass_.spec, now.wall) == stored.recent_failures
+        if required != durable_fields(stored) or not told:
+            status = compute_status(pass_.status_input(observed, ids.stop), now.wall)
+            if (stopped := await pass_.status.record(status)) is not None:
+                return stopped
+        pass_.ids.reserve(ids)
+        pass_.report.recorded = True
+        # If no step acts, the closing UpdateStatus follows at once.
+        if pass_.may_act and present_state(observed, pass_.spec) != pass_.status.stored.state:
+            status = compute_status(pass_.status_input(observed, pass_.ids.next_id), now.wall)
+            return await pass_.status.write(status) or DONE
+        return DONE
+
+
+class UpdateStatus(Subreconciler):
+    """Compute the status from the objects that exist and from what the steps reported, and write it if it changed."""
+
+    acts = False
 
     async def run(self, pass_: Pass, /) -> Outcome:
         """Write the status if it changed, and return when to run again without an event."""

@@ -28,10 +28,7 @@ class WatchSessionManager(Subreconciler):
     The pass does not wait for an answer: the watcher's next answer brings the next pass.
     """
 
-    name = "WatchSessionManager"
-    summary = "Lets the watcher ask the session manager, and reports executors that are not registered with it."
-    reads = ("Pods", "Flame")
-    writes = ()
+    acts = False
 
     async def run(self, pass_: Pass, /) -> Outcome:
         """Say which session manager to ask, and return when to look at registrations again."""

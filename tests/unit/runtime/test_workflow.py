@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,11 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flamectl_operator.runtime.outcome import DONE, NOTHING, Outcome, Result, stop, wait
-from flamectl_operator.runtime.workflow import Action, Always, Hooks, If, InOrder, Join, Sequential, Timeout
+from flamectl_operator.runtime.workflow import Action, Always, Hooks, If, InOrder, Place, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from flamectl_operator.runtime.workflow import Workflow
 
 Ran = list[str]
@@ -23,15 +22,11 @@ Ran = list[str]
 class Recorded(Action[Ran]):
     """Appends its name to the subject and ends as told."""
 
-    summary = "Does what a test says."
-    reads = ()
-    writes = ()
-
     def __init__(self, name: str, ends: Outcome | Exception = DONE) -> None:
         self.name = name  # type: ignore[misc]
         self._ends = ends
 
-    async def run(self, subject: Ran) -> Outcome:
+    async def run(self, subject: Ran, /) -> Outcome:
         subject.append(self.name)
         await asyncio.sleep(0)
         if isinstance(self._ends, Exception):
@@ -76,35 +71,18 @@ def test_joining_is_associative_and_keeps_all_errors_and_the_shortest_delay(a: R
     assert a.join(b).interrupted == (a.interrupted or b.interrupted)
 
 
-@pytest.mark.parametrize("kind", [Sequential, InOrder, Join])
 @given(ends=st.lists(endings, max_size=6), cut=st.integers(0, 6))
-def test_a_nested_workflow_equals_its_flattening(
-    kind: Callable[..., Workflow[Ran]], ends: list[Outcome | Exception], cut: int
-) -> None:
-    flat = kind(*_actions(ends))
+def test_a_nested_workflow_equals_its_flattening(ends: list[Outcome | Exception], cut: int) -> None:
+    flat = InOrder(*_actions(ends))
     actions = _actions(ends)
-    nested = kind(kind(*actions[:cut]), kind(kind(*actions[cut:])))
+    nested = InOrder(InOrder(*actions[:cut]), InOrder(InOrder(*actions[cut:])))
 
     assert asyncio.run(_run(flat)) == asyncio.run(_run(nested))
 
 
-@given(st.lists(endings, max_size=6))
-def test_a_sequence_ends_at_the_first_error_or_interruption_and_joins_what_ran(ends: list[Outcome | Exception]) -> None:
-    ran, result = asyncio.run(_run(Sequential(*_actions(ends))))
-
-    def stops(end: Outcome | Exception) -> bool:
-        return isinstance(end, Exception) or end.kind.value == "stop"
-
-    expected = next((number + 1 for number, end in enumerate(ends) if stops(end)), len(ends))
-    assert len(ran) == expected
-    assert result.errors == tuple(end for end in ends[:expected] if isinstance(end, Exception))
-
-
-@pytest.mark.parametrize("kind", [InOrder, Join])
+@pytest.mark.parametrize("kind", [InOrder, lambda *actions: Stage("S", *actions)], ids=["in order", "stage"])
 @given(ends=st.lists(endings, max_size=6))
-def test_all_actions_run_after_errors_and_all_results_are_kept(
-    kind: Callable[..., Workflow[Ran]], ends: list[Outcome | Exception]
-) -> None:
+def test_all_actions_run_after_errors_and_all_results_are_kept(kind: Any, ends: list[Outcome | Exception]) -> None:
     ran, result = asyncio.run(_run(kind(*_actions(ends))))
 
     assert ran == [str(number) for number in range(len(ends))]
@@ -112,53 +90,68 @@ def test_all_actions_run_after_errors_and_all_results_are_kept(
     assert result.outcomes == tuple(end for end in ends if isinstance(end, Outcome) and end is not DONE)
 
 
-async def test_joined_actions_run_at_the_same_time() -> None:
-    together = asyncio.Barrier(2)
+@pytest.mark.parametrize(("why_not", "ran"), [("", ["a"]), ("no reason", [])])
+async def test_a_conditional_workflow_runs_when_nothing_speaks_against_it(why_not: str, ran: Ran) -> None:
+    assert await _run(If("it holds", lambda _subject: why_not, Recorded("a"))) == (ran, NOTHING)
 
-    class Meet(Recorded):
-        async def run(self, subject: Ran) -> Outcome:
-            await together.wait()
+
+async def test_hooks_learn_why_a_workflow_is_skipped() -> None:
+    class Skipped(Hooks[Ran]):
+        def skipped(self, workflow: Workflow[Ran], why: str) -> None:
+            ran.append(f"{[action.name for action in workflow.actions()]}: {why}")
+
+    ran: Ran = []
+    await If("it holds", lambda _subject: "no reason", InOrder(Recorded("a"), Recorded("b"))).run(ran, Skipped())
+
+    assert ran == ["['a', 'b']: no reason"]
+
+
+@pytest.mark.parametrize("end", [DONE, ERROR, asyncio.CancelledError()], ids=["done", "failed", "cancelled"])
+async def test_hooks_enter_and_leave_a_stage_however_it_ends(end: Any) -> None:
+    class Seen(Hooks[Ran]):
+        def enter(self, stage: Stage[Ran]) -> None:
+            ran.append(f"enter {stage.title}")
+
+        def leave(self, stage: Stage[Ran]) -> None:
+            ran.append(f"leave {stage.title}")
+
+    class Ends(Recorded):
+        async def run(self, subject: Ran, /) -> Outcome:
+            if isinstance(end, asyncio.CancelledError):
+                raise end
             return await super().run(subject)
 
-    async with asyncio.timeout(10):
-        ran, _ = await _run(Join(Meet("a"), Meet("b")))
+    ran: Ran = []
+    with suppress(asyncio.CancelledError):
+        await Stage("S", Ends("a", end), phase="opening").run(ran, Seen())
 
-    assert sorted(ran) == ["a", "b"]
-
-
-@pytest.mark.parametrize(("holds", "ran"), [(True, ["a"]), (False, [])])
-async def test_a_conditional_workflow_runs_when_its_condition_holds(holds: bool, ran: Ran) -> None:  # noqa: FBT001
-    assert await _run(If("it holds", lambda _subject: holds, Recorded("a"))) == (ran, NOTHING)
+    assert [ran[0], ran[-1]] == ["enter S (opening)", "leave S (opening)"]
 
 
-async def test_action_over_its_timeout_becomes_an_error() -> None:
-    class Endless(Recorded):
-        async def run(self, subject: Ran) -> Outcome:
-            await super().run(subject)
-            await asyncio.Event().wait()
-            return DONE
+def test_action_with_the_name_of_its_stage_is_no_part_of_it() -> None:
+    stage = Stage("S", Recorded("S"), Recorded("a"), phase="closing")
 
-    ran, result = await _run(Timeout(0.01, Endless("a")))
+    places = [stage.place(action) for action in stage.actions()]
 
-    assert ran == ["a"]
-    assert [type(error) for error in result.errors] == [TimeoutError]
+    assert places == [Place("S", "", "closing"), Place("S", "a", "closing")]
+    assert [place.labels for place in places] == [
+        {"subreconciler": "S", "phase": "closing"},
+        {"subreconciler": "S", "part": "a", "phase": "closing"},
+    ]
 
 
 @pytest.mark.parametrize("body", [DONE, stop("A", "a", 7), ERROR], ids=["done", "interrupted", "failed"])
 async def test_the_closing_workflow_always_runs(body: Outcome | Exception) -> None:
-    ran, result = await _run(
-        Always(Sequential(Recorded("body", body), Recorded("next")), Recorded("closing", wait("B", "", 9)))
-    )
+    ran, result = await _run(Always(Recorded("body", body), Recorded("closing", wait("B", "", 9))))
 
-    assert ran[-1] == "closing"
-    assert ("next" in ran) == (body is DONE)
+    assert ran == ["body", "closing"]
     assert result.errors == ((ERROR,) if body is ERROR else ())
     assert result.delay == (7 if isinstance(body, Outcome) and body is not DONE else 9)
 
 
 async def test_a_cancellation_passes_through_and_nothing_else_runs() -> None:
     class Cancelled(Recorded):
-        async def run(self, subject: Ran) -> Outcome:
+        async def run(self, subject: Ran, /) -> Outcome:
             await super().run(subject)
             raise asyncio.CancelledError
 
@@ -185,6 +178,18 @@ async def test_hooks_see_each_action_before_and_after_it_runs() -> None:
 
 def test_a_workflow_lists_its_actions_in_order() -> None:
     workflow: Any = Always(
-        Sequential(Recorded("a"), If("x", bool, InOrder(Recorded("b"), Recorded("c")))), Recorded("d")
+        InOrder(Recorded("a"), If("x", str, Stage("S", Recorded("b"), Recorded("c")))), Recorded("d")
     )
     assert [action.name for action in workflow.actions()] == ["a", "b", "c", "d"]
+    assert [stage.name for stage in workflow.stages()] == ["S"]
+
+
+def test_summary_of_an_action_is_the_first_paragraph_of_its_docstring() -> None:
+    class Described(Recorded):
+        """Do this,
+        and that.
+
+        And more.
+        """
+
+    assert (Described("a").summary, Described.name) == ("Do this, and that.", "Described")

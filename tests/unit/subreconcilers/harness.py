@@ -18,7 +18,7 @@ from flamectl_operator.reconcile.spec_planner import SpecPlanner
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, Stores
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
 from flamectl_operator.settings import OperatorConfig
-from flamectl_operator.subreconcilers.record_before_acting import RecordBeforeActing
+from flamectl_operator.subreconcilers.update_status import OpenStatus
 from tests.unit.builders import NOW, OWNER, POD_IP, PodState, V, _status, executor_pod, merged, raw_spec
 from tests.unit.notes import Notes
 from tests.unit.subreconcilers.fake_api import FakeApi, ManualClock
@@ -252,7 +252,7 @@ class StepHarness:
     async def recorded(self) -> Pass:
         """A pass after its first step."""
         run = await self.begin()
-        await RecordBeforeActing().run(run)
+        await OpenStatus().run(run)
         return run
 
     # --- What is there

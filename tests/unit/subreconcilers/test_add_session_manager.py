@@ -11,7 +11,6 @@ from flamectl_operator.reconcile.outcomes import RECHECK_TAKEN_NAME
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.outcome import DONE
-from flamectl_operator.subreconcilers.acquire_deletion_lock import AcquireDeletionLock
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from tests.unit.builders import OWNER, desired, later, replicas
@@ -46,7 +45,6 @@ OTHER = EARLIER | {"name": "other", "uid": "other-uid"}
 async def _step(world: StepHarness) -> Outcome:
     run = await world.recorded()
     await UpdateConfigMap().run(run)
-    await AcquireDeletionLock().run(run)
     return await AddSessionManager().run(run)
 
 

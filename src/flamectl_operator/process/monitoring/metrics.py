@@ -31,6 +31,8 @@ from flamectl_operator.runtime.observer import Ended, Observer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from flamectl_operator.runtime.workflow import Place
+
 #: From 10 ns to 1000 s, as client-go's: `prometheus.ExponentialBuckets(10e-9, 10, 12)`.
 QUEUE_BUCKETS = tuple(float(f"1e{exponent}") for exponent in range(-8, 4))
 
@@ -114,17 +116,17 @@ class Metrics(Observer):
         self._pass_seconds = self._histogram(
             "controller_runtime_reconcile_time_seconds", "Seconds that passes take.", RECONCILE_BUCKETS, label
         ).labels(self.controller)
-        label = "subreconciler"
+        step = ("subreconciler", "part", "phase")
         seconds = self._histogram(
-            "flamectl_subreconciler_duration_seconds", "Seconds that each step of a pass takes.", STEP_BUCKETS, label
+            "flamectl_subreconciler_duration_seconds", "Seconds that each step of a pass takes.", STEP_BUCKETS, *step
         )
         outcomes = self._counter(
-            "flamectl_subreconciler_outcomes_total", "Steps of passes, by outcome.", label, "outcome"
+            "flamectl_subreconciler_outcomes_total", "Steps of passes, by outcome.", *step, "outcome"
         )
         conflicts = self._counter(
             "flamectl_stale_view_waits_total",
             "Writes that were postponed because the object had changed since it was read.",
-            label,
+            *step,
         )
         self._doubts = self._counter(
             "flamectl_cache_doubts_total",
@@ -222,11 +224,12 @@ class Metrics(Observer):
         """See `Observer`."""
         self._crashes.inc()
 
-    def step_ended(self, name: str, outcome: str, seconds: float, conflicts: int) -> None:
+    def step_ended(self, place: Place, outcome: str, seconds: float, conflicts: int) -> None:
         """See `Observer`."""
-        self._step_seconds(name).observe(seconds)
-        self._step_outcomes(name, outcome).inc()
-        self._conflicts(name).inc(conflicts)
+        names = (place.subreconciler, place.part, place.phase)
+        self._step_seconds(*names).observe(seconds)
+        self._step_outcomes(*names, outcome).inc()
+        self._conflicts(*names).inc(conflicts)
 
     def cache_doubted(self) -> None:
         """See `Observer`."""

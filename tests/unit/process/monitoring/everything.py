@@ -72,9 +72,10 @@ def _happen(metrics: Metrics) -> None:
     """Report something for every metric that counts reports: a metric without a report has no labels."""
     for result in get_args(Ended):
         metrics.pass_ended(result, 0.1)
-    for step in PIPELINE.actions():
-        for outcome in ("done", "wait", "stop", "error"):
-            metrics.step_ended(step.name, outcome, 0.1, 1)
+    for stage in PIPELINE.stages():
+        for step in stage.actions():
+            for outcome in ("done", "wait", "stop", "error"):
+                metrics.step_ended(stage.place(step), outcome, 0.1, 1)
     for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
         metrics.request_held_back(method, "10.0.0.1:443", 0.1)
         metrics.request_ended(method, "10.0.0.1:443", 0.1)

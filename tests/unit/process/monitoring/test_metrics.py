@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flamectl_operator.process.monitoring.metrics import Metrics
+from flamectl_operator.runtime.workflow import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,12 +77,22 @@ def test_counters_start_at_zero(
 
 
 def test_steps_are_counted_by_name_and_outcome(metrics: Metrics) -> None:
-    metrics.step_ended("Shear", "done", 0.25, 0)
-    metrics.step_ended("Shear", "wait", 0.5, 3)
-    assert value(metrics, "flamectl_subreconciler_outcomes_total", subreconciler="Shear", outcome="done") == 1
-    assert value(metrics, "flamectl_subreconciler_outcomes_total", subreconciler="Shear", outcome="wait") == 1
-    assert value(metrics, "flamectl_subreconciler_duration_seconds_sum", subreconciler="Shear") == 0.75
-    assert value(metrics, "flamectl_stale_view_waits_total", subreconciler="Shear") == 3
+    metrics.step_ended(Place("Shear"), "done", 0.25, 0)
+    metrics.step_ended(Place("Shear"), "wait", 0.5, 3)
+    labels = {"subreconciler": "Shear", "part": "", "phase": ""}
+    assert value(metrics, "flamectl_subreconciler_outcomes_total", **labels, outcome="done") == 1
+    assert value(metrics, "flamectl_subreconciler_outcomes_total", **labels, outcome="wait") == 1
+    assert value(metrics, "flamectl_subreconciler_duration_seconds_sum", **labels) == 0.75
+    assert value(metrics, "flamectl_stale_view_waits_total", **labels) == 3
+
+
+def test_parts_and_phases_of_a_stage_are_counted_apart(metrics: Metrics) -> None:
+    metrics.step_ended(Place("Shear", "Sort"), "done", 0.25, 0)
+    metrics.step_ended(Place("Shear", phase="closing"), "done", 0.5, 0)
+
+    name = "flamectl_subreconciler_duration_seconds_sum"
+    assert value(metrics, name, subreconciler="Shear", part="Sort", phase="") == 0.25
+    assert value(metrics, name, subreconciler="Shear", part="", phase="closing") == 0.5
 
 
 def test_requests_are_counted_by_code_method_and_host(metrics: Metrics) -> None:

@@ -134,7 +134,7 @@ async def test_metrics_count_the_operators_work() -> None:
     metadata = {"name": "my-flame", "namespace": "team", "generation": 1}
     scene.api.put("flameclusters", {"metadata": metadata, "spec": raw_spec(replicas(2))})
     async with scene.serving() as session, _running(scene, operator):
-        done = 'flamectl_subreconciler_outcomes_total{outcome="done",subreconciler="ScaleExecutors"}'
+        done = 'flamectl_subreconciler_outcomes_total{outcome="done",part="",phase="",subreconciler="ScaleExecutors"}'
         text = await _eventually(scene, session, "/metrics", 200, done, "metrics")
     assert 'flamectl_executors_desired{cluster="my-flame",namespace="team"} 2.0' in text
     assert 'controller_runtime_max_concurrent_reconciles{controller="flamecluster"} 32.0' in text

@@ -1,0 +1,121 @@
+"""Logs, metrics and the report of each step: all that a pass says about its steps without their help."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from structlog.contextvars import bind_contextvars, reset_contextvars
+
+from flamectl_operator.kube.errors import NamespaceTerminatingError
+from flamectl_operator.reconcile.report import INTERNAL_ERROR, is_unforeseen
+from flamectl_operator.reconcile.write_count import WRITES, WriteCount
+from flamectl_operator.runtime.logs import is_logged
+from flamectl_operator.runtime.progress import record_progress
+from flamectl_operator.runtime.workflow import Hooks, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextvars import Token
+    from typing import Any
+
+    from structlog.typing import FilteringBoundLogger
+
+    from flamectl_operator.reconcile.base import Subreconciler
+    from flamectl_operator.reconcile.reconcile_pass import Pass
+    from flamectl_operator.runtime.clock import Clock
+    from flamectl_operator.runtime.observer import Observer
+    from flamectl_operator.runtime.outcome import Result
+    from flamectl_operator.runtime.workflow import Action, Stage, Workflow
+
+
+class StepHooks(Hooks["Pass"]):
+    """Writes a log line for each step that did something or waits, and reports to the observer and the report.
+
+    Every line that a step causes, also one of the tools that it uses, names its stage, its part and its phase.
+
+    Args:
+        clock: The time.
+        observer: Receives the results of steps.
+        log: The logger, bound to the FlameCluster.
+        told: The last report of each step, by place; only a new report is logged at `info`.
+    """
+
+    def __init__(self, clock: Clock, observer: Observer, log: FilteringBoundLogger, told: dict[Place, str]) -> None:
+        self._clock = clock
+        self._observer = observer
+        self._log = log
+        self._told = told
+        self._stage: Stage[Pass] | None = None
+        self._place = Place("")
+        self._bound: Mapping[str, Token[Any]] = {}
+        self._started = 0.0
+
+    def enter(self, stage: Stage[Pass]) -> None:
+        """Begin a stage."""
+        self._stage = stage
+
+    def leave(self, stage: Stage[Pass]) -> None:  # noqa: ARG002 - the contract of Hooks
+        """End a stage; after a cancellation, lines that follow are not about its steps."""
+        self._stage = None
+        self._unbind()
+
+    def skipped(self, workflow: Workflow[Pass], why: str) -> None:
+        """Tell those who debug which stages or parts do not run, and why."""
+        if not is_logged("debug"):
+            return
+        places = [Place(stage.name, phase=stage.phase) for stage in workflow.stages()]
+        if self._stage is not None:
+            places = [self._stage.place(action) for action in workflow.actions()]
+        for place in places:
+            self._log.debug("subreconciler", **place.labels, outcome="skipped", why=why)
+
+    def before(self, action: Action[Pass], subject: Pass) -> None:  # noqa: ARG002 - the contract of Hooks
+        """Start the timer and the count of writes for a step."""
+        WRITES.set(WriteCount())
+        self._place = Place(action.name) if self._stage is None else self._stage.place(action)
+        self._bound = bind_contextvars(**self._place.labels)
+        self._started = self._clock.monotonic()
+
+    def after(self, action: Subreconciler, subject: Pass, result: Result) -> None:  # type: ignore[override]
+        """Log, count and report the result of a step."""
+        self._unbind()
+        writes, seconds = WRITES.get(), self._clock.monotonic() - self._started
+        subject.report.add(action.name, result, acts=action.acts)
+        ended = _ended(result)
+        self._note(self._place, ended, result, writes, seconds)
+        self._observer.step_ended(self._place, ended, seconds, writes.conflicts)
+        record_progress()
+
+    def _unbind(self) -> None:
+        reset_contextvars(**self._bound)
+        self._bound = {}
+
+    def _note(self, place: Place, ended: str, result: Result, writes: WriteCount, seconds: float) -> None:
+        words = "; ".join([outcome.message for outcome in result.outcomes if outcome.message])
+        news = bool(words) and self._told.get(place) != words
+        self._told[place] = words
+        if not (result.errors or news or is_logged("debug")):
+            return
+        log = self._log.bind(**place.labels)
+        for error in result.errors:
+            if is_unforeseen(error):
+                log.error("subreconciler failed", exc_info=error)
+                self._observer.pass_crashed()
+                log = log.bind(error=repr(error), reason=INTERNAL_ERROR)
+            else:
+                log = log.bind(error=str(error), reason=getattr(error, "reason", type(error).__name__))
+        for outcome in result.outcomes:
+            log = log.bind(reason=outcome.reason, message=outcome.message, delay=outcome.delay)
+        # Steps and the status writer log each change by itself, so a step that only did its work is for those who debug.
+        quiet = all(isinstance(error, NamespaceTerminatingError) for error in result.errors)
+        level = log.warning if not quiet else log.info if news else log.debug
+        level("subreconciler", outcome=ended, writes=writes.sent, duration_ms=round(seconds * 1000, 1))
+
+
+def _ended(result: Result) -> str:
+    """Return how a step ended, as logs and metrics call it."""
+    if result.errors:
+        return "error"
+    if not result.outcomes:
+        return "done"
+    return "stop" if result.interrupted else "wait"
