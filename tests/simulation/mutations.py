@@ -40,17 +40,22 @@ from flamectl_operator.planning import (
     autoscaling,
     budget,
     claims,
+    cluster_plan,
     deletion,
     drain,
     lost_nodes,
     object_cache,
+    parts,
     registration,
+    repairs,
     replacement_backoff,
     rollout,
     scale,
     session_manager,
 )
 from flamectl_operator.planning import effective_spec as effective
+from flamectl_operator.planning.cluster_plan import ClusterPlan
+from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.effective_spec import EffectiveSpec, config_generation
 from flamectl_operator.planning.lock import HeldByOther
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
@@ -61,7 +66,6 @@ from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.dry_run import DryRuns
 from flamectl_operator.reconcile.named_pod import NamedPod
-from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.status_writer import StatusWriter
 from flamectl_operator.runtime import outcome, share, workqueue
 from flamectl_operator.runtime.clock_reading import ClockReading
@@ -73,10 +77,6 @@ from flamectl_operator.status.debounce import Debounce
 from flamectl_operator.subreconcilers import (
     add_services,
     add_session_manager,
-    drain_executors,
-    release_lost_nodes,
-    replace_stale_pods,
-    scale_object_cache,
     update_claims,
     update_client_config,
     update_config_map,
@@ -372,8 +372,8 @@ def the_budget_is_one_too_large() -> None:
 
 @_mutation
 def too_many_executors_by_surge() -> None:
-    original = scale.wanted_now
-    _set(scale, "wanted_now", lambda seen, effective: original(seen, effective) + (1 if effective.replicas else 0))
+    original = scale._wanted_now
+    _set(scale, "_wanted_now", lambda compared: original(compared) + (1 if compared.effective.replicas else 0))
 
 
 @_mutation
@@ -422,25 +422,26 @@ def waiting_executors_are_deleted_instead_of_rebound() -> None:
 
     def plan(*args: Any, **options: Any) -> Any:
         found = original(*args, **options)
-        waiting = tuple((executor, rollout.LOST) for executor in found.rebind)
+        waiting = tuple((executor, parts.LOST) for executor in found.rebind)
         return replace(found, delete=(*found.delete, *waiting), rebind=())
 
-    _set(replace_stale_pods, "plan_rollout", plan)
+    _set(cluster_plan, "plan_rollout", plan)
 
 
 @_mutation
 def a_rollout_does_not_wait_for_the_session_manager() -> None:
     original = rollout.plan_rollout
 
-    def plan(seen: Any, *args: Any, **options: Any) -> Any:
+    def plan(compared: Any, *args: Any, **options: Any) -> Any:
+        seen = compared.observed
         is_ready = seen.session_manager_ready
         seen.__dict__["session_manager_ready"] = True
         try:
-            return original(seen, *args, **options)
+            return original(compared, *args, **options)
         finally:
             seen.__dict__["session_manager_ready"] = is_ready
 
-    _set(replace_stale_pods, "plan_rollout", plan)
+    _set(cluster_plan, "plan_rollout", plan)
 
 
 @_mutation
@@ -502,7 +503,7 @@ def executors_do_not_back_off() -> None:
 @_mutation
 def session_managers_do_not_back_off() -> None:
     original = session_manager._missing
-    _set(session_manager, "_missing", lambda seen, effective, now: original(seen, effective, now + timedelta(hours=1)))
+    _set(session_manager, "_missing", lambda compared, now: original(compared, now + timedelta(hours=1)))
 
 
 @_mutation
@@ -576,9 +577,14 @@ def a_deleted_node_counts_as_a_failure() -> None:
 
 @_mutation
 def replacements_have_no_dry_run() -> None:
-    _set(DryRuns, "named", _nothing_async)
-    _set(DryRuns, "executor", _nothing_async)
-    _set(DryRuns, "accepted", lambda *_args: True)
+    async def named(self: Any, template: Any, *_args: Any) -> None:
+        self.accepted |= {template.rendered}
+
+    async def executor(self: Any, wanted: Any, _trial_id: int) -> None:
+        self.accepted |= {wanted.desired.executor.rendered}
+
+    _set(DryRuns, "named", named)
+    _set(DryRuns, "executor", executor)
 
 
 @_mutation
@@ -586,14 +592,14 @@ def executors_of_a_new_session_manager_have_no_dry_run() -> None:
     original = DryRuns.executor
 
     async def executor(self: Any, wanted: Any, trial_id: int) -> None:
-        if not wanted.session_manager_to_replace(self._io.observe()):
+        if not Comparison(self._io.observe(), wanted).session_manager_to_replace:
             await original(self, wanted, trial_id)
 
-    def replaceable(run: Any) -> bool:
-        return bool(run.dry_runs.accepted(run.effective.desired.session_manager))
+    def replaceable(plan: Any) -> bool:
+        return plan.effective.desired.session_manager.rendered in plan.facts.accepted
 
     _set(DryRuns, "executor", executor)
-    _set(Pass, "session_manager_replaceable", property(replaceable))
+    _set(ClusterPlan, "_session_manager_replaceable", property(replaceable))
 
 
 @_mutation
@@ -1031,13 +1037,13 @@ def chosen_executors_are_deleted_whoever_owns_them() -> None:
 
 @_mutation_of_storage
 def stale_object_caches_are_deleted_all_at_once() -> None:
-    _set(replace_stale_pods, "stale_to_replace", object_cache.stale_object_caches)
+    _set(cluster_plan, "stale_to_replace", lambda compared: compared.stale_object_caches)
 
 
 @_mutation_of_storage
 def surplus_object_caches_stay() -> None:
     original = object_cache.plan_object_caches
-    _set(scale_object_cache, "plan_object_caches", lambda *args: replace(original(*args), delete=()))
+    _set(cluster_plan, "plan_object_caches", lambda *args: replace(original(*args), delete=()))
 
 
 @_mutation_of_storage
@@ -1078,7 +1084,7 @@ def surplus_claims_stay() -> None:
 
 @_mutation_of_storage
 def claims_do_not_grow() -> None:
-    original = claims.claim_patch
+    original = repairs.claim_patch
 
     def changes(*args: Any) -> Any:
         found = original(*args) or {}
@@ -1120,7 +1126,7 @@ def pods_that_may_write_to_a_claim_are_deleted_by_force() -> None:
     def terminating(observed: Any, manager: Any, effective: Any, now: Any) -> Any:
         found = original(observed, manager, effective, now)
         over = deletion.given_up_at(observed, manager, effective, now) <= now.wall
-        forced = session_manager.SessionManagerPlan(session_manager.SessionManagerAction.FORCE_DELETE, "stuck")
+        forced = parts.SessionManagerPlan(parts.SessionManagerAction.FORCE_DELETE, "stuck", pod=manager)
         return forced if over else found
 
     _set(session_manager, "_terminating", terminating)
@@ -1136,7 +1142,7 @@ def executors_with_work_are_not_drained() -> None:
 
 @_mutation_of_flame
 def drains_end_at_once() -> None:
-    _set(drain, "_deletion", lambda *_args: drain.Deletion.TIMED_OUT)
+    _set(drain, "_deletion", lambda *_args: parts.Deletion.TIMED_OUT)
 
 
 @_mutation_of_flame
@@ -1144,7 +1150,7 @@ def drains_end_by_an_answer_from_before_the_release() -> None:
     def drained(executor: Any, seen: Any, *_args: Any) -> Any:
         snapshot = seen.flame.snapshot
         idle = snapshot is not None and snapshot.load(executor.name)[0] is Load.NONE
-        return drain.Deletion.DRAINED if idle else None
+        return parts.Deletion.DRAINED if idle else None
 
     _set(drain, "_deletion", drained)
 
@@ -1172,7 +1178,7 @@ def drains_wait_for_an_answer_that_brings_no_news() -> None:
 @_mutation_of_flame
 def nodes_that_are_drained_are_not_released() -> None:
     original = drain.plan_drain
-    _set(drain_executors, "plan_drain", lambda *args: replace(original(*args), release=()))
+    _set(cluster_plan, "plan_drain", lambda *args: replace(original(*args), release=()))
 
 
 @_mutation_of_flame
@@ -1183,7 +1189,7 @@ def nodes_that_register_again_are_not_released_again() -> None:
         found = original(seen, effective, released_at, now)
         return replace(found, release=tuple(name for name in found.release if name not in released_at))
 
-    _set(drain_executors, "plan_drain", plan)
+    _set(cluster_plan, "plan_drain", plan)
 
 
 @_mutation_of_flame
@@ -1232,7 +1238,7 @@ def marked_executors_are_deleted_when_one_answer_is_missing() -> None:
     original = drain._deletion
 
     def why(executor: Any, seen: Any, *args: Any) -> Any:
-        return drain.Deletion.NOT_REACHABLE if seen.flame.failing else original(executor, seen, *args)
+        return parts.Deletion.NOT_REACHABLE if seen.flame.failing else original(executor, seen, *args)
 
     _set(drain, "_deletion", why)
 
@@ -1258,13 +1264,13 @@ def a_session_manager_is_asked_where_the_one_before_it_answered() -> None:
 @_mutation_of_flame
 def lost_nodes_are_left_in_the_table() -> None:
     original = lost_nodes.plan_lost_nodes
-    _set(release_lost_nodes, "plan_lost_nodes", lambda *args: replace(original(*args), release=()))
+    _set(cluster_plan, "plan_lost_nodes", lambda *args: replace(original(*args), release=()))
 
 
 @_mutation_of_flame
 def lost_nodes_with_work_are_not_reported() -> None:
     original = lost_nodes.plan_lost_nodes
-    _set(release_lost_nodes, "plan_lost_nodes", lambda *args: replace(original(*args), report=()))
+    _set(cluster_plan, "plan_lost_nodes", lambda *args: replace(original(*args), report=()))
 
 
 @_mutation_of_flame
@@ -1290,7 +1296,7 @@ def living_nodes_are_released() -> None:
         found = original(seen, *args)
         return replace(found, release=(*found.release, *(each.name for each in seen.live_executors[:1])))
 
-    _set(release_lost_nodes, "plan_lost_nodes", plan)
+    _set(cluster_plan, "plan_lost_nodes", plan)
 
 
 @_mutation_of_flame

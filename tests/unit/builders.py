@@ -45,6 +45,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.observed.views import Views
+from flamectl_operator.planning.cluster_plan import ClusterPlan, PassFacts
 from flamectl_operator.planning.effective_spec import EffectiveSpec
 from flamectl_operator.planning.idle import IN_USE, Idleness
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
@@ -474,3 +475,18 @@ def observed(
 def foreign_pod(name: str, **changes: Any) -> PodView:
     arguments = {"labels": {CLUSTER_LABEL: OWNER.name}, **changes}
     return pod(name, **arguments)
+
+
+def cluster_plan(seen: ObservedCluster, wanted: EffectiveSpec, now: ClockReading = MOMENT, **facts: Any) -> ClusterPlan:
+    """Return the plan of a pass in which the API server accepts executors."""
+    known: dict[str, Any] = {
+        "begun": now.wall,
+        "max_creates": 500,
+        "next_id": 100,
+        "ids_exhausted": False,
+        "accepted": frozenset({wanted.desired.executor.rendered}),
+        "released_at": {},
+        "reported_at": {},
+        "fought": frozenset(),
+    }
+    return ClusterPlan(seen, wanted, PassFacts(**known | facts), now)

@@ -612,7 +612,7 @@ async def _eventful(api: FakeApi) -> None:
 
 
 async def test_each_log_line_of_a_pass_has_cluster_id_and_trigger() -> None:
-    log = [line for line in await _log_of(_eventful) if "subreconciler" in line]
+    log = [line for line in await _log_of(_eventful) if line["event"] == "subreconciler"]
 
     assert {line["outcome"] for line in log} >= {"done", "wait", "error"}
     for line in log:

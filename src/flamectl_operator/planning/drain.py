@@ -10,16 +10,14 @@ cannot reach Flame deletes what it would delete if there were no drains.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from flamectl_operator.api.constants import DRAINING_ANNOTATION, DRAINING_SINCE_ANNOTATION
 from flamectl_operator.flame.knowledge import RECENT, Phase
 from flamectl_operator.flame.snapshot import Load
 from flamectl_operator.observed import pods
 from flamectl_operator.planning.budget import Budget
+from flamectl_operator.planning.parts import Deletion, DrainPlan, DrainReason
 from flamectl_operator.runtime.outcome import wait_until
 
 if TYPE_CHECKING:
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.runtime.clock_reading import ClockReading
-    from flamectl_operator.runtime.outcome import Outcome
 
 #: Seconds without an answer of the session manager after which marked executors are deleted, as if there were no drains.
 GIVE_UP_AFTER = 60.0
@@ -41,48 +38,10 @@ LOOK_AGAIN = 0.5
 CONFIRM_AFTER = 1.0
 #: A mark is mended if the drain counts from another time than it says; less is within the accuracy of the clock.
 CLOCKS_DIFFER = timedelta(seconds=5)
-#: Grace period in seconds after a drain. Flame's process ignores SIGTERM, so it would use up a longer one to no purpose.
-GRACE = 1
-
-
-class DrainReason(StrEnum):
-    """Why an executor is drained, as its annotation says."""
-
-    #: There are too many executors.
-    SURPLUS = "Surplus"
-    #: The executor is stale; its place is kept until it is gone.
-    STALE = "Stale"
-
-
-class Deletion(StrEnum):
-    """Why an executor that was drained is deleted."""
-
-    DRAINED = "drained"
-    TIMED_OUT = "the drain timed out"
-    NOT_REACHABLE = "the session manager does not answer"
-    LOST = "started under an earlier session manager"
-    SUSPENDED = "the cluster is suspended"
 
 
 #: Reasons for which a deletion takes nothing away that serves.
 _NO_LOSS = frozenset({Deletion.LOST, Deletion.SUSPENDED})
-
-
-@dataclass(frozen=True)
-class DrainPlan:
-    """The actions on executors that are being drained.
-
-    Args:
-        release: Names of nodes that the session manager has to take out of its table.
-        delete: Executors to delete, each with the reason.
-        waits: Why others stay for now.
-        mend: Executors whose mark gives no time, or one that does not count, each with the time from which its drain counts.
-    """
-
-    release: tuple[str, ...] = ()
-    delete: tuple[tuple[Executor, Deletion], ...] = ()
-    waits: tuple[Outcome, ...] = ()
-    mend: tuple[tuple[Executor, datetime], ...] = ()
 
 
 def drainable(executor: Executor, observed: ObservedCluster, effective: EffectiveSpec) -> bool:
@@ -116,16 +75,6 @@ def undecided(observed: ObservedCluster, effective: EffectiveSpec, now: ClockRea
         return False
     flame = observed.flame
     return flame.phase is Phase.ASKING or (flame.fresh is not None and now.boottime - flame.said_at > RECENT)
-
-
-def drain_annotations(why: DrainReason, now: datetime) -> dict[str, str]:
-    """Return the annotations that mark an executor."""
-    return {DRAINING_ANNOTATION: str(why), **since_annotation(now)}
-
-
-def since_annotation(since: datetime) -> dict[str, str]:
-    """Return the annotation that says from when a drain counts."""
-    return {DRAINING_SINCE_ANNOTATION: since.replace(microsecond=0).isoformat()}
 
 
 def occupied(observed: ObservedCluster) -> int:
@@ -176,7 +125,7 @@ def plan_drain(
     message = _message(left, observed, min(ends)) if left else ""
     due = min((time for time in (*ends, *looks) if time > now.wall), default=now.wall)
     waits = (wait_until("Draining", due, now.wall, message),) if left else ()
-    return DrainPlan(tuple(release), tuple(delete), waits, tuple(mend))
+    return DrainPlan(tuple(release), tuple(delete), tuple(mend), waits=waits)
 
 
 def _held(observed: ObservedCluster, effective: EffectiveSpec) -> set[str]:

@@ -113,14 +113,6 @@ class EffectiveSpec:
         """Return whether an executor differs from the wanted revision."""
         return executor.revision != self.desired.executor.revision
 
-    def stale_executors(self, observed: ObservedCluster) -> tuple[Executor, ...]:
-        """Return the live executors that differ from the wanted revision, by id."""
-        wanted, groups = self.desired.executor.revision, observed.live_by_revision
-        stale = [group for revision, group in groups.items() if revision != wanted]
-        if len(stale) < 2:  # noqa: PLR2004 - one group is in order
-            return stale[0] if stale else ()
-        return tuple(executor for executor in observed.live_executors if executor.revision != wanted)
-
     def fresh_executors(self, observed: ObservedCluster) -> tuple[Executor, ...]:
         """Return the live executors of the wanted revision, by id."""
         return observed.live_by_revision.get(self.desired.executor.revision, ())
@@ -156,16 +148,6 @@ class EffectiveSpec:
     def keeps_executors(self, observed: ObservedCluster) -> bool:
         """Return whether executors stay when the session manager is replaced, because its successor finds its sessions."""
         return self.finds_sessions(observed, observed.session_manager_life)
-
-    def session_manager_to_replace(self, observed: ObservedCluster) -> bool:
-        """Return whether the session manager exists, is live, and differs from the wanted revision."""
-        manager = observed.session_manager
-        return manager is not None and manager.live and self.session_manager_stale(manager)
-
-    def session_manager_current(self, observed: ObservedCluster) -> bool:
-        """Return whether the session manager exists, is live, and has the wanted revision."""
-        manager = observed.session_manager
-        return manager is not None and manager.live and not self.session_manager_stale(manager)
 
 
 def flame_can_be_asked(spec: FlameClusterSpec, settings: FlameSettings) -> bool:

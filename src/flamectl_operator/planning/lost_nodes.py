@@ -6,42 +6,22 @@ form of an executor's name, with an id below the high-water mark. All other node
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.desired import names
 from flamectl_operator.observed import pods
+from flamectl_operator.planning.parts import LostNodesPlan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from flamectl_operator.flame.snapshot import Snapshot
     from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.runtime.clock_reading import ClockReading
 
 #: Seconds after which a node is reported as lost once more, if executors are still listed on it: the session manager needs 30.
 REPORT_AGAIN = 60.0
-
-
-@dataclass(frozen=True)
-class LostNodesPlan:
-    """The calls that release the nodes of lost executors.
-
-    Args:
-        cordon: Nodes of executors that terminate and still run. A release keeps new work away and leaves them their work.
-        release: Nodes of executors that are gone, on which nothing is listed.
-        report: Nodes of executors that are gone, on which executors are listed: their tasks have to run elsewhere. A release
-            would keep the session manager from noticing that.
-        report_again: Seconds until nodes that were reported before are due again, if executors are still listed on them then;
-            None when there are no such nodes.
-    """
-
-    cordon: tuple[str, ...] = ()
-    release: tuple[str, ...] = ()
-    report: tuple[str, ...] = ()
-    report_again: float | None = None
 
 
 def plan_lost_nodes(
@@ -58,7 +38,7 @@ def plan_lost_nodes(
     snapshot = observed.flame.fresh
     if snapshot is None:
         return LostNodesPlan()
-    lost = _lost(observed, snapshot, next_id)
+    lost = lost_nodes(observed, snapshot, next_id)
     leaving = [pod.name for pod in observed.views.labelled_pods if pod.terminating and pod.name in snapshot.nodes]
     due = {
         name: reported_at.get(name, float("-inf")) + REPORT_AGAIN - now.boottime
@@ -73,21 +53,7 @@ def plan_lost_nodes(
     )
 
 
-def busy(observed: ObservedCluster, effective: EffectiveSpec, next_id: int) -> bool:
-    """Return whether answers of the session manager are needed soon: something starts, has to go, terminates or is lost."""
-    if len(observed.ready_executors) < len(observed.executors):
-        return True
-    replacing = effective.update_strategy.type != "OnDelete" and bool(effective.stale_executors(observed))
-    if len(observed.executors) > effective.replicas or replacing:
-        return True
-    snapshot = observed.flame.snapshot
-    if snapshot is None:
-        return True
-    starting = not all(snapshot.registered(executor.name) for executor in observed.live_executors)
-    return starting or bool(_lost(observed, snapshot, next_id))
-
-
-def _lost(observed: ObservedCluster, snapshot: Snapshot, next_id: int) -> list[str]:
+def lost_nodes(observed: ObservedCluster, snapshot: Snapshot, next_id: int) -> list[str]:
     """Return the nodes of executors that are gone or over."""
     ours = {executor.name for executor in observed.executors}
     others = (pod for pod in observed.views.labelled_pods if pod.name not in ours)

@@ -6,76 +6,38 @@ back under its name; surplus ones go from the highest ordinal down; and stale on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from flamectl_operator.api.constants import OBJECT_CACHE
 from flamectl_operator.desired.claims import object_cache_claim
-from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import terminal_since
-from flamectl_operator.observed.pods import disrupted, unschedulable
-from flamectl_operator.planning import drift
-from flamectl_operator.planning.claims import KEEPS_CLAIM, claim_wait
+from flamectl_operator.observed.pods import disrupted
+from flamectl_operator.planning.claims import claim_wait
 from flamectl_operator.planning.deletion import given_up_at
+from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
+from flamectl_operator.planning.parts import CacheRemoval, ObjectCachePlan
+from flamectl_operator.planning.repairs import object_cache_repair
 from flamectl_operator.runtime.outcome import wait, wait_until
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.kube.views import PodView
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.object_cache import ObjectCache
+    from flamectl_operator.planning.comparison import Comparison
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Outcome
 
 
-@dataclass(frozen=True)
-class CacheRemoval:
-    """An object cache to delete.
-
-    Args:
-        cache: The object cache.
-        why: The reason, for an event.
-        forced: Whether its node is not asked.
-    """
-
-    cache: ObjectCache
-    why: str
-    forced: bool = False
-
-
-@dataclass(frozen=True)
-class ObjectCachePlan:
-    """The changes that bring the object caches to the wanted number, apart from stale ones.
-
-    Args:
-        create: Ordinals of missing object caches.
-        look: Ordinals of object caches that are not wanted and that the watch does not show; they may exist without their label.
-        repair: Object caches that lack labels.
-        delete: Object caches to delete.
-        taken: Foreign Pods with names of object caches.
-        waits: Why work is put off.
-    """
-
-    create: tuple[int, ...] = ()
-    look: tuple[int, ...] = ()
-    repair: tuple[ObjectCache, ...] = ()
-    delete: tuple[CacheRemoval, ...] = ()
-    taken: tuple[PodView, ...] = ()
-    waits: tuple[Outcome, ...] = ()
-
-
-def plan_object_caches(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> ObjectCachePlan:
+def plan_object_caches(compared: Comparison, now: ClockReading) -> ObjectCachePlan:
     """Decide what to do about object caches, apart from stale ones.
 
     Args:
-        observed: The objects that exist.
-        effective: The effective spec.
+        compared: The cluster beside the effective spec.
         now: The time.
     """
+    observed, effective = compared.observed, compared.effective
     caches, wanted = observed.object_caches, range(effective.cache_replicas)
     delete: list[CacheRemoval] = []
     repair: list[ObjectCache] = []
@@ -94,7 +56,7 @@ def plan_object_caches(observed: ObservedCluster, effective: EffectiveSpec, now:
         delete = [each for each in delete if each not in kept]
         waits.append(KEEPS_CLAIM)
     missing = tuple(each for each in wanted if each not in caches.ours and each not in caches.foreign)
-    hold = _creation_wait(observed, effective) if missing else None
+    hold = _creation_wait(compared) if missing else None
     claims = {each: object_cache_claim(observed.owner, effective.desired.spec, each) for each in missing}
     if hold is None and (holds := [each for each in missing if claim_wait(observed, claims[each]) is not None]):
         missing = tuple(each for each in missing if each not in holds)
@@ -110,82 +72,41 @@ def plan_object_caches(observed: ObservedCluster, effective: EffectiveSpec, now:
     )
 
 
-def object_cache_repair(pod: PodView, owner: Identity, effective: EffectiveSpec) -> dict[str, Any] | None:
-    """Return the merge patch that restores labels; None when none are missing.
-
-    Args:
-        pod: The object cache's Pod.
-        owner: The FlameCluster.
-        effective: The effective spec.
-    """
-    template = effective.desired.object_cache
-    if template is None or effective.cache_stale(Component(pod)):
-        labels = owner.labels(OBJECT_CACHE) | owner.selector(OBJECT_CACHE)
-        return drift.metadata_patch(pod, {"metadata": {"labels": labels}})
-    return drift.metadata_patch(pod, template.pod(pod.name))
-
-
-def stale_to_replace(observed: ObservedCluster, effective: EffectiveSpec) -> tuple[ObjectCache, ...]:
+def stale_to_replace(compared: Comparison) -> tuple[ObjectCache, ...]:
     """Return the stale object caches that may be deleted now.
 
     The session manager comes first. Stale object caches that are not ready are deleted at once. Of the others one goes at
     a time, the highest ordinal first, while all others are ready.
 
     Args:
-        observed: The objects that exist.
-        effective: The effective spec.
+        compared: The cluster beside the effective spec.
     """
-    if not (observed.session_manager_ready and effective.session_manager_current(observed)):
+    observed = compared.observed
+    if not (observed.session_manager_ready and compared.session_manager_current):
         return ()
-    stale = tuple(each for each in stale_object_caches(observed, effective) if each.pod.uid not in observed.kept)
+    stale = tuple(each for each in compared.stale_object_caches if each.pod.uid not in observed.kept)
     broken = tuple(cache for cache in stale if not cache.ready)
     if broken or not stale:
         return broken
     caches = observed.object_caches.ours
-    all_ready = all(ordinal in caches and caches[ordinal].ready for ordinal in range(effective.cache_replicas))
+    all_ready = all(ordinal in caches and caches[ordinal].ready for ordinal in range(compared.effective.cache_replicas))
     return stale[-1:] if all_ready else ()
 
 
-def stale_object_caches(observed: ObservedCluster, effective: EffectiveSpec) -> tuple[ObjectCache, ...]:
-    """Return the object caches that are wanted and no longer what their author asks for, by ordinal."""
-    wanted = range(effective.cache_replicas)
-    caches = observed.object_caches.ours.values()
-    return tuple(each for each in caches if each.ordinal in wanted and each.live and effective.cache_stale(each))
-
-
-def rollout_under_way(observed: ObservedCluster, effective: EffectiveSpec) -> bool:
-    """Return whether stale executors have to wait, because object caches are replaced before them.
-
-    An object cache that is missing or finds no node holds nothing up: the room that it needs may be that of stale executors.
-
-    Args:
-        observed: The objects that exist.
-        effective: The effective spec.
-    """
-    wanted = range(effective.cache_replicas)
-    return any(
-        cache.terminating
-        or effective.cache_stale(cache)
-        or (cache.live and not cache.ready and unschedulable(cache.pod) is None)
-        for cache in observed.object_caches.ours.values()
-        if cache.ordinal in wanted
-    )
-
-
-def rollout_wait(observed: ObservedCluster, effective: EffectiveSpec) -> Outcome | None:
+def rollout_wait(compared: Comparison) -> Outcome | None:
     """Return how far the replacement of stale object caches is; None when none is stale."""
-    stale = len(stale_object_caches(observed, effective))
+    stale = len(compared.stale_object_caches)
     if not stale:
         return None
-    replicas = effective.cache_replicas
-    current = sum(1 for each in observed.object_caches.ours.values() if each.live and each.ordinal < replicas) - stale
+    replicas, caches = compared.effective.cache_replicas, compared.observed.object_caches.ours.values()
+    current = sum(1 for each in caches if each.live and each.ordinal < replicas) - stale
     return wait("RollingUpdate", f"rolling update: {current} of {replicas} object caches are on the current revision")
 
 
-def _creation_wait(observed: ObservedCluster, effective: EffectiveSpec) -> Outcome | None:
-    if not effective.config_map_current(observed):
+def _creation_wait(compared: Comparison) -> Outcome | None:
+    if not compared.config_map_current:
         return wait("ConfigMapNotReady")
-    if observed.session_manager_quota_refused:
+    if compared.observed.session_manager_quota_refused:
         return wait("WaitingForSessionManager")  # what the quota frees is for the session manager
     return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ from flamectl_operator.observed import pods
 from flamectl_operator.planning.budget import Budget
 from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.drain import LOOK_AGAIN, split_drainable, undecided
-from flamectl_operator.planning.object_cache import rollout_under_way
+from flamectl_operator.planning.parts import LOST, MAKE_ROOM, STALE, RolloutPlan
 from flamectl_operator.runtime.outcome import wait, wait_until
 
 if TYPE_CHECKING:
@@ -20,14 +19,10 @@ if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.component import Component
     from flamectl_operator.observed.executor import Executor
+    from flamectl_operator.planning.comparison import Comparison
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Outcome
-
-#: The reasons for replacing an executor, as text for an event.
-LOST = "started under an earlier session manager"
-STALE = "no longer as specified"
-MAKE_ROOM = "the session manager needs their room"
 
 #: Seconds that the session manager may be unschedulable before executors that wait for it are deleted, because another node may
 #: be on its way.
@@ -36,28 +31,8 @@ ROOM_PATIENCE = 60.0
 _WAITING = wait("WaitingForSessionManager")
 
 
-@dataclass(frozen=True)
-class RolloutPlan:
-    """The changes that bring executors up to date.
-
-    Args:
-        delete: Executors to replace, each with the reason as text.
-        drain: Stale executors that may have work, which they end before they are deleted.
-        rebind: Waiting executors to bind to the new life of the session manager.
-        mend: Executors that belong to the session manager, though somebody took their mark off or changed it.
-        waits: The reasons why work is postponed.
-    """
-
-    delete: tuple[tuple[Executor, str], ...] = ()
-    drain: tuple[Executor, ...] = ()
-    rebind: tuple[Executor, ...] = ()
-    mend: tuple[Executor, ...] = ()
-    waits: tuple[Outcome, ...] = ()
-
-
 def plan_rollout(
-    observed: ObservedCluster,
-    effective: EffectiveSpec,
+    compared: Comparison,
     now: ClockReading,
     *,
     keep_stale: bool = False,
@@ -70,22 +45,22 @@ def plan_rollout(
     unless executors take the room that the session manager needs.
 
     Args:
-        observed: The observed cluster.
-        effective: The effective spec.
+        compared: The cluster beside the effective spec.
         now: The time.
         keep_stale: Whether stale executors must stay for now.
     """
+    observed, effective = compared.observed, compared.effective
     if not observed.session_manager_ready:
-        return _without_session_manager(observed, effective, now)
+        return _without_session_manager(compared, now)
     others = observed.unbound_executors
-    current = effective.session_manager_current(observed)
+    current = compared.session_manager_current
     lost = [executor for executor in observed.deletable(others) if executor.started and not observed.misread(executor)]
     gone = {executor.name for executor in lost}
-    stale = [each for each in effective.stale_executors(observed) if each.name not in gone]
+    stale = [each for each in compared.stale_executors if each.name not in gone]
     # By their times they are of no use, but clocks of nodes differ. So they are replaced within the budget.
     stale += [each for each in observed.unmarked_executors if each not in stale]
     serving = [each for each in observed.ready_executors if each.name not in gone] if stale else []
-    caches_first = rollout_under_way(observed, effective)
+    caches_first = compared.object_caches_first
     asking = bool(stale) and undecided(observed, effective, now)
     may_replace = current and not caches_first and not keep_stale and not asking
     chosen = _stale_to_delete(observed, effective, observed.deletable(stale), serving) if may_replace else []
@@ -110,16 +85,17 @@ def plan_rollout(
     )
 
 
-def _without_session_manager(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> RolloutPlan:
+def _without_session_manager(compared: Comparison, now: ClockReading) -> RolloutPlan:
     """Plan while the session manager is not ready, so that no executor serves a session.
 
     Executors that wait for the session manager only need its new life, and they need it before it is ready, because then
     they start. If the session manager is unschedulable or refused by a quota, executors that will be replaced anyway are deleted.
     If that has not helped after a while, waiting executors are deleted as well.
     """
+    observed, effective = compared.observed, compared.effective
     live = observed.deletable(observed.live_executors)
     others = observed.unbound_executors
-    waits = (_WAITING,) if others or effective.stale_executors(observed) else ()
+    waits = (_WAITING,) if others or compared.stale_executors else ()
     if observed.session_manager_quota_refused:
         # Waiting executors are deleted one by one, because a quota may be slow to count deleted Pods.
         started = [

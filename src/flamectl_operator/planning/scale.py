@@ -6,7 +6,7 @@ a stale executor is deleted, and the next pass finds one missing and creates it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from flamectl_operator.observed.executor import terminal_since
 from flamectl_operator.planning.budget import surge
 from flamectl_operator.planning.deletion import deletion_order, given_up_at
 from flamectl_operator.planning.drain import CLOCKS_DIFFER, LOOK_AGAIN, occupied, split_drainable, undecided
-from flamectl_operator.planning.object_cache import rollout_under_way
+from flamectl_operator.planning.parts import ScalePlan
 from flamectl_operator.planning.registration import unregistered_to_delete
 from flamectl_operator.planning.replacement_backoff import executor_uncounted
 from flamectl_operator.runtime.outcome import wait, wait_until
@@ -25,52 +25,23 @@ if TYPE_CHECKING:
 
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.executor import Executor
+    from flamectl_operator.planning.comparison import Comparison
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Outcome
 
 
-@dataclass(frozen=True)
-class ScalePlan:
-    """The changes that bring the number of executors to the target.
-
-    Args:
-        target: The number of executors for now, with the surge.
-        create: The number to create in this pass.
-        missing: The number to create in all.
-        delete: Surplus executors, in the order of deletion.
-        drain: Surplus executors that may have work, which they end before they are deleted.
-        delete_terminal: Terminal executors whose retention time is over.
-        delete_unregistered: Executors that did not register with the session manager in time.
-        waits: The reasons why work is postponed.
-    """
-
-    target: int
-    create: int = 0
-    missing: int = 0
-    delete: tuple[Executor, ...] = ()
-    drain: tuple[Executor, ...] = ()
-    delete_terminal: tuple[Executor, ...] = ()
-    delete_unregistered: tuple[Executor, ...] = ()
-    waits: tuple[Outcome, ...] = ()
-
-    @property
-    def deletes(self) -> tuple[Executor, ...]:
-        """All executors to delete, for any reason."""
-        return (*self.delete_terminal, *self.delete_unregistered, *self.delete)
-
-
-def plan_scale(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading, limit: int) -> ScalePlan:
+def plan_scale(compared: Comparison, now: ClockReading, limit: int) -> ScalePlan:
     """Decide how many executors to create, or which ones to delete.
 
     Args:
-        observed: The observed cluster.
-        effective: The effective spec.
+        compared: The cluster beside the effective spec.
         now: The time.
         limit: The most executors to create in one pass.
     """
+    observed, effective = compared.observed, compared.effective
     live = observed.live_executors
-    target = wanted_now(observed, effective)
+    target = _wanted_now(compared)
     delete_terminal, waits = _terminal_to_delete(observed, effective, now.wall)
     plan = ScalePlan(target, delete_terminal=delete_terminal, waits=waits)
     if len(live) > target:
@@ -83,46 +54,48 @@ def plan_scale(observed: ObservedCluster, effective: EffectiveSpec, now: ClockRe
     missing = target - occupied(observed)
     if missing <= 0:
         return plan
-    if (hold := _creation_wait(observed, effective, now)) is not None:
+    if (hold := _creation_wait(compared, now)) is not None:
         return replace(plan, waits=(*waits, hold))
     return replace(plan, create=min(missing, limit), missing=missing)
 
 
-def wanted_now(observed: ObservedCluster, effective: EffectiveSpec) -> int:
+def _wanted_now(compared: Comparison) -> int:
     """Return the number of executors for now: the wanted number, plus the surge in a rolling update.
 
     While nothing may be replaced, because the session manager or an object cache comes first, the surge stays constant.
     """
+    observed, effective = compared.observed, compared.effective
     replicas, live = effective.replicas, observed.live_executors
-    stale = observed.deletable(effective.stale_executors(observed))
+    stale = observed.deletable(compared.stale_executors)
     if replicas == 0:
         return replicas
     most = replicas + (min(surge(effective.update_strategy, replicas), len(stale)) if stale else 0)
-    manager_first = not (observed.session_manager_ready and effective.session_manager_current(observed))
-    if not manager_first and not rollout_under_way(observed, effective):
+    manager_first = not (observed.session_manager_ready and compared.session_manager_current)
+    if not manager_first and not compared.object_caches_first:
         return most
     return max(replicas, min(len(live), most))
 
 
-def ids_to_reserve(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading, limit: int) -> int:
+def ids_to_reserve(compared: Comparison, target: int, now: ClockReading, limit: int) -> int:
     """Return how many executors this pass may create at most, after the earlier steps have run.
 
     Args:
-        observed: The observed cluster when the pass begins.
-        effective: The effective spec.
+        compared: The cluster beside the effective spec when the pass begins.
+        target: The number of executors for now; see `ScalePlan`.
         now: The time.
         limit: The most executors to create in one pass.
     """
-    if creation_wait(observed, effective, now) is not None:
+    if creation_wait(compared.observed, compared.effective, now) is not None:
         return 0
-    return min(max(0, wanted_now(observed, effective) - occupied(observed)), limit)
+    return min(max(0, target - occupied(compared.observed)), limit)
 
 
-def _creation_wait(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> Outcome | None:
+def _creation_wait(compared: Comparison, now: ClockReading) -> Outcome | None:
     """Return why missing executors are not created in this pass."""
+    observed, effective = compared.observed, compared.effective
     if (hold := creation_wait(observed, effective, now)) is not None:
         return hold
-    if not effective.config_map_current(observed):
+    if not compared.config_map_current:
         return wait("ConfigMapNotReady")
     if observed.session_manager_quota_refused:
         return wait("WaitingForSessionManager")  # freed quota is for the session manager

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from abc import abstractmethod
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
+from flamectl_operator.planning.parts import Part
+from flamectl_operator.reconcile.refusals import collect
+from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 from flamectl_operator.runtime.workflow import Action
 
 if TYPE_CHECKING:
-    from flamectl_operator.reconcile.reconcile_pass import Pass  # noqa: F401 - named in the base class below
+    from flamectl_operator.planning.cluster_plan import ClusterPlan
+    from flamectl_operator.reconcile.reconcile_pass import Pass
+
+P = TypeVar("P", bound=Part)
 
 
 class Subreconciler(Action["Pass"]):
@@ -22,3 +30,36 @@ class Subreconciler(Action["Pass"]):
 
     #: Whether the step may change child objects, so that the status can tell from its result how the work goes.
     acts: ClassVar[bool] = True
+
+
+class PlannedStep(Subreconciler, Generic[P]):
+    """A step that carries out a part of the plan: its deletions under the deletion lock, and all else without it."""
+
+    @abstractmethod
+    def part(self, plan: ClusterPlan, /) -> P:
+        """Return the part of the plan that this step carries out."""
+
+    async def delete(self, pass_: Pass, part: P, /) -> Outcome:  # noqa: ARG002 - the contract of subclasses
+        """Delete what the part says. The step holds the lock, and the part is as new as the view that came with it."""
+        return DONE
+
+    async def apply(self, pass_: Pass, part: P, /) -> Outcome:  # noqa: ARG002 - the contract of subclasses
+        """Do what else the part says. The part is new if something was deleted."""
+        return DONE
+
+    async def run(self, pass_: Pass, /) -> Outcome:
+        """Carry out the part; an error of the deletions does not stop the rest, nor the other way round."""
+        part = self.part(pass_.plan)
+        if not part.locked:
+            return combine([*part.waits, await self.apply(pass_, part)])
+
+        async def apply() -> Outcome:
+            return await self.apply(pass_, self.part(pass_.plan))
+
+        return combine([*part.waits, *await collect(partial(self._delete_under_lock, pass_, part), apply)])
+
+    async def _delete_under_lock(self, pass_: Pass, part: P) -> Outcome:
+        if (put_off := await pass_.confirm_lock(part.removes)) is not None:
+            return put_off
+        part = self.part(pass_.plan)  # the confirmation may have updated the view
+        return await self.delete(pass_, part) if part.locked else DONE

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from flamectl_operator.runtime.clock import Clock
     from flamectl_operator.runtime.observer import Observer
     from flamectl_operator.runtime.outcome import Result
-    from flamectl_operator.runtime.workflow import Place
     from flamectl_operator.settings import FlameSettings, OperatorConfig
 
 
@@ -86,7 +85,7 @@ class ClusterState:
         self._changes = SpecChanges()
         #: The objects at the last pass, and what the steps last said, so that the log says it once.
         self._seen: ObservedCluster | None = None
-        self.told: dict[Place, str] = {}
+        self.told: dict[str, str] = {}
         self._debounce = Debounce()
 
     async def begin(

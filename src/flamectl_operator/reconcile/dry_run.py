@@ -38,21 +38,18 @@ class DryRuns:
 
     def __init__(self, io: ClusterIO) -> None:
         self._io = io
-        self._accepted: set[str] = set()
+        #: The hashes of templates that a dry run accepted since the spec or the settings changed.
+        self.accepted: frozenset[str] = frozenset()
         #: Reason and message about templates whose Pods lost metadata in admission, by the template's hash.
         self._altered: dict[str, tuple[str, str]] = {}
 
     def forget_accepted(self) -> None:
         """Drop the accepted templates, because the spec or the settings changed."""
-        self._accepted.clear()
-
-    def accepted(self, template: ComponentTemplate) -> bool:
-        """Return whether a dry run accepted a template since the spec or the settings changed."""
-        return template.rendered in self._accepted
+        self.accepted = frozenset()
 
     def withdraw(self, template: ComponentTemplate) -> None:
         """Drop an accepted template, because its Pods could not start now."""
-        self._accepted.discard(template.rendered)
+        self.accepted -= {template.rendered}
 
     async def named(self, template: ComponentTemplate, name: str, what: str) -> None:
         """Check whether a Pod with a fixed name would be accepted, before the present one is deleted for it.
@@ -65,7 +62,7 @@ class DryRuns:
         Raises:
             RefusedError: RBAC, admission or the schema would reject it, or a webhook would change it.
         """
-        if template.rendered not in self._accepted:
+        if template.rendered not in self.accepted:
             await self._ask(template, template.pod(f"{name}-trial"), partial(self.check_named, template, what))
 
     async def executor(self, effective: EffectiveSpec, trial_id: int) -> None:
@@ -79,7 +76,7 @@ class DryRuns:
             RefusedError: RBAC, admission or the schema would refuse it, or a webhook would change it.
         """
         template = effective.desired.executor
-        if template.rendered not in self._accepted:
+        if template.rendered not in self.accepted:
             manifest = self._trial_executor(effective, trial_id)
             await self._ask(template, manifest, partial(self.check_executor, template))
 
@@ -158,7 +155,7 @@ class DryRuns:
                 )
         except REFUSALS as error:
             self._raise_unless_inconclusive(template, error)
-        self._accepted.add(template.rendered)
+        self.accepted |= {template.rendered}
 
     def _raise_unless_inconclusive(self, template: ComponentTemplate, error: ApiError) -> None:
         quota = isinstance(error, ForbiddenError) and error.quota
@@ -195,5 +192,5 @@ class DryRuns:
         message = f"{what} created without {', '.join(lost)}; check the webhooks that change Pods"
         reason = "LabelsChanged" if relabelled else "ChangesUndone"
         self._altered[template.rendered] = reason, message
-        self._accepted.discard(template.rendered)
+        self.accepted -= {template.rendered}
         raise RefusedError(reason, message)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.planning.drain import drain_annotations
+from flamectl_operator.planning.marks import drain_annotations
+from flamectl_operator.planning.parts import listed
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.batch import time_limit
 from flamectl_operator.reconcile.refusals import primary_error
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from flamectl_operator.observed.executor import Executor
-    from flamectl_operator.planning.drain import DrainReason
+    from flamectl_operator.planning.parts import DrainReason
     from flamectl_operator.reconcile.cluster_io import ClusterIO
 
 
@@ -120,9 +121,3 @@ async def mark_for_draining(io: ClusterIO, executors: Sequence[Executor], mark: 
     if result.skipped:
         return outcomes.next_batch()
     return outcomes.changed() if len(marked) < len(executors) else DONE
-
-
-def listed(executors: Sequence[Executor]) -> str:
-    """Return the names of the first executors, for an event."""
-    few = ", ".join(f'"{executor.name}"' for executor in executors[:3])
-    return few if len(executors) <= 3 else f"{len(executors)} executors ({few}, ...)"  # noqa: PLR2004 - the same number as above

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.desired import names
 from flamectl_operator.kube.resources import SERVICES
-from flamectl_operator.planning.session_manager import is_predecessors
+from flamectl_operator.planning.repairs import is_predecessors
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
 if TYPE_CHECKING:

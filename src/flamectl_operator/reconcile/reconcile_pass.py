@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from flamectl_operator.planning.cluster_plan import ClusterPlan, PassFacts
+from flamectl_operator.planning.needs import NO_NEEDS
 from flamectl_operator.planning.outdated_crd import unwanted_changes
-from flamectl_operator.planning.registration import registration_outcome
+from flamectl_operator.reconcile.present_plan import PresentPlan
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.status.compute import StatusInput
 
@@ -53,6 +55,7 @@ class Pass:
         max_creates: The most Pods that the pass creates.
         begun: The time at which the pass began.
         changes: The changes of the spec that made Pods stale, as far as they are known.
+        present_plan: The plan as it was last asked for.
     """
 
     io: ClusterIO
@@ -70,6 +73,7 @@ class Pass:
     max_creates: int
     begun: datetime
     changes: SpecChanges
+    present_plan: PresentPlan = field(default_factory=PresentPlan)
 
     @property
     def effective(self) -> EffectiveSpec:
@@ -106,6 +110,28 @@ class Pass:
         """Return the time on both clocks."""
         return self.clock.reading()
 
+    @property
+    def plan(self) -> ClusterPlan:
+        """The plan by what the pass knows now: a new value exactly when the snapshot or the facts are new.
+
+        Raises:
+            RuntimeError: The spec is invalid.
+        """
+        session_manager, ids = self.session_manager, self.ids
+        known = (
+            ids.next_id,
+            ids.exhausted,
+            self.dry_runs.accepted,
+            session_manager.released_at,
+            session_manager.reported_at,
+            self.io.repairs.fought,
+        )
+        observed = self.observe()
+        if (plan := self.present_plan.of(observed, known)) is not None:
+            return plan
+        facts = PassFacts(self.begun, self.max_creates, *known)
+        return self.present_plan.set(ClusterPlan(observed, self.effective, facts, self.now()), known)
+
     async def confirm_lock(self, pods: Iterable[Component] = ()) -> Outcome | None:
         """Check right before a step chooses the Pods that it deletes: the deletion lock, and the claims that the Pods mount.
 
@@ -136,36 +162,10 @@ class Pass:
             generation=self.generation,
             observed=observed,
             effective=self.spec,
+            needs=NO_NEEDS if self.spec is None else self.plan.needs,
             next_id=next_id,
             problem=self.problem,
             outcomes=outcomes if self.report.acting_steps_ran else None,
-            registration=self._registration(observed),
+            registration=DONE if self.spec is None or self.report.acting_steps_ran else self.plan.registration,
             requests_failed=self.report.requests_failed,
-            fought=self.io.repairs.fought,
         )
-
-    def _registration(self, observed: ObservedCluster) -> Outcome:
-        if self.spec is None or self.report.acting_steps_ran:
-            return DONE
-        return registration_outcome(observed, self.spec.settings, self.now())
-
-    # --- May stale Pods be replaced?
-
-    @property
-    def executors_replaceable(self) -> bool:
-        """Whether stale executors may be deleted: the API server accepts their replacements, and ids are left for these."""
-        return self.dry_runs.accepted(self.effective.desired.executor) and not self.ids.exhausted
-
-    @property
-    def object_caches_replaceable(self) -> bool:
-        """Whether stale object caches may be deleted: the API server accepts their replacements."""
-        template = self.effective.desired.object_cache
-        return template is not None and self.dry_runs.accepted(template)
-
-    @property
-    def session_manager_replaceable(self) -> bool:
-        """Whether a stale session manager may be deleted; its executors are replaced as well, so they must be accepted too."""
-        effective = self.effective
-        accepted = self.dry_runs.accepted(effective.desired.session_manager)
-        alone = effective.replicas == 0 or effective.keeps_executors(self.observe())
-        return accepted and (alone or self.executors_replaceable)

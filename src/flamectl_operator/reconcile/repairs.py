@@ -34,6 +34,7 @@ PAUSE = 60.0
 _OURS = "flamectl-operator"
 #: The most characters of a field manager that are shown, as many as Kubernetes allows.
 _MAX_WRITER = 128
+_NONE: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -65,6 +66,8 @@ class Repairs:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._rows: dict[tuple[str, str], _Row] = {}
+        #: Whether somebody has kept changing a child lately.
+        self._fighting = False
 
     def admit(self, resource: Resource[Any], name: str, wanted: Mapping[str, Any]) -> Outcome | None:
         """Return why a child must not be written now; None when it may be, which takes a token.
@@ -107,6 +110,7 @@ class Repairs:
         row.last = self._clock.monotonic()
         row.repairs += 1
         if row.repairs == FOUGHT_AFTER:
+            self._fighting = True
             row.writer = _writer(before)
         return row.repairs >= FOUGHT_AFTER
 
@@ -124,11 +128,15 @@ class Repairs:
     @property
     def fought(self) -> frozenset[str]:
         """The kinds of children that somebody keeps changing. Whatever is known of these holds for a moment only."""
-        return frozenset(kind for kind, _ in self._fought_rows())
+        return frozenset(kind for kind, _ in self._fought_rows()) if self._fighting else _NONE
 
     def _fought_rows(self) -> dict[tuple[str, str], _Row]:
+        if not self._fighting:
+            return {}
         self._forget()
-        return {key: row for key, row in self._rows.items() if row.repairs >= FOUGHT_AFTER}
+        fought = {key: row for key, row in self._rows.items() if row.repairs >= FOUGHT_AFTER}
+        self._fighting = bool(fought)
+        return fought
 
     def _forget(self) -> None:
         if self._rows:

@@ -18,7 +18,7 @@ from flamectl_operator.runtime.progress import record_progress
 from flamectl_operator.runtime.slow_start import in_parallel
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from flamectl_operator.flame.session_manager import SessionManager
     from flamectl_operator.flame.watcher import Flame, Key, Target
@@ -52,9 +52,9 @@ class SessionManagerIO:
         self._key = key
         self._flame = flame
         self._clock = clock
-        #: When each node was last released and last reported as lost, by the clock's `boottime`.
-        self.released_at: dict[str, float] = {}
-        self.reported_at: dict[str, float] = {}
+        #: When each node was last released and last reported as lost, by the clock's `boottime`. They are replaced, not changed.
+        self.released_at: Mapping[str, float] = {}
+        self.reported_at: Mapping[str, float] = {}
         #: When each node was last tried, whatever came of it.
         self._tried_at: dict[str, float] = {}
         #: Seconds that are left to this pass; how many passes in a row took too long; and when the next one may call.
@@ -66,11 +66,14 @@ class SessionManagerIO:
         """Ask this session manager from now on, see `Flame.follow`; a pass does that before it calls."""
         self._left = PASS_LIMIT
         if target is None:
-            self.released_at.clear()
-            self.reported_at.clear()
-            self._tried_at.clear()
+            self._forget()
             self._too_long, self._not_before = 0, float("-inf")
         self._flame.follow(self._key, target, busy=busy)
+
+    def _forget(self) -> None:
+        if self.released_at or self.reported_at:
+            self.released_at, self.reported_at = {}, {}
+        self._tried_at.clear()
 
     @property
     def put_off(self) -> Outcome | None:
@@ -88,7 +91,10 @@ class SessionManagerIO:
         Returns:
             Why the pass must be repeated; None when all calls succeeded.
         """
-        return await self._call_each(nodes, lambda manager, node: manager.release_node(node), self.released_at)
+        released_at = dict(self.released_at)
+        put_off = await self._call_each(nodes, lambda manager, node: manager.release_node(node), released_at)
+        self.released_at = released_at if released_at != self.released_at else self.released_at
+        return put_off
 
     async def report_lost(self, nodes: Iterable[str]) -> Outcome | None:
         """Tell that nodes are gone.
@@ -96,7 +102,10 @@ class SessionManagerIO:
         Returns:
             Why the pass must be repeated; None when all calls succeeded.
         """
-        return await self._call_each(nodes, lambda manager, node: manager.report_lost(node), self.reported_at)
+        reported_at = dict(self.reported_at)
+        put_off = await self._call_each(nodes, lambda manager, node: manager.report_lost(node), reported_at)
+        self.reported_at = reported_at if reported_at != self.reported_at else self.reported_at
+        return put_off
 
     async def _call_each(
         self, nodes: Iterable[str], call: Callable[[SessionManager, str], Awaitable[None]], called_at: dict[str, float]

@@ -40,7 +40,7 @@ class StepHooks(Hooks["Pass"]):
         told: The last report of each step, by place; only a new report is logged at `info`.
     """
 
-    def __init__(self, clock: Clock, observer: Observer, log: FilteringBoundLogger, told: dict[Place, str]) -> None:
+    def __init__(self, clock: Clock, observer: Observer, log: FilteringBoundLogger, told: dict[str, str]) -> None:
         self._clock = clock
         self._observer = observer
         self._log = log
@@ -87,13 +87,14 @@ class StepHooks(Hooks["Pass"]):
         record_progress()
 
     def _unbind(self) -> None:
-        reset_contextvars(**self._bound)
-        self._bound = {}
+        if self._bound:
+            reset_contextvars(**self._bound)
+            self._bound = {}
 
     def _note(self, place: Place, ended: str, result: Result, writes: WriteCount, seconds: float) -> None:
         words = "; ".join([outcome.message for outcome in result.outcomes if outcome.message])
-        news = bool(words) and self._told.get(place) != words
-        self._told[place] = words
+        news = bool(words) and self._told.get(place.title) != words
+        self._told[place.title] = words
         if not (result.errors or news or is_logged("debug")):
             return
         log = self._log.bind(**place.labels)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from flamectl_operator.runtime.outcome import NOTHING, Kind, Result
@@ -104,7 +105,7 @@ class Workflow(ABC, Generic[S]):
 Node = Workflow[S] | Action[S]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Place:
     """The place of an action, as logs and metrics name it.
 
@@ -118,7 +119,12 @@ class Place:
     part: str = ""
     phase: str = ""
 
-    @property
+    @cached_property
+    def title(self) -> str:
+        """All names in one text."""
+        return " ".join(self.labels.values())
+
+    @cached_property
     def labels(self) -> dict[str, str]:
         """The fields that are not empty, by name."""
         found = {"subreconciler": self.subreconciler, "part": self.part, "phase": self.phase}
@@ -181,6 +187,7 @@ class Stage(Workflow[S]):
         self.phase = phase
         self.parts: Workflow[S] = InOrder(*nodes)
         self.children = (self.parts,)
+        self._places: dict[str, Place] = {}
 
     @property
     def title(self) -> str:
@@ -189,7 +196,11 @@ class Stage(Workflow[S]):
 
     def place(self, action: Action[S]) -> Place:
         """Return the place of an action of this stage."""
-        return Place(self.name, "" if action.name == self.name else action.name, self.phase)
+        place = self._places.get(action.name)
+        if place is None:
+            part = "" if action.name == self.name else action.name
+            place = self._places[action.name] = Place(self.name, part, self.phase)
+        return place
 
     def stages(self) -> Iterator[Stage[S]]:
         """Iterate over this stage."""

@@ -23,7 +23,9 @@ from flamectl_operator.api.status import (
 )
 from flamectl_operator.desired import names, tls
 from flamectl_operator.desired.flame_config import session_manager_endpoint
-from flamectl_operator.planning.claims import claims_in_danger, is_ours
+from flamectl_operator.planning.kept_claims import claims_in_danger
+from flamectl_operator.planning.needs import NO_NEEDS, Needs
+from flamectl_operator.planning.repairs import is_ours
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.status.conditions import ConditionWriter, carried_over, compute_conditions, suspending
 from flamectl_operator.status.flame import (
@@ -35,7 +37,6 @@ from flamectl_operator.status.flame import (
     sessions,
 )
 from flamectl_operator.status.health import compute_health
-from flamectl_operator.status.needs import Needs, needs
 from flamectl_operator.status.object_cache import object_cache_status
 from flamectl_operator.status.reason import summary
 from flamectl_operator.status.recent_failures import recent_failures, summaries
@@ -69,7 +70,7 @@ class StatusInput:
         outcomes: Outcomes of the steps of this pass; None before the acting steps have run.
         registration: The outcome about executors that are not registered, for the time before the steps have run.
         requests_failed: Whether failed requests kept the pass from finding out all that the status should say.
-        fought: The kinds of children that somebody keeps changing.
+        needs: The work that is left.
     """
 
     before: FlameClusterStatus
@@ -81,7 +82,7 @@ class StatusInput:
     outcomes: Sequence[Outcome] | None = None
     registration: Outcome = DONE
     requests_failed: bool = False
-    fought: frozenset[str] = frozenset()
+    needs: Needs = NO_NEEDS
 
     @property
     def paused(self) -> bool:
@@ -98,7 +99,7 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
     """
     before, observed, effective = given.before, given.observed, given.effective
     outcomes, midway = _outcomes(given)
-    outstanding = Needs() if effective is None else needs(observed, effective, given.fought)
+    outstanding = given.needs
     troubles = group_troubles(observed, before.unhealthy_pods, now)
     recent = before.recent_failures if effective is None else recent_failures(before, observed, effective, now)
     health = compute_health(

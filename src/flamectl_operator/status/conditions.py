@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from flamectl_operator.api.status import FlameClusterStatus
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.planning.needs import Needs
     from flamectl_operator.runtime.outcome import Outcome
     from flamectl_operator.status.health import Health
-    from flamectl_operator.status.needs import Needs
     from flamectl_operator.status.recent_failures import FailureSummary
     from flamectl_operator.status.troubles import TroubleGroup
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from flamectl_operator.api.status import ConditionType, SessionsStatus, find
 from flamectl_operator.flame.knowledge import Phase
 from flamectl_operator.planning.effective_spec import flame_can_be_asked
-from flamectl_operator.planning.session_manager import lacks_address
+from flamectl_operator.planning.endpoint import lacks_address
 
 if TYPE_CHECKING:
     from flamectl_operator.api.status import Condition, FlameClusterStatus

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.status import SUSPENDING, ConditionType, find
-from flamectl_operator.planning.object_cache import stale_object_caches
+from flamectl_operator.planning.comparison import Comparison
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flamectl_operator.api.status import FlameClusterStatus
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.status.needs import Needs
+    from flamectl_operator.planning.needs import Needs
 
 INVALID_SPEC = "InvalidSpec"
 PAUSED = "Paused"
@@ -131,11 +131,7 @@ def progress(
     reconciled = before.generations.reconciled
     if reconciled == 0 or before.reason in _BEFORE_START:
         return STARTING
-    stale = (
-        effective.session_manager_to_replace(observed)
-        or bool(stale_object_caches(observed, effective))
-        or bool(effective.stale_executors(observed))
-    )
+    stale = Comparison(observed, effective).has_stale_pods
     # Where the number of executors follows the demand, it changes without a change of the spec.
     asked = reconciled != generation or effective.scaling is not None
     outdated = (

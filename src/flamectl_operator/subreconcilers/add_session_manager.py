@@ -8,44 +8,48 @@ from typing import TYPE_CHECKING
 from flamectl_operator.api.constants import CLAIM_ANNOTATION, SESSION_STORE_ANNOTATION
 from flamectl_operator.desired import names
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.planning.session_manager import (
-    SessionManagerAction,
-    SessionManagerPlan,
-    plan_session_manager,
-    session_manager_repair,
-)
+from flamectl_operator.planning.parts import SessionManagerAction, SessionManagerPlan
+from flamectl_operator.planning.repairs import session_manager_repair
 from flamectl_operator.reconcile import outcomes
-from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.existing_claim import mount_reserved, reserve_existing_claim
 from flamectl_operator.reconcile.named_pod import NamedPod
-from flamectl_operator.runtime.outcome import DONE, Outcome, wait
+from flamectl_operator.runtime.outcome import DONE, Outcome
 
 if TYPE_CHECKING:
     from flamectl_operator.kube.views import PodView
     from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.planning.cluster_plan import ClusterPlan
     from flamectl_operator.reconcile.reconcile_pass import Pass
 
 _EXISTING_CLAIM = "spec.sessionManager.persistence.existingClaim"
 
 
-class AddSessionManager(Subreconciler):
+class AddSessionManager(PlannedStep[SessionManagerPlan]):
     """Create the Pod `<name>-session-manager` when it is missing, and delete it when it has failed or is not wanted.
 
     Its fixed name guarantees that there are never two: a new Pod can be created only after the old one is gone. A Pod that stays
     terminating, as on a lost node, is force-deleted in the end. ReplaceStalePods replaces a stale one.
     """
 
-    async def run(self, pass_: Pass, /) -> Outcome:
-        """Carry out the plan."""
-        observed, plan = _plan(pass_)
-        if plan.action in {SessionManagerAction.DELETE, SessionManagerAction.FORCE_DELETE}:
-            manager = observed.session_manager
-            if (put_off := await pass_.confirm_lock([] if manager is None else [manager])) is not None:
-                return put_off
-            observed, plan = _plan(pass_)  # the confirmation may have updated the view
+    def part(self, plan: ClusterPlan, /) -> SessionManagerPlan:
+        """See `PlannedStep`."""
+        return plan.session_manager
+
+    async def delete(self, pass_: Pass, plan: SessionManagerPlan, /) -> Outcome:
+        """Delete a session manager that has failed or is not wanted."""
+        assert plan.pod is not None
+        pod, forced = plan.pod.pod, plan.action is SessionManagerAction.FORCE_DELETE
+        if not await pass_.io.delete(PODS, pod, grace_period_seconds=0 if forced else None):
+            return outcomes.changed()
+        how = "Force-deleted" if forced else "Deleted"
+        pass_.io.record_event("SessionManagerDeleted", f'{how} session manager Pod "{pod.name}": {plan.why}')
+        return DONE
+
+    async def apply(self, pass_: Pass, plan: SessionManagerPlan, /) -> Outcome:
+        """Create the session manager, or repair it."""
+        observed = pass_.observe()
         match plan.action:
-            case SessionManagerAction.NOTHING:
-                return DONE
             case SessionManagerAction.WAIT:
                 return plan.wait or outcomes.name_taken(pass_.io.owner, PODS, _pod(observed))
             case SessionManagerAction.CREATE:
@@ -54,8 +58,8 @@ class AddSessionManager(Subreconciler):
                 return await _named(pass_).look(plan.wait or DONE)
             case SessionManagerAction.REPAIR:
                 return await _named(pass_).restore_labels(_pod(observed))
-            case SessionManagerAction.DELETE | SessionManagerAction.FORCE_DELETE:
-                return await self._delete(pass_, _pod(observed), plan)
+            case _:
+                return DONE
 
     async def _create(self, pass_: Pass, observed: ObservedCluster) -> Outcome:
         desired = pass_.effective.desired
@@ -71,19 +75,6 @@ class AddSessionManager(Subreconciler):
             annotations[SESSION_STORE_ANNOTATION] = store
         with nullcontext() if claim is None else mount_reserved(pass_.io, claim):
             return await _named(pass_).create(desired.session_manager, annotations or None)
-
-    async def _delete(self, pass_: Pass, pod: PodView, plan: SessionManagerPlan) -> Outcome:
-        forced = plan.action is SessionManagerAction.FORCE_DELETE
-        if not await pass_.io.delete(PODS, pod, grace_period_seconds=0 if forced else None):
-            return outcomes.changed()
-        how = "Force-deleted" if forced else "Deleted"
-        pass_.io.record_event("SessionManagerDeleted", f'{how} session manager Pod "{pod.name}": {plan.why}')
-        return wait("Terminating", "waiting for the old session manager to terminate")
-
-
-def _plan(pass_: Pass) -> tuple[ObservedCluster, SessionManagerPlan]:
-    observed = pass_.observe()
-    return observed, plan_session_manager(observed, pass_.effective, pass_.now())
 
 
 def _named(pass_: Pass) -> NamedPod:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flamectl_operator.desired import names
-from flamectl_operator.planning.object_cache import stale_object_caches
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.existing_claim import replacement_wait
-from flamectl_operator.runtime.outcome import DONE, Outcome, combine
+from flamectl_operator.runtime.outcome import Outcome, combine
 
 if TYPE_CHECKING:
     from flamectl_operator.desired.pod_template import ComponentTemplate
@@ -24,28 +23,16 @@ class CheckReplacements(Subreconciler):
 
     async def run(self, pass_: Pass, /) -> Outcome:
         """Check each template that has a stale Pod."""
-        observed, effective = pass_.observe(), pass_.effective
-        if effective.suspended or not effective.config_map_current(observed):
-            return DONE
-        session_manager = effective.session_manager_to_replace(observed)
-        # The executors are replaced with the session manager, unless its sessions persist.
-        follow = session_manager and not effective.keeps_executors(observed)
-        to_replace = effective.stale_executors(observed) or observed.unmarked_executors
-        executors = effective.replicas > 0 if follow else bool(to_replace)
+        plan, dry_runs, owner = pass_.plan.replacements, pass_.dry_runs, pass_.io.owner
         waits: list[Outcome] = []
-        desired, dry_runs = effective.desired, pass_.dry_runs
-        if session_manager and await self._mountable(pass_, desired.session_manager, waits):
-            await dry_runs.named(
-                desired.session_manager, names.session_manager(observed.owner.name), "the session manager is"
-            )
-        caches = desired.object_cache
-        stale_caches = caches is not None and bool(stale_object_caches(observed, effective))
-        if caches is not None and stale_caches and await self._mountable(pass_, caches, waits):
-            await dry_runs.named(caches, names.object_cache(observed.owner.name), "the object cache is")
-        if executors and pass_.ids.exhausted:
+        if plan.session_manager is not None and await self._mountable(pass_, plan.session_manager, waits):
+            await dry_runs.named(plan.session_manager, names.session_manager(owner.name), "the session manager is")
+        if plan.object_cache is not None and await self._mountable(pass_, plan.object_cache, waits):
+            await dry_runs.named(plan.object_cache, names.object_cache(owner.name), "the object cache is")
+        if plan.executor is not None and pass_.ids.exhausted:
             return outcomes.no_ids_left()
-        if executors and await self._mountable(pass_, desired.executor, waits):
-            await dry_runs.executor(effective, pass_.ids.trial_name_id)
+        if plan.executor is not None and await self._mountable(pass_, plan.executor, waits):
+            await dry_runs.executor(pass_.effective, pass_.ids.trial_name_id)
         return combine(waits)
 
     async def _mountable(self, pass_: Pass, template: ComponentTemplate, waits: list[Outcome]) -> bool:

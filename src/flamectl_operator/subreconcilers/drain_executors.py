@@ -5,43 +5,43 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.planning.drain import GRACE, Deletion, DrainPlan, plan_drain, since_annotation
-from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.planning.marks import since_annotation
+from flamectl_operator.planning.parts import Deletion, listed
+from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.batch import time_limit
-from flamectl_operator.reconcile.executor_removal import listed
 from flamectl_operator.reconcile.refusals import primary_error
-from flamectl_operator.runtime.outcome import DONE, Outcome, combine
+from flamectl_operator.runtime.outcome import DONE, Outcome
 from flamectl_operator.runtime.slow_start import in_parallel
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from flamectl_operator.observed.executor import Executor
+    from flamectl_operator.planning.cluster_plan import ClusterPlan
+    from flamectl_operator.planning.parts import DrainPlan
     from flamectl_operator.reconcile.reconcile_pass import Pass
 
+#: Grace period in seconds after a drain. Flame's process ignores SIGTERM, so it would use up a longer one to no purpose.
+GRACE = 1
 #: Reasons for which an executor has no work left to end, so that it needs no grace period.
 _AT_ONCE = frozenset({Deletion.DRAINED, Deletion.TIMED_OUT})
 
 
-class DrainExecutors(Subreconciler):
+class DrainExecutors(PlannedStep["DrainPlan"]):
     """Release the nodes of executors that are marked for draining, and delete each when nothing runs on it or its time is over.
 
     The marks are annotations of the Pods, so the next operator continues where this one stopped.
     """
 
-    async def run(self, pass_: Pass, /) -> Outcome:
-        """Carry out the plan."""
-        plan = _plan(pass_)
+    def part(self, plan: ClusterPlan, /) -> DrainPlan:
+        """See `PlannedStep`."""
+        return plan.drain
+
+    async def apply(self, pass_: Pass, plan: DrainPlan, /) -> Outcome:
+        """Release nodes, and write the time from which a drain counts where a mark lacks it."""
+        released = await pass_.session_manager.release(plan.release) or DONE
         await self._mend(pass_, plan)
-        if not plan.delete:
-            return combine([*plan.waits, await self._release(pass_, plan)])
-        if (put_off := await pass_.confirm_lock(executor for executor, _ in plan.delete)) is not None:
-            return combine([put_off, *plan.waits])
-        # The confirmation may have updated the view.
-        plan = _plan(pass_)
-        released = await self._release(pass_, plan)
-        deleted = await self._delete(pass_, plan)
-        return combine([*plan.waits, deleted, released])
+        return released
 
     async def _mend(self, pass_: Pass, plan: DrainPlan) -> None:
         """Write the time from which a drain counts, so that the next operator counts from the same time."""
@@ -56,10 +56,8 @@ class DrainExecutors(Subreconciler):
         if result.errors:
             raise primary_error(result.errors)
 
-    async def _release(self, pass_: Pass, plan: DrainPlan) -> Outcome:
-        return await pass_.session_manager.release(plan.release) or DONE
-
-    async def _delete(self, pass_: Pass, plan: DrainPlan) -> Outcome:
+    async def delete(self, pass_: Pass, plan: DrainPlan, /) -> Outcome:
+        """Delete executors that have ended their work, or whose time is over."""
         gone: set[str] = set()
 
         async def delete(entry: tuple[Executor, Deletion]) -> None:
@@ -84,7 +82,3 @@ class DrainExecutors(Subreconciler):
                 pass_.io.record_warning("DrainTimedOut", text)
             else:
                 pass_.io.record_event("ExecutorsRemoved", text)
-
-
-def _plan(pass_: Pass) -> DrainPlan:
-    return plan_drain(pass_.observe(), pass_.effective, pass_.session_manager.released_at, pass_.now())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flamectl_operator.planning.disruption import disruption_ahead
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome
 
@@ -20,6 +19,6 @@ class ReleaseDeletionLock(Subreconciler):
 
     async def run(self, pass_: Pass, /) -> Outcome:
         """Release the lock if this process holds it and does not need it."""
-        if pass_.lock.denied or not disruption_ahead(pass_.observe(), pass_.effective):
+        if pass_.lock.denied or not pass_.plan.disrupts_later:
             await pass_.lock.release(pass_.io)
         return DONE

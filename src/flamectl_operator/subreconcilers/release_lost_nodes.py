@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed import pods
-from flamectl_operator.planning.lost_nodes import plan_lost_nodes
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.session_manager_io import MOST
@@ -30,9 +29,9 @@ class ReleaseLostNodes(Subreconciler):
 
     async def run(self, pass_: Pass, /) -> Outcome:
         """Report lost nodes that the session manager has not noticed."""
-        session_manager, observed = pass_.session_manager, pass_.observe()
+        session_manager = pass_.session_manager
         self._report_incredible(pass_)
-        plan = plan_lost_nodes(observed, pass_.ids.next_id, session_manager.reported_at, pass_.now())
+        plan = pass_.plan.lost_nodes
         # The next answer may say what the last one said, and then no event brings a pass.
         again = DONE if plan.report_again is None else outcomes.changed(plan.report_again)
         release = [*plan.cordon, *plan.release]

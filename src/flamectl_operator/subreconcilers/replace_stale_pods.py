@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.desired.pods import executor_annotations, rebinding_annotations
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.planning.claims import KEEPS_CLAIM
-from flamectl_operator.planning.drain import DrainReason
-from flamectl_operator.planning.object_cache import rollout_wait, stale_to_replace
-from flamectl_operator.planning.rollout import STALE, RolloutPlan, plan_rollout
+from flamectl_operator.planning.parts import STALE, DrainReason, listed
 from flamectl_operator.planning.spec_changes import because
 from flamectl_operator.reconcile import outcomes
-from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.batch import time_limit
-from flamectl_operator.reconcile.executor_removal import delete_executors, listed, mark_for_draining
+from flamectl_operator.reconcile.executor_removal import delete_executors, mark_for_draining
 from flamectl_operator.reconcile.refusals import collect, primary_error
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 from flamectl_operator.runtime.slow_start import in_parallel
 
 if TYPE_CHECKING:
+    from flamectl_operator.observed.component import Component
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.observed.object_cache import ObjectCache
+    from flamectl_operator.planning.cluster_plan import ClusterPlan
+    from flamectl_operator.planning.parts import RolloutPlan
     from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
-class ReplaceStalePods(Subreconciler):
+class ReplaceStalePods(PlannedStep["RolloutPlan"]):
     """Delete stale Pods as far as the update strategy allows; the next pass creates their replacements.
 
     The session manager comes first, then the object caches, one at a time. Executors of an earlier session manager are deleted
@@ -34,37 +34,18 @@ class ReplaceStalePods(Subreconciler):
     when its new Pods do not become ready, and the other Pods stay in service.
     """
 
-    async def run(self, pass_: Pass, /) -> Outcome:
-        """Delete the stale Pods that are due."""
-        observed, effective = pass_.observe(), pass_.effective
-        if effective.suspended:
-            return DONE
-        if not effective.config_map_current(observed):
-            return wait("ConfigMapNotReady")
-        if effective.session_manager_to_replace(observed) and pass_.session_manager_replaceable:
-            return await self._replace_session_manager(pass_)
-        plan = _plan(pass_)
-        ends = await collect(
-            partial(self._replace_object_caches, pass_),
-            partial(self._delete, pass_, plan),
-            partial(self._rebind, pass_, plan),
-        )
-        return combine([*ends, *plan.waits])
+    def part(self, plan: ClusterPlan, /) -> RolloutPlan:
+        """See `PlannedStep`."""
+        return plan.rollout
 
-    async def _replace_session_manager(self, pass_: Pass) -> Outcome:
-        before = pass_.observe()
-        if before.session_manager is not None and before.session_manager.pod.uid in before.kept:
-            return KEEPS_CLAIM
-        if (put_off := await pass_.confirm_lock(before.components[:1])) is not None:
-            return put_off
-        observed = pass_.observe()  # the confirmation may have updated the view
-        manager = observed.session_manager
-        if (
-            manager is None
-            or manager.pod.uid in observed.kept
-            or not pass_.effective.session_manager_to_replace(observed)
-        ):
-            return outcomes.changed()
+    async def delete(self, pass_: Pass, plan: RolloutPlan, /) -> Outcome:
+        """Delete the stale Pods that are due."""
+        if plan.session_manager is not None:
+            return await self._replace_session_manager(pass_, plan.session_manager)
+        ends = await collect(partial(self._replace_object_caches, pass_, plan), partial(self._replace_executors, pass_))
+        return combine(ends)
+
+    async def _replace_session_manager(self, pass_: Pass, manager: Component) -> Outcome:
         if not await pass_.io.delete(PODS, manager.pod):
             return outcomes.changed()
         pass_.io.record_event(
@@ -73,31 +54,18 @@ class ReplaceStalePods(Subreconciler):
         )
         return wait("Terminating", "replacing the session manager")
 
-    async def _replace_object_caches(self, pass_: Pass) -> Outcome:
+    async def _replace_object_caches(self, pass_: Pass, plan: RolloutPlan) -> Outcome:
         """Delete the stale object caches that are due; ScaleObjectCache recreates them under their names."""
-        progress = rollout_wait(pass_.observe(), pass_.effective) or DONE
-        if not pass_.object_caches_replaceable or not (due := stale_to_replace(pass_.observe(), pass_.effective)):
-            return progress
-        if (put_off := await pass_.confirm_lock(due)) is not None:
-            return put_off
-        # The confirmation may have updated the view.
-        for cache in stale_to_replace(pass_.observe(), pass_.effective):
+        for cache in plan.object_caches:
             # An unready object cache may be deleted together with others, but not if it has become ready meanwhile.
             still_due = partial(_replaceable, pass_, cache)
             if not await pass_.io.delete(PODS, cache.pod, unchanged=not cache.ready, still_due=still_due):
                 return outcomes.changed()
-            pass_.io.record_event(
-                "ObjectCacheDeleted", f'Deleted object cache Pod "{cache.name}": no longer as specified'
-            )
-        return progress
+            pass_.io.record_event("ObjectCacheDeleted", f'Deleted object cache Pod "{cache.name}": {STALE}')
+        return DONE
 
-    async def _delete(self, pass_: Pass, plan: RolloutPlan) -> Outcome:
-        if not plan.delete and not plan.drain:
-            return DONE
-        if (put_off := await pass_.confirm_lock((*(executor for executor, _ in plan.delete), *plan.drain))) is not None:
-            return put_off
-        # Meanwhile the number of ready executors may have changed.
-        plan = _plan(pass_)
+    async def _replace_executors(self, pass_: Pass) -> Outcome:
+        plan = self.part(pass_.plan)  # a deleted object cache changed the view
         if not plan.delete and not plan.drain:
             return DONE
         # An unready executor needs no budget, unless it becomes ready before its deletion is sent.
@@ -112,7 +80,7 @@ class ReplaceStalePods(Subreconciler):
         drained = await mark_for_draining(pass_.io, plan.drain, DrainReason.STALE, why)
         return combine([removal.outcome(), drained])
 
-    async def _rebind(self, pass_: Pass, plan: RolloutPlan) -> Outcome:
+    async def apply(self, pass_: Pass, plan: RolloutPlan, /) -> Outcome:
         """Patch executors that wait in their init container, because they have no session manager yet and need no new Pod.
 
         Executors that belong to the present life get their mark back, if somebody took it off or changed it.
@@ -140,8 +108,4 @@ class ReplaceStalePods(Subreconciler):
 
 def _replaceable(pass_: Pass, cache: ObjectCache) -> bool:
     """Return whether an object cache may still be deleted in the present view."""
-    return any(each.pod.uid == cache.pod.uid for each in stale_to_replace(pass_.observe(), pass_.effective))
-
-
-def _plan(pass_: Pass) -> RolloutPlan:
-    return plan_rollout(pass_.observe(), pass_.effective, pass_.now(), keep_stale=not pass_.executors_replaceable)
+    return any(each.pod.uid == cache.pod.uid for each in pass_.plan.rollout.object_caches)

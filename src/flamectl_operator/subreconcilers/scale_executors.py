@@ -3,45 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 from flamectl_operator.desired import names
 from flamectl_operator.desired.pods import executor_annotations
 from flamectl_operator.kube.errors import AlreadyExistsError, KubernetesError
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.planning.drain import DrainReason
-from flamectl_operator.planning.scale import ScalePlan, plan_scale
+from flamectl_operator.planning.parts import DrainReason, listed
 from flamectl_operator.reconcile import outcomes
-from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.batch import time_limit
-from flamectl_operator.reconcile.executor_removal import delete_executors, listed, mark_for_draining
-from flamectl_operator.reconcile.refusals import collect, primary_error
+from flamectl_operator.reconcile.executor_removal import delete_executors, mark_for_draining
+from flamectl_operator.reconcile.refusals import primary_error
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 
 if TYPE_CHECKING:
+    from flamectl_operator.planning.cluster_plan import ClusterPlan
+    from flamectl_operator.planning.parts import ScalePlan
     from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
-class ScaleExecutors(Subreconciler):
+class ScaleExecutors(PlannedStep["ScalePlan"]):
     """Create missing executors, and delete surplus and terminal ones.
 
     Executors are created in parallel with slow start, each under an id that the status reserved before. Terminating Pods are
     neither counted nor awaited.
     """
 
-    async def run(self, pass_: Pass, /) -> Outcome:
-        """Carry out the plan."""
-        plan = _plan(pass_)
-        ends = await collect(partial(self._delete, pass_, plan), partial(self._create, pass_, plan))
-        return combine([*plan.waits, *ends])
+    def part(self, plan: ClusterPlan, /) -> ScalePlan:
+        """See `PlannedStep`."""
+        return plan.scale
 
-    async def _delete(self, pass_: Pass, plan: ScalePlan) -> Outcome:
-        if not plan.deletes and not plan.drain:
-            return DONE
-        if (put_off := await pass_.confirm_lock((*plan.deletes, *plan.drain))) is not None:
-            return put_off
-        plan = _plan(pass_)  # the confirmation may have updated the view
+    async def delete(self, pass_: Pass, plan: ScalePlan, /) -> Outcome:
+        """Delete surplus and terminal executors, or mark them for draining."""
         before = len(pass_.observe().live_executors)
         removal = await delete_executors(pass_.io, plan.deletes)
         for gone, why in (
@@ -55,10 +49,8 @@ class ScaleExecutors(Subreconciler):
         drained = await mark_for_draining(pass_.io, plan.drain, DrainReason.SURPLUS, f"{plan.target} wanted")
         return combine([removal.outcome(), drained])
 
-    async def _create(self, pass_: Pass, plan: ScalePlan) -> Outcome:
+    async def apply(self, pass_: Pass, plan: ScalePlan, /) -> Outcome:
         """Create Pods under reserved ids. If the ids do not suffice, the next pass first reserves more."""
-        if plan.deletes or plan.drain:
-            plan = _plan(pass_)  # the deletions of this step changed the view
         if not plan.create:
             pass_.slow_start.reset()
             return DONE
@@ -85,10 +77,6 @@ class ScaleExecutors(Subreconciler):
             return wait("Creating", "", outcomes.RECHECK_CHANGED)
         # The next pass follows at once and creates the rest, because no event would trigger it.
         return wait("Creating", "", 0) if len(creation.created) < plan.missing else DONE
-
-
-def _plan(pass_: Pass) -> ScalePlan:
-    return plan_scale(pass_.observe(), pass_.effective, pass_.now(), pass_.max_creates)
 
 
 @dataclass

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from flamectl_operator.api.constants import CLAIM_ANNOTATION
 from flamectl_operator.desired import names
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.planning.object_cache import ObjectCachePlan, object_cache_repair, plan_object_caches
+from flamectl_operator.planning.repairs import object_cache_repair
 from flamectl_operator.reconcile import outcomes
-from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.batch import time_limit
 from flamectl_operator.reconcile.existing_claim import mount_reserved, reserve_existing_claim
 from flamectl_operator.reconcile.named_pod import NamedPod
@@ -22,38 +22,32 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from flamectl_operator.kube.views import PodView
-    from flamectl_operator.planning.object_cache import CacheRemoval
+    from flamectl_operator.planning.cluster_plan import ClusterPlan
+    from flamectl_operator.planning.parts import CacheRemoval, ObjectCachePlan
     from flamectl_operator.reconcile.reconcile_pass import Pass
 
 _EXISTING_CLAIM = "spec.objectCache.persistence.existingClaim"
 
 
-class ScaleObjectCache(Subreconciler):
+class ScaleObjectCache(PlannedStep["ObjectCachePlan"]):
     """Create missing Pods `<name>-object-cache-<ordinal>`, and delete surplus and terminal ones.
 
     The fixed names guarantee that there are never two of one ordinal. A Pod that stays terminating, as on a lost node, is
     force-deleted in the end. ReplaceStalePods replaces stale ones.
     """
 
-    async def run(self, pass_: Pass, /) -> Outcome:
-        """Carry out the plan."""
-        plan = _plan(pass_)
-        ends = await collect(
-            partial(self._delete, pass_, plan),
-            partial(self._repair, pass_, plan),
-            partial(self._create, pass_, plan),
-        )
-        taken = [outcomes.name_taken(pass_.io.owner, PODS, pod) for pod in plan.taken]
-        return combine([*plan.waits, *taken, *ends])
+    def part(self, plan: ClusterPlan, /) -> ObjectCachePlan:
+        """See `PlannedStep`."""
+        return plan.object_caches
 
-    async def _delete(self, pass_: Pass, plan: ObjectCachePlan) -> Outcome:
-        if not plan.delete:
-            return DONE
-        if (put_off := await pass_.confirm_lock(each.cache for each in plan.delete)) is not None:
-            return put_off
-        plan = _plan(pass_)  # the confirmation may have updated the view
-        ends = await collect(*(partial(self._remove, pass_, removal) for removal in plan.delete))
-        return combine(ends)
+    async def delete(self, pass_: Pass, plan: ObjectCachePlan, /) -> Outcome:
+        """Delete surplus, terminal and stuck object caches."""
+        return combine(await collect(*(partial(self._remove, pass_, removal) for removal in plan.delete)))
+
+    async def apply(self, pass_: Pass, plan: ObjectCachePlan, /) -> Outcome:
+        """Restore labels, and create missing object caches."""
+        ends = await collect(partial(self._repair, pass_, plan), partial(self._create, pass_, plan))
+        return combine([*(outcomes.name_taken(pass_.io.owner, PODS, pod) for pod in plan.taken), *ends])
 
     async def _remove(self, pass_: Pass, removal: CacheRemoval) -> Outcome:
         pod = removal.cache.pod
@@ -90,10 +84,6 @@ class ScaleObjectCache(Subreconciler):
                 name = names.object_cache_replica(pass_.io.owner.name, ordinal)
                 ends.append(await _named(pass_, name).create(template, annotations))
         return combine(ends)
-
-
-def _plan(pass_: Pass) -> ObjectCachePlan:
-    return plan_object_caches(pass_.observe(), pass_.effective, pass_.now())
 
 
 def _named(pass_: Pass, name: str) -> NamedPod:

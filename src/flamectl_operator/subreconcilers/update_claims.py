@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.kube.errors import AlreadyExistsError
 from flamectl_operator.kube.resources import CLAIMS, PODS
-from flamectl_operator.planning.claims import ClaimPlan, claim_patch, is_ours, plan_claims
+from flamectl_operator.planning.repairs import claim_patch, is_ours
 from flamectl_operator.reconcile import outcomes
-from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.cluster_reads import READ_CLAIMS_AGAIN
 from flamectl_operator.reconcile.refusals import RefusedError, collect
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
@@ -17,26 +17,33 @@ from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 if TYPE_CHECKING:
     from flamectl_operator.desired.claims import DesiredClaim
     from flamectl_operator.kube.views import PersistentVolumeClaimView
+    from flamectl_operator.planning.cluster_plan import ClusterPlan
+    from flamectl_operator.planning.parts import ClaimPlan
     from flamectl_operator.reconcile.reconcile_pass import Pass
 
 
-class UpdateClaims(Subreconciler):
+class UpdateClaims(PlannedStep["ClaimPlan"]):
     """Create, grow, keep and delete the PersistentVolumeClaims as `persistence` says.
 
     A claim is deleted only with the deletion lock, and after a read has shown that no Pod with the name of the claim exists.
     """
 
-    async def run(self, pass_: Pass, /) -> Outcome:
-        """Do what the plan says."""
-        plan = _plan(pass_)
+    def part(self, plan: ClusterPlan, /) -> ClaimPlan:
+        """See `PlannedStep`."""
+        return plan.claims
+
+    async def apply(self, pass_: Pass, plan: ClaimPlan, /) -> Outcome:
+        """Create and change claims."""
         ends = await collect(
             *([partial(_look_again, pass_)] if pass_.observe().claim_users else []),
             *(partial(self._create, pass_, claim) for claim in plan.create),
             *(partial(self._patch, pass_, claim, changes) for claim, changes in plan.patch),
-            partial(self._delete, pass_, plan),
         )
-        taken = [outcomes.name_taken(pass_.io.owner, CLAIMS, claim) for claim in plan.taken]
-        return combine([*plan.outcomes, *taken, *ends])
+        return combine([*(outcomes.name_taken(pass_.io.owner, CLAIMS, claim) for claim in plan.taken), *ends])
+
+    async def delete(self, pass_: Pass, plan: ClaimPlan, /) -> Outcome:
+        """Delete claims that scaling down left without a Pod."""
+        return combine(await collect(*(partial(self._remove, pass_, claim) for claim in plan.delete)))
 
     async def _create(self, pass_: Pass, desired: DesiredClaim) -> Outcome:
         if pass_.io.superseded:
@@ -83,14 +90,6 @@ class UpdateClaims(Subreconciler):
             pass_.io.record_event("ClaimUpdated", f'Updated PersistentVolumeClaim "{claim.name}"')
         return DONE
 
-    async def _delete(self, pass_: Pass, plan: ClaimPlan) -> Outcome:
-        if not plan.delete:
-            return DONE
-        if (put_off := await pass_.confirm_lock()) is not None:
-            return put_off
-        ends = await collect(*(partial(self._remove, pass_, claim) for claim in _plan(pass_).delete))
-        return combine(ends)
-
     async def _remove(self, pass_: Pass, claim: PersistentVolumeClaimView) -> Outcome:
         # The watch may be late, or not show a Pod without its label, and the claim holds data.
         if await pass_.io.refresh(PODS, claim.name) is not None:
@@ -133,8 +132,4 @@ async def _may_adopt(pass_: Pass) -> bool:
 
 def _surplus(pass_: Pass, claim: PersistentVolumeClaimView) -> bool:
     """Return whether a claim must still be deleted, by what is known now."""
-    return any(each.uid == claim.uid for each in _plan(pass_).delete)
-
-
-def _plan(pass_: Pass) -> ClaimPlan:
-    return plan_claims(pass_.observe(), pass_.effective)
+    return any(each.uid == claim.uid for each in pass_.plan.claims.delete)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.desired import names
 from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, LEASES, NETWORK_POLICIES, PODS, SERVICES
-from flamectl_operator.planning.claims import is_ours
+from flamectl_operator.planning.repairs import is_ours
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.batch import time_limit

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flamectl_operator.planning import replacement_backoff
-from flamectl_operator.planning.budget import surge
-from flamectl_operator.planning.scale import ids_to_reserve
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait_until
 from flamectl_operator.status.compute import compute_status, durable_fields, required_durable_fields
@@ -39,7 +36,7 @@ class OpenStatus(Subreconciler):
         observed, now = pass_.observe(), pass_.now()
         if pass_.may_act and (fields := pass_.unwanted_changes(observed)):
             return await pass_.status.refuse_spec(fields)
-        needed = ids_to_reserve(observed, pass_.spec, now, pass_.max_creates) if pass_.may_act else 0
+        needed = pass_.plan.ids_needed if pass_.may_act else 0
         ids = pass_.ids.missing(needed)
         required = required_durable_fields(pass_.generation, observed, pass_.spec, ids.stop)
         stored = pass_.status.stored
@@ -81,25 +78,6 @@ def _next_pass_without_event(pass_: Pass, observed: ObservedCluster, status: Fla
     over = None if pass_.spec is None else failures_end(status.recent_failures, pass_.effective)
     forgotten = DONE if over is None else wait_until("Stable", over, now)
     fights = [replace(fight, message="", attention=False) for fight in pass_.io.repairs.fights()]
-    return combine([slow, forgotten, _failures_reset(pass_, observed), *fights])
-
-
-def _failures_reset(pass_: Pass, observed: ObservedCluster) -> Outcome:
-    if not pass_.may_act:
-        return DONE
-    effective, settings = pass_.effective, pass_.effective.settings
-    beyond = surge(effective.update_strategy, effective.wanted_replicas)
-    backoffs = (effective.session_manager_backoff, effective.executor_backoff)
-    times = (
-        # The status no longer shows the time of the next attempt when it has passed.
-        *(backoff.next_attempt for backoff in backoffs),
-        replacement_backoff.session_manager_reset_at(
-            effective.session_manager_backoff, observed.session_manager, settings
-        ),
-        replacement_backoff.executors_reset_at(
-            effective.executor_backoff, observed, effective.replicas, beyond, settings
-        ),
-    )
-    # Time alone does not reset a failure whose time passed before this pass, so a wait for it would repeat the pass for ever.
-    until = min((time for time in times if time is not None and time > pass_.begun), default=None)
-    return DONE if until is None else wait_until("Stable", until, pass_.clock.now())
+    until = pass_.plan.next_without_event if pass_.may_act else None
+    reset = DONE if until is None else wait_until("Stable", until, now)
+    return combine([slow, forgotten, reset, *fights])

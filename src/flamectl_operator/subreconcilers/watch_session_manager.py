@@ -5,18 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flamectl_operator.flame.watcher import DEMAND_PERIOD, IDLE_PERIOD, Target
-from flamectl_operator.planning.drain import LOOK_AGAIN
-from flamectl_operator.planning.lost_nodes import busy
-from flamectl_operator.planning.registration import registration_outcome
-from flamectl_operator.planning.session_manager import certified_name, session_manager_endpoint
+from flamectl_operator.planning.endpoint import certified_name, session_manager_endpoint
 from flamectl_operator.reconcile.base import Subreconciler
-from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait, wait_until
+from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 from flamectl_operator.status.flame import can_be_asked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.reconcile.reconcile_pass import Pass
@@ -34,24 +28,10 @@ class WatchSessionManager(Subreconciler):
         """Say which session manager to ask, and return when to look at registrations again."""
         if pass_.spec is None:
             return DONE
-        observed, effective = pass_.observe(), pass_.effective
-        target = _target(observed, effective)
-        soon = busy(observed, effective, pass_.ids.next_id) or effective.idleness.undecided
-        pass_.session_manager.follow(target, busy=soon)
-        if target is None:
-            return DONE
-        now = pass_.now()
-        return combine([registration_outcome(observed, effective.settings, now), *_demand_waits(effective, now.wall)])
-
-
-def _demand_waits(effective: EffectiveSpec, now: datetime) -> Iterator[Outcome]:
-    """Yield when to look again, because the demand of sessions changes something after a while."""
-    if effective.scaling is not None and effective.scaling.due is not None:
-        yield wait_until("Stabilizing", effective.scaling.due, now)
-    if effective.idleness.due is not None:
-        yield wait_until("Idle", effective.idleness.due, now)
-    if effective.idleness.undecided:
-        yield wait("AskingSessionManager", "", LOOK_AGAIN)
+        plan = pass_.plan
+        target = _target(plan.observed, plan.effective)
+        pass_.session_manager.follow(target, busy=plan.answers_needed)
+        return DONE if target is None else combine([plan.registration, *plan.demand_waits])
 
 
 def _target(observed: ObservedCluster, effective: EffectiveSpec) -> Target | None:

@@ -10,15 +10,9 @@ import pytest
 from flamectl_operator.api.constants import DRAINING_ANNOTATION
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Snapshot
-from flamectl_operator.planning.drain import (
-    CONFIRM_AFTER,
-    Deletion,
-    DrainPlan,
-    DrainReason,
-    drain_annotations,
-    drainable,
-    plan_drain,
-)
+from flamectl_operator.planning.drain import CONFIRM_AFTER, drainable, plan_drain
+from flamectl_operator.planning.marks import drain_annotations
+from flamectl_operator.planning.parts import Deletion, DrainPlan, DrainReason
 from flamectl_operator.runtime.clock_reading import ClockReading
 from tests.unit.builders import (
     BOOTTIME,

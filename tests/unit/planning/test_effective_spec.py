@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from flamectl_operator.planning.comparison import Comparison
 from flamectl_operator.planning.effective_spec import config_generation
 from tests.unit.builders import (
     NOW,
@@ -87,4 +88,4 @@ def test_session_manager_is_current_when_live_and_of_the_wanted_revision(
 ) -> None:
     found = observed(*([view] if view is not None else []))
 
-    assert effective().session_manager_current(found) == current
+    assert Comparison(found, effective()).session_manager_current == current

@@ -14,7 +14,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.desired import lock as desired
 from flamectl_operator.kube.views import LeaseView
-from flamectl_operator.planning.disruption import disruption_ahead
 from flamectl_operator.planning.lock import (
     Foreign,
     HeldByOther,
@@ -26,6 +25,7 @@ from flamectl_operator.planning.lock import (
 from tests.unit.builders import (
     NOW,
     OWNER,
+    cluster_plan,
     controller_reference,
     effective,
     executor_pod,
@@ -399,7 +399,7 @@ def test_lock_is_kept_while_deletions_are_left(
     expected: object,
 ) -> None:
     wanted = effective(changes)
-    assert disruption_ahead(observed(*pods, wanted=wanted), wanted) is expected
+    assert cluster_plan(observed(*pods, wanted=wanted), wanted).disrupts_later is expected
 
 
 @pytest.mark.parametrize(
@@ -412,4 +412,4 @@ def test_lock_is_kept_while_deletions_are_left(
 )
 def test_suspension_needs_no_lock_when_all_pods_terminate(pods: list[PodView], expected: object) -> None:
     wanted = effective(suspended=True)
-    assert disruption_ahead(observed(*pods, wanted=wanted), wanted) is expected
+    assert cluster_plan(observed(*pods, wanted=wanted), wanted).disrupts_later is expected

@@ -14,13 +14,12 @@ from flamectl_operator.desired import names
 from flamectl_operator.kube.views import ContainerState, ContainerStateRunning, ContainerStatus
 from flamectl_operator.planning.budget import Budget
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
-from flamectl_operator.planning.rollout import plan_rollout
-from flamectl_operator.planning.scale import plan_scale
 from tests.unit.builders import (
     LIFE,
     MOMENT,
     PodState,
     ago,
+    cluster_plan,
     condition,
     container_id,
     effective,
@@ -37,13 +36,13 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.views import PodView
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.planning.rollout import RolloutPlan
+    from flamectl_operator.planning.parts import RolloutPlan
 
 OLD = "old"
 
 
 def _rollout(wanted: EffectiveSpec, *pods: PodView, manager: PodView | None = None) -> RolloutPlan:
-    return plan_rollout(observed(manager or session_manager(), *pods, wanted=wanted), wanted, MOMENT)
+    return cluster_plan(observed(manager or session_manager(), *pods, wanted=wanted), wanted, MOMENT).rollout
 
 
 def _refused(seen: ObservedCluster) -> ObservedCluster:
@@ -73,7 +72,9 @@ def test_surge_is_unchanged_while_the_session_manager_is_not_ready(surging: int,
     wanted = effective(rolling(4, 0, 2))
     pods = [*ALL_STALE, *(executor_pod(4 + number, "starting") for number in range(surging))]
 
-    plan = plan_scale(observed(session_manager("starting"), *pods, wanted=wanted), wanted, MOMENT, 500)
+    plan = cluster_plan(
+        observed(session_manager("starting"), *pods, wanted=wanted), wanted, MOMENT, max_creates=500
+    ).scale
 
     assert (plan.target, plan.create, len(plan.delete)) == (target, 0, max(0, 4 + surging - target))
 
@@ -192,8 +193,9 @@ def test_rollout_reports_its_progress(changes: dict[str, Any], reason: str, word
 
 
 def test_rollout_reports_nothing_without_stale_executors() -> None:
-    assert _rollout(effective(replicas(2)), *_fleet((None, "ready"), (None, "starting"))) == plan_rollout(
-        observed(session_manager()), effective(replicas(0)), MOMENT
+    assert (
+        _rollout(effective(replicas(2)), *_fleet((None, "ready"), (None, "starting")))
+        == cluster_plan(observed(session_manager()), effective(replicas(0)), MOMENT).rollout
     )
 
 
@@ -269,7 +271,7 @@ def test_executors_make_room_for_an_unschedulable_session_manager(
     ]
     wanted = effective(changes)
     seen = observed(*([manager] if manager is not None else []), *found, wanted=wanted, first_seen_ago=600)
-    plan = plan_rollout(_refused(seen) if quota_blocked else seen, wanted, MOMENT)
+    plan = cluster_plan(_refused(seen) if quota_blocked else seen, wanted, MOMENT).rollout
 
     assert _deleted(plan) == gone
     assert {why for _, why in plan.delete} <= {"the session manager needs their room"}
@@ -286,7 +288,7 @@ def test_executors_make_room_for_an_unschedulable_session_manager(
 )
 def test_executors_make_room_for_a_session_manager_refused_by_quota(pods: list[PodView], gone: list[int]) -> None:
     wanted = effective(replicas(3))
-    plan = plan_rollout(_refused(observed(*pods, wanted=wanted)), wanted, MOMENT)
+    plan = cluster_plan(_refused(observed(*pods, wanted=wanted)), wanted, MOMENT).rollout
 
     assert _deleted(plan) == gone
 
@@ -301,7 +303,7 @@ def test_executors_make_room_for_a_session_manager_refused_by_quota(pods: list[P
 def test_plan_waits_for_the_time_when_waiting_executors_make_room(manager: PodView, first_seen_ago: float) -> None:
     wanted = effective(replicas(1))
     seen = observed(manager, executor_pod(0, "waiting"), wanted=wanted, first_seen_ago=first_seen_ago)
-    plan = plan_rollout(seen, wanted, MOMENT)
+    plan = cluster_plan(seen, wanted, MOMENT).rollout
 
     assert plan.delete == ()
     assert [put_off.delay for put_off in plan.waits] == [40]
@@ -395,11 +397,11 @@ class Fleet:
 
     def run_pass(self) -> None:
         """ScaleExecutors, then ReplaceStalePods, which sees what the first one did."""
-        plan = plan_scale(self._observed(), self.wanted, MOMENT, 500)
+        plan = cluster_plan(self._observed(), self.wanted, MOMENT, max_creates=500).scale
         self._delete([executor.executor_id for executor in (*plan.delete_terminal, *plan.delete)])
         for _ in range(plan.create):
             self.add("unscheduled")
-        rollout = plan_rollout(self._observed(), self.wanted, MOMENT)
+        rollout = cluster_plan(self._observed(), self.wanted, MOMENT).rollout
         self._delete([executor.executor_id for executor, _ in rollout.delete])
 
     def _observed(self) -> Any:

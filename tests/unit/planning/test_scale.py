@@ -14,13 +14,14 @@ from flamectl_operator.api.constants import DELETION_COST_ANNOTATION
 from flamectl_operator.planning.budget import Budget
 from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
-from flamectl_operator.planning.scale import creation_wait, ids_to_reserve, plan_scale, wanted_now
+from flamectl_operator.planning.scale import creation_wait
 from flamectl_operator.settings import FlameSettings
 from tests.unit.builders import (
     MOMENT,
     NOW,
     SETTINGS,
     ago,
+    cluster_plan,
     config_map_view,
     desired,
     effective,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.views import PodView
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.planning.effective_spec import EffectiveSpec
-    from flamectl_operator.planning.scale import ScalePlan
+    from flamectl_operator.planning.parts import ScalePlan
 
 LIMIT = 500
 GRACE = SETTINGS.termination_grace_period_seconds
@@ -53,7 +54,7 @@ def _ids(executors: Iterable[Executor]) -> list[int]:
 
 
 def _plan(wanted: EffectiveSpec, *pods: PodView, limit: int = LIMIT) -> ScalePlan:
-    return plan_scale(observed(session_manager(), *pods, wanted=wanted), wanted, MOMENT, limit)
+    return cluster_plan(observed(session_manager(), *pods, wanted=wanted), wanted, MOMENT, max_creates=limit).scale
 
 
 def _pods(count: int, state: Any = "ready", **changes: Any) -> list[PodView]:
@@ -107,7 +108,9 @@ def test_a_suspended_cluster_loses_all_executors() -> None:
 )
 def test_no_executor_is_created_before_the_config_map_is_current(config_map: Any) -> None:
     wanted = effective(replicas(3))
-    plan = plan_scale(observed(session_manager(), wanted=wanted, config_map=config_map), wanted, MOMENT, LIMIT)
+    plan = cluster_plan(
+        observed(session_manager(), wanted=wanted, config_map=config_map), wanted, MOMENT, max_creates=LIMIT
+    ).scale
 
     assert plan.create == 0
     assert [put_off.reason for put_off in plan.waits] == ["ConfigMapNotReady"]
@@ -122,7 +125,7 @@ def test_replacements_wait_while_they_keep_failing() -> None:
     [put_off] = plan.waits
     assert (put_off.reason, put_off.delay) == ("BackOff", 20)
     assert "3 times" in put_off.message
-    assert ids_to_reserve(observed(wanted=wanted), wanted, MOMENT, LIMIT) == 0
+    assert cluster_plan(observed(wanted=wanted), wanted, MOMENT, max_creates=LIMIT).ids_needed == 0
 
 
 def _managers_attempts(until: datetime) -> ReplacementBackoff:
@@ -147,7 +150,7 @@ def test_executors_leave_quota_for_the_session_manager(
 ) -> None:
     wanted = effective(replicas(3), session_manager_backoff=_managers_attempts(next_attempt))
     pods = [manager] if manager is not None else []
-    plan = plan_scale(observed(*pods, wanted=wanted), wanted, MOMENT, LIMIT)
+    plan = cluster_plan(observed(*pods, wanted=wanted), wanted, MOMENT, max_creates=LIMIT).scale
 
     assert plan.create == made
     assert [put_off.delay for put_off in plan.waits] == ([] if made else [look_again])
@@ -160,7 +163,7 @@ def test_ids_are_reserved_for_missing_executors(count: int, there: int, limit: i
     wanted = effective(replicas(count))
     found = observed(*_pods(there), wanted=wanted, config_map=None)
 
-    assert ids_to_reserve(found, wanted, MOMENT, limit) == reserved
+    assert cluster_plan(found, wanted, MOMENT, max_creates=limit).ids_needed == reserved
 
 
 # --- What is over ------------------------------------------------------------------------------------------------------
@@ -254,7 +257,9 @@ def test_scaling_down_never_costs_a_ready_executor_while_another_could_go(
     given_: Sequence[Executor], count: int
 ) -> None:
     wanted = effective(replicas(count, type="OnDelete"))
-    plan = plan_scale(observed(*(each.pod for each in given_), wanted=wanted), wanted, MOMENT, LIMIT)
+    plan = cluster_plan(
+        observed(*(each.pod for each in given_), wanted=wanted), wanted, MOMENT, max_creates=LIMIT
+    ).scale
     kept = [each for each in given_ if each.executor_id not in _ids(plan.delete)]
 
     assert len(kept) == min(count, len(given_))
@@ -322,7 +327,7 @@ def test_target_includes_the_surge_of_a_rolling_update(
     wanted = effective(changes)
     pods = [executor_pod(number, revision="old" if number < stale else None) for number in range(4)]
 
-    assert wanted_now(observed(manager, *pods, wanted=wanted), wanted) == target
+    assert cluster_plan(observed(manager, *pods, wanted=wanted), wanted).scale.target == target
 
 
 # --- Recreate ----------------------------------------------------------------------------------------------------------
@@ -347,7 +352,7 @@ def test_recreate_does_not_wait_for_ever_for_a_lost_node() -> None:
         session_manager(), terminating(executor_pod(0, revision="old")), wanted=wanted, first_seen_ago=GRACE + 60
     )
 
-    assert plan_scale(found, wanted, MOMENT, LIMIT).create == 3
+    assert cluster_plan(found, wanted, MOMENT, max_creates=LIMIT).scale.create == 3
 
 
 def test_recreate_does_not_wait_for_executors_of_the_current_revision() -> None:
@@ -372,6 +377,8 @@ def test_other_strategies_do_not_wait_for_old_executors() -> None:
 def test_recreate_creates_no_executor_beside_an_old_one(manager: PodView) -> None:
     """An edit changes the image and scales up, or an old executor dies during the rollout."""
     wanted = effective(RECREATE)
-    plan = plan_scale(observed(manager, *_pods(1, revision="old"), wanted=wanted), wanted, MOMENT, LIMIT)
+    plan = cluster_plan(
+        observed(manager, *_pods(1, revision="old"), wanted=wanted), wanted, MOMENT, max_creates=LIMIT
+    ).scale
 
     assert plan.create == 0

@@ -7,19 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from flamectl_operator.planning.parts import SessionManagerAction, SessionManagerPlan
+from flamectl_operator.planning.repairs import session_manager_repair
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
-from flamectl_operator.planning.session_manager import (
-    SessionManagerAction,
-    SessionManagerPlan,
-    plan_session_manager,
-    session_manager_repair,
-)
 from tests.unit.builders import (
     MOMENT,
     NOW,
     OWNER,
     SETTINGS,
     ago,
+    cluster_plan,
     config_map_view,
     controller_reference,
     desired,
@@ -49,7 +46,7 @@ COUNTED = ReplacementBackoff(REVISION, failures=1, last_failure="sm-uid")
 
 def _plan(*pods: PodView, wanted: EffectiveSpec | None = None, **changes: Any) -> SessionManagerPlan:
     wanted = wanted or effective()
-    return plan_session_manager(observed(*pods, wanted=wanted, **changes), wanted, MOMENT)
+    return cluster_plan(observed(*pods, wanted=wanted, **changes), wanted, MOMENT).session_manager
 
 
 def test_missing_session_manager_is_created() -> None:
@@ -85,9 +82,10 @@ def test_terminal_session_manager_is_deleted_during_backoff() -> None:
 
 @pytest.mark.parametrize("state", ["ready", "failed", "crashing"])
 def test_suspended_cluster_has_no_session_manager(state: Any) -> None:
-    assert _plan(session_manager(state), wanted=effective(suspended=True)) == SessionManagerPlan(
-        SessionManagerAction.DELETE, "suspended"
-    )
+    plan = _plan(session_manager(state), wanted=effective(suspended=True))
+
+    assert (plan.action, plan.why) == (SessionManagerAction.DELETE, "suspended")
+    assert [each.name for each in plan.removes] == ["my-flame-session-manager"]
     assert _plan(wanted=effective(suspended=True)) == SessionManagerPlan(SessionManagerAction.LOOK)
 
 

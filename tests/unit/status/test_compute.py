@@ -15,6 +15,7 @@ from flamectl_operator.api.status import (
     SessionManagerStatus,
     find,
 )
+from flamectl_operator.planning.needs import NO_NEEDS
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff, remembered
 from flamectl_operator.runtime.outcome import blocked
 from flamectl_operator.settings import FlameSettings
@@ -24,6 +25,7 @@ from tests.unit.builders import (
     NOW,
     ago,
     cached,
+    cluster_plan,
     effective,
     executor_pod,
     later,
@@ -44,7 +46,9 @@ WELL = (session_manager(), executor_pod(0), executor_pod(1))
 def _input(wanted: EffectiveSpec | None, *pods: PodView, **changes: Any) -> StatusInput:
     found = observed(*pods, wanted=wanted)
     base = StatusInput(FlameClusterStatus(), 4, found, wanted, next_id=9, outcomes=())
-    return replace(base, **changes)
+    given = replace(base, **changes)
+    needs = NO_NEEDS if wanted is None else cluster_plan(given.observed, wanted).needs
+    return replace(given, needs=needs)
 
 
 def _status(wanted: EffectiveSpec | None, *pods: PodView, **changes: Any) -> FlameClusterStatus:

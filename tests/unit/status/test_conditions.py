@@ -13,16 +13,17 @@ from flamectl_operator.api.status import (
     Generations,
     suspension_begun,
 )
+from flamectl_operator.planning.needs import Needs
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.runtime.outcome import blocked, wait
 from flamectl_operator.status.conditions import ConditionWriter, carried_over, compute_conditions
 from flamectl_operator.status.events import condition_events, first_ready
 from flamectl_operator.status.health import compute_health
-from flamectl_operator.status.needs import Needs, needs
 from flamectl_operator.status.troubles import group_troubles
 from tests.unit.builders import (
     NOW,
     ago,
+    cluster_plan,
     effective,
     executor_pod,
     later,
@@ -71,7 +72,7 @@ def _judge(
         executor_backoff=executors,
     )
     seen = observed(*pods, wanted=wanted, **found)
-    outstanding = needs(seen, wanted)
+    outstanding = cluster_plan(seen, wanted).needs
     troubles = group_troubles(seen, (), NOW)
     health = compute_health(seen, wanted, outstanding, troubles, paused=paused, outcomes=issues)
     found_conditions = compute_conditions(WRITER, seen, wanted, outstanding, health, before=before, outcomes=issues)

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from flamectl_operator.planning.needs import Needs
 from flamectl_operator.runtime.outcome import blocked, wait
 from flamectl_operator.runtime.text import LONGEST_MESSAGE
 from flamectl_operator.status.health import HEALTHY, Health, compute_health, present_state
-from flamectl_operator.status.needs import Needs, needs
 from flamectl_operator.status.troubles import group_troubles
 from tests.unit.builders import (
     NOW,
     ago,
+    cluster_plan,
     condition,
     effective,
     ended,
@@ -46,7 +47,7 @@ def _assess(count: int, *pods: PodView, outcomes: list[Outcome] | None = None, *
 
 
 def _health(seen: ObservedCluster, wanted: EffectiveSpec, **options: Any) -> Health:
-    health = compute_health(seen, wanted, needs(seen, wanted), group_troubles(seen, (), NOW), **options)
+    health = compute_health(seen, wanted, cluster_plan(seen, wanted).needs, group_troubles(seen, (), NOW), **options)
     assert present_state(seen, wanted) == health.state
     return health
 

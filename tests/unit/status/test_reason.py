@@ -15,6 +15,7 @@ from flamectl_operator.status.reason import most_important, rank
 from tests.unit.builders import (
     NOW,
     ago,
+    cluster_plan,
     effective,
     executor_pod,
     merged,
@@ -48,7 +49,9 @@ def _status(
 ) -> FlameClusterStatus:
     wanted = effective(merged(replicas(2), {"paused": paused}), suspended=suspended)
     seen = observed(*pods, wanted=wanted, **found)
-    given = StatusInput(before, GENERATION, seen, wanted, next_id=9, outcomes=outcomes)
+    given = StatusInput(
+        before, GENERATION, seen, wanted, next_id=9, outcomes=outcomes, needs=cluster_plan(seen, wanted).needs
+    )
     if problem:
         given = replace(given, effective=None, problem=problem)
     return compute_status(given, NOW)

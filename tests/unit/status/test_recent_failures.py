@@ -16,6 +16,7 @@ from tests.unit.builders import (
     NOW,
     ago,
     cached,
+    cluster_plan,
     desired,
     effective,
     ended,
@@ -57,7 +58,9 @@ def _status(
         if SM.name not in {pod.name for pod in pods}
         else observed(*pods, wanted=wanted)
     )
-    return compute_status(StatusInput(before, 1, seen, wanted, next_id=9, outcomes=()), now)
+    return compute_status(
+        StatusInput(before, 1, seen, wanted, next_id=9, outcomes=(), needs=cluster_plan(seen, wanted).needs), now
+    )
 
 
 def _killed(number: int, at: datetime = NOW, reason: str = "OOMKilled") -> PodView:

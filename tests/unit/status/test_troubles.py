@@ -16,6 +16,7 @@ from flamectl_operator.status.troubles import patience_ends
 from tests.unit.builders import (
     NOW,
     ago,
+    cluster_plan,
     condition,
     effective,
     ended,
@@ -45,7 +46,9 @@ def _status(
 ) -> FlameClusterStatus:
     wanted = effective(replicas(count))
     before = before or FlameClusterStatus(reason="Healthy", generations=Generations(reconciled=1))
-    return compute_status(StatusInput(before, 1, observed(*pods, wanted=wanted), wanted, next_id=9, outcomes=()), now)
+    seen = observed(*pods, wanted=wanted)
+    needs = cluster_plan(seen, wanted).needs
+    return compute_status(StatusInput(before, 1, seen, wanted, next_id=9, outcomes=(), needs=needs), now)
 
 
 def _pulling(number: int, reason: str = "ErrImagePull", message: str = f"{IMAGE}: not found") -> PodView:

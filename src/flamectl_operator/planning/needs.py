@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flamectl_operator.planning import drift
-from flamectl_operator.planning.claims import plan_claims
-from flamectl_operator.planning.drain import DrainReason, occupied
-from flamectl_operator.planning.object_cache import stale_object_caches
-from flamectl_operator.planning.scale import wanted_now
+from flamectl_operator.planning.drain import occupied
+from flamectl_operator.planning.parts import DrainReason
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
     from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.planning.comparison import Comparison
     from flamectl_operator.planning.effective_spec import EffectiveSpec
+    from flamectl_operator.planning.parts import ClaimPlan, ScalePlan
 
 
 @dataclass(frozen=True)
@@ -54,33 +54,36 @@ class Needs:
         return any(seen for need, seen in vars(self).items() if need.startswith("needs_"))
 
 
-def needs(observed: ObservedCluster, effective: EffectiveSpec, fought: Container[str] = ()) -> Needs:
+#: No work is left, or it is unknown because the spec is invalid.
+NO_NEEDS = Needs()
+
+
+def needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, fought: Container[str] = ()) -> Needs:
     """Compare the observed cluster with the effective spec.
 
     Args:
-        observed: The objects that exist.
-        effective: The effective spec.
+        compared: The cluster beside the effective spec.
+        claims: What will be done about the claims.
+        scale: What will be done about the number of executors.
         fought: The kinds of children that somebody keeps changing. They always need an update, so that the status does not waver.
     """
-    live = len(observed.live_executors)
+    observed, effective = compared.observed, compared.effective
     draining = {executor.drain_reason for executor in observed.draining_executors}
     manager = observed.session_manager
     has_manager = manager is not None and manager.live
     return Needs(
         needs_config_map_update="ConfigMap" in fought
-        or not (effective.config_map_current(observed) and effective.client_config_current(observed)),
+        or not (compared.config_map_current and effective.client_config_current(observed)),
         needs_service_update="Service" in fought or not _services_current(observed, effective),
         needs_network_policy_update="NetworkPolicy" in fought or not effective.network_policy_current(observed),
         needs_session_manager=has_manager == effective.suspended,
-        needs_claim_update="PersistentVolumeClaim" in fought or plan_claims(observed, effective).work,
+        needs_claim_update="PersistentVolumeClaim" in fought or claims.work,
         needs_object_cache=not _object_caches_there(observed, effective),
         needs_grow=occupied(observed) < effective.replicas,
-        needs_shrink=live > wanted_now(observed, effective) or bool(draining - {DrainReason.STALE}),
+        needs_shrink=len(observed.live_executors) > scale.target or bool(draining - {DrainReason.STALE}),
         needs_pod_replacement=not effective.suspended
         and (
-            effective.session_manager_to_replace(observed)
-            or bool(stale_object_caches(observed, effective))
-            or bool(effective.stale_executors(observed))
+            compared.has_stale_pods
             or DrainReason.STALE in draining
             or (observed.session_manager_ready and bool(observed.unbound_executors))
         ),

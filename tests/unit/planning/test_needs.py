@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flamectl_operator.status.needs import Needs, needs
 from tests.unit.builders import (
+    cluster_plan,
     config_map_view,
     effective,
     executor_pod,
@@ -22,6 +22,7 @@ from tests.unit.builders import (
 
 if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.planning.needs import Needs
 
 WELL = (session_manager(), executor_pod(0))
 
@@ -105,7 +106,7 @@ def _names(found: Needs) -> set[str]:
     ],
 )
 def test_difference_from_the_spec_is_a_need(found: ObservedCluster, expected: set[str]) -> None:
-    result = needs(found, effective())
+    result = cluster_plan(found, effective()).needs
 
     assert _names(result) == expected
     assert result.work == bool(expected - {"has_unhealthy_pods", "has_pending_removal"})
@@ -115,7 +116,7 @@ def test_surge_is_no_need_to_shrink() -> None:
     wanted = effective(rolling(1, 0, 1))
     found = observed(session_manager(), executor_pod(0, revision="old"), executor_pod(1), wanted=wanted)
 
-    assert _names(needs(found, wanted)) == {"needs_pod_replacement"}
+    assert _names(cluster_plan(found, wanted).needs) == {"needs_pod_replacement"}
 
 
 @pytest.mark.parametrize(
@@ -132,22 +133,22 @@ def test_surge_is_no_need_to_shrink() -> None:
     ],
 )
 def test_suspended_cluster_needs_the_removal_of_its_pods(found: ObservedCluster, expected: set[str]) -> None:
-    assert _names(needs(found, effective(suspended=True))) == expected
+    assert _names(cluster_plan(found, effective(suspended=True)).needs) == expected
 
 
 def test_foreign_or_edited_service_is_a_need() -> None:
     good = service_views()
     edited = service_views()[0]
     for services in ([good[0]], [good[1]]):
-        assert needs(observed(*WELL, services=services), effective()).needs_service_update
+        assert cluster_plan(observed(*WELL, services=services), effective()).needs.needs_service_update
     foreign = type(edited)(metadata=type(edited.metadata)(name=edited.name, namespace="default"), spec=edited.spec)
-    assert needs(observed(*WELL, services=[foreign, good[1]]), effective()).needs_service_update
+    assert cluster_plan(observed(*WELL, services=[foreign, good[1]]), effective()).needs.needs_service_update
 
 
 def test_config_map_with_other_content_is_a_need() -> None:
     other = config_map_view(effective({"objectCache": {"storage": "/data/x"}}))
 
-    assert needs(observed(*WELL, config_map=other), effective()).needs_config_map_update
+    assert cluster_plan(observed(*WELL, config_map=other), effective()).needs.needs_config_map_update
 
 
 def test_unhealthy_pods_are_sorted_by_name_without_terminating_pods() -> None:

@@ -1,0 +1,252 @@
+"""The plan of a pass as a value: what the pass will do by what it knows now.
+
+A plan is new exactly when the snapshot or the facts are new. Its parts are worked out once, when somebody asks for them, by the
+planner of each part. No other module imports a planner, so the steps, the status and the log cannot contradict each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from flamectl_operator.planning.budget import surge
+from flamectl_operator.planning.claims import plan_claims
+from flamectl_operator.planning.comparison import Comparison
+from flamectl_operator.planning.drain import LOOK_AGAIN, plan_drain
+from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
+from flamectl_operator.planning.lost_nodes import lost_nodes, plan_lost_nodes
+from flamectl_operator.planning.needs import Needs, needs
+from flamectl_operator.planning.object_cache import plan_object_caches, rollout_wait, stale_to_replace
+from flamectl_operator.planning.parts import ReplacementsPlan, RolloutPlan
+from flamectl_operator.planning.registration import registration_outcome
+from flamectl_operator.planning.replacement_backoff import executors_reset_at, session_manager_reset_at
+from flamectl_operator.planning.rollout import plan_rollout
+from flamectl_operator.planning.scale import ids_to_reserve, plan_scale
+from flamectl_operator.planning.session_manager import plan_session_manager
+from flamectl_operator.runtime.outcome import wait, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
+
+    from flamectl_operator.planning.parts import (
+        ClaimPlan,
+        DrainPlan,
+        LostNodesPlan,
+        ObjectCachePlan,
+        ScalePlan,
+        SessionManagerPlan,
+    )
+    from flamectl_operator.runtime.clock_reading import ClockReading
+    from flamectl_operator.runtime.outcome import Outcome
+
+
+@dataclass(frozen=True)
+class PassFacts:
+    """All that a pass knows besides the objects and the effective spec.
+
+    Args:
+        begun: When the pass began.
+        max_creates: The most executors that the pass creates.
+        next_id: The high-water mark of executor ids.
+        ids_exhausted: Whether no id is left for a new executor.
+        accepted: The hashes of Pod templates that the API server accepts.
+        released_at: When this process released nodes in Flame, by the clock's `boottime`.
+        reported_at: When this process reported nodes as lost, by the clock's `boottime`.
+        fought: The kinds of children that somebody keeps changing.
+    """
+
+    begun: datetime
+    max_creates: int
+    next_id: int
+    ids_exhausted: bool
+    accepted: frozenset[str]
+    released_at: Mapping[str, float]
+    reported_at: Mapping[str, float]
+    fought: frozenset[str]
+
+
+@dataclass(frozen=True)
+class ClusterPlan(Comparison):
+    """What a pass will do. It prints itself in the words of the events.
+
+    Args:
+        facts: All else that the pass knows.
+        now: The time when the plan was made.
+    """
+
+    facts: PassFacts
+    now: ClockReading
+
+    # --- The parts
+
+    @cached_property
+    def claims(self) -> ClaimPlan:
+        """The changes of PersistentVolumeClaims."""
+        return plan_claims(self.observed, self.effective)
+
+    @cached_property
+    def session_manager(self) -> SessionManagerPlan:
+        """The action on the session manager, unless it is stale."""
+        return plan_session_manager(self, self.now)
+
+    @cached_property
+    def object_caches(self) -> ObjectCachePlan:
+        """The changes of the object caches, unless they are stale."""
+        return plan_object_caches(self, self.now)
+
+    @cached_property
+    def scale(self) -> ScalePlan:
+        """The executors to create, and those to delete that are surplus or of no use."""
+        return plan_scale(self, self.now, self.facts.max_creates)
+
+    @cached_property
+    def drain(self) -> DrainPlan:
+        """The actions on executors that are being drained."""
+        return plan_drain(self.observed, self.effective, self.facts.released_at, self.now)
+
+    @cached_property
+    def lost_nodes(self) -> LostNodesPlan:
+        """The nodes of executors that are gone."""
+        return plan_lost_nodes(self.observed, self.facts.next_id, self.facts.reported_at, self.now)
+
+    @cached_property
+    def replacements(self) -> ReplacementsPlan:
+        """The Pod templates for which stale Pods would be deleted, so that a dry run comes first."""
+        observed, effective = self.observed, self.effective
+        if effective.suspended or not self.config_map_current:
+            return ReplacementsPlan()
+        # The executors are replaced with the session manager, unless its sessions persist.
+        follow = self.session_manager_to_replace and not effective.keeps_executors(observed)
+        executors = effective.replicas > 0 if follow else bool(self.stale_executors or observed.unmarked_executors)
+        desired = effective.desired
+        return ReplacementsPlan(
+            session_manager=desired.session_manager if self.session_manager_to_replace else None,
+            object_cache=desired.object_cache if self.stale_object_caches else None,
+            executor=desired.executor if executors else None,
+        )
+
+    @cached_property
+    def rollout(self) -> RolloutPlan:
+        """The stale Pods to replace: the session manager before the others."""
+        if self.effective.suspended:
+            return RolloutPlan()
+        if not self.config_map_current:
+            return RolloutPlan(waits=(wait("ConfigMapNotReady"),))
+        manager = self.observed.session_manager
+        if manager is not None and self.session_manager_to_replace and self._session_manager_replaceable:
+            if manager.pod.uid in self.observed.kept:
+                return RolloutPlan(waits=(KEEPS_CLAIM,))
+            return RolloutPlan(session_manager=manager)
+        plan = plan_rollout(self, self.now, keep_stale=not self._executors_replaceable)
+        caches = stale_to_replace(self) if self._object_caches_replaceable else ()
+        progress = rollout_wait(self)
+        return replace(plan, object_caches=caches, waits=(*(() if progress is None else (progress,)), *plan.waits))
+
+    # --- Conclusions
+
+    @cached_property
+    def needs(self) -> Needs:
+        """The work that is left."""
+        return needs(self, self.claims, self.scale, self.facts.fought)
+
+    @property
+    def ids_needed(self) -> int:
+        """How many executors this pass may create at most, after the earlier steps have run."""
+        return ids_to_reserve(self, self.scale.target, self.now, self.facts.max_creates)
+
+    @property
+    def disrupts_later(self) -> bool:
+        """Whether Pods must be deleted now or later, so that the deletion lock is kept.
+
+        A kept lock is extended only when Pods are deleted, so a stuck rollout does not block other operators for long.
+        """
+        observed, effective = self.observed, self.effective
+        if effective.suspended:
+            return any(not component.terminating for component in observed.components)
+        caches = observed.object_caches.ours.values()
+        return bool(
+            self.session_manager_to_replace
+            or len(observed.live_executors) > effective.replicas
+            or any(each.ordinal >= effective.cache_replicas for each in caches)
+            or observed.draining_executors
+            or self.stale_object_caches
+            or self.claims.delete
+            or any(executor.started for executor in observed.unbound_executors)
+            or (effective.update_strategy.type != "OnDelete" and self.stale_executors)
+        )
+
+    @property
+    def answers_needed(self) -> bool:
+        """Whether answers of the session manager are needed soon: something starts, has to go, terminates or is lost."""
+        observed, effective = self.observed, self.effective
+        if effective.idleness.undecided or len(observed.ready_executors) < len(observed.executors):
+            return True
+        replacing = effective.update_strategy.type != "OnDelete" and bool(self.stale_executors)
+        snapshot = observed.flame.snapshot
+        if len(observed.executors) > effective.replicas or replacing or snapshot is None:
+            return True
+        starting = not all(snapshot.registered(executor.name) for executor in observed.live_executors)
+        return starting or bool(lost_nodes(observed, snapshot, self.facts.next_id))
+
+    @cached_property
+    def registration(self) -> Outcome:
+        """The outcome about executors that are not registered with the session manager."""
+        return registration_outcome(self.observed, self.effective.settings, self.now)
+
+    @property
+    def demand_waits(self) -> Iterator[Outcome]:
+        """When to look again, because the demand of sessions changes something after a while."""
+        effective, now = self.effective, self.now.wall
+        if effective.scaling is not None and effective.scaling.due is not None:
+            yield wait_until("Stabilizing", effective.scaling.due, now)
+        if effective.idleness.due is not None:
+            yield wait_until("Idle", effective.idleness.due, now)
+        if effective.idleness.undecided:
+            yield wait("AskingSessionManager", "", LOOK_AGAIN)
+
+    @property
+    def next_without_event(self) -> datetime | None:
+        """When failures are reset or a replacement is tried again, which no event tells; None when that is not due."""
+        effective, settings = self.effective, self.effective.settings
+        manager, executors = effective.session_manager_backoff, effective.executor_backoff
+        beyond = surge(effective.update_strategy, effective.wanted_replicas)
+        times = (
+            # The status no longer shows the time of the next attempt when it has passed.
+            manager.next_attempt,
+            executors.next_attempt,
+            session_manager_reset_at(manager, self.observed.session_manager, settings),
+            executors_reset_at(executors, self.observed, effective.replicas, beyond, settings),
+        )
+        # Time alone does not reset a failure whose time passed before this pass, so a wait for it would repeat the pass for ever.
+        return min((time for time in times if time is not None and time > self.facts.begun), default=None)
+
+    def __str__(self) -> str:
+        """Return one line for each thing that the pass will do."""
+        parts = {
+            "AddSessionManager": (self.claims, self.session_manager, self.object_caches),
+            "ScaleExecutors": (self.scale, self.drain, self.lost_nodes),
+            "ReplaceStalePods": (self.replacements, self.rollout),
+        }
+        lines = [f"{stage}: {line}" for stage, each in parts.items() for part in each for line in part.lines()]
+        return "\n".join(lines) or "nothing to do"
+
+    # --- May stale Pods be replaced?
+
+    @property
+    def _executors_replaceable(self) -> bool:
+        """Whether stale executors may be deleted: the API server accepts their replacements, and ids are left for these."""
+        return self.effective.desired.executor.rendered in self.facts.accepted and not self.facts.ids_exhausted
+
+    @property
+    def _object_caches_replaceable(self) -> bool:
+        template = self.effective.desired.object_cache
+        return template is not None and template.rendered in self.facts.accepted
+
+    @property
+    def _session_manager_replaceable(self) -> bool:
+        """Whether a stale session manager may be deleted; its executors are replaced as well, so they must be accepted too."""
+        accepted = self.effective.desired.session_manager.rendered in self.facts.accepted
+        alone = self.effective.replicas == 0 or self.effective.keeps_executors(self.observed)
+        return accepted and (alone or self._executors_replaceable)

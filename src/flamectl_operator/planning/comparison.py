@@ -1,0 +1,83 @@
+"""The cluster beside its effective spec: what is stale, what is current, and what comes first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from flamectl_operator.observed.pods import unschedulable
+
+if TYPE_CHECKING:
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.observed.executor import Executor
+    from flamectl_operator.observed.object_cache import ObjectCache
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A snapshot of the cluster beside the effective spec. Each answer is worked out once.
+
+    Args:
+        observed: The objects that exist.
+        effective: The effective spec.
+    """
+
+    observed: ObservedCluster
+    effective: EffectiveSpec
+
+    @cached_property
+    def config_map_current(self) -> bool:
+        """Whether the ConfigMap is ours and current, so that Pods that mount it may be created."""
+        return self.effective.config_map_current(self.observed)
+
+    @cached_property
+    def session_manager_to_replace(self) -> bool:
+        """Whether the session manager exists, is live, and differs from the wanted revision."""
+        manager = self.observed.session_manager
+        return manager is not None and manager.live and self.effective.session_manager_stale(manager)
+
+    @cached_property
+    def session_manager_current(self) -> bool:
+        """Whether the session manager exists, is live, and has the wanted revision."""
+        manager = self.observed.session_manager
+        return manager is not None and manager.live and not self.session_manager_to_replace
+
+    @cached_property
+    def stale_executors(self) -> tuple[Executor, ...]:
+        """The live executors that differ from the wanted revision, by id."""
+        wanted, groups = self.effective.desired.executor.revision, self.observed.live_by_revision
+        stale = [group for revision, group in groups.items() if revision != wanted]
+        if len(stale) < 2:  # noqa: PLR2004 - one group is in order
+            return stale[0] if stale else ()
+        return tuple(executor for executor in self.observed.live_executors if executor.revision != wanted)
+
+    @cached_property
+    def stale_object_caches(self) -> tuple[ObjectCache, ...]:
+        """The object caches that are wanted and no longer what their author asks for, by ordinal."""
+        wanted = range(self.effective.cache_replicas)
+        caches = self.observed.object_caches.ours.values()
+        return tuple(
+            each for each in caches if each.ordinal in wanted and each.live and self.effective.cache_stale(each)
+        )
+
+    @cached_property
+    def object_caches_first(self) -> bool:
+        """Whether stale executors have to wait, because object caches are replaced before them.
+
+        An object cache that is missing or finds no node holds nothing up: the room that it needs may be that of stale executors.
+        """
+        wanted = range(self.effective.cache_replicas)
+        return any(
+            cache.terminating
+            or self.effective.cache_stale(cache)
+            or (cache.live and not cache.ready and unschedulable(cache.pod) is None)
+            for cache in self.observed.object_caches.ours.values()
+            if cache.ordinal in wanted
+        )
+
+    @property
+    def has_stale_pods(self) -> bool:
+        """Whether a Pod differs from what its author asks for."""
+        return bool(self.session_manager_to_replace or self.stale_object_caches or self.stale_executors)

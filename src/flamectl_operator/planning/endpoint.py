@@ -1,0 +1,42 @@
+"""At which address the operator asks a session manager, and for which name its certificate must be valid."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flamectl_operator.desired import names
+from flamectl_operator.settings import POD_IP, endpoint
+
+if TYPE_CHECKING:
+    from flamectl_operator.desired.metadata import Identity
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.settings import FlameSettings
+
+
+def session_manager_endpoint(observed: ObservedCluster, settings: FlameSettings) -> tuple[str, int] | None:
+    """Return host and port at which the session manager is asked; None while no Pod of this FlameCluster is ready to answer.
+
+    By default that is the address of the Pod, because others can change what a name leads to.
+    """
+    if not observed.session_manager_ready or lacks_address(observed, settings):
+        return None
+    return endpoint(
+        settings.session_manager_endpoint,
+        name=observed.owner.name,
+        namespace=observed.owner.namespace,
+        cluster_domain=settings.cluster_domain,
+        pod_ip=observed.session_manager_address,
+    )
+
+
+def certified_name(owner: Identity, settings: FlameSettings) -> str:
+    """Return the name for which the session manager's certificate must be valid; empty for the host that is asked."""
+    if POD_IP not in settings.session_manager_endpoint:
+        return ""
+    return f"{names.session_manager(owner.name)}.{owner.namespace}.svc.{settings.cluster_domain}"
+
+
+def lacks_address(observed: ObservedCluster, settings: FlameSettings) -> bool:
+    """Return whether the session manager is ready, but its Pod has no address of its own at which the operator could ask."""
+    by_address = POD_IP in settings.session_manager_endpoint
+    return by_address and observed.session_manager_ready and not observed.session_manager_address

@@ -1,0 +1,349 @@
+"""The parts of a plan: what a pass will do, one value for each step that decides. `cluster_plan.py` puts them together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from flamectl_operator.desired.claims import DesiredClaim
+    from flamectl_operator.desired.pod_template import ComponentTemplate
+    from flamectl_operator.kube.views import PersistentVolumeClaimView, PodView
+    from flamectl_operator.observed.component import Component
+    from flamectl_operator.observed.executor import Executor
+    from flamectl_operator.observed.object_cache import ObjectCache
+    from flamectl_operator.runtime.outcome import Outcome
+
+#: The reasons for replacing an executor, as text for an event.
+LOST = "started under an earlier session manager"
+STALE = "no longer as specified"
+MAKE_ROOM = "the session manager needs their room"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a plan.
+
+    Args:
+        waits: The reasons why work is postponed.
+    """
+
+    waits: tuple[Outcome, ...] = field(default=(), kw_only=True)
+
+    @property
+    def removes(self) -> tuple[Component, ...]:
+        """The Pods that the part deletes, or marks so that they are deleted later."""
+        return ()
+
+    @property
+    def locked(self) -> bool:
+        """Whether the part deletes something, which needs the deletion lock."""
+        return bool(self.removes)
+
+    def lines(self) -> Iterator[str]:
+        """Iterate over what the part does, in the words of the events."""
+        yield from ()
+
+
+@dataclass(frozen=True)
+class ClaimPlan(Part):
+    """The changes that bring the claims to their desired state.
+
+    Args:
+        create: Claims to create.
+        patch: Claims to change, each with the merge patch.
+        delete: Claims to delete.
+        taken: Foreign claims with names that are needed.
+    """
+
+    create: tuple[DesiredClaim, ...] = ()
+    patch: tuple[tuple[PersistentVolumeClaimView, dict[str, Any]], ...] = ()
+    delete: tuple[PersistentVolumeClaimView, ...] = ()
+    taken: tuple[PersistentVolumeClaimView, ...] = ()
+
+    @property
+    def work(self) -> bool:
+        """Whether claims have to be created, changed or deleted."""
+        return bool(self.create or self.patch or self.delete)
+
+    @property
+    def locked(self) -> bool:
+        """Whether claims have to be deleted."""
+        return bool(self.delete)
+
+    def lines(self) -> Iterator[str]:
+        """See `Part`."""
+        yield from (f'create PersistentVolumeClaim "{each.name}"' for each in self.create)
+        yield from (f'update PersistentVolumeClaim "{each.name}"' for each, _ in self.patch)
+        yield from (f'delete PersistentVolumeClaim "{each.name}": no object cache needs it' for each in self.delete)
+
+
+class SessionManagerAction(Enum):
+    """An action on the session manager."""
+
+    NOTHING = "nothing"
+    CREATE = "create"
+    DELETE = "delete"
+    FORCE_DELETE = "force-delete"
+    REPAIR = "repair"
+    LOOK = "look"
+    WAIT = "wait"
+
+
+@dataclass(frozen=True)
+class SessionManagerPlan(Part):
+    """The action on the session manager, and its reason.
+
+    Args:
+        action: The action. With LOOK none is wanted (yet) and the watch shows none; the Pod is read by name, because the watch
+            would not show a session manager that has lost its label.
+        why: The reason for a deletion, for an event.
+        wait: The reason why the action is postponed. None with WAIT when a foreign Pod has the name, and with LOOK when no
+            session manager is wanted.
+        pod: The Pod to delete.
+    """
+
+    action: SessionManagerAction
+    why: str = ""
+    wait: Outcome | None = None
+    pod: Component | None = None
+
+    @property
+    def removes(self) -> tuple[Component, ...]:
+        """See `Part`."""
+        return () if self.pod is None else (self.pod,)
+
+    def lines(self) -> Iterator[str]:
+        """See `Part`."""
+        match self.action:
+            case SessionManagerAction.CREATE:
+                yield "create session manager Pod"
+            case SessionManagerAction.DELETE | SessionManagerAction.FORCE_DELETE:
+                yield f"{self.action.value} session manager Pod: {self.why}"
+            case SessionManagerAction.REPAIR:
+                yield "restore labels of the session manager Pod"
+
+
+@dataclass(frozen=True)
+class CacheRemoval:
+    """An object cache to delete.
+
+    Args:
+        cache: The object cache.
+        why: The reason, for an event.
+        forced: Whether its node is not asked.
+    """
+
+    cache: ObjectCache
+    why: str
+    forced: bool = False
+
+
+@dataclass(frozen=True)
+class ObjectCachePlan(Part):
+    """The changes that bring the object caches to the wanted number, apart from stale ones.
+
+    Args:
+        create: Ordinals of missing object caches.
+        look: Ordinals of object caches that are not wanted and that the watch does not show; they may exist without their label.
+        repair: Object caches that lack labels.
+        delete: Object caches to delete.
+        taken: Foreign Pods with names of object caches.
+    """
+
+    create: tuple[int, ...] = ()
+    look: tuple[int, ...] = ()
+    repair: tuple[ObjectCache, ...] = ()
+    delete: tuple[CacheRemoval, ...] = ()
+    taken: tuple[PodView, ...] = ()
+
+    @property
+    def removes(self) -> tuple[Component, ...]:
+        """See `Part`."""
+        return tuple(each.cache for each in self.delete)
+
+    def lines(self) -> Iterator[str]:
+        """See `Part`."""
+        yield from (f'delete object cache Pod "{each.cache.name}": {each.why}' for each in self.delete)
+        yield from (f'restore labels of Pod "{each.name}"' for each in self.repair)
+        yield from (f"create object cache Pod {ordinal}" for ordinal in self.create)
+
+
+@dataclass(frozen=True)
+class ScalePlan(Part):
+    """The changes that bring the number of executors to the target.
+
+    Args:
+        target: The number of executors for now, with the surge.
+        create: The number to create in this pass.
+        missing: The number to create in all.
+        delete: Surplus executors, in the order of deletion.
+        drain: Surplus executors that may have work, which they end before they are deleted.
+        delete_terminal: Terminal executors whose retention time is over.
+        delete_unregistered: Executors that did not register with the session manager in time.
+        waits: The reasons why work is postponed.
+    """
+
+    target: int
+    create: int = 0
+    missing: int = 0
+    delete: tuple[Executor, ...] = ()
+    drain: tuple[Executor, ...] = ()
+    delete_terminal: tuple[Executor, ...] = ()
+    delete_unregistered: tuple[Executor, ...] = ()
+
+    @property
+    def deletes(self) -> tuple[Executor, ...]:
+        """All executors to delete, for any reason."""
+        return (*self.delete_terminal, *self.delete_unregistered, *self.delete)
+
+    @property
+    def removes(self) -> tuple[Component, ...]:
+        """See `Part`."""
+        return (*self.deletes, *self.drain)
+
+    def lines(self) -> Iterator[str]:
+        """See `Part`."""
+        yield from _removing("remove", self.delete_terminal, "failed or completed")
+        yield from _removing("remove", self.delete_unregistered, "not registered with Flame in time")
+        yield from _removing("remove", self.delete, f"{self.target} wanted")
+        yield from _removing("drain", self.drain, f"{self.target} wanted")
+        if self.create:
+            yield f"create {self.create} executor{'s' * (self.create != 1)}"
+
+
+class DrainReason(StrEnum):
+    """Why an executor is drained, as its annotation says."""
+
+    #: There are too many executors.
+    SURPLUS = "Surplus"
+    #: The executor is stale; its place is kept until it is gone.
+    STALE = "Stale"
+
+
+class Deletion(StrEnum):
+    """Why an executor that was drained is deleted."""
+
+    DRAINED = "drained"
+    TIMED_OUT = "the drain timed out"
+    NOT_REACHABLE = "the session manager does not answer"
+    LOST = "started under an earlier session manager"
+    SUSPENDED = "the cluster is suspended"
+
+
+@dataclass(frozen=True)
+class DrainPlan(Part):
+    """The actions on executors that are being drained.
+
+    Args:
+        release: Names of nodes that the session manager has to take out of its table.
+        delete: Executors to delete, each with the reason.
+        mend: Executors whose mark gives no time, or one that does not count, each with the time from which its drain counts.
+    """
+
+    release: tuple[str, ...] = ()
+    delete: tuple[tuple[Executor, Deletion], ...] = ()
+    mend: tuple[tuple[Executor, datetime], ...] = ()
+
+    @property
+    def removes(self) -> tuple[Component, ...]:
+        """See `Part`."""
+        return tuple(executor for executor, _ in self.delete)
+
+    def lines(self) -> Iterator[str]:
+        """See `Part`."""
+        for reason in dict.fromkeys(why for _, why in self.delete):
+            yield from _removing("remove", [executor for executor, why in self.delete if why is reason], reason)
+        yield from (f"release node {name}" for name in self.release)
+
+
+@dataclass(frozen=True)
+class LostNodesPlan(Part):
+    """The calls that release the nodes of lost executors.
+
+    Args:
+        cordon: Nodes of executors that terminate and still run. A release keeps new work away and leaves them their work.
+        release: Nodes of executors that are gone, on which nothing is listed.
+        report: Nodes of executors that are gone, on which executors are listed: their tasks have to run elsewhere. A release
+            would keep the session manager from noticing that.
+        report_again: Seconds until nodes that were reported before are due again, if executors are still listed on them then;
+            None when there are no such nodes.
+    """
+
+    cordon: tuple[str, ...] = ()
+    release: tuple[str, ...] = ()
+    report: tuple[str, ...] = ()
+    report_again: float | None = None
+
+    def lines(self) -> Iterator[str]:
+        """See `Part`."""
+        yield from (f"release node {name}" for name in (*self.cordon, *self.release))
+        yield from (f"report node {name} as lost" for name in self.report)
+
+
+@dataclass(frozen=True)
+class ReplacementsPlan(Part):
+    """The Pod templates to check by dry run, because stale Pods would be deleted for them.
+
+    Args:
+        session_manager: The template of the session manager; None when it is not replaced.
+        object_cache: The same of the object caches.
+        executor: The same of executors.
+    """
+
+    session_manager: ComponentTemplate | None = None
+    object_cache: ComponentTemplate | None = None
+    executor: ComponentTemplate | None = None
+
+
+@dataclass(frozen=True)
+class RolloutPlan(Part):
+    """The changes that bring stale Pods up to date.
+
+    Args:
+        session_manager: The session manager to replace; then nothing else is done.
+        object_caches: Object caches to replace.
+        delete: Executors to replace, each with the reason as text.
+        drain: Stale executors that may have work, which they end before they are deleted.
+        rebind: Waiting executors to bind to the new life of the session manager.
+        mend: Executors that belong to the session manager, though somebody took their mark off or changed it.
+        waits: The reasons why work is postponed.
+    """
+
+    session_manager: Component | None = None
+    object_caches: tuple[ObjectCache, ...] = ()
+    delete: tuple[tuple[Executor, str], ...] = ()
+    drain: tuple[Executor, ...] = ()
+    rebind: tuple[Executor, ...] = ()
+    mend: tuple[Executor, ...] = ()
+
+    @property
+    def removes(self) -> tuple[Component, ...]:
+        """See `Part`."""
+        manager = () if self.session_manager is None else (self.session_manager,)
+        return (*manager, *self.object_caches, *(executor for executor, _ in self.delete), *self.drain)
+
+    def lines(self) -> Iterator[str]:
+        """See `Part`."""
+        if self.session_manager is not None:
+            yield f'delete session manager Pod "{self.session_manager.name}": {STALE}'
+        yield from (f'delete object cache Pod "{each.name}": {STALE}' for each in self.object_caches)
+        for reason in dict.fromkeys(why for _, why in self.delete):
+            yield from _removing("replace", [executor for executor, why in self.delete if why == reason], reason)
+        yield from _removing("drain", self.drain, STALE)
+        yield from (f"mark {each.name} with its session manager" for each in (*self.rebind, *self.mend))
+
+
+def _removing(verb: str, executors: Sequence[Executor], why: str) -> Iterator[str]:
+    if executors:
+        yield f"{verb} {listed(executors)}: {why}"
+
+
+def listed(executors: Sequence[Executor]) -> str:
+    """Return the names of the first executors, for an event."""
+    few = ", ".join(f'"{executor.name}"' for executor in executors[:3])
+    return few if len(executors) <= 3 else f"{len(executors)} executors ({few}, ...)"  # noqa: PLR2004 - the same number as above

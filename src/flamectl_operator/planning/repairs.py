@@ -1,0 +1,154 @@
+"""Patches of Pods and PersistentVolumeClaims, and whose they are.
+
+A Pod gets back its labels, because the rest of it cannot change. A claim gets its labels and its owner, and it may grow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flamectl_operator.api.constants import (
+    API_VERSION,
+    CLUSTER_LABEL,
+    FIRST_CONTAINER_ANNOTATION,
+    INSTANCE_LABEL,
+    KIND,
+    OBJECT_CACHE,
+    SESSION_MANAGER,
+)
+from flamectl_operator.api.quantity import parse_quantity
+from flamectl_operator.observed.component import Component
+from flamectl_operator.observed.life import first_container
+from flamectl_operator.planning import drift
+
+if TYPE_CHECKING:
+    from flamectl_operator.desired.claims import DesiredClaim
+    from flamectl_operator.desired.metadata import Identity
+    from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView, PodView
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+
+#: Phase of a claim that has a volume. Only such a claim can grow.
+BOUND = "Bound"
+
+
+def session_manager_repair(pod: PodView, owner: Identity, effective: EffectiveSpec) -> dict[str, Any] | None:
+    """Return the merge patch that restores labels and records the first container; None when nothing is missing.
+
+    A stale session manager only gets back its selector labels, because it may serve for long if its replacement would be refused.
+    Other changes of the template apply to the replacement.
+
+    Args:
+        pod: The session manager's Pod.
+        owner: The FlameCluster.
+        effective: The effective spec.
+    """
+    if effective.session_manager_stale(Component(pod)):
+        labels = owner.labels(SESSION_MANAGER) | owner.selector(SESSION_MANAGER)
+        return _recording(pod, drift.metadata_patch(pod, {"metadata": {"labels": labels}}))
+    return _recording(pod, drift.metadata_patch(pod, effective.desired.session_manager.pod(pod.name)))
+
+
+def _recording(pod: PodView, repair: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return a repair that also records the first container, once it runs."""
+    first = first_container(pod)
+    if not first or FIRST_CONTAINER_ANNOTATION in pod.annotations:
+        return repair
+    metadata: dict[str, Any] = (
+        repair["metadata"] if repair is not None else {"resourceVersion": pod.metadata.resource_version}
+    )
+    annotations = {**metadata.get("annotations", {}), FIRST_CONTAINER_ANNOTATION: first}
+    return {"metadata": {**metadata, "annotations": annotations}}
+
+
+def is_predecessors(existing: KubernetesObject, owner: Identity) -> bool:
+    """Return whether it belongs to an earlier FlameCluster of this name, so that garbage collection will delete it."""
+    controller = existing.controller
+    return (
+        controller is not None
+        and (controller.api_version, controller.kind, controller.name) == (API_VERSION, KIND, owner.name)
+        and controller.uid != owner.uid
+    )
+
+
+def object_cache_repair(pod: PodView, owner: Identity, effective: EffectiveSpec) -> dict[str, Any] | None:
+    """Return the merge patch that restores labels; None when none are missing.
+
+    Args:
+        pod: The object cache's Pod.
+        owner: The FlameCluster.
+        effective: The effective spec.
+    """
+    template = effective.desired.object_cache
+    if template is None or effective.cache_stale(Component(pod)):
+        labels = owner.labels(OBJECT_CACHE) | owner.selector(OBJECT_CACHE)
+        return drift.metadata_patch(pod, {"metadata": {"labels": labels}})
+    return drift.metadata_patch(pod, template.pod(pod.name))
+
+
+def is_ours(claim: PersistentVolumeClaimView, owner: Identity) -> bool:
+    """Return whether a claim is this FlameCluster's: by its owner, or by its labels if it was retained.
+
+    Args:
+        claim: The claim.
+        owner: The FlameCluster.
+    """
+    if claim.controller is not None:
+        return claim.controlled_by(owner.uid)
+    return all(claim.labels.get(key) == value for key, value in owner.retained_labels("").items() if value)
+
+
+def claim_patch(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> dict[str, Any] | None:
+    """Return the merge patch that a claim needs, or None.
+
+    Args:
+        claim: The claim.
+        desired: The claim as it should be.
+    """
+    changes = drift.metadata_patch(claim, desired.manifest()) or {}
+    if desired.retained:
+        changes = without_instance(claim, changes)
+    if claim.controlled_by(desired.owner.uid) == desired.retained:
+        owners = owners_patch(claim, keep=not desired.retained, owner=desired.owner)
+        changes = {**changes, "metadata": {**changes.get("metadata", {}), **owners["metadata"]}}
+    if claim.status.phase == BOUND and size_of(claim.size) < parse_quantity(desired.size):
+        version = {"resourceVersion": claim.metadata.resource_version}
+        changes = {
+            **changes,
+            "metadata": {**changes.get("metadata", {}), **version},
+            "spec": {"resources": {"requests": {"storage": desired.size}}},
+        }
+    return changes or None
+
+
+def without_instance(claim: PersistentVolumeClaimView, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return a merge patch that takes the operator's instance label off as well; see `Identity.retained_labels`."""
+    if claim.labels.get(INSTANCE_LABEL) != claim.labels.get(CLUSTER_LABEL) or INSTANCE_LABEL not in claim.labels:
+        return changes
+    metadata = {"resourceVersion": claim.metadata.resource_version, **changes.get("metadata", {})}
+    return {**changes, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), INSTANCE_LABEL: None}}}
+
+
+def owners_patch(claim: PersistentVolumeClaimView, *, keep: bool, owner: Identity) -> dict[str, Any]:
+    """Return the merge patch that adds or removes this FlameCluster as the owner of a claim."""
+    others = [
+        {
+            "apiVersion": each.api_version,
+            "kind": each.kind,
+            "name": each.name,
+            "uid": each.uid,
+            "controller": each.controller,
+            "blockOwnerDeletion": each.block_owner_deletion,
+        }
+        for each in claim.metadata.owner_references
+        if each.uid != owner.uid
+    ]
+    references = [*others, *([owner.owner_reference()] if keep else [])]
+    return {"metadata": {"ownerReferences": references, "resourceVersion": claim.metadata.resource_version}}
+
+
+def size_of(quantity: int | str | None) -> Any:
+    """Return a size as a number; 0 for one that is no quantity."""
+    try:
+        return parse_quantity(quantity if quantity is not None else 0)
+    except ValueError:
+        return parse_quantity(0)

@@ -1,0 +1,42 @@
+"""The plan as a pass last asked for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from flamectl_operator.runtime.logs import is_logged
+
+if TYPE_CHECKING:
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.planning.cluster_plan import ClusterPlan
+
+_LOG = structlog.get_logger(component="controller")
+
+
+class PresentPlan:
+    """Keeps a plan for as long as the snapshot and the facts stay the same, and tells those who debug what a new one says."""
+
+    def __init__(self) -> None:
+        self._plan: ClusterPlan | None = None
+        self._known: tuple[object, ...] = ()
+        self._told = ""
+
+    def of(self, observed: ObservedCluster, known: tuple[object, ...]) -> ClusterPlan | None:
+        """Return the plan if it is of this snapshot and of these facts; None when a new one is needed."""
+        plan = self._plan
+        return plan if plan is not None and plan.observed is observed and self._known == known else None
+
+    def set(self, plan: ClusterPlan, known: tuple[object, ...]) -> ClusterPlan:
+        """Keep a plan.
+
+        Args:
+            plan: The plan.
+            known: Its facts, as far as they change in a pass.
+        """
+        self._plan, self._known = plan, known
+        if is_logged("debug") and (told := str(plan)) != self._told:
+            self._told = told
+            _LOG.debug("plan", plan=told)
+        return plan
