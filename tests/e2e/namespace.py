@@ -450,6 +450,16 @@ class E2ENamespace:
         counted = ("get", "resourcequota/tight", "-o", "jsonpath={.status.hard.pods} {.status.used.pods}")
         self.wait("the quota to be enforced", lambda: re.fullmatch(rf"{pods} \d+", self.kubectl(*counted)))
 
+    def limit_containers(self, **limits: dict[str, str]) -> None:
+        """Set a LimitRange of containers (`min`, `max`, `maxLimitRequestRatio`), and wait until the API server heeds it."""
+        limited = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limited"}}
+        self.apply(limited | {"spec": {"limits": [{"type": "Container", **limits}]}})
+        far = {"requests": {"cpu": "1m", "memory": "1"}, "limits": {"cpu": "9000", "memory": "9Ti"}}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any", "namespace": self.namespace}}
+        text = yaml.safe_dump(pod | {"spec": {"containers": [{"name": "main", "image": "any", "resources": far}]}})
+        create = partial(self.plane.kubectl, "create", "--dry-run=server", "-f", "-", input=text, check=False)
+        self.wait("the limits to be heeded", lambda: "per Container is" in create().stderr)
+
     def describe(self) -> str:
         """What is in the namespace, or kubectl's error where it cannot be read."""
         questions = (

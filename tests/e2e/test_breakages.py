@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from tests.e2e.namespace import (
     HOLD,
@@ -77,15 +76,14 @@ def _quota_wants_limits(world: E2ENamespace) -> None:
 
 
 def _limit_range(world: E2ENamespace) -> None:
-    limit = {"type": "Container", "max": {"cpu": "1"}}
-    world.apply({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": {"limits": [limit]}})
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"}}
-    pod["spec"] = {"containers": [{"name": "main", "image": "any", "resources": {"limits": {"cpu": "2"}}}]}
-    create = ("--namespace", world.namespace, "create", "--dry-run=server", "-f", "-")
-    said = partial(world.plane.kubectl, *create, input=yaml.safe_dump(pod), check=False)
-    world.wait("the limit to be heeded", lambda: "maximum cpu usage" in said().stderr)
+    world.limit_containers(max={"cpu": "1"})
     large = {"resources": {"limits": {"cpu": "2"}}}
     world.apply(flame_cluster(replicas=1, sessionManager=large))
+
+
+def _high_minimum(world: E2ENamespace) -> None:
+    world.limit_containers(min={"cpu": "600m"})
+    world.apply(flame_cluster(replicas=1, executorManager={"resources": {"limits": {"cpu": "2"}}}))
 
 
 def _pod_security(world: E2ENamespace) -> None:
@@ -152,6 +150,7 @@ BREAKAGES: dict[str, Callable[[E2ENamespace], None]] = {
     "no node has room": _no_node,
     "quota wants limits": _quota_wants_limits,
     "LimitRange": _limit_range,
+    "LimitRange with a high minimum": _high_minimum,
     "quota used up": _quota,
     "Pod Security level `restricted`": _pod_security,
     "misspelt field in a podTemplate": _typo_in_template,

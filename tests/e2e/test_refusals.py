@@ -197,6 +197,32 @@ def test_restricted_namespace_names_the_violation_and_admits_corrected_pods(
     assert condition(world.status(), "Degraded")["status"] == "False"
 
 
+def test_executors_start_under_a_limit_range_that_their_own_container_meets(
+    world: E2ENamespace, operator: OperatorProcess
+) -> None:
+    world.limit_containers(
+        min={"cpu": "200m", "memory": "500Mi"}, max={"cpu": "2"}, maxLimitRequestRatio={"cpu": "1", "memory": "1"}
+    )
+    limits = {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}
+
+    world.apply(flame_cluster(replicas=2, sessionManager=limits, executorManager=limits))
+
+    world.wait_running(executors=2)
+
+
+def test_requests_for_the_waiting_container_alone_satisfy_a_limit_range(
+    world: E2ENamespace, operator: OperatorProcess
+) -> None:
+    world.limit_containers(min={"cpu": "600m", "memory": "600Mi"})
+    world.apply(flame_cluster(replicas=1, executorManager={"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}))
+    field = "spec.executorManager.podTemplate.spec.initContainers[name=wait-for-session-manager].resources"
+    world.wait("the status to name it", partial(degraded, world, "AdmissionDenied", f"change {field}, or"))
+
+    asked = {"name": "wait-for-session-manager", "resources": {"requests": {"cpu": "600m", "memory": "600Mi"}}}
+    world.change(executorManager={"podTemplate": {"spec": {"initContainers": [asked]}}})
+    world.wait_running(executors=1)
+
+
 @pytest.mark.parametrize(
     ("component", "strategy"), [("sessionManager", "RollingUpdate"), ("executorManager", "Recreate")]
 )

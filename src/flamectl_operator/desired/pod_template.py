@@ -26,9 +26,9 @@ from flamectl_operator.api.constants import (
 )
 from flamectl_operator.desired import names, revision
 from flamectl_operator.desired.field_paths import authored_paths
-from flamectl_operator.desired.qos import keep_guaranteed
 from flamectl_operator.desired.strategic_merge import strategic_merge
 from flamectl_operator.desired.unvalidated import as_object, entries, entry
+from flamectl_operator.desired.wait_resources import with_wait_resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -145,7 +145,7 @@ def template_of(
             "annotations": dict(metadata.get("annotations") or {}),
             "ownerReferences": [owner.owner_reference()],
         },
-        "spec": keep_guaranteed(pod_spec, asked) if "initContainers" in defaults else pod_spec,
+        "spec": with_wait_resources(pod_spec) if "initContainers" in defaults else pod_spec,
     }
     return ComponentTemplate(manifest, author_revision, revision.fingerprint(manifest), component, asked)
 

@@ -34,7 +34,7 @@ until answers; do echo "waiting for $host:$port"; sleep 1; done
 
 
 def wait_defaults(component: ExecutorManagerSpec, settings: FlameSettings) -> dict[str, Any]:
-    """Return the container's defaults. A podTemplate may override the resources and the security context.
+    """Return the container's defaults but for its resources. A podTemplate may override the security context.
 
     Args:
         component: The executors' spec, whose image the container uses unless the settings name another.
@@ -43,10 +43,6 @@ def wait_defaults(component: ExecutorManagerSpec, settings: FlameSettings) -> di
     container: dict[str, Any] = {
         "name": WAIT_CONTAINER,
         "image": settings.init_image or component.image,
-        "resources": {
-            "requests": {"cpu": "10m", "memory": "16Mi"},
-            "limits": {"cpu": "100m", "memory": "32Mi"},
-        },
         "securityContext": CONTAINER_SECURITY | {"readOnlyRootFilesystem": True},
     }
     if not settings.init_image and component.image_pull_policy is not None:

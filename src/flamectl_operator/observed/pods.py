@@ -6,7 +6,14 @@ from dataclasses import replace
 from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
-from flamectl_operator.observed.trouble import Trouble, crash_loop, ended_trouble, phase_trouble, waiting_trouble
+from flamectl_operator.observed.trouble import (
+    OOM_KILLED,
+    Trouble,
+    crash_loop,
+    ended_trouble,
+    phase_trouble,
+    waiting_trouble,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -291,4 +298,6 @@ def _phase_trouble(pod: PodView) -> Trouble:
 
 def _init_failure(status: ContainerStatus) -> Trouble | None:
     ended = status.state.terminated
-    return ended_trouble(status, "Error") if ended is not None and ended.exit_code != 0 else None
+    # A process of the container that the kernel killed may leave exit code 0, and the kubelet counts that as a failure.
+    failed = ended is not None and (ended.exit_code != 0 or ended.reason == OOM_KILLED)
+    return ended_trouble(status, "Error") if failed else None

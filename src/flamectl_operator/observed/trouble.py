@@ -82,9 +82,12 @@ _REMEDIES = {
     "CreateContainerConfigError": "create or correct it, or change {container}",
     "CreateContainerError": "change {container}, or see kubectl describe pod {pod}",
     "RunContainerError": "correct {image} or the command of the container",
+    "StartError": "correct {image} or the command of the container",
     "Evicted": "raise {container}.resources.requests",
 }
 _ROOT = re.compile(r"runAsNonRoot")
+#: Words of runc and crun for a container that was killed at its memory limit before its process began (reason StartError).
+_TOO_LOW = re.compile(r"memory limit (could be )?too low")
 #: Longest cause, in characters.
 MAX_CAUSE = 160
 
@@ -155,12 +158,11 @@ def ended_trouble(status: ContainerStatus, otherwise: str) -> Trouble | None:
     if status.restart_count > 0:
         # The kubelet is about to say that it waits before it starts the container once more.
         return crash_loop(status.name, ended)
-    if ended.reason == OOM_KILLED:
+    if _ran_out_of_memory(ended):
         return _out_of_memory(status.name)
     how = f'container "{status.name}" ended with exit code {ended.exit_code}'
-    return Trouble(
-        ended.reason or otherwise, ended.message or how, container=status.name, remedy="see kubectl logs {pod}{of}"
-    )
+    remedy = _REMEDIES.get(ended.reason, "see kubectl logs {pod}{of}")
+    return Trouble(ended.reason or otherwise, ended.message or how, container=status.name, remedy=remedy)
 
 
 def phase_trouble(reason: str, message: str) -> Trouble:
@@ -175,12 +177,16 @@ def crash_loop(name: str, last: ContainerStateTerminated | None) -> Trouble:
         name: Its name.
         last: How it ended last, if that is known.
     """
-    if last is not None and last.reason == OOM_KILLED:
+    if last is not None and _ran_out_of_memory(last):
         return _out_of_memory(name)
     how = [f"it ended with exit code {last.exit_code}", one_line(last.message, MAX_CAUSE)] if last is not None else []
     return Trouble(
         CRASH_LOOP, ": ".join(filter(None, how)), f'container "{name}"', name, "see kubectl logs {pod}{of} --previous"
     )
+
+
+def _ran_out_of_memory(ended: ContainerStateTerminated) -> bool:
+    return ended.reason == OOM_KILLED or _TOO_LOW.search(ended.message) is not None
 
 
 def _out_of_memory(name: str) -> Trouble:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from flamectl_operator.kube.errors import BadRequestError, ForbiddenError, InvalidError, KubernetesError
+from flamectl_operator.reconcile.limit_range import limit_range_remedy
 from flamectl_operator.runtime.outcome import Outcome, blocked
 from flamectl_operator.runtime.text import LONGEST_MESSAGE, one_line
 
@@ -42,10 +43,6 @@ _POD_REMEDIES = {
 #: A quota on limits or requests needs them on each container: `must specify limits.cpu for: main; limits.memory for: main`.
 _MISSING = re.compile(r"failed quota: [^:]*: must specify (.*)", re.DOTALL)
 _FOR_CONTAINERS = re.compile(r"([\w./-]+) for: ([\w.,-]+)")
-#: A LimitRange: `maximum cpu usage per Container is 1, but limit is 2`.
-_LIMIT_RANGE = re.compile(
-    r"(?:maximum|minimum) [\w./-]+ (usage|limit to request ratio|max limit)|max limit to request ratio"
-)
 #: The words before the cause, which the component in front of the message tells already.
 _PREAMBLE = re.compile(r"^pods \"[^\"]*\" is forbidden: ")
 _ADMISSION = re.compile(r"admission webhook|ValidatingAdmissionPolicy|MutatingAdmissionPolicy|admission plugin")
@@ -74,7 +71,9 @@ class RefusedError(Exception):
         """
         words = str(error)
         reason = _reason(error, words)
-        remedy = _REMEDIES[reason] if template is None else _remedy_of_pod(words, template, reason)
+        remedy = limit_range_remedy(words, template) or (
+            _REMEDIES[reason] if template is None else _remedy_of_pod(words, template, reason)
+        )
         # The remedy stays whole, because it says what to do.
         room = LONGEST_MESSAGE - len(remedy) - len(" ()")
         cause = words if template is None else template.explain(_PREAMBLE.sub("", words))
@@ -101,8 +100,6 @@ def _reason(error: ApiError, words: str) -> str:
 def _remedy_of_pod(words: str, template: ComponentTemplate, why: str) -> str:
     if (missing := _MISSING.search(words)) is not None:
         return f"set {', '.join(_missing(missing[1], template))}"
-    if _LIMIT_RANGE.search(words):
-        return f"change {template.field}.resources, or change the LimitRange"
     return _POD_REMEDIES.get(why, _REMEDIES[why]).format(field=template.field)
 
 

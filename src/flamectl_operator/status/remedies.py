@@ -10,6 +10,9 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from flamectl_operator.kube.views import ContainerStatus
     from flamectl_operator.observed.trouble import Trouble
 
 #: The field of the spec and the main container of each component.
@@ -28,15 +31,23 @@ def explained(component: Component, trouble: Trouble) -> str:
 
 def _names(component: Component, container: str) -> dict[str, str]:
     field, main = _COMPONENTS[type(component)]
-    place = image = field
+    status = component.pod.status
+    place, image = field, f"{field}.image"
     if container and container != main:
-        init = any(each.name == container for each in component.pod.status.init_container_statuses)
+        init = any(each.name == container for each in status.init_container_statuses)
         place = f"{field}.podTemplate.spec.{'initContainers' if init else 'containers'}[name={container}]"
-        image = place
+        if container != WAIT_CONTAINER:
+            image = f"{place}.image"
+        elif _image(status.init_container_statuses, container) != _image(status.container_statuses, main):
+            image = "the operator's setting flame.initImage"
     return {
         "container": place,
-        "image": "the operator's setting flame.initImage" if container == WAIT_CONTAINER else f"{image}.image",
+        "image": image,
         "template": f"{field}.podTemplate.spec",
         "pod": component.name,
         "of": f" -c {container}" if place != field else "",
     }
+
+
+def _image(statuses: Iterable[ContainerStatus], name: str) -> str:
+    return next((each.image for each in statuses if each.name == name), "")

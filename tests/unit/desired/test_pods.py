@@ -332,51 +332,82 @@ def test_pod_template_may_change_the_resources_but_not_the_command_of_the_wait_c
 
 GUARANTEED = {"limits": {"cpu": "4", "memory": "8Gi"}}
 SIDECAR: dict[str, Any] = {"name": "x", "image": "x"}
+LEAST = {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "100m", "memory": "32Mi"}}
+MOST = {"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"cpu": "500m", "memory": "512Mi"}}
+
+
+def _of_wait_container(**resources: dict[str, str]) -> dict[str, Any]:
+    return {"initContainers": [{"name": "wait-for-session-manager", "resources": resources}]}
 
 
 @pytest.mark.parametrize(
-    ("resources", "template", "requests"),
+    ("resources", "template", "expected"),
     [
-        pytest.param({}, {}, {"cpu": "10m", "memory": "16Mi"}, id="nothing asked for"),
-        pytest.param(GUARANTEED, {}, {"cpu": "100m", "memory": "32Mi"}, id="as much as it may have"),
+        pytest.param({}, {}, LEAST, id="the executor asks for nothing"),
+        pytest.param({"requests": {"cpu": "5m", "memory": "1Mi"}}, {}, LEAST, id="less than it needs"),
+        pytest.param({"requests": {"cpu": "0", "memory": 0}}, {}, LEAST, id="nothing in numbers"),
+        pytest.param(GUARANTEED, {}, MOST, id="much"),
         pytest.param(
-            GUARANTEED | {"requests": {"cpu": "1"}}, {}, {"cpu": "10m", "memory": "16Mi"}, id="less than it may have"
-        ),
-        pytest.param({"limits": {"cpu": "4"}}, {}, {"cpu": "10m", "memory": "16Mi"}, id="no limit of memory"),
-        pytest.param(
-            GUARANTEED, {"containers": [{"name": "x", "image": "x"}]}, {"cpu": "10m", "memory": "16Mi"}, id="a sidecar"
-        ),
-        pytest.param(
-            GUARANTEED,
-            {"initContainers": [{"name": "wait-for-session-manager", "resources": {"requests": {"cpu": "20m"}}}]},
-            {"cpu": "20m", "memory": "16Mi"},
-            id="the author's own",
+            GUARANTEED | {"requests": {"cpu": "0.2", "memory": 67108864}},
+            {},
+            {"requests": {"cpu": "0.2", "memory": 67108864}, "limits": {"cpu": "0.2", "memory": 67108864}},
+            id="something between",
         ),
         pytest.param(
-            {"limits": {"cpu": "1000m", "memory": "1Gi"}, "requests": {"cpu": 1, "memory": "1024Mi"}},
+            {"limits": {"cpu": "4"}},
+            {},
             {
-                "containers": [
-                    SIDECAR | {"resources": {"limits": {"cpu": "0.5", "memory": 64}, "requests": {"cpu": "500m"}}}
-                ]
+                "requests": {"cpu": "500m", "memory": "16Mi"},
+                "limits": {"cpu": "500m", "memory": "32Mi"},
             },
-            {"cpu": "100m", "memory": "32Mi"},
-            id="as much in other words",
+            id="much of one resource",
+        ),
+        pytest.param({}, {"resources": GUARANTEED}, MOST, id="the whole Pod asks for much"),
+        pytest.param(
+            {"requests": {"cpu": "50m"}},
+            {"resources": {"requests": {"cpu": "2", "memory": "2Gi"}}},
+            {
+                "requests": {"cpu": "50m", "memory": "512Mi"},
+                "limits": {"cpu": "100m", "memory": "512Mi"},
+            },
+            id="the executor and its whole Pod ask for something",
         ),
         pytest.param(
             GUARANTEED,
-            {"containers": [SIDECAR | {"resources": {"limits": {"cpu": "0", "memory": "1Gi"}}}]},
-            {"cpu": "10m", "memory": "16Mi"},
-            id="a sidecar with a limit of nothing, which is none",
+            _of_wait_container(requests={"cpu": "20m"}),
+            {
+                "requests": {"cpu": "20m", "memory": "512Mi"},
+                "limits": {"cpu": "100m", "memory": "512Mi"},
+            },
+            id="the author sets a request",
+        ),
+        pytest.param(
+            {},
+            _of_wait_container(requests={"cpu": "1"}),
+            {
+                "requests": {"cpu": "1", "memory": "16Mi"},
+                "limits": {"cpu": "1", "memory": "32Mi"},
+            },
+            id="the author sets a request above the usual limit",
+        ),
+        pytest.param(
+            GUARANTEED,
+            _of_wait_container(limits={"memory": "8Mi"}),
+            {
+                "requests": {"cpu": "500m", "memory": "8Mi"},
+                "limits": {"cpu": "500m", "memory": "8Mi"},
+            },
+            id="the author sets a limit below the usual request",
         ),
     ],
 )
-def test_wait_container_keeps_a_guaranteed_pod_guaranteed(
-    resources: dict[str, Any], template: dict[str, Any], requests: dict[str, str]
+def test_wait_container_asks_for_what_costs_nothing_beside_the_executor(
+    resources: dict[str, Any], template: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     changes = {"executorManager": {"resources": resources, "podTemplate": {"spec": template}}}
     [wait] = _executor(changes)["initContainers"]
 
-    assert wait["resources"]["requests"] == requests
+    assert wait["resources"] == expected
 
 
 def test_an_init_container_of_that_name_is_the_authors_own_in_the_session_manager() -> None:

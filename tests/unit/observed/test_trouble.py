@@ -16,6 +16,8 @@ IMAGE = "example.com/flame/executor:v1"
 CRASHED = Trouble("CrashLoopBackOff", "it ended with exit code 1", 'container "main"')
 NOT_FOUND = "not found"
 DENIED = "access denied, or no such repository"
+OF_RUNC = "failed to create containerd task: container init was OOM-killed (memory limit too low?): unknown"
+OF_CRUN = "OOM: the memory limit could be too low: read from the init process"
 OUT_OF_MEMORY = Trouble("OOMKilled", "it was killed at its memory limit", 'container "main"')
 
 
@@ -61,9 +63,11 @@ def test_words_in_the_name_of_an_image_are_not_the_cause() -> None:
     [
         (ContainerStateTerminated(1, "Error"), CRASHED),
         (ContainerStateTerminated(137, "OOMKilled"), OUT_OF_MEMORY),
+        (ContainerStateTerminated(128, "StartError", OF_RUNC), OUT_OF_MEMORY),
+        (ContainerStateTerminated(128, "StartError", OF_CRUN), OUT_OF_MEMORY),
         (None, Trouble("CrashLoopBackOff", "", 'container "main"')),
     ],
-    ids=["ended", "out of memory", "not known"],
+    ids=["ended", "out of memory", "out of memory at the start", "out of memory under crun", "not known"],
 )
 @pytest.mark.parametrize("delay", ["10s", "5m0s"])
 def test_crash_loop_reports_the_exit_and_not_the_kubelets_delay(

@@ -95,6 +95,39 @@ def test_executor_out_of_memory_is_reported_as_such() -> None:
     assert _status(SM, killed).reason == "OOMKilled"
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        ended(WAIT_CONTAINER, 137, "OOMKilled"),
+        ended(WAIT_CONTAINER, 0, "OOMKilled"),
+        ended(WAIT_CONTAINER, 128, "StartError", "container init was OOM-killed (memory limit too low?): unknown"),
+    ],
+    ids=["killed", "a process of it killed", "killed at its start"],
+)
+@pytest.mark.parametrize("phase", ["Pending", "Failed"])
+def test_waiting_container_out_of_memory_is_named_with_the_field_to_change(how: ContainerStatus, phase: str) -> None:
+    killed = executor_pod(0, phase=phase, init=[how], containers=[waiting(EXECUTOR_MANAGER)])
+    status = _status(SM, killed, count=1)
+
+    assert status.reason == "OOMKilled"
+    field = f"spec.executorManager.podTemplate.spec.initContainers[name={WAIT_CONTAINER}]"
+    assert f"it was killed at its memory limit (raise {field}.resources.limits.memory)" in str(status.message)
+
+
+@pytest.mark.parametrize(
+    ("image", "field"),
+    [(IMAGE, "spec.executorManager.image"), ("busybox:1", "the operator's setting flame.initImage")],
+    ids=["of the executor", "of the settings"],
+)
+def test_image_of_the_waiting_container_is_named_by_the_field_that_sets_it(image: str, field: str) -> None:
+    pulled = msgspec.structs.replace(waiting(WAIT_CONTAINER, "ErrImagePull", f"{image}: not found"), image=image)
+    main = msgspec.structs.replace(waiting(EXECUTOR_MANAGER), image=IMAGE)
+
+    status = _status(SM, executor_pod(0, "waiting", init=[pulled], containers=[main]), count=1)
+
+    assert f'image "{image}": not found (correct {field})' in str(status.message)
+
+
 # --- Wording -----------------------------------------------------------------------------------------------------------
 
 

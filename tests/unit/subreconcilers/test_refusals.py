@@ -82,6 +82,54 @@ def test_refusal_of_a_pod_names_the_field_of_its_component(words: str, reason: s
     assert str(refusal) == f"executor manager: {words.partition('is forbidden: ')[2]} ({remedy})"
 
 
+WAIT = f"{TEMPLATE}.initContainers[name=wait-for-session-manager].resources"
+MAIN = "spec.executorManager.resources"
+SIDECAR = f"{TEMPLATE}.containers[name=log].resources"
+LOW_CPU = "minimum cpu usage per Container is 600m, but request is 500m"
+LOW_MEMORY = "minimum memory usage per Container is 1Gi, but request is 512Mi"
+RATIO = "max limit to request ratio per Container is 2, but provided ratio is"
+
+
+@pytest.mark.parametrize(
+    ("words", "fields"),
+    [
+        (LOW_CPU, WAIT),
+        (f"[{LOW_CPU}, {LOW_MEMORY}]", f"{WAIT} and {SIDECAR}"),
+        ("minimum cpu usage per Container is 3, but request is 1", f"{MAIN} and {WAIT}"),
+        ("maximum cpu usage per Container is 3, but limit is 4", MAIN),
+        ("maximum memory usage per Container is 300Mi, but request is 512Mi", f"{MAIN} and {WAIT}"),
+        (f"cpu {RATIO} 4.000000", MAIN),
+        (f"memory {RATIO} 8.000000", SIDECAR),
+        ("maximum memory usage per Container is 100Mi.  No limit is specified", f"{MAIN} and {SIDECAR} and {WAIT}"),
+        ("minimum nvidia.com/gpu usage per Container is 1.  No request is specified", MAIN),
+        ("minimum cpu usage per Pod is 3, but request is 1", MAIN),
+    ],
+)  # fmt: skip
+def test_refusal_by_a_limit_range_names_the_containers_beyond_the_bound(words: str, fields: str) -> None:
+    log = {"name": "log", "image": "x", "resources": {"limits": {"memory": "128Mi"}, "requests": {"memory": "16Mi"}}}
+    resources = {"limits": {"cpu": 4, "memory": "2Gi"}, "requests": {"cpu": 1, "memory": "1536Mi"}}
+    template = desired(
+        {"executorManager": {"resources": resources, "podTemplate": {"spec": {"containers": [log]}}}}
+    ).executor
+
+    refusal = RefusedError.of(_forbidden(f'pods "x" is forbidden: {words}'), template)
+
+    assert refusal.reason == "AdmissionDenied"
+    assert str(refusal).endswith(f"({_limit_range_remedy(fields)})")
+
+
+def test_refusal_of_a_claim_by_a_limit_range_names_its_size() -> None:
+    words = "minimum storage usage per PersistentVolumeClaim is 20Gi, but request is 10Gi"
+
+    refusal = RefusedError.of(_forbidden(f'persistentvolumeclaims "x" is forbidden: {words}'))
+
+    assert str(refusal).endswith(f"({_limit_range_remedy('persistence.size of the component')})")
+
+
+def _limit_range_remedy(fields: str) -> str:
+    return f"change {fields}, or change the LimitRange"
+
+
 def test_remedy_stays_whole_when_the_server_says_much() -> None:
     refusal = RefusedError.of(_forbidden(f'pods "x" is forbidden: violates PodSecurity "a": {"words " * 200}'))
 

@@ -1,0 +1,83 @@
+"""The resources of the executors' waiting container.
+
+A node sets aside for a Pod what its init containers or its other containers ask for, whichever is more. So the waiting container
+asks for as much as the executor's container, up to a bound, which costs nothing: a LimitRange that admits the one then admits the
+other, and a Pod whose other containers qualify for the QoS class Guaranteed has it.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from flamectl_operator.api.constants import EXECUTOR_MANAGER, WAIT_CONTAINER
+from flamectl_operator.api.quantity import quantity_or_none
+from flamectl_operator.desired.unvalidated import as_object, entries, entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class _Amounts(NamedTuple):
+    """Amounts of one resource.
+
+    Attributes:
+        request: The lowest request, which is what the container needs.
+        limit: The lowest limit.
+        bound: The highest request. A fraction of a processor never gets a processor of its own. Where something lowers the
+            requests of the executor's container alone, as a vertical autoscaler does, no more than this is lost.
+    """
+
+    request: str
+    limit: str
+    bound: str
+
+
+_AMOUNTS = {"cpu": _Amounts("10m", "100m", "500m"), "memory": _Amounts("16Mi", "32Mi", "512Mi")}
+
+
+def with_wait_resources(pod_spec: dict[str, Any]) -> dict[str, Any]:
+    """Return an executor's Pod spec with the resources of the waiting container that its author leaves out.
+
+    Args:
+        pod_spec: The merged Pod spec, in which the waiting container has only the author's resources.
+    """
+    inits = entries(pod_spec, "initContainers")
+    authored = entry(pod_spec, "initContainers", WAIT_CONTAINER).get("resources", {})
+    if not all(isinstance(each, dict) for each in (authored, *_parts(authored))):
+        return pod_spec
+    requests, limits = (dict(authored.get(part, {})) for part in ("requests", "limits"))
+    main = entry(pod_spec, "containers", EXECUTOR_MANAGER).get("resources")
+    for name, (lowest, limit, bound) in _AMOUNTS.items():
+        free = _asked(main, name) or _asked(pod_spec.get("resources"), name) or lowest
+        request = _largest((lowest, _smallest((free, bound))))
+        # The author may have set one of the two, and a request must not exceed its limit.
+        requests.setdefault(name, _smallest((request, limits.get(name, request))))
+        limits.setdefault(name, _largest((limit, requests[name])))
+    resources = {**authored, "requests": requests, "limits": limits}
+    fitted = [each | {"resources": resources} if each.get("name") == WAIT_CONTAINER else each for each in inits]
+    return pod_spec | {"initContainers": fitted}
+
+
+def _parts(resources: Any) -> Iterable[Any]:
+    return (as_object(resources).get(part, {}) for part in ("requests", "limits"))
+
+
+def _asked(resources: Any, name: str) -> Any:
+    """Return the request for a resource, which is the limit where only that is set; None where neither is a quantity above 0."""
+    requests, limits = (as_object(part).get(name) for part in _parts(resources))
+    asked = limits if requests is None else requests
+    return asked if (quantity_or_none(asked) or 0) > 0 else None
+
+
+def _smallest(amounts: Iterable[Any]) -> Any:
+    return min(amounts, key=_value)
+
+
+def _largest(amounts: Iterable[Any]) -> Any:
+    return max(amounts, key=_value)
+
+
+def _value(amount: Any) -> Decimal:
+    # The API server refuses what is no quantity, whatever stands beside it.
+    return quantity_or_none(amount) or Decimal(0)

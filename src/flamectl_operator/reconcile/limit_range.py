@@ -1,0 +1,64 @@
+"""The remedy of a refusal by a LimitRange. The API server names no container, only the bound and the amount beyond it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from flamectl_operator.api.quantity import quantity_or_none
+from flamectl_operator.desired.unvalidated import as_object, entries
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from flamectl_operator.desired.pod_template import ComponentTemplate
+
+#: For example `maximum cpu usage per Container is 1, but limit is 2` and `cpu max limit to request ratio per Container is 2, but
+#: provided ratio is 10.000000` (plugin/pkg/admission/limitranger in Kubernetes).
+_COMPLAINT = re.compile(
+    r"(?:(?P<bound>maximum|minimum) (?P<used>[\w./-]+) usage|(?P<ratio>[\w./-]+) max limit to request ratio)"
+    r" per (?P<kind>\w+) is (?P<amount>[^\s,]*\w)"
+)
+_REMEDY = "change {}, or change the LimitRange"
+
+
+def limit_range_remedy(words: str, template: ComponentTemplate | None) -> str:
+    """Return what to do about a refusal by a LimitRange; empty for another refusal.
+
+    Args:
+        words: What the API server says.
+        template: The template of the Pod that is refused; None for another object.
+    """
+    complaints = list(_COMPLAINT.finditer(words))
+    if not complaints:
+        return ""
+    if template is None:
+        # Of the other objects a LimitRange bounds only claims.
+        return _REMEDY.format("persistence.size of the component")
+    fields = dict.fromkeys(field for each in complaints for field in _fields(each, template))
+    return _REMEDY.format(" and ".join(f"{field}.resources" for field in fields))
+
+
+def _fields(complaint: re.Match[str], template: ComponentTemplate) -> list[str]:
+    """Return the fields of the containers beyond a bound; that of the component where only a default can be beyond it."""
+    spec = template.manifest["spec"]
+    containers = [*entries(spec, "containers"), *entries(spec, "initContainers")]
+    beyond = [each for each in containers if complaint["kind"] == "Container" and _is_beyond(complaint, each)]
+    return [template.container_field(each["name"]) for each in beyond] or [template.field]
+
+
+def _is_beyond(complaint: re.Match[str], container: dict[str, Any]) -> bool:
+    resources = as_object(container.get("resources"))
+    name, bound = complaint["used"] or complaint["ratio"], quantity_or_none(complaint["amount"])
+    limit = _amount(resources, "limits", name)
+    request = _amount(resources, "requests", name) or limit
+    if bound is None or request is None:
+        return False
+    if complaint["ratio"]:
+        return limit is not None and limit > bound * request
+    amounts = (request, limit or request)
+    return min(amounts) < bound if complaint["bound"] == "minimum" else max(amounts) > bound
+
+
+def _amount(resources: dict[str, Any], part: str, name: str) -> Decimal | None:
+    return quantity_or_none(as_object(resources.get(part)).get(name))
