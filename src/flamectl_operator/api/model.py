@@ -132,10 +132,15 @@ class IntOrString:
     def __get_pydantic_json_schema__(
         self, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Return the only form of `anyOf` that a structural schema allows at the top."""
+        """Return a schema that lets the API server say what it expects.
+
+        The mark stands for both types, and the API server would list each of them again if `anyOf` did. A fraction without quotes
+        fails both branches, and the refusal shows the enum's. Strings are multiples of anything.
+        """
+        expected = self._expected.replace('"', "'")
         schema: JsonSchemaValue = {
             "x-kubernetes-int-or-string": True,
-            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "anyOf": [{"enum": [expected]}, {"multipleOf": 1}],
             "maxLength": self._max_length,
         }
         if self._pattern:

@@ -49,11 +49,14 @@ def parse_quantity(quantity: int | str) -> Decimal:
 
 
 def quantity_or_none(quantity: Any) -> Decimal | None:
-    """Return the value of a quantity in any notation, or None for JSON that the API server rejects."""
-    if isinstance(quantity, bool) or not isinstance(quantity, int | str):
+    """Return the value of a quantity in any notation, or None for JSON that the API server rejects in a Pod.
+
+    It takes a fraction without quotes there.
+    """
+    if isinstance(quantity, bool) or not isinstance(quantity, int | float | str):
         return None
     try:
-        return parse_quantity(quantity)
+        return parse_quantity(repr(quantity) if isinstance(quantity, float) else quantity)
     except ValueError:
         return None
 

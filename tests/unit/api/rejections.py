@@ -363,11 +363,24 @@ REJECTIONS: tuple[Rejection, ...] = (
         )
         for quantity in ("", "lots", "1 Gi", "1gi", "1K", "1e", "-1", "--1", "0x10", -1)
     ),
-    _at(
-        "executorManager.resources.requests.cpu",
-        0.5,
-        "must be a quantity: a whole number, or a string",
-        "must be of type integer,string",
+    *(
+        _at(field, 0.5, "quote a fraction")
+        for field in (
+            "executorManager.resources.requests.cpu",
+            "sessionManager.resources.limits.cpu",
+            "objectCache.resources.limits.cpu",
+            "executorManager.runtimeStorage.sizeLimit",
+            "sessionManager.persistence.size",
+        )
+    ),
+    *(
+        _at(
+            f"executorManager.updateStrategy.rollingUpdate.{field}",
+            0.25,
+            'must be a whole number or a percentage such as "25%"',
+            "a whole number or a percentage such as '25%'",
+        )
+        for field in ("maxUnavailable", "maxSurge")
     ),
     Rejection(
         "quantity in an extended resource",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flamectl_operator.api.quantity import canonical, is_quantity, parse_quantity
+from flamectl_operator.api.quantity import canonical, is_quantity, parse_quantity, quantity_or_none
 
 _SUFFIXES = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e3", "E-3", "e+2")
 
@@ -59,3 +59,11 @@ def test_canonical_form_keeps_the_value(number: Decimal, suffix: str) -> None:
 
     assert is_quantity(quantity)
     assert parse_quantity(canonical(quantity)) == parse_quantity(quantity)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "value"),
+    [(0.5, Decimal("0.5")), (2.0, Decimal(2)), (1e-05, Decimal("0.00001")), (True, None), (None, None), ({}, None)],
+)
+def test_a_fraction_without_quotes_is_a_quantity_in_a_pod(quantity: object, value: Decimal | None) -> None:
+    assert quantity_or_none(quantity) == value
