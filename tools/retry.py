@@ -3,7 +3,7 @@
     python -m tools.retry --numprocesses 8 tests
 
 A test that fails and then passes is flaky. Each is named in a line of its own. `tests/flaky.txt` lists those that are known: such
-a test fails the run when it is flaky again, so that somebody mends it or deletes it.
+a test fails the run when it is flaky again, so that somebody mends it or deletes it. The last line counts the tests of both runs.
 """
 
 from __future__ import annotations
@@ -13,39 +13,65 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pytest
 
 #: The tests that are known to be flaky, one a line; a line that begins with # is a comment.
 KNOWN = Path("tests/flaky.txt")
 #: The exit code of pytest when tests failed. Any other code says that something else is wrong, which no second run mends.
 TESTS_FAILED = 1
+#: Where pytest's cache keeps the outcomes of the first run.
+_OUTCOMES = "retry/outcomes"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Return the exit code of pytest; 0 when all tests that failed pass alone and none of them is known to be flaky."""
-    with tempfile.TemporaryDirectory() as cache:
+    with tempfile.TemporaryDirectory() as folder:
+        cache = Path(folder)
         pytest = [sys.executable, "-m", "pytest", "-o", f"cache_dir={cache}", *arguments]
-        code = subprocess.run(pytest, check=False).returncode
-        failed = _failed(Path(cache))
-        if code != TESTS_FAILED or not failed:
-            return code
-        again = [*pytest, "--numprocesses", "0", "--last-failed", "--last-failed-no-failures", "none"]
-        code = subprocess.run(again, check=False).returncode
-    if code:
-        return code
-    known = _known() & failed
-    for test in sorted(failed):
-        print(f"FLAKY: {test}{' (again: mend it or delete it)' if test in known else ''}", flush=True)
-    return TESTS_FAILED if known else 0
+        code = subprocess.run([*pytest, "-p", "tools.retry"], check=False).returncode
+        outcomes: dict[str, list[str]] = _remembered(cache, _OUTCOMES)
+        failed = still = {*_remembered(cache, "cache/lastfailed")}
+        if code == TESTS_FAILED and failed:
+            again = [*pytest, "--numprocesses", "0", "--last-failed", "--last-failed-no-failures", "none"]
+            code = subprocess.run(again, check=False).returncode
+            still = {*_remembered(cache, "cache/lastfailed")}
+    flaky, known = failed - still, _known()
+    for test in sorted(flaky):
+        print(f"FLAKY: {test}{' (again: mend it or delete it)' if test in known else ''}")
+    if code in {0, TESTS_FAILED}:
+        _count(outcomes, still, flaky)
+    return code or (TESTS_FAILED if known & flaky else 0)
 
 
-def _failed(cache: Path) -> set[str]:
-    """Return the tests that pytest remembers as failed."""
-    file = cache / "v" / "cache" / "lastfailed"
-    return set(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else set()
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Remember the outcome of each test; pytest calls this at the end of the first run."""
+    tests = {
+        outcome: [report.nodeid for report in reports if hasattr(report, "nodeid")]
+        for outcome, reports in terminalreporter.stats.items()
+        if outcome in {"passed", "skipped", "xfailed", "xpassed"}
+    }
+    assert config.cache is not None
+    config.cache.set(_OUTCOMES, tests)
+
+
+def _count(outcomes: dict[str, list[str]], failed: set[str], flaky: set[str]) -> None:
+    """Print how many tests had which outcome in the end; the flaky ones are among those that passed."""
+    passed = ({*outcomes.pop("passed", ())} | flaky) - failed
+    counts = {"passed": len(passed), "flaky": len(flaky)}
+    others = {"failed": len(failed), **{outcome: len(tests) for outcome, tests in outcomes.items()}}
+    counts |= {outcome: count for outcome, count in others.items() if count}
+    print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()), flush=True)
+
+
+def _remembered(cache: Path, key: str) -> Any:
+    """Return a value of pytest's cache; nothing where pytest has written none."""
+    file = cache / "v" / key
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
 def _known() -> set[str]:

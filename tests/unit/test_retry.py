@@ -23,6 +23,28 @@ def test_fails_once():
     assert before
 """
 WELL = "def test_passes():\n    pass\n"
+SKIPPED = """
+import pytest
+
+@pytest.mark.skip(reason="not here")
+def test_is_skipped():
+    pass
+"""
+ENDS_BADLY = """
+from pathlib import Path
+import pytest
+
+@pytest.fixture
+def guarded():
+    yield
+    ran = Path("ran")
+    before = ran.exists()
+    ran.touch()
+    assert before
+
+def test_ends_badly(guarded):
+    pass
+"""
 BROKEN = "def test_fails():\n    assert False\n"
 NAME = "tests/test_it.py::test_fails_once"
 
@@ -44,19 +66,30 @@ def _run(folder: Path, source: str, known: str = "") -> subprocess.CompletedProc
 
 def test_test_that_passes_alone_is_named_and_fails_nothing(tmp_path: Path) -> None:
     done = _run(tmp_path, FLAKY + WELL)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, f"FLAKY: {NAME}")
-    assert "1 failed, 1 passed" in done.stdout
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-2:] == [f"FLAKY: {NAME}", "2 passed, 1 flaky"]
 
 
 def test_test_that_is_known_and_flaky_again_fails_the_run(tmp_path: Path) -> None:
     done = _run(tmp_path, FLAKY, known=f"# known\n{NAME}\n")
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (1, f"FLAKY: {NAME} (again: mend it or delete it)")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-2:] == [f"FLAKY: {NAME} (again: mend it or delete it)", "1 passed, 1 flaky"]
 
 
 def test_test_that_fails_twice_fails_the_run(tmp_path: Path) -> None:
     done = _run(tmp_path, FLAKY + BROKEN)
     assert done.returncode == 1
-    assert "FLAKY" not in done.stdout
+    assert done.stdout.splitlines()[-2:] == [f"FLAKY: {NAME}", "1 passed, 1 flaky, 1 failed"]
+
+
+def test_all_tests_are_counted_in_the_last_line_when_none_fails(tmp_path: Path) -> None:
+    done = _run(tmp_path, WELL + SKIPPED)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "1 passed, 0 flaky, 1 skipped")
+
+
+def test_test_whose_end_fails_once_is_counted_once(tmp_path: Path) -> None:
+    done = _run(tmp_path, ENDS_BADLY)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "1 passed, 1 flaky")
 
 
 @pytest.mark.parametrize(("source", "code"), [(WELL, 0), ("x = 1\n", 5), ("def test_(:\n", 2)])
