@@ -49,6 +49,8 @@ class FlameServer:
         #: Set to answer every call with this status.
         self.refuses: Status | None = None
         self.answers_heartbeats = True
+        #: Names of calls that are never answered.
+        self.mute: frozenset[str] = frozenset()
         #: Seconds that each answer takes.
         self.delay = 0.0
         self._dialect = dialect
@@ -126,6 +128,8 @@ class FlameServer:
 
     async def _begin(self, name: str) -> None:
         self.calls.append(name)
+        if name in self.mute:
+            await asyncio.Event().wait()
         await asyncio.sleep(self.delay)
         if any(name in names for dialect, names in DIALECTS.items() if dialect != self._dialect):
             # As a server answers that does not know the name. (grpclib's own answer to that lacks a header.)
