@@ -55,6 +55,7 @@ class ObservedCluster:
         highest_executor_id: The highest id in the name of a Pod of this FlameCluster; -1 when there is none.
         first_seen_terminating: The `boottime` when this process first saw each Pod terminate, by uid.
         first_seen_running: The `boottime` when this process first saw each executor run, by uid.
+        drain_changed: The `boottime` when this process saw a drain begin, or the time in its mark change, by the executor's uid.
         unschedulable: The `boottime` when this process first saw the session manager unschedulable; None if it is not.
     """
 
@@ -67,6 +68,7 @@ class ObservedCluster:
     highest_executor_id: int
     first_seen_terminating: Mapping[str, float]
     first_seen_running: Mapping[str, float]
+    drain_changed: Mapping[str, float]
     unschedulable: float | None
 
     @classmethod
@@ -114,9 +116,10 @@ class ObservedCluster:
         known_running = {} if earlier is None else earlier.first_seen_running
         running = dict.fromkeys([each.pod.uid for each in executors if each.running_since is not None], boottime)
         running |= {uid: since for uid, since in known_running.items() if uid in running}
+        drains = _drain_changed(executors, boottime, earlier)
         unschedulable = _unschedulable_since(manager, boottime, earlier)
         pods_of = tuple(executors), tuple(others)
-        return cls(owner, views, services, manager, *pods_of, highest, terminating, running, unschedulable)
+        return cls(owner, views, services, manager, *pods_of, highest, terminating, running, drains, unschedulable)
 
     @property
     def config_map(self) -> ConfigMapView | None:
@@ -324,6 +327,23 @@ def _first_seen_terminating(
     labelled: Iterable[PodView], boottime: float, known: Mapping[str, float]
 ) -> Mapping[str, float]:
     return {pod.uid: known.get(pod.uid, boottime) for pod in labelled if pod.terminating}
+
+
+def _drain_changed(
+    executors: Iterable[Executor], boottime: float, earlier: ObservedCluster | None
+) -> Mapping[str, float]:
+    draining = [each for each in executors if each.draining]
+    if not draining or earlier is None:
+        return {}
+    before = {each.pod.uid: each.draining_since if each.draining else None for each in earlier.executors}
+    found = {}
+    for each in draining:
+        uid = each.pod.uid
+        if uid in before and before[uid] != each.draining_since:
+            found[uid] = boottime
+        elif uid in earlier.drain_changed:
+            found[uid] = earlier.drain_changed[uid]
+    return found
 
 
 def _unschedulable_since(manager: PodView | None, boottime: float, earlier: ObservedCluster | None) -> float | None:

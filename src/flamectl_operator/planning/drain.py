@@ -98,7 +98,7 @@ def plan_drain(
     held = _held(observed, effective)
     for executor in observed.draining_executors:
         since = now.counted_from(executor.draining_since or now.wall).replace(microsecond=0)
-        end = since + timedelta(seconds=effective.drain_timeout)
+        end = _begin(executor, since, observed, now) + timedelta(seconds=effective.drain_timeout)
         if executor.pod.uid in observed.kept:
             continue
         why = _deletion(executor, observed, effective, released_at, end, now)
@@ -126,6 +126,18 @@ def plan_drain(
     due = min((time for time in (*ends, *looks) if time > now.wall), default=now.wall)
     waits = (wait_until("Draining", due, now.wall, message),) if left else ()
     return DrainPlan(tuple(release), tuple(delete), tuple(mend), waits=waits)
+
+
+def _begin(executor: Executor, since: datetime, observed: ObservedCluster, now: ClockReading) -> datetime:
+    """Return when a drain began: at the recorded time, unless this process has seen that it began later.
+
+    Another operator whose clock is behind may have recorded a time that is long over by this clock.
+    """
+    changed = observed.drain_changed.get(executor.pod.uid)
+    if changed is None:
+        return since
+    seen = now.wall - timedelta(seconds=now.boottime - changed)
+    return seen if seen - since > CLOCKS_DIFFER else since
 
 
 def _held(observed: ObservedCluster, effective: EffectiveSpec) -> set[str]:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flamectl_operator.api.constants import DRAINING_ANNOTATION
+from flamectl_operator.api.constants import DRAINING_ANNOTATION, DRAINING_SINCE_ANNOTATION
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Snapshot
+from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.drain import CONFIRM_AFTER, drainable, plan_drain
 from flamectl_operator.planning.marks import drain_annotations
 from flamectl_operator.planning.parts import Deletion, DrainPlan, DrainReason
@@ -19,6 +20,7 @@ from tests.unit.builders import (
     LIFE,
     MOMENT,
     NOW,
+    OWNER,
     ago,
     effective,
     executor_pod,
@@ -31,7 +33,6 @@ from tests.unit.subreconcilers.harness import executor_name
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.executor import Executor
 
 NODE = executor_name(0)
@@ -111,6 +112,10 @@ def _marked(since: datetime, moment: ClockReading, timeout: int = 600) -> DrainP
     return plan_drain(replace(found, views=replace(found.views, flame=flame)), wanted, {NODE: BOOTTIME - 1}, moment)
 
 
+def _working(moment: float) -> Knowledge:
+    return Knowledge(Phase.KNOWN, LIFE, snapshot=Snapshot({}, (_BUSY,)), asked_at=moment, said_at=moment)
+
+
 def test_drain_lasts_its_whole_time_again_when_the_clock_has_jumped_ahead() -> None:
     jumped = ClockReading(later(3600), BOOTTIME, steady_since=later(3590))
     plan = _marked(NOW, jumped)
@@ -122,6 +127,21 @@ def test_drain_lasts_its_whole_time_again_when_the_clock_has_jumped_ahead() -> N
 def test_drain_that_lived_through_its_time_after_a_jump_ends() -> None:
     jumped = ClockReading(later(3600 + 600), BOOTTIME, steady_since=later(3600))
     assert [why for _, why in _marked(NOW, jumped).delete] == [Deletion.TIMED_OUT]
+
+
+@pytest.mark.parametrize("before", ["no mark", "another time"])
+def test_drain_lasts_its_whole_time_when_another_operator_records_a_time_that_is_long_over(before: str) -> None:
+    annotations = {DRAINING_ANNOTATION: "Stale", DRAINING_SINCE_ANNOTATION: NOW.isoformat()}
+    first = observed(session_manager(), executor_pod(annotations=annotations if before == "another time" else None))
+    marked = executor_pod(annotations={**annotations, DRAINING_SINCE_ANNOTATION: ago(3600).isoformat()})
+    views = replace(first.views, labelled_pods=(session_manager(), marked), flame=_working(BOOTTIME + 30))
+    seen = ObservedCluster.of(OWNER, replace(views, flame=_working(BOOTTIME)), BOOTTIME, first)
+    later_on = ObservedCluster.of(OWNER, views, BOOTTIME + 30, seen)
+
+    plan = plan_drain(later_on, effective(), {NODE: BOOTTIME - 1}, ClockReading(later(30), BOOTTIME + 30))
+
+    assert (plan.delete, plan.mend) == ((), ())
+    assert [outcome.delay for outcome in plan.waits] == [570]
 
 
 def test_drain_from_before_a_change_of_the_operator_ends_in_time_when_the_clocks_agree() -> None:
