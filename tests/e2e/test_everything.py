@@ -20,6 +20,7 @@ CLUSTER_TLS, CACHE_TLS = "/etc/flame-tls/cluster", "/etc/flame-tls/cache"
 CERTIFICATE = ["ca.crt", "tls.crt", "tls.key"]
 CLUSTER_LABEL = "flame.xflops.io/cluster"
 EXECUTORS = {"app": "flame-executor-manager", CLUSTER_LABEL: "my-flame"}
+CACHES = {"app": "flame-object-cache", CLUSTER_LABEL: "my-flame"}
 CLIENT = {"podSelector": {"matchLabels": {"flame-client": "true"}}}
 #: Named after the FlameCluster, so that they need no permission.
 CLUSTER_SECRET, CACHE_SECRET = "my-flame-flame-tls", "my-flame-flame-cache-tls"
@@ -119,6 +120,7 @@ def _check_network_policy(world: E2ENamespace) -> None:
     assert [(rule["from"], [port["port"] for port in rule["ports"]]) for rule in spec["ingress"]] == [
         ([{"podSelector": {"matchLabels": EXECUTORS}}], [8080, 8081, 9090]),
         ([CLIENT], [8080, 9090]),
+        ([{"podSelector": {"matchLabels": CACHES}}], [8080]),
     ]
 
 

@@ -45,6 +45,7 @@ def network_policy(owner: Identity, wanted: NetworkPolicySpec, operator_namespac
     # A rule without peers would let everybody in.
     if wanted.clients:
         ingress.append(_rule([_peer(each) for each in wanted.clients], _FOR_CLIENTS))
+    ingress.append(_rule([{"podSelector": {"matchLabels": owner.selector(OBJECT_CACHE)}}], _FOR_CACHES))
     if operator_namespace:
         ingress.append(operators_rule([operator_namespace]))
     return {
@@ -98,6 +99,8 @@ def operators(spec: Any) -> list[str]:
 
 _APPS = [f"flame-{component}" for component in sorted((EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER))]
 _FOR_EXECUTORS = (FRONTEND_PORT, BACKEND_PORT, OBJECT_CACHE_PORT)
+#: From Flame 0.7 on object caches ask the session manager which applications exist, and keep every object if they cannot.
+_FOR_CACHES = (FRONTEND_PORT,)
 _FOR_CLIENTS = (FRONTEND_PORT, OBJECT_CACHE_PORT)
 _FOR_OPERATORS = (FRONTEND_PORT, BACKEND_PORT)
 

@@ -154,14 +154,15 @@ class _Reader:
         if len(spec.node) > MAX_NAME:
             return None
         self.size += _EXECUTOR
-        return FlameExecutor(self._name(spec.node), ExecutorState(status.state), self._name(status.session_id))
+        session = self._session(message.metadata.workspace, status.session_id)
+        return FlameExecutor(self._name(spec.node), ExecutorState(status.state), session)
 
     def session(self, message: Any) -> Session:
         """Return a session."""
-        spec, status = message.spec, message.status
+        spec, status, metadata = message.spec, message.status, message.metadata
         self.size += _SESSION
         return Session(
-            self._name(message.metadata.id),
+            self._session(metadata.workspace, metadata.name if metadata.workspace else metadata.id),
             status.state == _OPEN,
             spec.priority,
             pending=status.pending,
@@ -172,6 +173,10 @@ class _Reader:
             resources=_resources(spec.resreq) if spec.HasField("resreq") else None,
             suspended=status.state in _SUSPENDED,
         )
+
+    def _session(self, workspace: str, name: str) -> str:
+        """Return the name of a session, which a later Flame gives within a workspace; its ids are not the names then."""
+        return self._name(f"{workspace[: MAX_NAME // 2]}/{name}" if workspace and name else name)
 
     def _name(self, name: str) -> str:
         """Return the one string for all equal names, cut to `MAX_NAME`."""

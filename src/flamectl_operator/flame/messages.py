@@ -20,7 +20,7 @@ BACKEND = f"{PACKAGE}.Backend"
 #: Fields of each message: `label type name = number`, as in proto3.
 MESSAGES: dict[str, str] = {
     "EmptyRequest": "",
-    "Metadata": "string id = 1; string name = 2",
+    "Metadata": "string id = 1; string name = 2; string workspace = 3",
     "ResourceRequirement": "uint64 cpu = 1; uint64 memory = 2; int32 gpu = 3",
     "Result": "int32 return_code = 1; optional string message = 2",
     "NodeSpec": "string hostname = 1",

@@ -64,6 +64,17 @@ def test_executors_reach_every_port() -> None:
     assert _ports(policy, peer) == {8080, 8081, 9090}
 
 
+def test_object_caches_reach_the_frontend_alone() -> None:
+    policy = _policy()
+
+    [peer] = policy["spec"]["ingress"][-1]["from"]
+
+    assert _selected(peer["podSelector"], desired(CACHE).object_cache)
+    assert not _selected(peer["podSelector"], desired(CACHE, Identity("other", "default", "other-uid")).object_cache)
+    assert "namespaceSelector" not in peer
+    assert _ports(policy, peer) == {8080}
+
+
 def test_clients_reach_the_frontend_and_the_cache_and_not_the_backend() -> None:
     assert _ports(_policy(clients=[CLIENT]), CLIENT) == {8080, 9090}
 
@@ -87,7 +98,9 @@ def test_operator_reaches_the_session_manager_from_its_own_namespace_alone() -> 
 
 
 def test_operator_outside_of_a_cluster_is_not_let_in() -> None:
-    assert len(_policy()["spec"]["ingress"]) == 1
+    peers = [peer for rule in _policy()["spec"]["ingress"] for peer in rule["from"]]
+
+    assert not [peer for peer in peers if "namespaceSelector" in peer]
 
 
 @pytest.mark.parametrize("manifest", ["config/manager/manager.yaml", "charts/flamectl-operator/templates/_helpers.tpl"])

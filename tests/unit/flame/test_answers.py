@@ -50,6 +50,24 @@ async def test_honest_answer_of_the_largest_cluster_is_read() -> None:
     assert snapshot.size < MAX_KEPT
 
 
+async def test_sessions_of_two_workspaces_with_one_name_are_told_apart() -> None:
+    nodes, executors, sessions = (message_class(f"{kind}List")() for kind in _LISTS)
+    for number, workspace in enumerate(("red", "blue")):
+        session = sessions.sessions.add()
+        session.metadata.id, session.metadata.name, session.metadata.workspace = f"uuid-{number}", "train", workspace
+        session.spec.priority = number
+        executor = executors.executors.add()
+        executor.spec.node, executor.metadata.workspace = f"node-{number}", workspace
+        executor.status.state, executor.status.session_id = 4, "train"
+    idle = executors.executors.add()
+    idle.spec.node, idle.metadata.workspace, idle.status.state = "node-2", "red", 5
+
+    found = await read(*(each.SerializeToString() for each in (nodes, executors, sessions)), keeps_idle=False)
+
+    assert {session.name for session in found.sessions} == {"red/train", "blue/train"}
+    assert [found.load(f"node-{number}") for number in range(3)] == [(Load.BUSY, 0), (Load.BUSY, 1), (Load.NONE, 0)]
+
+
 @pytest.mark.parametrize("list_of", range(3), ids=_LISTS)
 @pytest.mark.parametrize(
     "unit",

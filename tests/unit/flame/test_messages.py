@@ -47,7 +47,8 @@ def test_definitions_agree_with_those_of_the_sdk(monkeypatch: pytest.MonkeyPatch
         if name == "EmptyRequest":
             continue
         theirs = {field.number: field for field in published[name].fields}
-        for ours in message_class(name).DESCRIPTOR.fields:
+        # The SDK that is published does not know the workspaces of the next Flame.
+        for ours in (each for each in message_class(name).DESCRIPTOR.fields if each.name != "workspace"):
             assert (name, ours.name, ours.type, ours.is_repeated) == (
                 name,
                 theirs[ours.number].name,
