@@ -81,8 +81,8 @@ _REMEDIES = {
     "RegistryUnavailable": "correct {image}, or the network between the nodes and the registry",
     "CreateContainerConfigError": "create or correct it, or change {container}",
     "CreateContainerError": "change {container}, or see kubectl describe pod {pod}",
-    "RunContainerError": "correct {image} or the command of the container",
-    "StartError": "correct {image} or the command of the container",
+    "RunContainerError": "correct {image} or {command}",
+    "StartError": "correct {image} or {command}",
     "Evicted": "raise {container}.resources.requests",
 }
 _ROOT = re.compile(r"runAsNonRoot")
@@ -101,8 +101,8 @@ class Trouble:
         cause: The cause in few words; may be empty.
         subject: The subject of the cause, such as an image; may be empty.
         container: The name of the container; empty where the whole Pod is concerned.
-        remedy: What a person should do, with `{image}`, `{container}`, `{template}` and `{pod}` for the fields of the
-            FlameCluster and the name of the Pod, which `status/remedies.py` knows; may be empty.
+        remedy: What a person should do, with `{image}`, `{command}`, `{container}`, `{template}` and `{pod}` for the fields of
+            the FlameCluster and the name of the Pod, which `status/remedies.py` knows; may be empty.
     """
 
     reason: str

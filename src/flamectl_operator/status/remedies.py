@@ -21,6 +21,8 @@ _COMPONENTS: dict[type[Component], tuple[str, str]] = {
     Executor: ("spec.executorManager", EXECUTOR_MANAGER),
     ObjectCache: ("spec.objectCache", OBJECT_CACHE),
 }
+#: The setting for executor images without a shell, in which the waiting container cannot run.
+_INIT_IMAGE = "the operator's setting flame.initImage"
 
 
 def explained(component: Component, trouble: Trouble) -> str:
@@ -32,17 +34,20 @@ def explained(component: Component, trouble: Trouble) -> str:
 def _names(component: Component, container: str) -> dict[str, str]:
     field, main = _COMPONENTS[type(component)]
     status = component.pod.status
-    place, image = field, f"{field}.image"
+    place, image, command = field, f"{field}.image", "the command of the container"
     if container and container != main:
         init = any(each.name == container for each in status.init_container_statuses)
         place = f"{field}.podTemplate.spec.{'initContainers' if init else 'containers'}[name={container}]"
         if container != WAIT_CONTAINER:
             image = f"{place}.image"
-        elif _image(status.init_container_statuses, container) != _image(status.container_statuses, main):
-            image = "the operator's setting flame.initImage"
+        elif _image(status.init_container_statuses, container).endswith(_image(status.container_statuses, main)):
+            command = _INIT_IMAGE
+        else:
+            image = _INIT_IMAGE
     return {
         "container": place,
         "image": image,
+        "command": command,
         "template": f"{field}.podTemplate.spec",
         "pod": component.name,
         "of": f" -c {container}" if place != field else "",
@@ -50,4 +55,5 @@ def _names(component: Component, container: str) -> dict[str, str]:
 
 
 def _image(statuses: Iterable[ContainerStatus], name: str) -> str:
+    """Return the image of a container; of one that was created, runtimes tell the registry as well."""
     return next((each.image for each in statuses if each.name == name), "")

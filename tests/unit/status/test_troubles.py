@@ -128,6 +128,19 @@ def test_image_of_the_waiting_container_is_named_by_the_field_that_sets_it(image
     assert f'image "{image}": not found (correct {field})' in str(status.message)
 
 
+def test_waiting_container_without_a_shell_is_told_with_the_setting_for_its_image() -> None:
+    message = 'exec: "sh": executable file not found in $PATH'
+    main = msgspec.structs.replace(waiting(EXECUTOR_MANAGER), image=IMAGE)
+    failed = msgspec.structs.replace(
+        ended(WAIT_CONTAINER, 128, "StartError", message), image=f"mirror.example.com/{IMAGE}"
+    )
+
+    status = _status(SM, executor_pod(0, phase="Failed", init=[failed], containers=[main]), count=1)
+
+    remedy = "correct spec.executorManager.image or the operator's setting flame.initImage"
+    assert f"StartError: {message} ({remedy})" in str(status.message)
+
+
 # --- Wording -----------------------------------------------------------------------------------------------------------
 
 
