@@ -23,7 +23,7 @@ class _Amounts(NamedTuple):
 
     Attributes:
         request: The lowest request, which is what the container needs.
-        limit: The lowest limit.
+        limit: The limit, unless the request is higher or the executor's container has a lower one.
         bound: The highest request. A fraction of a processor never gets a processor of its own. Where something lowers the
             requests of the executor's container alone, as a vertical autoscaler does, no more than this is lost.
     """
@@ -48,8 +48,10 @@ def with_wait_resources(pod_spec: dict[str, Any]) -> dict[str, Any]:
         return pod_spec
     requests, limits = (dict(authored.get(part, {})) for part in ("requests", "limits"))
     main = entry(pod_spec, "containers", EXECUTOR_MANAGER).get("resources")
-    for name, (lowest, limit, bound) in _AMOUNTS.items():
-        free = _asked(main, name) or _asked(pod_spec.get("resources"), name) or lowest
+    for name, (lowest, usual, bound) in _AMOUNTS.items():
+        whole = pod_spec.get("resources")
+        free = _asked(main, name) or _asked(whole, name) or lowest
+        limit = _smallest((usual, _limit(main, name) or _limit(whole, name) or usual))
         request = _largest((lowest, _smallest((free, bound))))
         # The author may have set one of the two, and a request must not exceed its limit.
         requests.setdefault(name, _smallest((request, limits.get(name, request))))
@@ -64,10 +66,21 @@ def _parts(resources: Any) -> Iterable[Any]:
 
 
 def _asked(resources: Any, name: str) -> Any:
-    """Return the request for a resource, which is the limit where only that is set; None where neither is a quantity above 0."""
-    requests, limits = (as_object(part).get(name) for part in _parts(resources))
-    asked = limits if requests is None else requests
-    return asked if (quantity_or_none(asked) or 0) > 0 else None
+    """Return the request for a resource, which is the limit where only that is set; None where it is no quantity above 0."""
+    request = _amount(resources, "requests", name)
+    return _positive(_amount(resources, "limits", name) if request is None else request)
+
+
+def _limit(resources: Any, name: str) -> Any:
+    return _positive(_amount(resources, "limits", name))
+
+
+def _amount(resources: Any, part: str, name: str) -> Any:
+    return as_object(as_object(resources).get(part)).get(name)
+
+
+def _positive(amount: Any) -> Any:
+    return amount if _value(amount) > 0 else None
 
 
 def _smallest(amounts: Iterable[Any]) -> Any:

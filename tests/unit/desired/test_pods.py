@@ -346,6 +346,18 @@ def _of_wait_container(**resources: dict[str, str]) -> dict[str, Any]:
         pytest.param({}, {}, LEAST, id="the executor asks for nothing"),
         pytest.param({"requests": {"cpu": "5m", "memory": "1Mi"}}, {}, LEAST, id="less than it needs"),
         pytest.param({"requests": {"cpu": "0", "memory": 0}}, {}, LEAST, id="nothing in numbers"),
+        pytest.param(
+            {"limits": {"cpu": "4", "memory": "8Gi"}, "requests": {"cpu": "0", "memory": 0}},
+            {},
+            LEAST,
+            id="nothing at first",
+        ),
+        pytest.param(
+            {"limits": {"cpu": "50m", "memory": "2Gi"}},
+            {},
+            {"requests": {"cpu": "50m", "memory": "512Mi"}, "limits": {"cpu": "50m", "memory": "512Mi"}},
+            id="little, but as much as it may have",
+        ),
         pytest.param(GUARANTEED, {}, MOST, id="much"),
         pytest.param(
             GUARANTEED | {"requests": {"cpu": "0.2", "memory": 67108864}},
