@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import REBOUND_ANNOTATION
+from tests.simulation.caches import keeps_claim
 from tests.simulation.check import Check
 from tests.simulation.objects import (
     FLAME_CLUSTERS,
@@ -108,7 +109,11 @@ class Budgets(Check):
         since = self._loop.now - self._patience()
         if self._disturbed_until() > since or not self._alone(since):
             return
-        most = max(want.replicas + want.surge for want in past.wanted_since(since))
+        # A suspension does not begin while a Pod keeps a claim that is being deleted.
+        waits = any(
+            controller_uid(pod) == uid_of(cluster) and keeps_claim(self._server, pod) for pod in self._server.all(PODS)
+        )
+        most = max((want.standing if waits else want.replicas) + want.surge for want in past.wanted_since(since))
         count = sum(1 for pod in self._pods(cluster) if _keeps_place(cluster, pod))
         if count > most:
             self._blame(f"{name} is made, and there are {count} executors; {most} are allowed")

@@ -34,6 +34,14 @@ if TYPE_CHECKING:
     from tests.simulation.specs import Wanted
 
 
+def keeps_claim(server: ApiServer, pod: Obj) -> bool:
+    """Return whether a Pod keeps a claim that is being deleted. No user of these worlds confirms the loss of one."""
+    if not pod["spec"].get("nodeName"):
+        return False
+    claims = (server.find(CLAIMS, (key_of(pod)[0], name)) for name in mounted_claims(pod))
+    return any(claim is not None and terminating(claim) for claim in claims)
+
+
 class Caches:
     """Looks at each object cache that operators make or delete, and at each claim that they delete.
 
@@ -66,11 +74,7 @@ class Caches:
 
     def claim_going(self, client: ModelClient, cluster: Obj) -> bool:
         """Return whether a Pod of a FlameCluster, as far as a process knows, keeps a claim that is being deleted."""
-        for pod in client.knowledge.owned(PODS, uid_of(cluster)):
-            found = [self._server.find(CLAIMS, (key_of(pod)[0], name)) for name in mounted_claims(pod)]
-            if pod["spec"].get("nodeName") and any(claim is not None and terminating(claim) for claim in found):
-                return True
-        return False
+        return any(keeps_claim(self._server, pod) for pod in client.knowledge.owned(PODS, uid_of(cluster)))
 
     def creating(self, client: ModelClient, cluster: Obj, pod: Obj) -> None:
         """A Pod is about to be made: a claim that it mounts comes first, and nobody makes an object cache too many."""

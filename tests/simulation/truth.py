@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flamectl_operator.status.contention import FIRST_REPEAT, LAST_REPEAT, fingerprint
+from tests.simulation.caches import keeps_claim
 from tests.simulation.check import Check
 from tests.simulation.objects import (
     CLAIMS,
@@ -30,7 +31,6 @@ from tests.simulation.objects import (
     labels_of,
     live,
     manager_key,
-    mounted_claims,
     name_of,
     ready,
     terminating,
@@ -173,7 +173,8 @@ class Truth(Check):
         refused = cluster["spec"].get("paused") or self._server.admission.refuses("update", PODS)
         if refused and _hidden(manager):
             return  # its label may not be restored
-        kept = any(map(self._keeps_claim, (*([] if manager is None else [manager]), *executors, *caches)))
+        pods = (*([] if manager is None else [manager]), *executors, *caches)
+        kept = any(keeps_claim(self._server, pod) for pod in pods)
         state = _state(cluster, manager, executors, caches, kept=kept)
         if status.get("state") != state:
             yield f"state {status.get('state')} in place of {state}"
@@ -190,13 +191,6 @@ class Truth(Check):
             yield from _cache_ailments(cluster, caches)
         if status.get("objectCache", {}).get("ready", 0) != sum(map(ready, caches)):
             yield f"{status.get('objectCache', {}).get('ready')} object caches are ready in place of {sum(map(ready, caches))}"
-
-    def _keeps_claim(self, pod: Obj) -> bool:
-        """Return whether a Pod keeps a claim that is being deleted. No user of these worlds confirms the loss of one."""
-        if not pod["spec"].get("nodeName"):
-            return False
-        claims = (self._server.find(CLAIMS, (key_of(pod)[0], name)) for name in mounted_claims(pod))
-        return any(claim is not None and terminating(claim) for claim in claims)
 
     def _pods(self, cluster: Obj) -> tuple[Obj | None, list[Obj], list[Obj]]:
         """The session manager, the executors, and those object caches of a FlameCluster that the operator can see."""
