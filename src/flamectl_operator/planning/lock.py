@@ -75,11 +75,13 @@ class ObservedLease:
         version: Its resourceVersion.
         holder: Its holder; empty without one.
         until: The time at which its holder has lost it, unless the Lease changes before.
+        too_long: Whether it asks for more time than any operator does.
     """
 
     version: str
     holder: str
     until: float
+    too_long: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,17 +122,18 @@ class Waiting:
     pods: frozenset[str]
     why: str = ""
 
-    def after(self, pods: frozenset[str], why: str, now: float) -> Waiting:
+    def after(self, pods: frozenset[str], why: str, now: float, *, at_once: bool = False) -> Waiting:
         """Return the wait after another look at the lock.
 
         Args:
             pods: uids of the Pods that nobody has deleted.
             why: The obstacle.
             now: The time.
+            at_once: Whether the obstacle is no operator, so that users are told of it without a wait.
         """
         if not self.pods <= pods:
             return Waiting(now, pods)
-        told = self.why or (why if now >= self.since + TELL_AFTER else "")
+        told = self.why or (why if at_once or now >= self.since + TELL_AFTER else "")
         return replace(self, pods=pods, why=told)
 
 
@@ -153,7 +156,8 @@ def observe_lease(
         return before
     said = lease.spec.lease_duration_seconds
     lasts = min(said, MAX_LOCK_DURATION) if said is not None and said > 0 else duration
-    return ObservedLease(lease.metadata.resource_version, lease.spec.holder_identity or "", now + lasts)
+    too_long = said is not None and said > MAX_LOCK_DURATION
+    return ObservedLease(lease.metadata.resource_version, lease.spec.holder_identity or "", now + lasts, too_long)
 
 
 def check_lease(

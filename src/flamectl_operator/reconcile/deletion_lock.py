@@ -191,13 +191,15 @@ class DeletionLock:
         """Return the reason why nothing may be deleted, in words once that has lasted for minutes.
 
         Before that the status does not mention the lock, because its holder writes the status. A holder that deletes nothing for
-        minutes may be no operator, because everybody who may write Leases in the namespace can hold the lock.
+        minutes may be no operator, because everybody who may write Leases in the namespace can hold the lock. Who holds it for
+        longer than an operator ever does is none.
         """
         if put_off.attention:
             return put_off
         now = self._clock.boottime()
         pods = frozenset(each.pod.uid for each in io.observe().components if not each.terminating)
-        self._waiting = (self._waiting or Waiting(now, pods)).after(pods, self._obstacle, now)
+        no_operator = self._seen is not None and self._seen.too_long
+        self._waiting = (self._waiting or Waiting(now, pods)).after(pods, self._obstacle, now, at_once=no_operator)
         if not self._waiting.why:
             return put_off
         message = (

@@ -692,6 +692,27 @@ async def test_lock_that_is_renewed_for_ever_is_told_with_its_holder_and_the_way
     assert world.events.reasons.count("LockHeld") == 1
 
 
+async def test_lock_that_is_held_for_longer_than_any_operator_holds_it_is_told_at_once() -> None:
+    world = await converged(replicas(3))
+    _hold(world, "nobody", leaseDurationSeconds=301)
+    world.edit(replicas(1))
+
+    await world.run_pass()
+
+    assert world.deleted == []
+    assert world.condition("Degraded")[:2] == ("True", "LockHeld")
+    assert '"nobody" holds the deletion lock' in world.condition("Degraded")[2]
+    assert "removes" not in world.condition("Progressing")[2]
+
+
+async def test_lock_that_is_held_for_as_long_as_an_operator_may_hold_it_is_not_told_at_once() -> None:
+    world = await converged(replicas(3))
+    _hold(world, "another-operator", leaseDurationSeconds=300)
+    world.edit(replicas(1))
+    await world.run_pass()
+    assert not _tells(world)
+
+
 async def test_holder_with_another_name_each_time_causes_no_writes_of_the_status_and_one_line_of_the_log() -> None:
     world = await converged(replicas(3))
     world.edit(replicas(1))
