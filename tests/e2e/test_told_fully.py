@@ -28,19 +28,19 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def glance(world: E2ENamespace) -> dict[str, str]:
+def glance(world: E2ENamespace, name: str = "my-flame") -> dict[str, str]:
     """The row of `kubectl get flc -o wide`, by the names of its columns."""
-    head, row = world.kubectl("get", "flc", "my-flame", "-o", "wide").splitlines()
+    head, row = world.kubectl("get", "flc", name, "-o", "wide").splitlines()
     starts = [head.index(name) for name in head.split()]
     ends = [*starts[1:], None]
     return {head[start:end].strip(): row[start:end].strip() for start, end in zip(starts, ends, strict=True)}
 
 
-def told(world: E2ENamespace, reason: str, *words: str) -> bool:
+def told(world: E2ENamespace, reason: str, *words: str, name: str = "my-flame") -> bool:
     """Whether `kubectl get flc` shows this reason, and `kubectl describe flc` these words."""
-    if glance(world)["REASON"] != reason:
+    if glance(world, name)["REASON"] != reason:
         return False
-    described = " ".join(world.kubectl("describe", "flc", "my-flame").split())
+    described = " ".join(world.kubectl("describe", "flc", name).split())
     return all(word in described for word in words)
 
 

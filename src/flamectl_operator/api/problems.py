@@ -32,10 +32,15 @@ class InvalidSpecError(ValueError):
 
     Args:
         problems: All problems, in the order of the fields.
+        advice: What to do about all of them, where they do not say it themselves. It stands behind the first one, because a
+            long message is cut.
     """
 
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
-        super().__init__("; ".join(map(str, problems)))
+    def __init__(self, problems: tuple[Problem, ...], advice: str = "") -> None:
+        words = [str(problem) for problem in problems]
+        if advice:
+            words[0] += f" ({advice})"
+        super().__init__("; ".join(words))
         self.problems = problems
 
 

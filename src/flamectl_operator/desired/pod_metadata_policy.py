@@ -147,12 +147,9 @@ def _allowed(field: str, key: str, patterns: Sequence[str]) -> bool:
 
 
 def _complaint(field: str, patterns: Sequence[str]) -> str:
-    """Return why a key is refused and the way out."""
+    """Return why a key is refused."""
     except_it = ', in which "*" does not stand for it' if "*" in patterns else ""
-    return (
-        f"is not allowed by the operator's setting flame.podPolicy.{field}{except_it}."
-        " Remove it, or let an administrator add this key to the setting"
-    )
+    return f"is not allowed by the operator's setting flame.podPolicy.{field}{except_it}"
 
 
 def _matches(key: str, patterns: Iterable[str]) -> bool:

@@ -67,6 +67,8 @@ BASELINE_SELINUX_TYPES = frozenset(
     {"", "container_engine_t", "container_init_t", "container_kvm_t", "container_t", "container_user_t"}
 )
 _APPARMOR_PREFIX = "container.apparmor.security.beta.kubernetes.io/"
+#: Who can do what about a right that the operator's settings do not give.
+_ADVICE = "remove it, or let an administrator of the operator allow it"
 _CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -91,7 +93,7 @@ def check_pod_policy(spec: FlameClusterSpec, policy: PodPolicy, name: str = "") 
         *_common("spec.commonAnnotations", "annotations", spec.common_annotations, policy),
     ]
     if problems:
-        raise InvalidSpecError(tuple(problems))
+        raise InvalidSpecError(tuple(problems), _ADVICE)
 
 
 def _common(path: str, field: str, entries: dict[str, str], policy: PodPolicy) -> Iterator[Problem]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 from flamectl_operator.observed.trouble import (
+    MAX_CAUSE,
     OOM_KILLED,
     Trouble,
     crash_loop,
@@ -14,6 +16,7 @@ from flamectl_operator.observed.trouble import (
     phase_trouble,
     waiting_trouble,
 )
+from flamectl_operator.runtime.text import one_line
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -25,6 +28,10 @@ NODE_NOT_REPORTING = "NodeNotReporting"
 #: Reason for an executor whose main container started more than once.
 RESTARTED_IN_PLACE = "RestartedInPlace"
 
+#: Reason of the scheduler for a Pod without a node.
+UNSCHEDULABLE = "Unschedulable"
+#: The scheduler's words about preemption, which say nothing that a person could change.
+_PREEMPTION = re.compile(r"(?: no new claims to deallocate,)? preemption: .*", re.DOTALL)
 #: Reason of the API server for a Pod with scheduling gates.
 GATED = "SchedulingGated"
 
@@ -209,7 +216,8 @@ def unschedulable(pod: PodView) -> Trouble | None:
         return None
     if gates := ", ".join(f'"{gate.name}"' for gate in pod.spec.scheduling_gates):
         return Trouble(scheduled.reason or GATED, "somebody must remove them", f"scheduling gates {gates}")
-    return Trouble(scheduled.reason or "Unschedulable", scheduled.message)
+    words = _PREEMPTION.sub("", scheduled.message)
+    return Trouble(scheduled.reason or UNSCHEDULABLE, one_line(words, MAX_CAUSE))
 
 
 def not_reporting(pod: PodView) -> Trouble | None:
@@ -236,7 +244,7 @@ def clock(time: datetime) -> str:
 def unschedulable_since(pod: PodView) -> datetime | None:
     """Return since when the scheduler has found no node for the Pod; None otherwise, and for a Pod with scheduling gates."""
     scheduled, trouble = condition(pod, "PodScheduled"), unschedulable(pod)
-    if scheduled is None or trouble is None or trouble.reason != "Unschedulable":
+    if scheduled is None or trouble is None or trouble.reason != UNSCHEDULABLE:
         return None
     return scheduled.last_transition_time or pod.metadata.creation_timestamp
 

@@ -43,17 +43,22 @@ _CAUSES = (
         "pull with a Secret in {template}.imagePullSecrets, or from another registry in {image}",
     ),
     (
-        r"no such host|server misbehaving|\blookup \S+( on \S+)?: ",
+        r"no such host|server misbehaving|name resolution|\blookup \S+( on \S+)?: ",
         "the name of the registry cannot be resolved",
         "correct {image}, or the DNS of the nodes",
     ),
     (
-        r"x509|certificate|HTTP response to HTTPS",
+        r"x509|certificate",
         "the certificate of the registry is not trusted",
         "an administrator lets the nodes trust it; or correct {image}",
     ),
     (
-        r"denied|unauthorized|authorization|authentication|forbidden|\b40[13]\b",
+        r"HTTP response to HTTPS|\btls: ",
+        "the registry does not speak TLS as the node does",
+        "an administrator corrects the registry or the runtime of the nodes; or correct {image}",
+    ),
+    (
+        r"denied|unauthorized|authorization|authentication|forbidden|credentials|username|\b40[13]\b",
         "access denied, or no such repository",
         "correct {image}, or add a Secret to {template}.imagePullSecrets",
     ),
@@ -73,6 +78,11 @@ _CAUSES = (
         r"refused|unreachable|no route|reset by peer|\bEOF\b",
         "the registry cannot be reached",
         "correct {image}, or the network between the nodes and the registry",
+    ),
+    (
+        r"\b50[0234]\b|service unavailable|bad gateway|internal server error",
+        "the registry answers with an error of its own",
+        "wait, or take another registry in {image}",
     ),
 )
 #: Remedies of reasons that say the cause themselves.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from flamectl_operator.api.constants import OBJECT_CACHE, SESSION_MANAGER
 from flamectl_operator.api.quantity import quantity_or_none
 from flamectl_operator.desired.unvalidated import as_object, entries
 
@@ -19,6 +20,8 @@ _COMPLAINT = re.compile(
     r"(?:(?P<bound>maximum|minimum) (?P<used>[\w./-]+) usage|(?P<ratio>[\w./-]+) max limit to request ratio)"
     r" per (?P<kind>\w+) is (?P<amount>[^\s,]*\w)"
 )
+#: The claim of a session manager or of an object cache.
+_CLAIM = re.compile(rf'persistentvolumeclaims "[^"]*-({SESSION_MANAGER}|{OBJECT_CACHE})(?:-\d+)?" ')
 _REMEDY = "change {}, or change the LimitRange"
 
 
@@ -34,9 +37,16 @@ def limit_range_remedy(words: str, template: ComponentTemplate | None) -> str:
         return ""
     if template is None:
         # Of the other objects a LimitRange bounds only claims.
-        return _REMEDY.format("persistence.size of the component")
+        return _REMEDY.format(claim_size(words))
     fields = dict.fromkeys(field for each in complaints for field in _fields(each, template))
     return _REMEDY.format(" and ".join(f"{field}.resources" for field in fields))
+
+
+def claim_size(words: str) -> str:
+    """Return the field with the size of the claim that the API server names."""
+    claim = _CLAIM.match(words)
+    component = {SESSION_MANAGER: "spec.sessionManager", OBJECT_CACHE: "spec.objectCache"}[claim[1]] if claim else ""
+    return f"{component}.persistence.size" if component else "persistence.size of the component"
 
 
 def _fields(complaint: re.Match[str], template: ComponentTemplate) -> list[str]:

@@ -51,8 +51,7 @@ def name_taken(owner: Identity, resource: Resource[Any], existing: KubernetesObj
     reason = SERVICE_CONFLICT if resource is SERVICES else NAME_CONFLICT
     return blocked(
         reason,
-        f"{label} does not belong to this FlameCluster: it {whose}. The operator leaves it alone; delete it, or give this"
-        " FlameCluster another name",
+        f"{label} does not belong to this FlameCluster: it {whose} (delete it, or give this FlameCluster another name)",
         RECHECK_TAKEN_NAME,
     )
 

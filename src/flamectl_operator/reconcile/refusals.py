@@ -7,7 +7,15 @@ import re
 from typing import TYPE_CHECKING
 
 from flamectl_operator.kube.errors import BadRequestError, ForbiddenError, InvalidError, KubernetesError
-from flamectl_operator.reconcile.limit_range import limit_range_remedy
+from flamectl_operator.reconcile.refusal_remedies import (
+    ADMISSION_DENIED,
+    MISSING,
+    PERMISSION_DENIED,
+    POD_SECURITY,
+    QUOTA_EXCEEDED,
+    REJECTED,
+    remedy,
+)
 from flamectl_operator.runtime.outcome import Outcome, blocked
 from flamectl_operator.runtime.text import LONGEST_MESSAGE, one_line
 
@@ -20,31 +28,10 @@ if TYPE_CHECKING:
 #: Errors that do not go away by themselves.
 REFUSALS = (ForbiddenError, InvalidError, BadRequestError)
 
-#: The reason of a refusal by a ResourceQuota.
-QUOTA_EXCEEDED = "QuotaExceeded"
-
-#: The remedy of a refusal, by its reason. The author of the FlameCluster, the administrator of the namespace and that of the
-#: operator are each responsible for some of the reasons.
-_REMEDIES = {
-    QUOTA_EXCEEDED: "raise the quota, or request fewer resources",
-    "PodSecurity": "set podTemplate.spec.securityContext of the component, or lower the level of the namespace",
-    "PermissionDenied": "an administrator of the operator gives it the permissions of its version",
-    "AdmissionDenied": (
-        "change the field that the message names; set labels and annotations that a policy demands of each object in"
-        " spec.commonLabels and spec.commonAnnotations; or change the policy or the webhook"
-    ),
-    "Rejected": "correct the field that the message names",
-}
-#: Remedies of Pods, whose field is known.
-_POD_REMEDIES = {
-    QUOTA_EXCEEDED: "lower {field}.resources, or raise the quota",
-    "PodSecurity": "set {field}.podTemplate.spec.securityContext, or lower the level of the namespace",
-}
-#: A quota on limits or requests needs them on each container: `must specify limits.cpu for: main; limits.memory for: main`.
-_MISSING = re.compile(r"failed quota: [^:]*: must specify (.*)", re.DOTALL)
-_FOR_CONTAINERS = re.compile(r"([\w./-]+) for: ([\w.,-]+)")
 #: The words before the cause, which the component in front of the message tells already.
 _PREAMBLE = re.compile(r"^pods \"[^\"]*\" is forbidden: ")
+#: The binding of a policy, which says nothing more.
+_BINDING = re.compile(r"(AdmissionPolicy '[^']*') with binding '[^']*'")
 _ADMISSION = re.compile(r"admission webhook|ValidatingAdmissionPolicy|MutatingAdmissionPolicy|admission plugin")
 _PERMISSION = re.compile(r"\bUser \"[^\"]*\" cannot |can't set finalizers on|\(RBAC\)|attempting to grant RBAC")
 
@@ -71,13 +58,13 @@ class RefusedError(Exception):
         """
         words = str(error)
         reason = _reason(error, words)
-        remedy = limit_range_remedy(words, template) or (
-            _REMEDIES[reason] if template is None else _remedy_of_pod(words, template, reason)
-        )
-        # The remedy stays whole, because it says what to do.
-        room = LONGEST_MESSAGE - len(remedy) - len(" ()")
-        cause = words if template is None else template.explain(_PREAMBLE.sub("", words))
-        return cls(reason, f"{one_line(cause, room)} ({remedy})")
+        advice = remedy(reason, words, template)
+        # The advice stays whole, because it says what to do.
+        room = LONGEST_MESSAGE - len(advice) - len(" ()")
+        cause = _BINDING.sub(r"\1", words)
+        if template is not None:
+            cause = template.explain(_PREAMBLE.sub("", cause))
+        return cls(reason, f"{one_line(cause, room)} ({advice})")
 
     @property
     def outcome(self) -> Outcome:
@@ -86,31 +73,15 @@ class RefusedError(Exception):
 
 
 def _reason(error: ApiError, words: str) -> str:
-    if isinstance(error, ForbiddenError) and (error.quota or _MISSING.search(words)):
+    if isinstance(error, ForbiddenError) and (error.quota or MISSING.search(words)):
         return QUOTA_EXCEEDED
     if "violates PodSecurity" in words:
-        return "PodSecurity"
+        return POD_SECURITY
     if _ADMISSION.search(words):
-        return "AdmissionDenied"
+        return ADMISSION_DENIED
     if isinstance(error, ForbiddenError):
-        return "PermissionDenied" if _PERMISSION.search(words) else "AdmissionDenied"
-    return "Rejected"
-
-
-def _remedy_of_pod(words: str, template: ComponentTemplate, why: str) -> str:
-    if (missing := _MISSING.search(words)) is not None:
-        return f"set {', '.join(_missing(missing[1], template))}"
-    return _POD_REMEDIES.get(why, _REMEDIES[why]).format(field=template.field)
-
-
-def _missing(words: str, template: ComponentTemplate) -> dict[str, None]:
-    """Return the fields that a quota misses."""
-    found = _FOR_CONTAINERS.findall(words) or [(each, template.component) for each in words.split(",")]
-    return {
-        f"{template.container_field(container)}.resources.{name.strip()}": None
-        for name, containers in found
-        for container in containers.split(",")
-    }
+        return PERMISSION_DENIED if _PERMISSION.search(words) else ADMISSION_DENIED
+    return REJECTED
 
 
 Failure = RefusedError | KubernetesError

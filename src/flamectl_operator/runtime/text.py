@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 #: ASCII control characters, which terminals interpret, and the Unicode characters that break lines or turn their direction.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 #: The most characters of a message in a status or an event: what a terminal shows in a few lines.
 LONGEST_MESSAGE = 300
+#: Advice at the end of a message.
+_ADVICE = re.compile(r" \([^()]*\)$")
 _WHITE_SPACE = re.compile(r"[ \t\r\n]+")
 
 
@@ -34,3 +40,18 @@ def one_line(text: str, limit: int) -> str:
 def shortened(text: str) -> str:
     """Return a message for a person in one line of at most `LONGEST_MESSAGE` characters."""
     return one_line(text, LONGEST_MESSAGE)
+
+
+def joined(messages: Iterable[str]) -> str:
+    """Return messages as one, each of them once, and advice in brackets that several end with behind the first of these.
+
+    A long message is cut at its end.
+    """
+    said: set[str] = set()
+    found = []
+    for message in dict.fromkeys(messages):
+        match = _ADVICE.search(message)
+        advice = match[0] if match is not None else ""
+        found.append(message.removesuffix(advice) if advice in said else message)
+        said.add(advice)
+    return "; ".join(found)

@@ -100,7 +100,8 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
     before, observed, effective = given.before, given.observed, given.effective
     outcomes, midway = _outcomes(given)
     outstanding = given.needs
-    troubles = group_troubles(observed, before.unhealthy_pods, now)
+    desired = None if effective is None else effective.desired
+    troubles = group_troubles(observed, before.unhealthy_pods, now, desired)
     recent = before.recent_failures if effective is None else recent_failures(before, observed, effective, now)
     health = compute_health(
         observed,

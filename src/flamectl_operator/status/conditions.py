@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from flamectl_operator.api.status import SUSPENDING, Condition, ConditionType, find
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
 from flamectl_operator.runtime.outcome import blocked
+from flamectl_operator.runtime.text import joined
 from flamectl_operator.status import reason as reasons
 from flamectl_operator.status.reason import IDLE_SUSPENDED, INVALID_SPEC, PAUSED, SUSPENDED, UNSCHEDULABLE
 from flamectl_operator.status.troubles import FAILING, MAX_GROUPS, WAITING, named_pods
@@ -247,13 +248,13 @@ def _degraded(
     serious = [outcome for outcome in outcomes if outcome.attention]
     if serious:
         serious.sort(key=lambda outcome: reasons.rank(outcome.reason))
-        message = "; ".join(dict.fromkeys(outcome.message for outcome in serious))
+        message = joined(outcome.message for outcome in serious)
         return writer.make(ConditionType.DEGRADED, status=True, reason=serious[0].reason, message=message)
     standing = [] if health.healthy else [group for group in health.troubles if group.reason not in WAITING]
     found: list[FailureSummary | TroubleGroup] = [*health.recent, *standing]
     if found:
         found.sort(key=lambda each: reasons.rank(each.reason))
-        message = "; ".join(map(str, found[:MAX_GROUPS]))
+        message = joined(map(str, found[:MAX_GROUPS]))
         return writer.make(ConditionType.DEGRADED, status=True, reason=found[0].reason, message=message)
     if (kept := _kept_failing(observed, effective, before)) is not None:
         return writer.make(ConditionType.DEGRADED, status=True, reason=kept.reason, message=kept.message)

@@ -14,7 +14,7 @@ from flamectl_operator.api.status import State
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
 from flamectl_operator.planning.registration import NOT_REGISTERED
-from flamectl_operator.runtime.text import shortened
+from flamectl_operator.runtime.text import joined, shortened
 from flamectl_operator.status.object_cache import object_cache_line
 from flamectl_operator.status.reason import UNSCHEDULABLE
 from flamectl_operator.status.troubles import FAILING, MAX_GROUPS
@@ -95,8 +95,8 @@ def _suspended(observed: ObservedCluster, effective: EffectiveSpec, outcomes: Se
     left = len(observed.components)
     reason = effective.idleness.message or "no Pods are wanted"
     message = f"Suspending: {left} Pod{'s' * (left != 1)} left" if left else f"Suspended: {reason}"
-    why = dict.fromkeys(outcome.message for outcome in outcomes if outcome.message)
-    return Health(State.PENDING, shortened("; ".join([message, *why])))
+    why = (outcome.message for outcome in outcomes if outcome.message)
+    return Health(State.PENDING, shortened(joined([message, *why])))
 
 
 def _unsuspended(
@@ -117,7 +117,7 @@ def _unsuspended(
     told = tuple(each for each in recent if each.kind not in failing)
     if complete and not outstanding.work and not ailing and not blocked:
         warnings = [f"warning: {warning}" for warning in near_names(effective.desired.spec)]
-        message = shortened("; ".join([*(map(str, told) if told else [HEALTHY]), *warnings]))
+        message = shortened(joined([*(map(str, told) if told else [HEALTHY]), *warnings]))
         return Health(state, message, healthy=True, recent=told)
     kinds = {each.kind for each in told}
     standing = tuple(group for group in troubles if not (group.over and type(group.components[0]) in kinds))
@@ -158,7 +158,7 @@ def _message(
     parts += [line for line in lines if line]
     parts += [*told, *(str(group) for group in troubles if group is not own)][:MAX_GROUPS]
     parts += [outcome.message for outcome in outcomes if not outcome.attention and outcome.message]
-    return shortened("; ".join(dict.fromkeys(parts)) or "Waiting for changes to take effect")
+    return shortened(joined(parts) or "Waiting for changes to take effect")
 
 
 def _session_manager_line(observed: ObservedCluster, own: TroubleGroup | None, failing: FailureSummary | None) -> str:

@@ -8,10 +8,14 @@ from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESS
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
+from flamectl_operator.observed.pods import UNSCHEDULABLE
+from flamectl_operator.observed.trouble import gist
+from flamectl_operator.status import scheduling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from flamectl_operator.desired.pod_template import ComponentTemplate
     from flamectl_operator.kube.views import ContainerStatus
     from flamectl_operator.observed.trouble import Trouble
 
@@ -25,10 +29,32 @@ _COMPONENTS: dict[type[Component], tuple[str, str]] = {
 _INIT_IMAGE = "the operator's setting flame.initImage"
 
 
-def explained(component: Component, trouble: Trouble) -> str:
+def explained(component: Component, trouble: Trouble, template: ComponentTemplate | None = None) -> str:
     """Return the subject and the cause of a trouble, and its remedy."""
-    remedy = trouble.remedy.format(**_names(component, trouble.container)) if trouble.remedy else ""
-    return f"{trouble.message} ({remedy})".strip() if remedy else trouble.message
+    return f"{trouble.message}{_tail(component, trouble, template)}".strip()
+
+
+def still_explains(
+    message: str, component: Component, trouble: Trouble, template: ComponentTemplate | None = None
+) -> bool:
+    """Return whether a stored message is about the same, in the words of another attempt or with other numbers."""
+    tail = _tail(component, trouble, template)
+    return message.endswith(tail) and gist(message.removesuffix(tail)) == gist(trouble.message)
+
+
+def _tail(component: Component, trouble: Trouble, template: ComponentTemplate | None) -> str:
+    """Return the remedy in brackets.
+
+    Args:
+        component: The Pod.
+        trouble: What is wrong with it.
+        template: The template of the component's Pods; None where that is not known.
+    """
+    advice = trouble.remedy.format(**_names(component, trouble.container)) if trouble.remedy else ""
+    # What another revision asked for is not known.
+    if trouble.reason == UNSCHEDULABLE and template is not None and template.revision == component.revision:
+        advice = scheduling.remedy(trouble.cause, template)
+    return f" ({advice})" if advice else ""
 
 
 def _names(component: Component, container: str) -> dict[str, str]:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import WAIT_CONTAINER
 from flamectl_operator.observed import pods
+from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
+from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.trouble import IMAGE_PULL_FAILED, OOM_KILLED, Trouble, gist
 from flamectl_operator.observed.waiting import (
     CONTAINER_CREATING,
@@ -22,15 +24,16 @@ from flamectl_operator.observed.waiting import (
     READY_PATIENCE,
 )
 from flamectl_operator.status.reason import PODS_FAILING, UNSCHEDULABLE, rank
-from flamectl_operator.status.remedies import explained
+from flamectl_operator.status.remedies import explained, still_explains
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from flamectl_operator.api.status import UnhealthyPod
+    from flamectl_operator.desired.cluster import DesiredCluster
+    from flamectl_operator.desired.pod_template import ComponentTemplate
     from flamectl_operator.observed.cluster import ObservedCluster
-    from flamectl_operator.observed.component import Component
 
 #: Reasons of Pods that may recover by themselves, so that they do not degrade the FlameCluster.
 WAITING = frozenset({NOT_SCHEDULED, INIT_CONTAINER_WAITING, CONTAINER_CREATING, POD_NOT_READY})
@@ -100,7 +103,10 @@ def named_pods(message: str, observed: ObservedCluster) -> Sequence[Component]:
 
 
 def group_troubles(
-    observed: ObservedCluster, before: Sequence[UnhealthyPod], now: datetime
+    observed: ObservedCluster,
+    before: Sequence[UnhealthyPod],
+    now: datetime,
+    desired: DesiredCluster | None = None,
 ) -> tuple[TroubleGroup, ...]:
     """Group the unhealthy Pods, the most important first, then by name.
 
@@ -108,12 +114,16 @@ def group_troubles(
         observed: The objects that exist.
         before: The unhealthy Pods of the stored status.
         now: The time.
+        desired: The objects that should exist; None when the spec is invalid.
     """
     groups: dict[tuple[type[Component], str, str], list[tuple[Component, Trouble]]] = {}
     for component, trouble in (*observed.unhealthy, *_waiting(observed, now)):
         key = (type(component), trouble.reason, trouble.subject or gist(trouble.cause))
         groups.setdefault(key, []).append((component, trouble))
-    found = [_group(members, before) for members in groups.values()]
+    templates: dict[type[Component], ComponentTemplate | None] = {}
+    if desired is not None:
+        templates = {Component: desired.session_manager, Executor: desired.executor, ObjectCache: desired.object_cache}
+    found = [_group(members, before, templates.get(kind)) for (kind, _, _), members in groups.items()]
     return tuple(sorted(found, key=lambda group: (rank(group.reason), group.components[0].name)))
 
 
@@ -142,31 +152,37 @@ def _unready(observed: ObservedCluster) -> Iterable[tuple[Component, Trouble, da
             yield component, Trouble(trouble.reason, cause, trouble.subject), since
 
 
-def _group(members: Sequence[tuple[Component, Trouble]], before: Sequence[UnhealthyPod]) -> TroubleGroup:
+def _group(
+    members: Sequence[tuple[Component, Trouble]], before: Sequence[UnhealthyPod], template: ComponentTemplate | None
+) -> TroubleGroup:
     component, first = members[0]
-    troubles = [trouble for _, trouble in members]
-    chosen = next((trouble for trouble in troubles if trouble.cause), first)
-    words = explained(next(each for each, trouble in members if trouble is chosen), chosen)
-    known = {gist(explained(each, trouble)) for each, trouble in members if trouble.cause}
+    teller, chosen = next((member for member in members if member[1].cause), members[0])
+    known = [(each, trouble) for each, trouble in members if trouble.cause]
     kept = next(
-        (each.message for each in before if each.reason == first.reason and _still_says(each, first, known)), None
+        (each.message for each in before if each.reason == first.reason and _still_says(each, first, known, template)),
+        None,
     )
     return TroubleGroup(
         components=tuple(each for each, _ in members),
         trouble=chosen,
-        message=kept if kept is not None else words,
+        message=kept if kept is not None else explained(teller, chosen, template),
         reason=_reason(component, first),
     )
 
 
-def _still_says(stored: UnhealthyPod, trouble: Trouble, known: set[str]) -> bool:
+def _still_says(
+    stored: UnhealthyPod,
+    trouble: Trouble,
+    known: Sequence[tuple[Component, Trouble]],
+    template: ComponentTemplate | None,
+) -> bool:
     """Return whether a stored message is about the same, and its cause one of those that are known now.
 
     Some kubelets tell the cause only at each attempt, so a stored cause holds until another one is known.
     """
     message = stored.message or ""
     if known:
-        return gist(message) in known
+        return any(still_explains(message, each, cause, template) for each, cause in known)
     return bool(trouble.subject) and (message == trouble.subject or message.startswith(f"{trouble.subject}: "))
 
 

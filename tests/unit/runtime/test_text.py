@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flamectl_operator.runtime.text import one_line
+from flamectl_operator.runtime.text import joined, one_line
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,16 @@ def test_any_text_becomes_one_printable_line_within_the_limit(text: str, limit: 
     assert len(line) <= limit
     assert line.splitlines() in ([], [line])
     assert not any(ord(character) < 0x20 for character in line)
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        (("a (do b)", "c (do b)", "d (do e)"), "a (do b); c; d (do e)"),
+        (("a (do b)", "a (do b)"), "a (do b)"),
+        (("a", "b"), "a; b"),
+        ((), ""),
+    ],
+)
+def test_advice_that_several_messages_share_is_said_once(messages: tuple[str, ...], expected: str) -> None:
+    assert joined(messages) == expected

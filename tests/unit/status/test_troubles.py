@@ -471,3 +471,23 @@ def test_slow_pods_are_listed_after_failing_pods() -> None:
     status = _status(SM, _in_init(0, "fetch", 99), *(_pulling(number) for number in range(1, 13)))
 
     assert {each.reason for each in status.unhealthy_pods} == {"ImagePullFailed"}
+
+
+def _without_node(words: str, asked: str, before: FlameClusterStatus | None = None) -> FlameClusterStatus:
+    wanted = effective({"executorManager": {"replicas": 1, "resources": {"requests": {"cpu": asked}}}})
+    scheduled = condition("PodScheduled", "False", "Unschedulable", words)
+    pod = executor_pod(0, "unschedulable", wanted=wanted.desired, conditions=[scheduled])
+    before = before or FlameClusterStatus()
+    return compute_status(StatusInput(before, 1, observed(SM, pod, wanted=wanted), wanted, next_id=9, outcomes=()), NOW)
+
+
+def test_unschedulable_pod_keeps_its_words_while_numbers_of_nodes_change_but_not_while_what_is_asked_does() -> None:
+    first = _without_node("0/9 nodes are available: 9 Insufficient cpu.", "5")
+    message = first.unhealthy_pods[0].message
+
+    assert message is not None
+    assert "9 Insufficient cpu. (it asks for cpu 5: lower spec.executorManager.resources.requests.cpu" in message
+    again = _without_node("0/8 nodes are available: 8 Insufficient cpu.", "5", first)
+    assert again.unhealthy_pods[0].message == message
+    changed = _without_node("0/9 nodes are available: 9 Insufficient cpu.", "4", first)
+    assert "it asks for cpu 4" in (changed.unhealthy_pods[0].message or "")

@@ -39,9 +39,35 @@ def _forbidden(message: str) -> ForbiddenError:
         ),
         (_forbidden('admission webhook "a.example.com" denied the request: no'), "AdmissionDenied", "webhook"),
         (
-            InvalidError(422, "Invalid", "ValidatingAdmissionPolicy 'a' with binding 'b' denied request: no"),
+            InvalidError(422, "Invalid", "ValidatingAdmissionPolicy 'a' denied request: no"),
             "AdmissionDenied",
-            "policy",
+            "change the field that the message names, or the policy",
+        ),
+        (_forbidden("ValidatingAdmissionPolicy 'a' denied request: no label"), "AdmissionDenied", "spec.commonLabels"),
+        (
+            _forbidden("ValidatingAdmissionPolicy 'a' denied request: annotation a/b needs a label"),
+            "AdmissionDenied",
+            "spec.commonAnnotations",
+        ),
+        (
+            _forbidden('services "x" is forbidden: exceeded quota: q, requested: services=1, used: services=0'),
+            "QuotaExceeded",
+            "raise the quota, or delete other services",
+        ),
+        (
+            _forbidden(
+                'persistentvolumeclaims "a-object-cache-1" is forbidden: exceeded quota: q, requested: requests.storage=2Gi'
+            ),
+            "QuotaExceeded",
+            "lower spec.objectCache.persistence.size, or raise the quota",
+        ),
+        (
+            _forbidden(
+                'persistentvolumeclaims "a-session-manager" is forbidden: minimum storage usage per PersistentVolumeClaim'
+                " is 3Gi, but request is 1Gi"
+            ),
+            "AdmissionDenied",
+            "change spec.sessionManager.persistence.size, or change the LimitRange",
         ),
         (_forbidden('pods "x" is forbidden: no service account'), "AdmissionDenied", "change the field that the message names"),
         (BadRequestError(400, "BadRequest", 'strict decoding error: unknown field "spec.x"'), "Rejected", "correct"),
@@ -57,6 +83,8 @@ def test_refusal_has_one_reason_and_a_remedy(error: ApiError, reason: str, remed
 
 TEMPLATE = "spec.executorManager.podTemplate.spec"
 QUOTA = 'pods "x" is forbidden: failed quota: q: must specify '
+EXCEEDED = 'pods "x" is forbidden: exceeded quota: q, requested: '
+LOG = {"name": "log", "image": "any", "resources": {"limits": {"memory": "5Gi"}}}
 
 
 @pytest.mark.parametrize(
@@ -67,16 +95,27 @@ QUOTA = 'pods "x" is forbidden: failed quota: q: must specify '
          "set spec.executorManager.resources.limits.cpu, spec.executorManager.resources.requests.memory"),
         (f"{QUOTA}limits.cpu for: executor-manager,log", "QuotaExceeded",
          f"set spec.executorManager.resources.limits.cpu, {TEMPLATE}.containers[name=log].resources.limits.cpu"),
-        ('pods "x" is forbidden: exceeded quota: q, requested: cpu=9, used: cpu=0, limited: cpu=1', "QuotaExceeded",
+        (f"{EXCEEDED}requests.cpu=9, used: requests.cpu=0", "QuotaExceeded",
+         "lower spec.executorManager.resources.requests.cpu, or raise the quota"),
+        (f"{EXCEEDED}cpu=9,pods=1, used: cpu=0,pods=4", "QuotaExceeded",
+         "lower spec.executorManager.resources.requests.cpu, or raise the quota"),
+        (f"{EXCEEDED}limits.memory=9Gi, used: limits.memory=0", "QuotaExceeded",
+         f"lower {TEMPLATE}.containers[name=log].resources.limits.memory, or raise the quota"),
+        (f"{EXCEEDED}requests.example.com/fpga=1, used: requests.example.com/fpga=0", "QuotaExceeded",
          "lower spec.executorManager.resources, or raise the quota"),
-        ('pods "x" is forbidden: maximum cpu usage per Container is 1, but limit is 2', "AdmissionDenied",
+        (f"{EXCEEDED}count/pods=1, used: count/pods=9", "QuotaExceeded",
+         "ask for fewer executors in spec.executorManager, or raise the quota"),
+        ('pods "x" is forbidden: maximum cpu usage per Container is 3, but limit is 4', "AdmissionDenied",
          "change spec.executorManager.resources, or change the LimitRange"),
         ('pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true', "PodSecurity",
          "set spec.executorManager.podTemplate.spec.securityContext, or lower the level of the namespace"),
     ],
 )  # fmt: skip
 def test_refusal_of_a_pod_names_the_field_of_its_component(words: str, reason: str, remedy: str) -> None:
-    refusal = RefusedError.of(_forbidden(words), desired().executor)
+    own = {"requests": {"cpu": "1"}, "limits": {"cpu": "4", "memory": "4Gi"}}
+    changes = {"executorManager": {"resources": own, "podTemplate": {"spec": {"containers": [LOG]}}}}
+    template = desired(changes).executor
+    refusal = RefusedError.of(_forbidden(words), template)
 
     assert refusal.reason == reason
     assert str(refusal) == f"executor manager: {words.partition('is forbidden: ')[2]} ({remedy})"
@@ -134,9 +173,7 @@ def test_remedy_stays_whole_when_the_server_says_much() -> None:
     refusal = RefusedError.of(_forbidden(f'pods "x" is forbidden: violates PodSecurity "a": {"words " * 200}'))
 
     assert len(str(refusal)) <= LONGEST_MESSAGE
-    assert str(refusal).endswith(
-        "words... (set podTemplate.spec.securityContext of the component, or lower the level of the namespace)"
-    )
+    assert str(refusal).endswith("words... (set podTemplate.spec.securityContext, or lower the level of the namespace)")
 
 
 def test_server_text_is_translated_to_fields_of_the_flame_cluster() -> None:

@@ -1,0 +1,57 @@
+"""How much of a resource a Pod asks for, and which field of the FlameCluster asks for it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from flamectl_operator.api.quantity import quantity_or_none
+from flamectl_operator.desired.unvalidated import as_object, entries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from flamectl_operator.desired.pod_template import ComponentTemplate
+
+Kind: TypeAlias = Literal["requests", "limits"]
+
+
+def asked(template: ComponentTemplate, kind: Kind, resource: str) -> tuple[str, str]:
+    """Return the field that asks for most of a resource, and the quantities of all containers that run together.
+
+    Where a container has no request, its limit is the request. Both texts are empty where the template asks for none: then a
+    LimitRange or a webhook does.
+
+    Args:
+        template: The template of the component's Pods.
+        kind: Requests or limits.
+        resource: The name of the resource, such as `cpu`.
+    """
+    spec = template.manifest["spec"]
+    found = list(_asks(template, [spec], kind, resource)) or list(
+        _asks(template, entries(spec, "containers"), kind, resource)
+    )
+    # Init containers run one after the other, before the others.
+    first = max(_asks(template, entries(spec, "initContainers"), kind, resource), key=_value, default=None)
+    if first is not None and _value(first) > sum(map(_value, found)):
+        found = [first]
+    if not found:
+        return "", ""
+    return max(found, key=_value)[0], " + ".join(quantity for _, quantity in found)
+
+
+def _value(ask: tuple[str, str]) -> Decimal:
+    return quantity_or_none(ask[1]) or Decimal(0)
+
+
+def _asks(
+    template: ComponentTemplate, members: list[dict[str, Any]], kind: Kind, resource: str
+) -> Iterator[tuple[str, str]]:
+    for member in members:
+        resources = as_object(member.get("resources"))
+        for each in (kind, "limits") if kind == "requests" else (kind,):
+            if (quantity := as_object(resources.get(each)).get(resource)) is not None:
+                name = member.get("name")
+                where = template.container_field(str(name)) if name else f"{template.field}.podTemplate.spec"
+                yield f"{where}.resources.{each}.{resource}", str(quantity)
+                break

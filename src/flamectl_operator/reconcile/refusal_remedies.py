@@ -1,0 +1,94 @@
+"""What a person should do about a refusal of the API server: which field to change, or who can allow it.
+
+The author of the FlameCluster, the administrator of the namespace and that of the operator are each responsible for some of the
+refusals.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_MANAGER
+from flamectl_operator.desired.resource_asks import asked
+from flamectl_operator.reconcile.limit_range import claim_size, limit_range_remedy
+
+if TYPE_CHECKING:
+    from flamectl_operator.desired.pod_template import ComponentTemplate
+    from flamectl_operator.desired.resource_asks import Kind
+
+#: The reason of a refusal by a ResourceQuota.
+QUOTA_EXCEEDED = "QuotaExceeded"
+POD_SECURITY = "PodSecurity"
+PERMISSION_DENIED = "PermissionDenied"
+ADMISSION_DENIED = "AdmissionDenied"
+REJECTED = "Rejected"
+
+#: A quota on limits or requests needs them on each container: `must specify limits.cpu for: main; limits.memory for: main`.
+MISSING = re.compile(r"failed quota: [^:]*: must specify (.*)", re.DOTALL)
+_FOR_CONTAINERS = re.compile(r"([\w./-]+) for: ([\w.,-]+)")
+#: The first resource that exceeds a quota: `requested: limits.cpu=9,pods=1, used: ...`.
+_REQUESTED = re.compile(r"requested: ([\w./-]+?)=")
+_OBJECTS = re.compile(r"^([\w.]+) \"[^\"]*\" is forbidden: ")
+
+
+def remedy(why: str, words: str, template: ComponentTemplate | None) -> str:
+    """Return what to do about a refusal.
+
+    Args:
+        why: Its reason.
+        words: What the API server said.
+        template: The template of the Pod that is refused; None for another object.
+    """
+    if why == QUOTA_EXCEEDED:
+        return _quota(words, template)
+    if why == POD_SECURITY:
+        field = f"{template.field}.podTemplate" if template is not None else "podTemplate"
+        return f"set {field}.spec.securityContext, or lower the level of the namespace"
+    if why == PERMISSION_DENIED:
+        return "an administrator of the operator gives it the permissions of its version"
+    if why == REJECTED:
+        return "correct the field that the message names"
+    return limit_range_remedy(words, template) or _policy(words)
+
+
+def _quota(words: str, template: ComponentTemplate | None) -> str:
+    requested = _REQUESTED.search(words)
+    name = requested[1].removeprefix("count/") if requested is not None else ""
+    if template is None:
+        if name.endswith("requests.storage"):
+            return f"lower {claim_size(words)}, or raise the quota"
+        objects = _OBJECTS.match(words)
+        return f"raise the quota, or delete other {objects[1]}" if objects is not None else "raise the quota"
+    if (missing := MISSING.search(words)) is not None:
+        return f"set {', '.join(_missing(missing[1], template))}"
+    if name == "pods":
+        if template.component == SESSION_MANAGER:
+            return "raise the quota, or delete other Pods"
+        kind = "executors" if template.component == EXECUTOR_MANAGER else "replicas"
+        return f"ask for fewer {kind} in {template.field}, or raise the quota"
+    return f"lower {_asking(name, template)}, or raise the quota"
+
+
+def _asking(name: str, template: ComponentTemplate) -> str:
+    """Return the field that asks for what a quota counts, such as `limits.cpu`, `requests.nvidia.com/gpu` and `cpu`."""
+    kind: Kind = "limits" if name.startswith("limits.") else "requests"
+    field, _ = asked(template, kind, name.removeprefix(f"{kind}."))
+    return field or f"{template.field}.resources"
+
+
+def _missing(words: str, template: ComponentTemplate) -> dict[str, None]:
+    """Return the fields that a quota misses."""
+    found = _FOR_CONTAINERS.findall(words) or [(each, template.component) for each in words.split(",")]
+    return {
+        f"{template.container_field(container)}.resources.{name.strip()}": None
+        for name, containers in found
+        for container in containers.split(",")
+    }
+
+
+def _policy(words: str) -> str:
+    for noun, field in (("annotation", "spec.commonAnnotations"), ("label", "spec.commonLabels")):
+        if noun in words.lower():
+            return f"set the {noun} in {field}, or change the policy or the webhook"
+    return "change the field that the message names, or the policy or the webhook"

@@ -1,0 +1,80 @@
+"""Remedies of a Pod for which the scheduler finds no node: what the FlameCluster asks for, and by which field."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from flamectl_operator.desired.resource_asks import asked
+from flamectl_operator.desired.unvalidated import as_object, entries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from flamectl_operator.desired.pod_template import ComponentTemplate
+
+#: The most remedies of one Pod, because each node may lack something else.
+_MOST = 2
+_LACKING = re.compile(r"Insufficient ([\w./-]+?)(?=[,.;]?(?:\s|$))")
+#: What else the scheduler says, with the remedy.
+_OTHERS = (
+    ("untolerated taint", "add a toleration to {template}.tolerations, or a node without the taint"),
+    ("anti-affinity rules", "change {template}.affinity, or add a node"),
+    ("pod affinity rules", "change {template}.affinity"),
+    ("free ports", "change the hostPort in {template}.containers, or add a node"),
+    ("volume node affinity", "add a node where the volume is, see kubectl describe pvc"),
+    ("unbound immediate PersistentVolumeClaims", "see kubectl describe pvc"),
+    ("Too many pods", "add a node"),
+    ("were unschedulable", "add a node, or kubectl uncordon one"),
+)
+
+
+def remedy(words: str, template: ComponentTemplate) -> str:
+    """Return what was asked, and what to do about it; empty where the scheduler's words are not known.
+
+    Args:
+        words: What the scheduler says.
+        template: The template from which the Pod was made.
+    """
+    return "; ".join(dict.fromkeys([*_remedies(words, template)][:_MOST]))
+
+
+def _remedies(words: str, template: ComponentTemplate) -> Iterator[str]:
+    place = f"{template.field}.podTemplate.spec"
+    spec = template.manifest["spec"]
+    for resource in dict.fromkeys(_LACKING.findall(words)):
+        field, quantity = asked(template, "requests", resource)
+        if field:
+            yield f"it asks for {resource} {quantity}: lower {field}, or add a node"
+        else:
+            yield f"a LimitRange or a webhook asks for it: set {template.field}.resources.requests.{resource}"
+    if "node affinity" in words and "volume node affinity" not in words:
+        yield from _selection(spec, place)
+    if "topology spread constraints" in words and (spread := entries(spec, "topologySpreadConstraints")):
+        keys = ", ".join(dict.fromkeys(str(each.get("topologyKey")) for each in spread))
+        yield f"it asks for topologySpreadConstraints by {keys}: change {place}.topologySpreadConstraints"
+    for said, what in _OTHERS:
+        if said in words:
+            yield what.format(template=place)
+
+
+def _selection(spec: dict[str, Any], place: str) -> Iterator[str]:
+    if selector := as_object(spec.get("nodeSelector")):
+        labels = ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
+        yield f"it asks for nodeSelector {labels}: change {place}.nodeSelector, or label a node"
+    affinity = as_object(as_object(spec.get("affinity")).get("nodeAffinity"))
+    required = as_object(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
+    terms = " or ".join(_term(each) for each in entries(required, "nodeSelectorTerms"))
+    if terms:
+        yield f"it asks for node affinity {terms}: change {place}.affinity, or label a node"
+
+
+def _term(term: dict[str, Any]) -> str:
+    found = (*entries(term, "matchExpressions"), *entries(term, "matchFields"))
+    return " and ".join(_expression(each) for each in found)
+
+
+def _expression(each: dict[str, Any]) -> str:
+    values = each.get("values")
+    listed = ",".join(map(str, values)) if isinstance(values, list) else ""
+    return f"{each.get('key')} {each.get('operator')} {listed}".strip()

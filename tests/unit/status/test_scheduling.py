@@ -1,0 +1,74 @@
+"""What was asked of a Pod without a node, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flamectl_operator.status.scheduling import remedy
+from tests.unit.builders import desired
+
+EM = "spec.executorManager"
+TEMPLATE = f"{EM}.podTemplate.spec"
+
+
+def _pod(resources: dict[str, Any] | None = None, **pod_spec: Any) -> dict[str, Any]:
+    return {"resources": resources or {}, "podTemplate": {"spec": pod_spec}}
+
+
+@pytest.mark.parametrize(
+    ("words", "executors", "advice"),
+    [
+        (
+            "0/3 nodes are available: 3 Insufficient cpu.",
+            _pod({"requests": {"cpu": "9"}, "limits": {"cpu": "10"}}),
+            f"it asks for cpu 9: lower {EM}.resources.requests.cpu, or add a node",
+        ),
+        (
+            "0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 Insufficient memory.",
+            _pod({"limits": {"nvidia.com/gpu": 8, "memory": "1Ti"}}),
+            (f"it asks for nvidia.com/gpu 8: lower {EM}.resources.limits.nvidia.com/gpu, or add a node; "
+            f"it asks for memory 1Ti: lower {EM}.resources.limits.memory, or add a node"),
+        ),
+        (
+            "0/3 nodes are available: 3 Insufficient memory.",
+            _pod(
+                {"requests": {"memory": "1Gi"}},
+                containers=[{"name": "log", "image": "any", "resources": {"requests": {"memory": "1Ti"}}}],
+            ),
+            (f"it asks for memory 1Gi + 1Ti: lower {TEMPLATE}.containers[name=log].resources.requests.memory, "
+            "or add a node"),
+        ),
+        (
+            "0/3 nodes are available: 3 Insufficient cpu.",
+            _pod(resources={}, initContainers=[{"name": "fetch", "image": "any", "resources": {"requests": {"cpu": "99"}}}]),
+            f"it asks for cpu 99: lower {TEMPLATE}.initContainers[name=fetch].resources.requests.cpu, or add a node",
+        ),
+        (
+            "0/3 nodes are available: 3 Insufficient example.com/fpga.",
+            _pod(),
+            f"a LimitRange or a webhook asks for it: set {EM}.resources.requests.example.com/fpga",
+        ),
+        (
+            "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.",
+            _pod(nodeSelector={"disk": "fast", "a": "b"}),
+            f"it asks for nodeSelector a=b,disk=fast: change {TEMPLATE}.nodeSelector, or label a node",
+        ),
+        (
+            "0/3 nodes are available: 3 node(s) had untolerated taint {gpu: only}.",
+            _pod(),
+            f"add a toleration to {TEMPLATE}.tolerations, or a node without the taint",
+        ),
+        (
+            "0/3 nodes are available: 3 node(s) had volume node affinity conflict.",
+            _pod(nodeSelector={"disk": "fast"}),
+            "add a node where the volume is, see kubectl describe pvc",
+        ),
+        ("0/3 nodes are available: 3 node(s) were cursed.", _pod(), ""),
+    ],
+)  # fmt: skip
+def test_words_of_the_scheduler_get_what_was_asked_and_its_field(
+    words: str, executors: dict[str, Any], advice: str
+) -> None:
+    assert remedy(words, desired({"executorManager": executors}).executor) == advice
