@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from tests.e2e.namespace import E2ENamespace, flame_cluster, operator_with, uids
+from tests.e2e.namespace import E2ENamespace, condition, flame_cluster, operator_with, uids
 from tests.e2e.proxy import Proxy, kubeconfig_through
 from tools.controlplane import ControlPlane
 from tools.controlplane.waiting import wait_until
@@ -185,7 +185,7 @@ class Ordeal:
         status = found["status"]
         return bool(
             status["observedGeneration"] == found["metadata"]["generation"]
-            and status["message"] == "All components healthy"
+            and condition(status, "Ready")["status"] == "True"
             and status["executorManager"]["updated"] == EXECUTORS
         )
 

@@ -30,8 +30,11 @@ _DISRUPTIONS = {
     "PreemptionByScheduler": "a Pod of higher priority took the place",
     "TerminationByKubelet": "ended by the kubelet of the node",
 }
-#: The consequence of the loss of a session manager.
-_FOLLOW = ". Executors are replaced when the new one is ready, unless sessions persist"
+#: The consequence of the loss, after which nobody has to act.
+_FOLLOW = ". The operator replaces what is still wanted"
+_EXECUTORS_FOLLOW = (
+    ". The operator creates another one. Executors are replaced when it is ready, unless sessions persist"
+)
 #: The most names in an event.
 _MAX_NAMES = 3
 
@@ -69,7 +72,7 @@ def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Co
             several = len(some) > 1
             why = "; ".join(dict.fromkeys(_why(current, several=several) for _, current in some))
             who, them = _listed([each for each, _ in some]), "them" if several else "it"
-            follow = _FOLLOW if kind is Component else ""
+            follow = _EXECUTORS_FOLLOW if kind is Component else _FOLLOW
             yield Loss(reason, f"{who} vanished. This operator did not delete {them}. Cause: {why}{follow}")
 
 

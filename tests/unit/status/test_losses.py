@@ -30,7 +30,7 @@ def test_deleted_session_manager_is_lost() -> None:
             "SessionManagerLost",
             (
                 'Pod "my-flame-session-manager" vanished. This operator did not delete it. Cause: somebody deleted it. '
-                "Executors are replaced when the new one is ready, unless sessions persist"
+                "The operator creates another one. Executors are replaced when it is ready, unless sessions persist"
             ),
         )
     ]
@@ -42,7 +42,8 @@ def test_lost_executors_are_one_event() -> None:
     assert reason == "ExecutorsLost"
     assert message.startswith('Pods "my-flame-executor-manager-0", "my-flame-executor-manager-1", ')
     assert "and 2 more vanished. This operator did not delete them." in message
-    assert message.endswith("somebody deleted them, or removed their labels or their owner reference")
+    cause = "somebody deleted them, or removed their labels or their owner reference"
+    assert message.endswith(f"{cause}. The operator replaces what is still wanted")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_lost_executors_are_one_event() -> None:
 def test_loss_event_has_the_reason_of_the_disruption(reason: str, words: str) -> None:
     ((_, message),) = _events([EXECUTORS[0]], [_evicted(reason)])
 
-    assert message.endswith(words)
+    assert message.endswith(f"Cause: {words}. The operator replaces what is still wanted")
 
 
 @pytest.mark.parametrize(
