@@ -23,12 +23,15 @@ WHOLE = frozenset(
     {
         "affinity",
         "config",
+        "dnsConfig",
+        "lifecycle",
         "livenessProbe",
         "podSecurityContext",
         "readinessProbe",
         "resources",
         "securityContext",
         "startupProbe",
+        "strategy",
     }
 )
 #: How the labels of an object stand in `config/`, and in the chart.

@@ -48,7 +48,8 @@ def template(
     if rendered is None:
         file = home / "values.yaml"
         file.write_text(content, encoding="utf-8")
-        text = run(helm, "template", release, str(CHART), "--namespace", namespace, "--values", str(file), home=home)
+        arguments = (release, str(CHART), "--namespace", namespace, "--values", str(file), "--skip-tests")
+        text = run(helm, "template", *arguments, home=home)
         rendered = _RENDERED[content, namespace, release] = by_name(yaml.safe_load_all(text))
     return deepcopy(rendered)
 

@@ -113,6 +113,16 @@ REACHING: list[tuple[Object, str, Any]] = [
     ({"nodeSelector": {"a": "b"}}, f"{POD}.nodeSelector", {"a": "b"}),
     ({"tolerations": SELECTED}, f"{POD}.tolerations", SELECTED),
     ({"affinity": NEAR}, f"{POD}.affinity", NEAR),
+    (
+        {"strategy": {"rollingUpdate": {"maxSurge": 2}}},
+        "spec.strategy.rollingUpdate",
+        {"maxSurge": 2, "maxUnavailable": 0},
+    ),
+    ({"revisionHistoryLimit": 3}, "spec.revisionHistoryLimit", 3),
+    ({"terminationGracePeriodSeconds": 60}, f"{POD}.terminationGracePeriodSeconds", 60),
+    ({"dnsPolicy": "None"}, f"{POD}.dnsPolicy", "None"),
+    ({"dnsConfig": {"nameservers": ["1.2.3.4"]}}, f"{POD}.dnsConfig.nameservers", ["1.2.3.4"]),
+    ({"lifecycle": {"preStop": {"sleep": {"seconds": 1}}}}, f"{POD}.containers.0.lifecycle.preStop.sleep.seconds", 1),
     ({"priorityClassName": "high"}, f"{POD}.priorityClassName", "high"),
     ({"serviceAccount": {"name": "another"}}, f"{POD}.serviceAccountName", "another"),
 ]
@@ -150,6 +160,12 @@ def _at(found: Any, path: str) -> Any:
         ({"logLevel": "debug"}, f"{POD}.containers.0.args", ["run", "--leader-elect", "--log-level=debug"]),
         ({"extraArgs": ["--workers=2"]}, f"{POD}.containers.0.args", ["run", "--leader-elect", "--workers=2"]),
         ({"watchNamespaces": ["a", "b"]}, f"{POD}.containers.0.args.3", "--namespace=b"),
+        ({"strategy": {"type": "Recreate"}}, "spec.strategy", {"type": "Recreate"}),
+        (
+            {"config": {"health": {"bindAddress": "0.0.0.0:8081"}}},
+            f"{POD}.containers.0.args",
+            ["run", "--leader-elect"],
+        ),
     ],
     ids=str,
 )
@@ -230,7 +246,21 @@ def test_crd_is_kept_by_default(helm: Path, tmp_path: Path) -> None:
     ("values", "words"),
     [
         ({"replica": 2}, "additional properties 'replica' not allowed"),
-        ({"replicas": 2}, "additional properties 'replicas' not allowed"),
+        ({"replicas": 2}, "replicas is called replicaCount here"),
+        ({"env": [{"name": "A", "value": "b"}]}, "env is called extraEnv here"),
+        ({"serviceMonitor": {"enabled": True}}, "serviceMonitor is called monitoring.serviceMonitor here"),
+        ({"prometheusRule": {"enabled": True}}, "prometheusRule is called monitoring.rules here"),
+        ({"leaderElection": {"enabled": False}}, "the replicas always elect a leader"),
+        ({"config": {"health": {"bindAddress": ":9091"}}}, "config.health.bindAddress must end in :8081"),
+        ({"config": {"health": {"bindAddress": "0"}}}, "config.health.bindAddress must end in :8081"),
+        ({"config": {"metrics": {"bindAddress": "127.0.0.1:9"}}}, "config.metrics.bindAddress must end in :8080"),
+        ({"config": {"leaderElection": {"leaderElect": False}}}, "leaderElect=false has no effect"),
+        ({"extraArgs": ["--no-leader-elect"]}, "extraArgs cannot have --no-leader-elect"),
+        ({"extraArgs": ["--health-probe-bind-address=:1"]}, "extraArgs cannot have --health-probe-bind-address"),
+        (
+            {"extraEnv": [{"name": "FLAMECTL_CONFIG_HEALTH_BIND_ADDRESS", "value": ":1"}]},
+            "extraEnv cannot have FLAMECTL_CONFIG_HEALTH_BIND_ADDRESS",
+        ),
         ({"replicaCount": "two"}, "/replicaCount': got string, want integer"),
         ({"monitoring": {"podMonitor": True, "serviceMonitor": True}}, "scraped twice: set one of them"),
         ({"monitoring": {"serviceMonitor": True}, "metrics": {"service": False}}, "takes metrics.service"),
@@ -338,10 +368,20 @@ def test_release_for_a_namespace_is_installed_changed_and_uninstalled(
     release = [RELEASE, str(CHART), "--namespace", world.namespace, "--wait", "--timeout", "300s", *values]
     notes = run(helm, "install", *release, home=tmp_path, plane=plane)
     assert f"serves the namespaces {world.namespace}." in notes
+    assert "build it from the repository and push it" in notes
+    tester = list(
+        yaml.safe_load_all(run(helm, "get", "hooks", *release[:1], *release[2:4], home=tmp_path, plane=plane))
+    )
+    assert [each["kind"] for each in tester] == ["Pod"]
     with PodProcess(plane, pods_of(plane, world.namespace)[0], image, tmp_path) as process:
         assert_well(process)
         world.apply(restricted(replicas=2))
         world.wait_running(executors=2)
+        world.apply(*tester)
+        with PodProcess(plane, placed(world, "flamectl-operator-test"), image, tmp_path) as test:
+            assert test.running.process.wait(60) == 0
+        assert " leads" in test.text()
+        world.kubectl("delete", "pod", "flamectl-operator-test", "--force", "--grace-period=0")
 
         # The operator has made the ConfigMap by itself, so the release has to take it over.
         world.wait("the settings", lambda: world.get("configmap", "flamectl-operator-config"))
@@ -354,6 +394,17 @@ def test_release_for_a_namespace_is_installed_changed_and_uninstalled(
     left = plane.kubectl("get", "deployments,roles,rolebindings,serviceaccounts", "-o", "name", "-n", world.namespace)
     assert left.stdout.split() == ["serviceaccount/default"]
     assert world.get("flamecluster", "my-flame") is not None
+
+
+def placed(world: E2ENamespace, name: str) -> Object:
+    """A Pod once it has an address."""
+
+    def found() -> Object | None:
+        pod = world.get("pod", name)
+        return pod if pod is not None and "podIP" in pod["status"] else None
+
+    pod: Object = world.wait(f"{name} to be placed", found)
+    return pod
 
 
 def test_installation_moves_to_helm_and_its_uninstall_keeps_flame_clusters(helm: Path, tmp_path: Path) -> None:

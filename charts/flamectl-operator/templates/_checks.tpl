@@ -1,0 +1,42 @@
+{{/* Refuses values that cannot work, and says what other charts' names are called here. */}}
+{{- define "flamectl-operator.checks" -}}
+{{- $names := dict
+  "args" "extraArgs"
+  "env" "extraEnv"
+  "grafana" "monitoring.dashboard"
+  "installCRDs" "crds.install"
+  "leaderElection" "config.leaderElection (the replicas always elect a leader)"
+  "podMonitor" "monitoring.podMonitor"
+  "prometheusRule" "monitoring.rules"
+  "replicas" "replicaCount"
+  "serviceMonitor" "monitoring.serviceMonitor"
+  "volumeMounts" "extraVolumeMounts"
+  "volumes" "extraVolumes"
+  "watchNamespace" "watchNamespaces" -}}
+{{- range $name, $ours := $names -}}
+{{- if hasKey $.Values $name -}}
+{{- fail (printf "%s is called %s here" $name $ours) -}}
+{{- end -}}
+{{- end -}}
+{{- $config := .Values.config | default dict -}}
+{{- range $section, $port := dict "health" "8081" "metrics" "8080" -}}
+{{- with dig $section "bindAddress" "" $config -}}
+{{- if not (hasSuffix (printf ":%s" $port) .) -}}
+{{- fail (printf "config.%s.bindAddress must end in :%s, because probes, Services and monitoring ask at that port" $section $port) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if eq (dig "leaderElection" "leaderElect" true $config | toString) "false" -}}
+{{- fail "config.leaderElection.leaderElect=false has no effect, because the chart passes --leader-elect: leave it out" -}}
+{{- end -}}
+{{- range .Values.extraArgs -}}
+{{- if regexMatch "^--(no-leader-elect|metrics-bind-address|health-probe-bind-address)\\b" . -}}
+{{- fail (printf "extraArgs cannot have %s, because probes, Services and the election go by what the chart sets" .) -}}
+{{- end -}}
+{{- end -}}
+{{- range .Values.extraEnv -}}
+{{- if has .name (list "FLAMECTL_CONFIG_HEALTH_BIND_ADDRESS" "FLAMECTL_CONFIG_METRICS_BIND_ADDRESS") -}}
+{{- fail (printf "extraEnv cannot have %s, because probes, Services and monitoring ask at the ports that the chart sets" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
