@@ -115,6 +115,8 @@ class _Demo:
         default = 0.0 if self._plain else _PACE
         self._pace: float = default if options.pace is None else options.pace
         self._start = time.monotonic()
+        #: Whether the operator ended by itself while the cluster was kept.
+        self._operator_ended = False
 
     def run(self) -> int:
         """Play everything, and return the exit code."""
@@ -148,12 +150,13 @@ class _Demo:
         # To end it so is what was said to do, and no failure.
         with contextlib.suppress(_EndedError):
             player.stay(notes)
+            self._operator_ended = True
 
     def _stop_operator(self, built: Stage) -> int:
         """Whether the operator ends as it should; it has heard of a Ctrl-C as well."""
         trouble = built.trouble()
         code = built.operator.stop()
-        if code == 0:
+        if code == 0 and not self._operator_ended:
             return 0
         print(f"{trouble or f'the operator ended with {code}'}; the end of its log:", file=sys.stderr)
         print(tail(built.operator.log, _LOG_LINES), file=sys.stderr)

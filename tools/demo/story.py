@@ -154,7 +154,7 @@ _CHAPTERS = (
         reached=_has(0),
     ),
     Chapter(
-        title="It is suspended: no Pod is left, its Services stay",
+        title="It is suspended: its Pods go, its Services stay",
         arguments=_change({"suspend": True}),
         expected="the cluster says that it is suspended, and no Pod is left",
         reached=_suspended,
@@ -185,9 +185,10 @@ def chapters(*, keep: bool = False) -> tuple[Chapter, ...]:
 
 
 def to_try() -> tuple[str, ...]:
-    """Three commands for somebody who wants to go on by themselves."""
+    """Three commands for somebody who wants to go on by themselves, and what they will see that no real cluster shows."""
     return (
         f"kubectl -n {NAMESPACE} get flamecluster {NAME} -o wide --watch",
         f"kubectl -n {NAMESPACE} scale flamecluster/{NAME} --replicas=12",
         "kubectl explain flamecluster.spec",
+        "# No Flame runs here, so SessionManagerReachable stays False.",
     )

@@ -44,6 +44,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    # Its tables cut the names of options on a terminal of 80 columns.
+    rich_markup_mode=None,
 )
 
 

@@ -6,12 +6,15 @@ import inspect
 import json
 import logging
 import os
+import re
 import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import structlog
 import yaml
+from typer.core import TyperGroup
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from flamectl_operator.api.crd import render
@@ -272,3 +275,17 @@ def test_pod_without_known_namespace_requires_the_config_map_option(
 
 def test_no_config_map_outside_a_cluster() -> None:
     assert _places({}).config_map is None
+
+
+@pytest.mark.parametrize("command", ["run", "config", "crd", "graph", "version"])
+def test_help_at_80_columns_has_every_option_in_full(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = CliRunner().invoke(cli.app, [command, "--help"]).stdout
+
+    group = get_command(cli.app)
+    assert isinstance(group, TyperGroup)
+    parameters = group.commands[command].params
+    options = [option for each in parameters for option in (*each.opts, *each.secondary_opts)]
+    assert [option for option in options if not re.search(rf"(?<!\S){option}(?!\S)", text)] == []
+    assert "\u2026" not in text
+    assert max(map(len, text.splitlines())) <= 80
