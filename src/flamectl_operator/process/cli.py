@@ -1,4 +1,4 @@
-"""The command line: `flamectl-operator run`, `config`, `crd`, `graph` and `version`."""
+"""The command line: `flamectl-operator run`, `plan`, `config`, `crd`, `graph` and `version`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from flamectl_operator.process.options import (
     ConfigMapOption,
     ConfigOption,
     ContextOption,
+    FileOption,
+    FlameClusterArgument,
+    FlameClusterNamespaceOption,
     HealthProbeBindAddressOption,
     KubeconfigOption,
     LeaderElectOption,
@@ -93,6 +96,35 @@ def show_config(  # noqa: PLR0913 - one parameter per option
     with _complaining():
         effective = asyncio.run(process.effective(config_locations(os.environ, **options)))
         sys.stdout.write(show(effective) if output_format == "yaml" else show_json(effective))
+
+
+@app.command()
+def plan(
+    name: FlameClusterArgument = None,
+    *,
+    file: FileOption = None,
+    namespace: FlameClusterNamespaceOption = None,
+    output: Annotated[
+        Literal["text", "json", "yaml"], typer.Option("--output", "-o", help="Output for people or for machines.")
+    ] = "text",
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    config: ConfigOption = None,
+    config_map: ConfigMapOption = None,
+) -> None:
+    """Print what the operator would do next for a FlameCluster, and send nothing.
+
+    Exit code 0: nothing to do; 2: changes; 1: an error.
+    """
+    from flamectl_operator.process import plan as plans  # noqa: PLC0415 - `run` plans without it
+
+    with _complaining():
+        where = config_locations(
+            os.environ, kubeconfig=kubeconfig, context=context, config=config, config_map=config_map
+        )
+        result = asyncio.run(plans.plan(where, name, file, namespace))
+        sys.stdout.write(plans.rendered(result, output))
+    raise typer.Exit(result.exit_code)
 
 
 @app.command()

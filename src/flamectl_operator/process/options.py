@@ -82,6 +82,14 @@ LogFormatOption = Annotated[
     typer.Option(help="Format of the log; auto: console on a terminal, else json.", show_default="auto"),
 ]
 LogLevelOption = Annotated[LogLevel | None, typer.Option(help="Lowest level that is logged.", show_default="info")]
+FlameClusterArgument = Annotated[str | None, typer.Argument(help="Name of a FlameCluster.", show_default=False)]
+FileOption = Annotated[
+    Path | None,
+    typer.Option("--filename", "-f", help="File with a FlameCluster as it would be applied.", show_default=False),
+]
+FlameClusterNamespaceOption = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="Namespace of the FlameCluster.", show_default="default")
+]
 
 #: Settings of options that set one.
 _SETTINGS = {

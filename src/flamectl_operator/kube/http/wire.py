@@ -72,6 +72,12 @@ def decode(struct: type[S], answer: bytes | msgspec.Raw) -> S:
         raise UndecodableError(f"a response of the API server cannot be decoded: {error}") from error
 
 
+def to_json(obj: msgspec.Struct) -> dict[str, Any]:
+    """Return an object as plain data, as far as its view holds it."""
+    data: dict[str, Any] = msgspec.json.decode(_ENCODER.encode(obj))
+    return data
+
+
 def check_object(answer: bytes, kind: str, name: str, uid: str = "", *, stored: bool = True) -> None:
     """Check that an answer is the object that was asked for, because a proxy may answer 200 with anything.
 

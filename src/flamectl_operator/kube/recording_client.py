@@ -1,0 +1,240 @@
+"""A client that records writes instead of sending them, and answers as an API server would that had done them.
+
+It reads the objects once. From then on it answers from its memory, so that whoever writes through it sees their own writes. What
+it does not hold is read from the API server. Dry runs are sent, because they change nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from flamectl_operator.kube.client import Page
+from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, ForbiddenError, NotFoundError
+from flamectl_operator.kube.http import wire
+from flamectl_operator.kube.pages import list_pages
+from flamectl_operator.kube.resources import PODS
+from flamectl_operator.kube.views import KubernetesObject
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+
+    from flamectl_operator.kube.client import Client, JsonObject, WatchEvent
+    from flamectl_operator.kube.http.request import Guard
+    from flamectl_operator.kube.resources import Resource
+    from flamectl_operator.runtime.clock import Clock
+
+T = TypeVar("T", bound=KubernetesObject)
+
+#: Seconds that a deleted Pod gets to end if its spec says nothing, as in Kubernetes.
+GRACE = 30
+
+
+@dataclass(frozen=True)
+class Write:
+    """A write that was recorded.
+
+    Args:
+        verb: `create`, `patch`, `delete` or `status`.
+        resource: The resource.
+        name: The name of the object.
+    """
+
+    verb: str
+    resource: Resource[Any]
+    name: str
+
+    def __str__(self) -> str:
+        """Return the write in words."""
+        return f"{self.verb} {self.resource.kind} {self.name}"
+
+
+class RecordingClient:
+    """Records writes.
+
+    Args:
+        client: The API server, which is only read.
+        clock: The time of objects that are created or deleted.
+        record: Called with each write.
+    """
+
+    def __init__(self, client: Client, clock: Clock, record: Callable[[Write], None]) -> None:
+        self._client = client
+        self._clock = clock
+        self._record = record
+        self._objects: dict[tuple[str, str, str], KubernetesObject] = {}
+        self._gone: set[tuple[str, str, str]] = set()
+        self._version = 0
+        self._uids = 0
+
+    async def load(self, resource: Resource[T], namespace: str, label_selector: str) -> Page[T]:
+        """Read all objects of a namespace, and answer from memory from then on.
+
+        Raises:
+            KubernetesError: The objects cannot be read.
+        """
+        items: list[T] = []
+        async for page in list_pages(self._client, resource, namespace, label_selector=label_selector):
+            items += page.items
+            self._version = max(self._version, int(page.resource_version))
+        for item in items:
+            self.hold(resource, item)
+        return Page(items, str(self._version))
+
+    def hold(self, resource: Resource[T], obj: T) -> T:
+        """Hold an object as if it had been read."""
+        self._note_version(obj)
+        self._objects[resource.kind, obj.namespace, obj.name] = obj
+        return obj
+
+    def changed(self, resource: Resource[T], obj: T, changes: JsonObject) -> T:
+        """Hold an object with other fields and the next resourceVersion, and return it."""
+        self._version += 1
+        data = merged(wire.to_json(obj), changes)
+        data = merged(data, {"metadata": {"resourceVersion": str(self._version)}})
+        return self.hold(resource, wire.decode(resource.view, wire.encode(data)))
+
+    # --- The verbs of `Client`
+
+    async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
+        """See `Client.get`."""
+        found = self._find(resource, namespace, name)
+        if found is not None:
+            return found
+        if (resource.kind, namespace, name) in self._gone:
+            raise NotFoundError(404, "NotFound", f'{resource.plural} "{name}" not found')
+        found = await self._client.get(resource, namespace, name)
+        self._note_version(found)
+        return found
+
+    async def create(self, resource: Resource[T], namespace: str, body: JsonObject, *, strict: bool = False) -> T:  # noqa: ARG002 - nothing is sent
+        """See `Client.create`."""
+        name = str(body["metadata"]["name"])
+        if self._find(resource, namespace, name) is not None or await self._exists(resource, namespace, name):
+            raise AlreadyExistsError(409, "AlreadyExists", f'{resource.plural} "{name}" already exists')
+        self._record(Write("create", resource, name))
+        self._gone.discard((resource.kind, namespace, name))
+        self._uids += 1
+        given = {"uid": f"planned-{self._uids}", "creationTimestamp": self._now(), "generation": 1}
+        made = merged(body, {"metadata": {"namespace": namespace, **given}})
+        return self.changed(resource, wire.decode(resource.view, wire.encode(made)), {})
+
+    async def dry_run_create(self, resource: Resource[T], namespace: str, body: JsonObject) -> T:
+        """See `Client.dry_run_create`. Somebody who may not create is not the operator, so their refusal says nothing."""
+        try:
+            return await self._client.dry_run_create(resource, namespace, body)
+        except ForbiddenError as error:
+            if error.quota or "cannot create resource" not in str(error):
+                raise
+            return wire.decode(resource.view, wire.encode(body))
+
+    async def replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
+        """See `Client.replace_status`."""
+        found = await self.get(resource, namespace, name)
+        _check(found, "", str(body["metadata"].get("resourceVersion", "")))
+        self._record(Write("status", resource, name))
+        kept = {**wire.to_json(found), "status": body["status"]}
+        return self.changed(resource, wire.decode(resource.view, wire.encode(kept)), {})
+
+    async def dry_run_replace_status(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
+        """See `Client.dry_run_replace_status`."""
+        found = await self.get(resource, namespace, name)
+        return wire.decode(resource.view, wire.encode({**wire.to_json(found), "status": body["status"]}))
+
+    async def merge_patch(self, resource: Resource[T], namespace: str, name: str, body: JsonObject) -> T:
+        """See `Client.merge_patch`."""
+        found = await self.get(resource, namespace, name)
+        _check(found, "", str(body.get("metadata", {}).get("resourceVersion", "")))
+        self._record(Write("patch", resource, name))
+        return self.changed(resource, found, body)
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        namespace: str,
+        name: str,
+        *,
+        uid: str,
+        resource_version: str | None = None,
+        grace_period_seconds: int | None = None,
+        guard: Guard | None = None,
+    ) -> T | None:
+        """See `Client.delete`."""
+        found = await self.get(resource, namespace, name)
+        _check(found, uid, resource_version or "")
+        if guard is not None:
+            guard()
+        self._record(Write("delete", resource, name))
+        grace = GRACE if grace_period_seconds is None else grace_period_seconds
+        if (resource is PODS and grace) or found.metadata.finalizers:
+            end = (self._clock.now() + timedelta(seconds=grace)).isoformat(timespec="seconds")
+            times = {"deletionTimestamp": end, "deletionGracePeriodSeconds": grace}
+            return self.changed(resource, found, {"metadata": times})
+        del self._objects[resource.kind, namespace, name]
+        self._gone.add((resource.kind, namespace, name))
+        return None
+
+    async def list_page(
+        self,
+        resource: Resource[T],
+        namespace: str | None,
+        *,
+        label_selector: str = "",
+        limit: int = 500,  # noqa: ARG002 - all that are held
+        continue_token: str = "",  # noqa: ARG002 - there is one page
+    ) -> Page[T]:
+        """See `Client.list_page`. A selector is a label, or a label with its value."""
+        key, equals, value = label_selector.partition("=")
+        items: list[Any] = [
+            obj
+            for (kind, of, _), obj in sorted(self._objects.items(), key=lambda each: each[0])
+            if kind == resource.kind
+            and of == namespace
+            and (not key or (key in obj.labels and (not equals or obj.labels[key] == value)))
+        ]
+        return Page(items, str(self._version))
+
+    def watch(self, *_args: Any, **_options: Any) -> AsyncGenerator[WatchEvent[Any], None]:
+        """Raise an error, because a plan waits for nothing."""
+        raise NotImplementedError
+
+    def _find(self, resource: Resource[T], namespace: str, name: str) -> T | None:
+        found = self._objects.get((resource.kind, namespace, name))
+        assert found is None or isinstance(found, resource.view)
+        return found
+
+    async def _exists(self, resource: Resource[T], namespace: str, name: str) -> bool:
+        """Return whether the API server has an object that was not read because it lacks the label."""
+        if (resource.kind, namespace, name) in self._gone:
+            return False
+        try:
+            self.hold(resource, await self._client.get(resource, namespace, name))
+        except (NotFoundError, ForbiddenError):
+            return False
+        return True
+
+    def _note_version(self, obj: KubernetesObject) -> None:
+        self._version = max(self._version, int(obj.metadata.resource_version or "0"))
+
+    def _now(self) -> str:
+        return self._clock.now().isoformat(timespec="seconds")
+
+
+def merged(base: JsonObject, changes: JsonObject) -> dict[str, Any]:
+    """Return JSON data after a merge patch (RFC 7386)."""
+    result = dict(base)
+    for key, change in changes.items():
+        before = result.get(key)
+        if change is None:
+            result.pop(key, None)
+        elif isinstance(change, dict):
+            result[key] = merged(before if isinstance(before, dict) else {}, change)
+        else:
+            result[key] = change
+    return result
+
+
+def _check(found: KubernetesObject, uid: str, version: str) -> None:
+    if (uid and found.uid != uid) or (version and found.metadata.resource_version != version):
+        raise ConflictError(409, "Conflict", f'"{found.name}" has changed')

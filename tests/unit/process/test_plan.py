@@ -1,0 +1,213 @@
+"""`plan` says what the pass that follows writes, and writes nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from flamectl_operator.kube.errors import ForbiddenError
+from flamectl_operator.process.plan import PlanError, _manifest, plan_of, rendered
+from tests.unit.builders import cached, executor_template, merged, raw_spec, replicas, session_template
+from tests.unit.subreconcilers.harness import CM_NAME, KEY, SM_NAME, StepHarness, converged, executor_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from flamectl_operator.process.plan import PlanResult
+
+#: Resources whose writes a plan does not show: how work goes, and what keeps operators apart.
+SILENT = ("flameclusters", "leases", "events")
+
+
+async def _plan(world: StepHarness) -> PlanResult:
+    world.api.writes.clear()
+    plan = await plan_of(world.api, *KEY, world.config, world.clock)
+    assert world.writes == [], "nothing is sent"
+    return plan
+
+
+async def _written(world: StepHarness) -> list[tuple[str, str, str]]:
+    """Run passes as long as they write something, while no Pod gets on. A name that is taken is only found out."""
+    world.api.writes.clear()
+    taken = {("create", plural, name) for plural, _, name in world.api.objects}
+    for _ in range(10):
+        before = len(world.writes)
+        await world.run_pass()
+        if len(world.writes) == before:
+            break
+    return [write for write in world.writes if write[1] not in SILENT and write not in taken]
+
+
+def _fails(world: StepHarness) -> None:
+    world.set_executor(0, "failed")
+    world.clock.elapsed += 60
+
+
+def _squat(world: StepHarness) -> None:
+    world.api.remove("services", SM_NAME)
+    world.squat("services", SM_NAME)
+
+
+SCENARIOS: dict[str, tuple[dict[str, Any], Callable[[StepHarness], Any]]] = {
+    "at rest": (replicas(3), lambda _world: None),
+    "scaled up": (replicas(3), lambda world: world.edit(replicas(5))),
+    "scaled down": (replicas(5), lambda world: world.edit(replicas(2))),
+    "scaled to zero": (replicas(2), lambda world: world.edit(replicas(0))),
+    "another executor template": (
+        replicas(3),
+        lambda world: world.edit(executor_template({"nodeSelector": {"a": "b"}})),
+    ),
+    "another session manager template": (
+        replicas(2),
+        lambda world: world.edit(session_template({"nodeSelector": {"a": "b"}})),
+    ),
+    "suspended": (replicas(2), lambda world: world.edit({"suspend": True})),
+    "paused": (replicas(2), lambda world: world.edit({**replicas(5), "paused": True})),
+    "an edited Service": (
+        replicas(1),
+        lambda world: world.change("services", SM_NAME, {"spec": {"type": "NodePort"}}),
+    ),
+    "a deleted ConfigMap": (replicas(1), lambda world: world.api.remove("configmaps", CM_NAME)),
+    "a deleted session manager": (replicas(2), lambda world: world.api.remove("pods", SM_NAME)),
+    "a session manager without its label": (replicas(1), lambda world: world.unlabel("pods", SM_NAME)),
+    "a failed executor": (replicas(2), _fails),
+    "a network policy and object caches": (
+        replicas(1),
+        lambda world: world.edit({"networkPolicy": {}, **cached(2)}),
+    ),
+    "fewer object caches": (merged(replicas(1), cached(3)), lambda world: world.edit(cached(1))),
+    "a name that somebody else has": (
+        replicas(1),
+        _squat,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_plan_equals_what_the_passes_from_the_same_objects_write(name: str) -> None:
+    spec, change = SCENARIOS[name]
+    world = await converged(spec)
+    change(world)
+
+    plan = await _plan(world)
+    written = await _written(world)
+
+    assert [(each.verb, each.resource.plural, each.name) for each in plan.writes] == written
+    assert plan.exit_code == (2 if written else 0)
+
+
+async def test_plan_of_a_new_cluster_equals_what_its_passes_write() -> None:
+    world = StepHarness(replicas(2))
+
+    plan = await _plan(world)
+
+    assert [(each.verb, each.resource.plural, each.name) for each in plan.writes] == await _written(world)
+    assert len(plan.writes) == 6
+
+
+async def test_scale_up_shows_each_executor_by_name_under_its_stage() -> None:
+    world = await converged(replicas(3))
+    world.edit(replicas(5))
+
+    plan = await _plan(world)
+
+    assert plan.text() == (
+        "FlameCluster default/my-flame: 2 changes\n"
+        "ScaleExecutors\n"
+        f"    create Pod {executor_name(3)}\n"
+        f"    create Pod {executor_name(4)}\n"
+        f"  Created 2 executors {executor_name(3)}..4 (3 -> 5)\n"
+    )
+    data = json.loads(rendered(plan, "json"))
+    assert data == yaml.safe_load(rendered(plan, "yaml"))
+    assert data["changes"][0] == {
+        "stage": "ScaleExecutors",
+        "part": "",
+        "verb": "create",
+        "kind": "Pod",
+        "name": executor_name(3),
+    }
+
+
+async def test_plan_at_rest_says_that_there_is_nothing_to_do() -> None:
+    plan = await _plan(await converged(replicas(1)))
+
+    assert (plan.text(), plan.exit_code) == ("FlameCluster default/my-flame: no changes\n", 0)
+
+
+async def test_refused_spec_is_an_error_at_its_field() -> None:
+    world = await converged(replicas(1))
+    world.edit({"suspend": "yes"})
+
+    with pytest.raises(PlanError, match=r"spec\.suspend"):
+        await _plan(world)
+
+
+async def test_missing_cluster_is_an_error() -> None:
+    world = await converged(replicas(1))
+    world.api.remove("flameclusters", KEY[1])
+
+    with pytest.raises(PlanError, match="not found"):
+        await _plan(world)
+
+
+async def test_replacement_that_the_api_server_would_refuse_is_an_error_of_the_plan() -> None:
+    world = await converged(replicas(2))
+    world.edit(executor_template({"nodeSelector": {"a": "b"}}))
+    world.api.fail("dry run", "pods", _refusal())
+
+    plan = await _plan(world)
+
+    assert plan.exit_code == 1
+    assert "Fails: " in plan.text()
+
+
+def _refusal() -> ForbiddenError:
+    return ForbiddenError(403, "Forbidden", 'admission webhook "x" denied the request: no')
+
+
+async def test_somebody_who_may_not_create_pods_gets_the_plan_of_the_operator() -> None:
+    world = await converged(replicas(2))
+    world.edit(executor_template({"nodeSelector": {"a": "b"}}))
+    refused = 'pods is forbidden: User "me" cannot create resource "pods" in API group "" in the namespace "default"'
+    world.api.fail("dry run", "pods", ForbiddenError(403, "Forbidden", refused))
+
+    plan = await _plan(world)
+
+    assert plan.errors == []
+    assert plan.writes
+
+
+MANIFEST = {"apiVersion": "flame.xflops.io/v1alpha1", "kind": "FlameCluster", "metadata": {"name": "a"}}
+
+
+@pytest.mark.parametrize(
+    ("documents", "namespace", "message"),
+    [
+        ([{"kind": "ConfigMap"}], None, "must have one FlameCluster, and has 0"),
+        ([MANIFEST, MANIFEST], None, "must have one FlameCluster, and has 2"),
+        ([{**MANIFEST, "metadata": {}}], None, "metadata.name"),
+        ([{**MANIFEST, "metadata": {"name": "a", "namespace": "x"}}], "y", "metadata.namespace is x, but -n is y"),
+    ],
+    ids=["no FlameCluster", "two", "no name", "two namespaces"],
+)
+def test_file_that_is_no_flame_cluster_is_an_error(
+    tmp_path: Path, documents: list[dict[str, Any]], namespace: str | None, message: str
+) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all(documents), encoding="utf-8")
+
+    with pytest.raises(PlanError, match=message):
+        _manifest(file, namespace)
+
+
+def test_file_has_the_namespace_of_the_option_its_own_or_default(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump({**MANIFEST, "spec": raw_spec()}), encoding="utf-8")
+
+    assert _manifest(file, "team")["metadata"]["namespace"] == "team"
+    assert _manifest(file, None)["metadata"]["namespace"] == "default"
