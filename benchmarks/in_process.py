@@ -68,8 +68,8 @@ async def _load(bench: Bench, namespace: str) -> tuple[Stores, float]:
     """Fill stores as the reflectors do, and return the KiB that each Pod takes."""
     stores = Stores.empty()
     await _fill(bench, FLAME_CLUSTERS, stores.flame_clusters, namespace, "")
-    await _fill(bench, SERVICES, stores.services, namespace)
-    await _fill(bench, CONFIG_MAPS, stores.config_maps, namespace)
+    await _fill(bench, SERVICES, stores.of(SERVICES), namespace)
+    await _fill(bench, CONFIG_MAPS, stores.of(CONFIG_MAPS), namespace)
     gc.collect()
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()

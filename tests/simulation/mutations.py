@@ -39,6 +39,7 @@ from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.planning import (
     autoscaling,
     budget,
+    children,
     claims,
     cluster_plan,
     deletion,
@@ -75,12 +76,8 @@ from flamectl_operator.status import health, throttle
 from flamectl_operator.status.conditions import ConditionWriter
 from flamectl_operator.status.debounce import Debounce
 from flamectl_operator.subreconcilers import (
-    add_services,
     add_session_manager,
     update_claims,
-    update_client_config,
-    update_config_map,
-    update_network_policy,
     update_status,
 )
 from tests.simulation.judge import Judge
@@ -91,7 +88,7 @@ from tests.simulation.seeds import FAILED_ONCE, FIXED
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from flamectl_operator.runtime.outcome import Outcome
+    from flamectl_operator.planning.children import Child
 
     Mutation = Callable[[], None]
 
@@ -130,6 +127,24 @@ def _set(target: Any, name: str, value: Any) -> None:
     """Replace what is there; nothing would be broken by what nobody calls."""
     getattr(target, name)
     setattr(target, name, value)
+
+
+def _set_row(child: Child[Any], name: str, value: Any) -> None:
+    """Replace a field of a row."""
+    getattr(child, name)
+    object.__setattr__(child, name, value)
+
+
+def _kept(manifest: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a row's manifest that remembers the last one of a FlameCluster and never says that there should be none."""
+    last: dict[str, Any] = {}
+
+    def wanted(effective: Any) -> Any:
+        uid = effective.desired.owner.uid
+        last[uid] = manifest(effective) or last.get(uid)
+        return last[uid]
+
+    return wanted
 
 
 def _none_needed(*_args: Any) -> tuple[object, ...]:
@@ -646,12 +661,13 @@ def clusters_that_are_being_deleted_are_reconciled() -> None:
 
 @_mutation
 def edits_of_services_are_not_repaired() -> None:
-    _set(add_services, "service_patch", _nothing)
+    _set_row(children.SESSION_MANAGER_SERVICE, "patch", _nothing)
+    _set_row(children.OBJECT_CACHE_SERVICE, "patch", _nothing)
 
 
 @_mutation
 def pods_are_created_before_the_config_map() -> None:
-    _set(EffectiveSpec, "config_map_current", lambda *_args: True)
+    _set(Comparison, "config_map_current", property(lambda _compared: True))
 
 
 @_mutation
@@ -667,33 +683,27 @@ def annotations_of_others_are_taken_off() -> None:
 
 @_mutation
 def edits_of_the_clients_config_map_are_not_repaired() -> None:
-    _set(update_client_config, "config_map_patch", _nothing)
+    _set_row(children.CLIENT_CONFIG, "patch", _nothing)
 
 
 @_mutation
 def the_clients_config_map_stays_when_the_spec_asks_for_none() -> None:
-    async def left_alone(*_args: Any) -> Outcome:
-        return DONE
-
-    _set(update_client_config, "ensure_absent", left_alone)
+    _set_row(children.CLIENT_CONFIG, "manifest", _kept(children.CLIENT_CONFIG.manifest))
 
 
 @_mutation
 def edits_of_the_network_policy_are_not_repaired() -> None:
-    _set(update_network_policy, "network_policy_patch", _nothing)
+    _set_row(children.NETWORK_POLICY, "patch", _nothing)
 
 
 @_mutation
 def the_network_policy_stays_when_the_spec_asks_for_none() -> None:
-    async def left_alone(*_args: Any) -> Outcome:
-        return DONE
-
-    _set(update_network_policy, "ensure_absent", left_alone)
+    _set_row(children.NETWORK_POLICY, "manifest", _kept(children.NETWORK_POLICY.manifest))
 
 
 @_mutation
 def edits_of_the_config_map_are_not_repaired() -> None:
-    _set(update_config_map, "config_map_patch", _nothing)
+    _set_row(children.CONFIG_MAP, "patch", _nothing)
 
 
 # -- the status

@@ -451,6 +451,11 @@ def _services_of(wanted: EffectiveSpec | None) -> tuple[ServiceView, ...]:
     return service_views(wanted.desired) if wanted is not None and has_cache else _services_as_wanted()
 
 
+def _children(*children: KubernetesObject | None) -> dict[tuple[str, str], KubernetesObject]:
+    kinds = {ConfigMapView: "ConfigMap", ServiceView: "Service"}
+    return {(kinds[type(each)], each.name): each for each in children if each is not None}
+
+
 def observed(
     *pods: PodView,
     wanted: EffectiveSpec | None = None,
@@ -467,7 +472,7 @@ def observed(
         config_map = _config_map_as_wanted(wanted.desired.config_text, wanted.config_generation)
     return ObservedCluster.of(
         OWNER,
-        Views(config_map, _services_of(wanted) if services is _AS_WANTED else tuple(services), pods),
+        Views(_children(config_map, *(_services_of(wanted) if services is _AS_WANTED else services)), pods),
         BOOTTIME - first_seen_ago,
     )
 

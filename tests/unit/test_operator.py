@@ -180,8 +180,8 @@ async def test_change_of_a_child_enqueues_its_owner_and_the_cluster_in_its_label
     operator, _ = _operator()
     stores: dict[Any, Any] = {
         PodView: operator.stores.pods,
-        ServiceView: operator.stores.services,
-        ConfigMapView: operator.stores.config_maps,
+        ServiceView: operator.stores.of(SERVICES),
+        ConfigMapView: operator.stores.of(CONFIG_MAPS),
     }
     stores[kind].apply(WatchEvent(EventType.ADDED, kind(metadata=metadata)))
 

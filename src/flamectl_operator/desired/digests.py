@@ -7,16 +7,26 @@ own ones has some KiB, and up to 64 KiB where the author of the FlameCluster wan
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from flamectl_operator.desired.network_policy import operators
 
+if TYPE_CHECKING:
+    from flamectl_operator.kube.views import ConfigMapView, NetworkPolicyView
+
 #: The most characters of a value of a ConfigMap that is kept as it is.
 MAX_VALUE_SIZE = 2048
 #: The field of a rule that has the digest of others. The API server drops such a field, so nobody can write it.
 _DIGEST = "sha256"
+
+#: Stands for binary data.
+BINARY: Final = {"": ""}
+#: Stands for larger content. No ConfigMap can have an empty key, so this never equals the desired content.
+TOO_LARGE: Final = {"": ""}
+#: Stands for the spec of a NetworkPolicy that is foreign or too large. No NetworkPolicy can have it.
+NO_POLICY: Final = msgspec.Raw(b"null")
 
 
 def digested_data(data: dict[str, str]) -> dict[str, str]:
@@ -57,3 +67,13 @@ def _short(value: str) -> bool:
 
 def _kept(value: str) -> str:
     return value if _short(value) else ""
+
+
+def is_too_large(config_map: ConfigMapView) -> bool:
+    """Return whether the store dropped the content of a ConfigMap because of its size."""
+    return config_map.data == TOO_LARGE
+
+
+def is_too_large_policy(policy: NetworkPolicyView) -> bool:
+    """Return whether the store dropped the spec of a NetworkPolicy because of its size."""
+    return policy.raw_spec == NO_POLICY

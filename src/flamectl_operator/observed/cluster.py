@@ -31,11 +31,9 @@ if TYPE_CHECKING:
     from flamectl_operator.flame.knowledge import Knowledge
     from flamectl_operator.flame.snapshot import Snapshot
     from flamectl_operator.kube.views import (
-        ConfigMapView,
         KubernetesObject,
         PersistentVolumeClaimView,
         PodView,
-        ServiceView,
     )
     from flamectl_operator.observed.trouble import Trouble
     from flamectl_operator.observed.views import Views
@@ -48,7 +46,6 @@ class ObservedCluster:
     Args:
         owner: The FlameCluster.
         views: The objects that the snapshot was read from.
-        services: The objects with the Services' names, with any owner.
         session_manager_pod: The Pod with the session manager's name, with any owner.
         executors: The executors of this FlameCluster, by id.
         other_pods: The Pods whose names are not those of executors, with any owner.
@@ -61,7 +58,6 @@ class ObservedCluster:
 
     owner: Identity
     views: Views
-    services: dict[str, ServiceView]
     session_manager_pod: PodView | None
     executors: tuple[Executor, ...]
     other_pods: tuple[PodView, ...]
@@ -110,7 +106,6 @@ class ObservedCluster:
                 executors.append(Executor(pod, EXECUTOR_MANAGER, executor_id))
         executors.sort(key=attrgetter("executor_id"))
         highest = max(highest, executors[-1].executor_id) if executors else highest
-        services = {each.name: each for each in views.services}
         known_terminating = {} if earlier is None else earlier.first_seen_terminating
         terminating = _first_seen_terminating(views.labelled_pods, boottime, known_terminating)
         known_running = {} if earlier is None else earlier.first_seen_running
@@ -119,12 +114,11 @@ class ObservedCluster:
         drains = _drain_changed(executors, boottime, earlier)
         unschedulable = _unschedulable_since(manager, boottime, earlier)
         pods_of = tuple(executors), tuple(others)
-        return cls(owner, views, services, manager, *pods_of, highest, terminating, running, drains, unschedulable)
+        return cls(owner, views, manager, *pods_of, highest, terminating, running, drains, unschedulable)
 
-    @property
-    def config_map(self) -> ConfigMapView | None:
-        """The object with the ConfigMap's name, with any owner."""
-        return self.views.config_map
+    def child(self, kind: str, name: str) -> KubernetesObject | None:
+        """Return the object with the kind and the name of a child, with any owner."""
+        return self.views.children.get((kind, name))
 
     def owns(self, child: KubernetesObject | None) -> bool:
         """Return whether an object exists and belongs to this FlameCluster."""

@@ -12,16 +12,13 @@ from flamectl_operator.api.constants import COMMON_KEYS_ANNOTATION
 from flamectl_operator.flame import knowledge
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from flamectl_operator.flame.knowledge import Knowledge
     from flamectl_operator.kube.views import (
-        ConfigMapView,
         KubernetesObject,
-        NetworkPolicyView,
         PersistentVolumeClaimView,
         PodView,
-        ServiceView,
     )
 
 
@@ -33,11 +30,8 @@ class Views:
     """The objects in the stores with the names or the label of a FlameCluster's children, with any owner.
 
     Args:
-        config_map: The object with the ConfigMap's name.
-        services: The objects with the Services' names.
+        children: The objects with names of children that are kept as their manifests say, by kind and name.
         labelled_pods: All Pods with the FlameCluster's label, in its namespace.
-        client_config: The object with the name of the ConfigMap for clients.
-        network_policy: The object with the name of the NetworkPolicy.
         claims: All PersistentVolumeClaims with the FlameCluster's label, in its namespace.
         flame: The knowledge about the session manager.
         quota_refused: Names whose create in this pass or the last a quota refused; without executors, which nothing asks for.
@@ -45,11 +39,8 @@ class Views:
         losses_confirmed: uids of claims whose loss a user has confirmed.
     """
 
-    config_map: ConfigMapView | None
-    services: tuple[ServiceView, ...]
+    children: Mapping[tuple[str, str], KubernetesObject]
     labelled_pods: tuple[PodView, ...]
-    client_config: ConfigMapView | None = None
-    network_policy: NetworkPolicyView | None = None
     claims: tuple[PersistentVolumeClaimView, ...] = ()
     flame: Knowledge = knowledge.OFF
     quota_refused: frozenset[str] = frozenset()
@@ -61,22 +52,16 @@ class Views:
         return (
             self.labelled_pods is other.labelled_pods
             and self.claims is other.claims
-            and self.config_map is other.config_map
-            and self.client_config is other.client_config
-            and self.network_policy is other.network_policy
             and self.flame is other.flame
             and self.claims_read is other.claims_read
             and (self.quota_refused, self.losses_confirmed) == (other.quota_refused, other.losses_confirmed)
-            and len(self.services) == len(other.services)
-            and all(map(is_, self.services, other.services))
+            and self.children.keys() == other.children.keys()
+            and all(map(is_, self.children.values(), other.children.values()))
         )
 
     @cached_property
     def lists_common_keys(self) -> bool:
         """Whether an object lists keys of `commonLabels` or `commonAnnotations`; see `CommonMetadata`."""
-        single: tuple[KubernetesObject | None, ...] = (self.config_map, self.client_config, self.network_policy)
-        objects = chain(self.labelled_pods, self.claims, self.services, single)
+        objects: Iterable[KubernetesObject] = chain(self.labelled_pods, self.claims, self.children.values())
         # A list costs no call for each Pod.
-        return True in [
-            each is not None and COMMON_KEYS_ANNOTATION in (each.metadata.annotations or ()) for each in objects
-        ]
+        return True in [COMMON_KEYS_ANNOTATION in (each.metadata.annotations or ()) for each in objects]

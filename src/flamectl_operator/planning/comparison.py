@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from flamectl_operator.observed.pods import unschedulable
+from flamectl_operator.planning.children import CONFIG_MAP
 
 if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
@@ -30,7 +31,7 @@ class Comparison:
     @cached_property
     def config_map_current(self) -> bool:
         """Whether the ConfigMap is ours and current, so that Pods that mount it may be created."""
-        return self.effective.config_map_current(self.observed)
+        return CONFIG_MAP.current(self.observed, self.effective)
 
     @cached_property
     def session_manager_to_replace(self) -> bool:

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from flamectl_operator.api.constants import CONFIG_GENERATION_ANNOTATION, CONFIG_HASH_ANNOTATION
 from flamectl_operator.api.status import suspension_begun
+from flamectl_operator.desired import names
 from flamectl_operator.desired.config_map import config_map
-from flamectl_operator.planning import drift, replacement_backoff
+from flamectl_operator.planning import replacement_backoff
 from flamectl_operator.planning.autoscaling import plan_scaling
 from flamectl_operator.planning.budget import surge
 from flamectl_operator.planning.idle import IN_USE, Idleness, plan_idle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from flamectl_operator.api.flamecluster import FlameClusterSpec
@@ -94,20 +95,6 @@ class EffectiveSpec:
     def config_map(self) -> dict[str, Any]:
         """The wanted ConfigMap."""
         return config_map(self.desired.owner, self.desired.config_text, self.config_generation)
-
-    def config_map_current(self, observed: ObservedCluster) -> bool:
-        """Return whether the ConfigMap is ours and current, so that Pods that mount it may be created."""
-        return _current(observed, observed.config_map, self.config_map, drift.config_map_patch)
-
-    def client_config_current(self, observed: ObservedCluster) -> bool:
-        """Return whether the ConfigMap for clients is ours and current, or absent when none is wanted."""
-        return _current(observed, observed.views.client_config, self.desired.client_config, drift.config_map_patch)
-
-    def network_policy_current(self, observed: ObservedCluster) -> bool:
-        """Return whether the NetworkPolicy is ours and current, or absent when none is wanted."""
-        return _current(
-            observed, observed.views.network_policy, self.desired.network_policy, drift.network_policy_patch
-        )
 
     def stale(self, executor: Executor) -> bool:
         """Return whether an executor differs from the wanted revision."""
@@ -250,18 +237,6 @@ def _unfinished(observed: ObservedCluster) -> bool:
     return observed.session_manager is not None or any(not each.terminating for each in others)
 
 
-def _current(
-    observed: ObservedCluster,
-    existing: T | None,
-    wanted: dict[str, Any] | None,
-    patch: Callable[[T, dict[str, Any]], dict[str, Any] | None],
-) -> bool:
-    """Return whether an object is ours and needs no patch, or is absent or foreign when none is wanted."""
-    if existing is None or not observed.owns(existing):
-        return wanted is None
-    return wanted is not None and not existing.terminating and patch(existing, wanted) is None
-
-
 def _remembered_config(before: FlameClusterStatus) -> tuple[int, str]:
     """Read the number and hash from the status; return neither when the number is not usable."""
     number = before.config_generation or 0
@@ -270,7 +245,7 @@ def _remembered_config(before: FlameClusterStatus) -> tuple[int, str]:
 
 def _annotated(observed: ObservedCluster) -> tuple[int, str]:
     """Return the number and hash of the content that the ConfigMap was written for."""
-    existing = observed.config_map
+    existing = observed.child("ConfigMap", names.config_map(observed.owner.name))
     if existing is None or not observed.owns(existing):
         return (0, "")
     number = existing.annotations.get(CONFIG_GENERATION_ANNOTATION, "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flamectl_operator.planning import drift
+from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.planning.drain import occupied
 from flamectl_operator.planning.parts import DrainReason
 
@@ -72,10 +72,7 @@ def needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, fought: Con
     manager = observed.session_manager
     has_manager = manager is not None and manager.live
     return Needs(
-        needs_config_map_update="ConfigMap" in fought
-        or not (compared.config_map_current and effective.client_config_current(observed)),
-        needs_service_update="Service" in fought or not _services_current(observed, effective),
-        needs_network_policy_update="NetworkPolicy" in fought or not effective.network_policy_current(observed),
+        **_of_children(compared, fought),
         needs_session_manager=has_manager == effective.suspended,
         needs_claim_update="PersistentVolumeClaim" in fought or claims.work,
         needs_object_cache=not _object_caches_there(observed, effective),
@@ -98,9 +95,10 @@ def _object_caches_there(observed: ObservedCluster, effective: EffectiveSpec) ->
     return live == set(range(effective.cache_replicas))
 
 
-def _services_current(observed: ObservedCluster, effective: EffectiveSpec) -> bool:
-    for desired in effective.desired.services:
-        service = observed.services.get(desired["metadata"]["name"])
-        if service is None or not observed.owns(service) or drift.service_patch(service, desired) is not None:
-            return False
-    return True
+def _of_children(compared: Comparison, fought: Container[str]) -> dict[str, bool]:
+    """Return the flags of children that are kept as their manifests say."""
+    flags: dict[str, bool] = {}
+    for child in CHILDREN:
+        current = child.resource.kind not in fought and child.current(compared.observed, compared.effective)
+        flags[child.need] = flags.get(child.need, False) or not current
+    return flags

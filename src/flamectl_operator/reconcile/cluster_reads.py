@@ -16,6 +16,7 @@ from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.life import life_of
 from flamectl_operator.observed.views import Views
+from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, WHOLE_FLAME_CLUSTERS
 from flamectl_operator.reconcile.transform import keep
@@ -74,9 +75,7 @@ class ClusterReads:
         self._losses_confirmed = _NONE
         #: Why the last read of claims failed.
         self.claims_error: Exception | None = None
-        self._service_names = (names.session_manager(owner.name), names.object_cache(owner.name))
-        self._config_map_names = (names.config_map(owner.name), names.client_config(owner.name))
-        self._network_policy_name = names.network_policy(owner.name)
+        self._children = [(each.resource, each.name(owner.name)) for each in CHILDREN]
 
     def begin(self, generation: int, writes_in_flight: Callable[[], int]) -> None:
         """Begin a pass.
@@ -107,14 +106,14 @@ class ClusterReads:
 
     def _views(self, flame: Knowledge) -> Views:
         owner, stores = self.owner, self.stores
-        config_map, client_config = self._config_map_names
-        services = [stores.services.get(owner.namespace, name) for name in self._service_names]
+        children = {
+            (resource.kind, name): found
+            for resource, name in self._children
+            if (found := stores.of(resource).get(owner.namespace, name)) is not None
+        }
         return Views(
-            config_map=stores.config_maps.get(owner.namespace, config_map),
-            services=tuple(service for service in services if service is not None),
+            children=children,
             labelled_pods=stores.pods.by_index(owner.key),
-            client_config=stores.config_maps.get(owner.namespace, client_config),
-            network_policy=stores.network_policies.get(owner.namespace, self._network_policy_name),
             claims=stores.claims.by_index(owner.key),
             flame=flame,
             quota_refused=self._quota_refused,

@@ -1,49 +1,63 @@
-"""Make a ConfigMap, a Service or a NetworkPolicy match its manifest."""
+"""Make a child match its manifest, and the step that does so for some of the rows of `planning/children.py`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from flamectl_operator.kube.errors import AlreadyExistsError
 from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.outcomes import RECHECK_TAKEN_NAME, changed, name_taken, undone
-from flamectl_operator.reconcile.refusals import RefusedError
-from flamectl_operator.reconcile.transform import is_too_large, is_too_large_policy
-from flamectl_operator.runtime.outcome import DONE, Outcome, wait
+from flamectl_operator.reconcile.refusals import RefusedError, collect_in_parallel
+from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.views import ConfigMapView, NetworkPolicyView
+    from flamectl_operator.planning.children import Child
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.reconcile.cluster_io import ClusterIO
+    from flamectl_operator.reconcile.reconcile_pass import Pass
 
 T = TypeVar("T", bound=KubernetesObject)
 
 
-async def ensure(
-    io: ClusterIO,
-    resource: Resource[T],
-    manifest: Mapping[str, Any],
-    difference: Callable[[T, dict[str, Any]], dict[str, Any] | None],
-    *,
-    unpatchable: Callable[[T, dict[str, Any]], str] = lambda _child, _changes: "",
-    edited: Callable[[T, Mapping[str, Any]], bool] = lambda _child, _manifest: False,
-) -> Outcome:
-    """Create a child, or bring it back to its manifest.
+class KeepChildren(Subreconciler):
+    """Keep children as their manifests say, side by side; a refusal of one does not prevent the others."""
+
+    #: The rows of the children.
+    children: ClassVar[tuple[Child[Any], ...]]
+
+    async def run(self, pass_: Pass, /) -> Outcome:
+        """Create, repair or delete the children."""
+        ends, errors = await collect_in_parallel(
+            *(partial(ensure, pass_.io, child, pass_.effective) for child in self.children)
+        )
+        refused = [error for error in errors if isinstance(error, RefusedError)]
+        if refused:
+            others = [outcome.message for outcome in ends if outcome.attention]
+            raise RefusedError(refused[0].reason, "; ".join([*map(str, refused), *others]))
+        if errors:
+            raise errors[0]
+        return combine(ends)
+
+
+async def ensure(io: ClusterIO, child: Child[T], effective: EffectiveSpec) -> Outcome:
+    """Create a child, bring it back to its manifest, or delete it when the spec asks for none.
 
     Args:
         io: The FlameCluster's objects.
-        resource: The resource of the child.
-        manifest: The manifest of the child.
-        difference: Returns the merge patch that the child needs, or None.
-        unpatchable: Returns the reason why a child cannot take the patch and must be recreated; else an empty text.
-        edited: Returns whether the child matched its manifest until someone edited it.
+        child: The child.
+        effective: The effective spec.
 
     Raises:
         RefusedError: The API server rejects the child.
     """
-    name = manifest["metadata"]["name"]
+    resource, name, manifest = child.resource, child.name(io.owner.name), child.manifest(effective)
+    if manifest is None:
+        return await _ensure_absent(io, resource, name)
     existing = io.stores.of(resource).get(io.owner.namespace, name)
     if existing is None:
         if (put_off := io.repairs.admit(resource, name, manifest)) is not None:
@@ -59,13 +73,11 @@ async def ensure(
         else:
             if not io.repairs.record(resource, name, None):
                 io.record_event(f"{resource.kind}Created", f'Created {resource.kind} "{name}"')
-            return DONE if difference(created, dict(manifest)) is None else undone(resource, name)
-    if existing is None:
-        return changed()
-    return await _maintain(io, resource, existing, manifest, difference, unpatchable, edited)
+            return DONE if child.patch(created, manifest) is None else undone(resource, name)
+    return changed() if existing is None else await _maintain(io, child, existing, manifest)
 
 
-async def ensure_absent(io: ClusterIO, resource: Resource[T], name: str) -> Outcome:
+async def _ensure_absent(io: ClusterIO, resource: Resource[T], name: str) -> Outcome:
     """Delete a child that the spec no longer asks for. A foreign object with its name is left alone.
 
     A child whose label was removed is not seen; garbage collection deletes it with the FlameCluster.
@@ -89,48 +101,27 @@ async def ensure_absent(io: ClusterIO, resource: Resource[T], name: str) -> Outc
     return DONE
 
 
-def unpatchable_config_map(existing: ConfigMapView, changes: Mapping[str, Any]) -> str:
-    """Return the reason why a ConfigMap must be recreated; empty when a patch is enough."""
-    if is_too_large(existing):
-        return "its content is too large"  # the store does not keep the keys that a patch would have to name
-    immutable = bool(existing.immutable) and not changes.keys().isdisjoint({"data", "binaryData"})
-    return "it is immutable" if immutable else ""
-
-
-def unpatchable_network_policy(existing: NetworkPolicyView, _changes: Mapping[str, Any]) -> str:
-    """Return the reason why a NetworkPolicy must be recreated; empty when a patch is enough."""
-    return "its content is too large" if is_too_large_policy(existing) else ""
-
-
-async def _maintain(
-    io: ClusterIO,
-    resource: Resource[T],
-    existing: T,
-    manifest: Mapping[str, Any],
-    difference: Callable[[T, dict[str, Any]], dict[str, Any] | None],
-    unpatchable: Callable[[T, dict[str, Any]], str],
-    edited: Callable[[T, Mapping[str, Any]], bool],
-) -> Outcome:
+async def _maintain(io: ClusterIO, child: Child[T], existing: T, manifest: dict[str, Any]) -> Outcome:
     """Bring the object with the child's name back to its manifest, if it is the child."""
-    name = existing.name
+    resource, name = child.resource, existing.name
     if not existing.controlled_by(io.owner.uid):
         return name_taken(io.owner, resource, existing)
     if existing.terminating:
         return wait("Terminating", f'waiting for {resource.kind} "{name}" to terminate', RECHECK_TAKEN_NAME)
-    changes = difference(existing, dict(manifest))
+    changes = child.patch(existing, manifest)
     if changes is None:
         return DONE
     if (put_off := io.repairs.admit(resource, name, manifest)) is not None:
         return put_off
-    if cause := unpatchable(existing, changes):
+    if cause := child.unpatchable(existing, changes):
         return await _recreate(io, resource, existing, cause)
     patched = await io.patch(resource, name, changes)
     if patched is None:
         return changed()
-    if difference(patched, dict(manifest)) is not None:
+    if child.patch(patched, manifest) is not None:
         return undone(resource, name)
     if not io.repairs.record(resource, name, existing):
-        _record_update(io, resource, name, changes, by_hand=edited(existing, manifest))
+        _record_update(io, resource, name, changes, by_hand=child.edited(existing, manifest))
     return DONE
 
 

@@ -13,6 +13,7 @@ from flamectl_operator.kube.cache.store import Store
 from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, PODS, SERVICES, Resource
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.flame_cluster import FlameClusterView, WholeFlameClusterView
+from flamectl_operator.planning import children
 from flamectl_operator.reconcile.claim_reservations import ClaimReservations
 from flamectl_operator.reconcile.transform import (
     keep,
@@ -23,15 +24,11 @@ from flamectl_operator.reconcile.transform import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from flamectl_operator.flame.watcher import Flame
     from flamectl_operator.kube.cache.index import Key
-    from flamectl_operator.kube.views import (
-        ConfigMapView,
-        NetworkPolicyView,
-        PersistentVolumeClaimView,
-        PodView,
-        ServiceView,
-    )
+    from flamectl_operator.kube.views import PersistentVolumeClaimView, PodView
 
 T = TypeVar("T", bound=KubernetesObject)
 
@@ -39,7 +36,16 @@ FLAME_CLUSTERS: Resource[FlameClusterView] = Resource(API_VERSION, KIND, PLURAL,
 #: The same with their large specs, which no store holds.
 WHOLE_FLAME_CLUSTERS: Resource[WholeFlameClusterView] = Resource(API_VERSION, KIND, PLURAL, WholeFlameClusterView)
 #: The resources of children that are watched.
-CHILDREN: tuple[Resource[Any], ...] = (PODS, SERVICES, CONFIG_MAPS, CLAIMS, NETWORK_POLICIES)
+CHILDREN: tuple[Resource[Any], ...] = (PODS, CLAIMS, *dict.fromkeys(child.resource for child in children.CHILDREN))
+#: Children that are found by their FlameCluster, because they may have any name.
+_INDEXED = frozenset({PODS, CLAIMS})
+#: What the stores keep of children with content that others can make large; of all others `keep`.
+_KEPT: dict[Resource[Any], Callable[[Any], Any]] = {
+    CONFIG_MAPS: keep_config_map,
+    NETWORK_POLICIES: keep_network_policy,
+    PODS: keep_pod,
+    SERVICES: keep_service,
+}
 
 
 @dataclass(frozen=True)
@@ -47,11 +53,7 @@ class Stores:
     """The stores, which watches and the responses to the operator's own writes keep current."""
 
     flame_clusters: Store[FlameClusterView]
-    pods: Store[PodView]
-    services: Store[ServiceView]
-    config_maps: Store[ConfigMapView]
-    claims: Store[PersistentVolumeClaimView]
-    network_policies: Store[NetworkPolicyView]
+    children: Mapping[str, Store[Any]]
     flame: Flame
     claim_reservations: ClaimReservations = field(default_factory=ClaimReservations)
     doubts: Doubts = field(default_factory=Doubts)
@@ -65,11 +67,14 @@ class Stores:
         """
         return cls(
             flame_clusters=Store(transform=keep),
-            pods=Store(_cluster_of, selects=_is_labelled, transform=keep_pod),
-            services=Store(selects=_is_labelled, transform=keep_service),
-            config_maps=Store(selects=_is_labelled, transform=keep_config_map),
-            claims=Store(_cluster_of, selects=_is_labelled, transform=keep),
-            network_policies=Store(selects=_is_labelled, transform=keep_network_policy),
+            children={
+                each.kind: Store(
+                    _cluster_of if each in _INDEXED else _no_cluster,
+                    selects=_is_labelled,
+                    transform=_KEPT.get(each, keep),
+                )
+                for each in CHILDREN
+            },
             flame=flame or NotAsked(),
         )
 
@@ -84,22 +89,21 @@ class Stores:
         Raises:
             KeyError: No store holds this resource.
         """
-        return self._by_kind[resource.kind]
+        return self.flame_clusters if resource is FLAME_CLUSTERS else self.children[resource.kind]  # type: ignore[return-value]
+
+    @cached_property
+    def pods(self) -> Store[PodView]:
+        """The store of Pods."""
+        return self.of(PODS)
+
+    @cached_property
+    def claims(self) -> Store[PersistentVolumeClaimView]:
+        """The store of PersistentVolumeClaims."""
+        return self.of(CLAIMS)
 
     @cached_property
     def _of_children(self) -> tuple[Store[Any], ...]:
-        return tuple(self.of(resource) for resource in CHILDREN)
-
-    @cached_property
-    def _by_kind(self) -> dict[str, Store[Any]]:
-        return {
-            FLAME_CLUSTERS.kind: self.flame_clusters,
-            PODS.kind: self.pods,
-            SERVICES.kind: self.services,
-            CONFIG_MAPS.kind: self.config_maps,
-            CLAIMS.kind: self.claims,
-            NETWORK_POLICIES.kind: self.network_policies,
-        }
+        return tuple(self.children.values())
 
 
 def _cluster_of(child: KubernetesObject) -> Key | None:
@@ -111,3 +115,7 @@ def _cluster_of(child: KubernetesObject) -> Key | None:
 def _is_labelled(child: KubernetesObject) -> bool:
     """Return whether the watches, which select the operator's label, show an object."""
     return CLUSTER_LABEL in child.labels
+
+
+def _no_cluster(_child: KubernetesObject) -> None:
+    """Index a child by nothing, because it is found by its name."""

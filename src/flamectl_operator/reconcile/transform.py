@@ -15,7 +15,7 @@ So each object has a budget, and each of its parts has one too:
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -32,7 +32,7 @@ from flamectl_operator.api.constants import (
     SESSION_MANAGER,
 )
 from flamectl_operator.desired import names
-from flamectl_operator.desired.digests import digested_data, digested_policy
+from flamectl_operator.desired.digests import BINARY, NO_POLICY, TOO_LARGE, digested_data, digested_policy
 from flamectl_operator.kube.views import (
     REDUCED,
     TOO_LARGE_OWNER,
@@ -88,12 +88,6 @@ MAX_DATA_SIZE = 128 * 1024
 #: NetworkPolicy. A larger one has a digest in place of its rules.
 MAX_CONTENT_COST = 8 * 1024
 MAX_POLICY_SIZE = 4 * 1024
-#: Stands for binary data.
-BINARY: Final = {"": ""}
-#: Stands for larger content. No ConfigMap can have an empty key, so this never equals the desired content.
-TOO_LARGE: Final = {"": ""}
-#: Stands for the spec of a NetworkPolicy that is foreign or too large. No NetworkPolicy can have it.
-NO_POLICY: Final = msgspec.Raw(b"null")
 #: Bytes by `cost` of the labels, annotations and owners that Pods share, together and at most in one of them.
 MAX_SHARED_COST = 4 * 1024 * 1024
 MAX_SHARED_SIZE = 2048
@@ -306,16 +300,6 @@ def _shared_volumes(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
 
 
 _NO_CLAIM = Volume()
-
-
-def is_too_large(config_map: ConfigMapView) -> bool:
-    """Return whether the store dropped the content of a ConfigMap because of its size."""
-    return config_map.data == TOO_LARGE
-
-
-def is_too_large_policy(policy: NetworkPolicyView) -> bool:
-    """Return whether the store dropped the spec of a NetworkPolicy because of its size."""
-    return policy.raw_spec == NO_POLICY
 
 
 def _size(texts: dict[str, str] | None) -> int:

@@ -273,7 +273,7 @@ def _certificates(given: StatusInput) -> TlsStatus:
 
 def _service_is_ours(observed: ObservedCluster) -> bool:
     """Return whether the session manager's Service exists and belongs to the FlameCluster: another one leads somewhere else."""
-    return observed.owns(observed.services.get(names.session_manager(observed.owner.name)))
+    return observed.owns(observed.child("Service", names.session_manager(observed.owner.name)))
 
 
 def _executor_manager(given: StatusInput) -> ExecutorManagerStatus:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from flamectl_operator.api.status import SUSPENDING, Condition, ConditionType, find
 from flamectl_operator.observed.pods import NODE_NOT_REPORTING
+from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.runtime.outcome import blocked
 from flamectl_operator.runtime.text import joined
 from flamectl_operator.status import reason as reasons
@@ -33,9 +34,7 @@ AS_EXPECTED = "AsExpected"
 
 #: The reason of `Progressing`: the first need that applies.
 _WORK = {
-    "needs_config_map_update": "UpdatingConfigMap",
-    "needs_service_update": "UpdatingServices",
-    "needs_network_policy_update": "UpdatingNetworkPolicy",
+    **{child.need: child.reason for child in CHILDREN},
     "needs_session_manager": "ReplacingSessionManager",
     "needs_claim_update": "UpdatingClaims",
     "needs_object_cache": "ScalingObjectCache",
@@ -45,9 +44,7 @@ _WORK = {
 }
 #: The same in words.
 _WORK_MESSAGES = {
-    "UpdatingConfigMap": "The operator updates the ConfigMap",
-    "UpdatingServices": "The operator updates the Services",
-    "UpdatingNetworkPolicy": "The operator updates the NetworkPolicy",
+    **{child.reason: f"The operator updates {child.words}" for child in CHILDREN},
     "CreatingSessionManager": "The operator creates the session manager",
     "ReplacingSessionManager": "The operator replaces the session manager",
     "UpdatingClaims": "The operator updates the PersistentVolumeClaims",

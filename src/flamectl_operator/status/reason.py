@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.status import SUSPENDING, ConditionType, find
+from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.planning.comparison import Comparison
 
 if TYPE_CHECKING:
@@ -134,11 +135,7 @@ def progress(
     stale = Comparison(observed, effective).has_stale_pods
     # Where the number of executors follows the demand, it changes without a change of the spec.
     asked = reconciled != generation or effective.scaling is not None
-    outdated = (
-        outstanding.needs_config_map_update
-        or outstanding.needs_service_update
-        or outstanding.needs_network_policy_update
-    )
+    outdated = any(getattr(outstanding, child.need) for child in CHILDREN)
     if asked or stale or outdated:
         return UPDATING
     return RECOVERING

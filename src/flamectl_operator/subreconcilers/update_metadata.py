@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.desired import names
-from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, LEASES, NETWORK_POLICIES, PODS, SERVICES
+from flamectl_operator.kube.resources import CLAIMS, LEASES, PODS
+from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.planning.repairs import is_ours
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
@@ -86,12 +87,6 @@ def _due(pass_: Pass) -> Iterator[Change]:
 
 def _children(observed: ObservedCluster) -> Iterator[tuple[Resource[Any], KubernetesObject]]:
     """Iterate over the children that are not Pods."""
-    views = observed.views
-    others: tuple[tuple[Resource[Any], KubernetesObject | None], ...] = (
-        (CONFIG_MAPS, views.config_map),
-        (CONFIG_MAPS, views.client_config),
-        (NETWORK_POLICIES, views.network_policy),
-        *((SERVICES, service) for service in views.services),
-    )
-    yield from ((resource, child) for resource, child in others if child is not None and observed.owns(child))
-    yield from ((CLAIMS, claim) for claim in views.claims if is_ours(claim, observed.owner))
+    kept = ((row.resource, row.find(observed)) for row in CHILDREN)
+    yield from ((resource, child) for resource, child in kept if child is not None and observed.owns(child))
+    yield from ((CLAIMS, claim) for claim in observed.views.claims if is_ours(claim, observed.owner))

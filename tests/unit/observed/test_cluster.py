@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -171,25 +171,31 @@ def test_executor_follows_the_session_manager_in_its_annotation(
 def test_ownership_depends_only_on_the_uid() -> None:
     found = observed(config_map=config_map_view(), services=service_views())
 
-    assert found.owns(found.config_map)
+    assert found.owns(found.child("ConfigMap", "my-flame-config"))
     assert not found.owns(None)
     assert not found.owns(config_map_view(ownerReferences=[]))
-    assert set(found.services) == {"my-flame-session-manager", "my-flame-object-cache"}
+    assert found.owns(found.child("Service", "my-flame-session-manager"))
+    assert found.child("Service", "my-flame-config") is None
     assert found.owner == OWNER
 
 
 def test_a_snapshot_is_taken_again_while_the_stores_hold_the_same_objects() -> None:
     first = observed(session_manager(), executor_pod(0))
-    same = Views(first.views.config_map, tuple(first.views.services), first.views.labelled_pods)
+    same = Views(dict(first.views.children), first.views.labelled_pods)
 
     assert ObservedCluster.of(OWNER, same, BOOTTIME + 1, first) is first
 
 
-@pytest.mark.parametrize("field", ["config_map", "services", "labelled_pods"])
+@pytest.mark.parametrize("field", ["a child", "another child", "labelled_pods"])
 def test_a_snapshot_is_new_when_anything_in_the_stores_is(field: str) -> None:
     first = observed(session_manager(), executor_pod(0))
-    changes: dict[str, Any] = {field: None if field == "config_map" else getattr(first.views, field)[:-1]}
-    views = replace(first.views, **changes)
+    children = dict(first.views.children)
+    if field == "a child":
+        children.popitem()
+    if field == "another child":
+        children["ConfigMap", "my-flame-config"] = config_map_view(resourceVersion="99")
+    pods = first.views.labelled_pods
+    views = replace(first.views, children=children, labelled_pods=pods[:-1] if field == "labelled_pods" else pods)
     second = ObservedCluster.of(OWNER, views, BOOTTIME, first)
 
     assert second.views is views
@@ -243,7 +249,7 @@ def test_first_seen_unschedulable_is_kept_until_the_session_manager_is_scheduled
     found: ObservedCluster | None = None
     since = []
     for at, manager in enumerate([held_back, unschedulable, again, another, session_manager(), another]):
-        views = Views(None, (), (manager,))
+        views = Views({}, (manager,))
         found = ObservedCluster.of(OWNER, views, BOOTTIME + at, found)
         since.append(found.unschedulable)
 

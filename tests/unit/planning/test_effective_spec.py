@@ -60,7 +60,7 @@ def test_config_map_is_current_when_owned_and_equal_to_the_desired_one() -> None
     wanted = effective(config_generation=2)
     current = config_map_view(wanted)
 
-    assert wanted.config_map_current(observed(config_map=current))
+    assert Comparison(observed(config_map=current), wanted).config_map_current
     for other in (
         None,
         config_map_view(wanted, ownerReferences=[]),
@@ -68,7 +68,7 @@ def test_config_map_is_current_when_owned_and_equal_to_the_desired_one() -> None
         config_map_view(effective(config_generation=1)),
         config_map_view(effective({"objectCache": {"storage": "/data/x"}}, config_generation=2)),
     ):
-        assert not wanted.config_map_current(observed(config_map=other))
+        assert not Comparison(observed(config_map=other), wanted).config_map_current
 
 
 @pytest.mark.parametrize(

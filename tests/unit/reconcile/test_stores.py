@@ -2,47 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import pytest
 
-from flamectl_operator.kube.cache.store import Store
-from flamectl_operator.kube.views import (
-    ConfigMapView,
-    NetworkPolicyView,
-    ObjectMeta,
-    PersistentVolumeClaimView,
-    PodView,
-    ServiceView,
-)
-from flamectl_operator.reconcile.stores import Stores
-
-CHILDREN: dict[str, Any] = {
-    "pods": PodView,
-    "services": ServiceView,
-    "config_maps": ConfigMapView,
-    "claims": PersistentVolumeClaimView,
-    "network_policies": NetworkPolicyView,
-}
+from flamectl_operator.kube.resources import CLAIMS, PODS, Resource
+from flamectl_operator.kube.views import ObjectMeta, PersistentVolumeClaimView
+from flamectl_operator.planning import children
+from flamectl_operator.reconcile.stores import CHILDREN, Stores
 
 
-def test_each_store_of_children_is_known_here() -> None:
+def test_there_is_a_store_of_each_resource_of_children() -> None:
+    assert set(CHILDREN) == {PODS, CLAIMS, *(each.resource for each in children.CHILDREN)}
+    assert Stores.empty().children.keys() == {each.kind for each in CHILDREN}
+
+
+@pytest.mark.parametrize("resource", CHILDREN, ids=[each.plural for each in CHILDREN])
+def test_changes_move_when_a_child_appears_changes_or_goes(resource: Resource[Any]) -> None:
     stores = Stores.empty()
-    names = {each.name for each in fields(Stores) if isinstance(getattr(stores, each.name), Store)}
-
-    assert names - {"flame_clusters"} == CHILDREN.keys()
-
-
-@pytest.mark.parametrize("name", CHILDREN)
-def test_changes_move_when_a_child_appears_changes_or_goes(name: str) -> None:
-    stores = Stores.empty()
-    store = getattr(stores, name)
+    store = stores.of(resource)
     seen = [stores.changes]
     for version in ("5", "6"):
         labels = {"flame.xflops.io/cluster": "flame"}
         meta = ObjectMeta(name="a", namespace="ns", uid="u", resource_version=version, labels=labels)
-        store.replace([CHILDREN[name](metadata=meta)], version)
+        store.replace([resource.view(metadata=meta)], version)
         seen.append(stores.changes)
     store.replace([], "7")
     seen.append(stores.changes)

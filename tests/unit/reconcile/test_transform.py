@@ -12,10 +12,10 @@ import pytest
 
 from flamectl_operator.api import constants
 from flamectl_operator.api.constants import CLUSTER_LABEL, DELETION_COST_ANNOTATION, REVISION_ANNOTATION
-from flamectl_operator.desired.digests import MAX_VALUE_SIZE
+from flamectl_operator.desired.digests import MAX_VALUE_SIZE, is_too_large, is_too_large_policy
 from flamectl_operator.desired.network_policy import operators_rule
 from flamectl_operator.kube import resources
-from flamectl_operator.kube.resources import SERVICES, Resource
+from flamectl_operator.kube.resources import CONFIG_MAPS, SERVICES, Resource
 from flamectl_operator.kube.views import (
     REDUCED,
     ConfigMapView,
@@ -40,8 +40,6 @@ from flamectl_operator.reconcile.transform import (
     MAX_SHARED_COST,
     MAX_SHARED_SIZE,
     MAX_TEXT,
-    is_too_large,
-    is_too_large_policy,
     keep,
     keep_config_map,
     keep_network_policy,
@@ -470,12 +468,12 @@ def test_service_of_a_flame_cluster_keeps_its_spec() -> None:
 
 def test_stores_keep_the_reduced_object_from_lists_events_and_answers() -> None:
     stores, foreign = Stores.empty(), _config_map()
-    assert stores.config_maps.known(foreign).data is None
-    stores.config_maps.replace([foreign], "7")
-    (kept,) = stores.config_maps.all()
+    assert stores.of(CONFIG_MAPS).known(foreign).data is None
+    stores.of(CONFIG_MAPS).replace([foreign], "7")
+    (kept,) = stores.of(CONFIG_MAPS).all()
     assert kept.data is None
-    stores.config_maps.observe(msgspec.structs.replace(foreign, metadata=_with_version(foreign, "9")))
-    (kept,) = stores.config_maps.all()
+    stores.of(CONFIG_MAPS).observe(msgspec.structs.replace(foreign, metadata=_with_version(foreign, "9")))
+    (kept,) = stores.of(CONFIG_MAPS).all()
     assert (kept.data, kept.metadata.resource_version) == (None, "9")
 
 

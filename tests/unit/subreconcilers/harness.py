@@ -12,10 +12,9 @@ from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.controller import Controller
 from flamectl_operator.desired import names
 from flamectl_operator.kube.events import EventRecorder
-from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, PODS, SERVICES
 from flamectl_operator.reconcile.batch import BATCH_TIME_LIMIT
 from flamectl_operator.reconcile.spec_planner import SpecPlanner
-from flamectl_operator.reconcile.stores import FLAME_CLUSTERS, Stores
+from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, Stores
 from flamectl_operator.reconcile.write_count import WRITES, WriteCount
 from flamectl_operator.settings import OperatorConfig
 from flamectl_operator.subreconcilers.update_status import OpenStatus
@@ -187,14 +186,8 @@ class StepHarness:
 
     def sync(self, *resources: Resource[Any]) -> None:
         """The watches catch up, or some of them."""
-        stores: tuple[tuple[Resource[Any], Store[Any], str], ...] = (
-            (FLAME_CLUSTERS, self.stores.flame_clusters, ""),
-            (PODS, self.stores.pods, CLUSTER_LABEL),
-            (SERVICES, self.stores.services, CLUSTER_LABEL),
-            (CONFIG_MAPS, self.stores.config_maps, CLUSTER_LABEL),
-            (CLAIMS, self.stores.claims, CLUSTER_LABEL),
-            (NETWORK_POLICIES, self.stores.network_policies, CLUSTER_LABEL),
-        )
+        stores: list[tuple[Resource[Any], Store[Any], str]] = [(FLAME_CLUSTERS, self.stores.flame_clusters, "")]
+        stores += [(resource, self.stores.of(resource), CLUSTER_LABEL) for resource in CHILDREN]
         for resource, store, label in stores:
             if not resources or resource in resources:
                 self._fill(resource, store, label)
@@ -318,11 +311,8 @@ class StepHarness:
 
 def _stores(news: list[Change[Any]], flame: Flame | None = None) -> Stores:
     stores = Stores.empty(flame)
-    stores.pods.subscribe(news.append, responses=True)
-    stores.services.subscribe(news.append, responses=True)
-    stores.config_maps.subscribe(news.append, responses=True)
-    stores.claims.subscribe(news.append, responses=True)
-    stores.network_policies.subscribe(news.append, responses=True)
+    for resource in CHILDREN:
+        stores.of(resource).subscribe(news.append, responses=True)
     return stores
 
 
