@@ -3,7 +3,7 @@
 `import kubernetes.aio` runs `kubernetes/__init__.py`, which imports the synchronous client too, and with it `requests`,
 `urllib3`, `websocket` and `oauthlib`. `import structlog` imports `rich`, which renders tracebacks for people. `import aiohttp`
 loads all certificate authorities that the machine trusts, although an API server has an authority of its own, and by `frozenlist`
-the run-time library of C++. Together they are 18 MB, a fifth of the process.
+the run-time library of C++. Together they are 18 MB, a sixth of the process.
 """
 
 from __future__ import annotations

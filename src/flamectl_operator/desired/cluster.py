@@ -1,4 +1,4 @@
-"""All desired objects for one generation of a FlameCluster, computed once per pass."""
+"""All desired objects for one generation of a FlameCluster and one state of the settings, computed once and kept."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ class ClusterReads:
 
     @property
     def superseded(self) -> bool:
-        """Return whether the FlameCluster is gone or has another generation than this pass."""
+        """Whether the FlameCluster is gone or has another generation than this pass."""
         newest = self.stores.flame_clusters.get(*self.owner.key)
         return newest is None or (newest.uid, newest.metadata.generation) != (self.owner.uid, self._generation)
 

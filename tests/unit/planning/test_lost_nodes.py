@@ -1,0 +1,81 @@
+"""What the session manager is told of nodes whose executors are gone, as a part of the plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flamectl_operator.flame.knowledge import Knowledge, Phase
+from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Snapshot
+from flamectl_operator.planning.lost_nodes import REPORT_AGAIN
+from tests.unit.builders import (
+    BOOTTIME,
+    LIFE,
+    cluster_plan,
+    effective,
+    executor_pod,
+    observed,
+    replicas,
+    session_manager,
+    terminating,
+)
+from tests.unit.subreconcilers.harness import executor_name
+
+if TYPE_CHECKING:
+    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.planning.cluster_plan import ClusterPlan
+
+WANTED = effective(replicas(1))
+
+
+def _plan(*pods: PodView, nodes: tuple[int, ...], busy: tuple[int, ...] = (), **facts: Any) -> ClusterPlan:
+    snapshot = Snapshot(
+        {executor_name(each): NodeState.READY for each in nodes},
+        tuple(FlameExecutor(executor_name(each), ExecutorState.BOUND, "s") for each in busy),
+    )
+    known = Knowledge(Phase.KNOWN, LIFE, snapshot=snapshot, asked_at=BOOTTIME, said_at=BOOTTIME)
+    found = observed(session_manager(), *pods, wanted=WANTED)
+    seen = replace(found, views=replace(found.views, flame=known))
+    return cluster_plan(seen, WANTED, **{"next_id": 5, **facts})
+
+
+def test_node_of_an_executor_that_is_gone_is_released() -> None:
+    plan = _plan(executor_pod(1), nodes=(0, 1)).lost_nodes
+
+    assert (plan.release, plan.report, plan.cordon) == ((executor_name(0),), (), ())
+    assert list(plan.lines()) == [f"release node {executor_name(0)}"]
+
+
+def test_node_with_work_is_reported_as_lost_so_that_its_tasks_run_elsewhere() -> None:
+    plan = _plan(executor_pod(1), nodes=(0, 1), busy=(0,)).lost_nodes
+
+    assert (plan.release, plan.report) == ((), (executor_name(0),))
+
+
+@pytest.mark.parametrize(("seconds", "due"), [(REPORT_AGAIN - 1, False), (REPORT_AGAIN, True)], ids=["early", "due"])
+def test_node_with_work_is_reported_again_after_a_while(seconds: float, *, due: bool) -> None:
+    reported = {executor_name(0): BOOTTIME - seconds}
+
+    plan = _plan(executor_pod(1), nodes=(0, 1), busy=(0,), reported_at=reported).lost_nodes
+
+    assert plan.report == ((executor_name(0),) if due else ())
+    assert plan.report_again == (None if due else 1.0)
+
+
+def test_node_of_a_terminating_executor_is_cordoned_and_keeps_its_work() -> None:
+    plan = _plan(terminating(executor_pod(0)), executor_pod(1), nodes=(0, 1), busy=(0,)).lost_nodes
+
+    assert (plan.cordon, plan.release, plan.report) == ((executor_name(0),), (), ())
+
+
+def test_node_with_a_name_that_the_operator_did_not_give_is_left_alone() -> None:
+    plan = _plan(executor_pod(1), nodes=(1, 7), next_id=5).lost_nodes
+
+    assert not list(plan.lines())
+
+
+def test_answers_are_needed_soon_while_a_node_is_lost() -> None:
+    assert _plan(executor_pod(1), nodes=(0, 1)).answers_needed
+    assert not _plan(executor_pod(1), nodes=(1,)).answers_needed

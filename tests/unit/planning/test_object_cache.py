@@ -1,0 +1,86 @@
+"""What happens to object caches, as a part of the plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.unit.builders import (
+    SETTINGS,
+    ago,
+    cached,
+    cluster_plan,
+    effective,
+    object_cache_pod,
+    observed,
+    session_manager,
+    terminating,
+)
+
+if TYPE_CHECKING:
+    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.planning.cluster_plan import ClusterPlan
+
+WANTED = effective(cached(2))
+FORCED = SETTINGS.force_delete_after_seconds + SETTINGS.termination_grace_period_seconds
+
+
+def _plan(*pods: PodView, count: int = 2, accepted: bool = True, first_seen_ago: float = 0.0) -> ClusterPlan:
+    wanted = effective(cached(count))
+    template = wanted.desired.object_cache
+    seen = observed(session_manager(), *pods, wanted=wanted, first_seen_ago=first_seen_ago)
+    known = frozenset({template.rendered}) if accepted and template is not None else frozenset[str]()
+    return cluster_plan(seen, wanted, accepted=known)
+
+
+def test_missing_object_caches_are_created_by_ordinal() -> None:
+    plan = _plan(object_cache_pod(1)).object_caches
+
+    assert (plan.create, plan.locked) == ((0,), False)
+    assert list(plan.lines()) == ["create object cache Pod 0"]
+
+
+def test_surplus_object_caches_are_deleted_from_the_highest_ordinal_down() -> None:
+    plan = _plan(object_cache_pod(0), object_cache_pod(1), object_cache_pod(2), count=1).object_caches
+
+    assert [each.cache.ordinal for each in plan.delete] == [2, 1]
+    assert {each.why for each in plan.delete} == {"only 1 wanted"}
+
+
+@pytest.mark.parametrize(("seconds", "forced"), [(FORCED - 1, False), (FORCED, True)], ids=["early", "after its time"])
+def test_object_cache_that_stays_terminating_is_deleted_by_force_after_its_time(
+    seconds: float, *, forced: bool
+) -> None:
+    leaving = terminating(object_cache_pod(0), ago(seconds))
+
+    plan = _plan(leaving, object_cache_pod(1), first_seen_ago=seconds).object_caches
+
+    assert [each.forced for each in plan.delete] == [True] * forced
+    assert bool(plan.waits) is not forced
+
+
+def test_stale_object_caches_are_replaced_one_at_a_time_while_all_are_ready() -> None:
+    stale = [object_cache_pod(ordinal, revision="old") for ordinal in range(2)]
+
+    assert [each.ordinal for each in _plan(*stale).rollout.object_caches] == [1]
+    unready = [stale[0], object_cache_pod(1, "starting")]
+    assert _plan(*unready).rollout.object_caches == ()
+
+
+def test_stale_object_caches_that_are_not_ready_are_replaced_at_once() -> None:
+    broken = [object_cache_pod(ordinal, "crashing", revision="old") for ordinal in range(2)]
+
+    assert [each.ordinal for each in _plan(*broken).rollout.object_caches] == [0, 1]
+
+
+def test_stale_object_caches_stay_while_the_api_server_has_not_accepted_a_replacement() -> None:
+    plan = _plan(object_cache_pod(0, revision="old"), object_cache_pod(1), accepted=False)
+
+    assert plan.rollout.object_caches == ()
+    assert plan.replacements.object_cache is not None
+
+
+def test_executors_wait_for_object_caches_that_are_replaced() -> None:
+    assert _plan(object_cache_pod(0, revision="old"), object_cache_pod(1)).object_caches_first
+    assert not _plan(object_cache_pod(0), object_cache_pod(1)).object_caches_first
