@@ -396,6 +396,7 @@ _REASONED = {
     "phase_trouble": 0,
     "FlameError": 0,
     "Scaling": 2,
+    "Child": 3,
 }
 #: Reasons that are passed on from where they were given.
 _PASSED_ON = {

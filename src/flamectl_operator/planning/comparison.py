@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.observed.pods import unschedulable
-from flamectl_operator.planning.children import CONFIG_MAP
+from flamectl_operator.planning.children import CHILDREN, CONFIG_MAP
 
 if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.executor import Executor
     from flamectl_operator.observed.object_cache import ObjectCache
+    from flamectl_operator.planning.children import Child
     from flamectl_operator.planning.effective_spec import EffectiveSpec
 
 
@@ -29,9 +30,14 @@ class Comparison:
     effective: EffectiveSpec
 
     @cached_property
+    def outdated_children(self) -> frozenset[Child[Any]]:
+        """The rows of children that are not as wanted."""
+        return frozenset([each for each in CHILDREN if not each.current(self.observed, self.effective)])
+
+    @cached_property
     def config_map_current(self) -> bool:
         """Whether the ConfigMap is ours and current, so that Pods that mount it may be created."""
-        return CONFIG_MAP.current(self.observed, self.effective)
+        return CONFIG_MAP not in self.outdated_children
 
     @cached_property
     def session_manager_to_replace(self) -> bool:

@@ -1,9 +1,9 @@
 """The deletion lock: only one of several operators may delete Pods and PersistentVolumeClaims of a FlameCluster.
 
-It is modelled on FoundationDB's locks. A Lease records the holder. The holder counts its time from when it *sent* the request that
-acquired or extended the lock, and stops well before the end. The others count from when they first *saw* the present Lease, which
-is later. Clocks of two machines are never compared. All times here are `boottime`, which also runs while a process or its machine
-is stopped.
+It is modelled on FoundationDB's locks. A Lease records the holder. The holder counts its time from when it *sent* the request
+that acquired or extended the lock, and stops well before the end. The others count from when they first *saw* the present
+Lease, which is later. Clocks of two machines are never compared. All times here are `boottime`, which also runs while a process
+or its machine is stopped.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from flamectl_operator.planning.drain import occupied
 from flamectl_operator.planning.parts import DrainReason
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Collection
 
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.comparison import Comparison
@@ -58,7 +58,7 @@ class Needs:
 NO_NEEDS = Needs()
 
 
-def needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, fought: Container[str] = ()) -> Needs:
+def needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, fought: Collection[str] = ()) -> Needs:
     """Compare the observed cluster with the effective spec.
 
     Args:
@@ -95,10 +95,10 @@ def _object_caches_there(observed: ObservedCluster, effective: EffectiveSpec) ->
     return live == set(range(effective.cache_replicas))
 
 
-def _of_children(compared: Comparison, fought: Container[str]) -> dict[str, bool]:
+def _of_children(compared: Comparison, fought: Collection[str]) -> dict[str, bool]:
     """Return the flags of children that are kept as their manifests say."""
-    flags: dict[str, bool] = {}
-    for child in CHILDREN:
-        current = child.resource.kind not in fought and child.current(compared.observed, compared.effective)
-        flags[child.need] = flags.get(child.need, False) or not current
+    flags = dict.fromkeys([child.need for child in CHILDREN], False)
+    flags.update((child.need, True) for child in compared.outdated_children)
+    if fought:
+        flags.update((child.need, True) for child in CHILDREN if child.resource.kind in fought)
     return flags

@@ -32,6 +32,8 @@ class KeepChildren(Subreconciler):
 
     async def run(self, pass_: Pass, /) -> Outcome:
         """Create, repair or delete the children."""
+        if len(self.children) == 1:
+            return await ensure(pass_.io, self.children[0], pass_.effective)
         ends, errors = await collect_in_parallel(
             *(partial(ensure, pass_.io, child, pass_.effective) for child in self.children)
         )
