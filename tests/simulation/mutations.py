@@ -67,6 +67,7 @@ from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.dry_run import DryRuns
 from flamectl_operator.reconcile.named_pod import NamedPod
+from flamectl_operator.reconcile.present_plan import PresentPlan
 from flamectl_operator.reconcile.status_writer import StatusWriter
 from flamectl_operator.runtime import outcome, share, workqueue
 from flamectl_operator.runtime.clock_reading import ClockReading
@@ -530,7 +531,8 @@ def a_new_process_does_not_back_off() -> None:
         if subject.status not in seen:
             seen.add(subject.status)
             at_once = replace(subject.spec.session_manager_backoff, next_attempt=None)
-            subject = replace(subject, spec=replace(subject.spec, session_manager_backoff=at_once))
+            spec = replace(subject.spec, session_manager_backoff=at_once)
+            subject = replace(subject, spec=spec, present_plan=PresentPlan())
         return await original(self, subject)
 
     _set(add_session_manager.AddSessionManager, "run", run)
