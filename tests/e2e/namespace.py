@@ -42,6 +42,7 @@ _PATHS = {
     "configmap": "/api/v1/namespaces/{}/configmaps",
     "persistentvolumeclaim": "/api/v1/namespaces/{}/persistentvolumeclaims",
     "networkpolicy": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
+    "poddisruptionbudget": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
     "lease": "/apis/coordination.k8s.io/v1/namespaces/{}/leases",
     "event": "/api/v1/namespaces/{}/events",
     "endpointslice": "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices",
