@@ -492,6 +492,16 @@ def force_is_never_used() -> None:
 
 
 @_mutation
+def a_suspension_waits_for_every_lost_node() -> None:
+    original = deletion.given_up_at
+
+    def given_up_at(seen: Any, component: Any, effective: Any, now: Any) -> datetime:
+        return now.wall + timedelta(days=1) if effective.suspended else original(seen, component, effective, now)
+
+    _set(session_manager, "given_up_at", given_up_at)
+
+
+@_mutation
 def force_is_used_by_the_api_servers_clock() -> None:
     def given_up_at(_seen: Any, component: Any, effective: Any, _now: Any) -> datetime:
         due: datetime = component.pod.metadata.deletion_timestamp
