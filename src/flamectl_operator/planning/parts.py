@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any
 
+from flamectl_operator.planning.part import Part, removing
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from datetime import datetime
 
     from flamectl_operator.desired.claims import DesiredClaim
@@ -22,31 +24,6 @@ if TYPE_CHECKING:
 LOST = "started under an earlier session manager"
 STALE = "no longer as specified"
 MAKE_ROOM = "the session manager needs their room"
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of a plan.
-
-    Args:
-        waits: The reasons why work is postponed.
-    """
-
-    waits: tuple[Outcome, ...] = field(default=(), kw_only=True)
-
-    @property
-    def removes(self) -> tuple[Component, ...]:
-        """The Pods that the part deletes, or marks so that they are deleted later."""
-        return ()
-
-    @property
-    def locked(self) -> bool:
-        """Whether the part deletes something, which needs the deletion lock."""
-        return bool(self.removes)
-
-    def lines(self) -> Iterator[str]:
-        """Iterate over what the part does, in the words of the events."""
-        yield from ()
 
 
 @dataclass(frozen=True)
@@ -208,10 +185,10 @@ class ScalePlan(Part):
 
     def lines(self) -> Iterator[str]:
         """See `Part`."""
-        yield from _removing("remove", self.delete_terminal, "failed or completed")
-        yield from _removing("remove", self.delete_unregistered, "not registered with Flame in time")
-        yield from _removing("remove", self.delete, f"{self.target} wanted")
-        yield from _removing("drain", self.drain, f"{self.target} wanted")
+        yield from removing("remove", self.delete_terminal, "failed or completed")
+        yield from removing("remove", self.delete_unregistered, "not registered with Flame in time")
+        yield from removing("remove", self.delete, f"{self.target} wanted")
+        yield from removing("drain", self.drain, f"{self.target} wanted")
         if self.create:
             yield f"create {self.create} executor{'s' * (self.create != 1)}"
 
@@ -257,7 +234,7 @@ class DrainPlan(Part):
     def lines(self) -> Iterator[str]:
         """See `Part`."""
         for reason in dict.fromkeys(why for _, why in self.delete):
-            yield from _removing("remove", [executor for executor, why in self.delete if why is reason], reason)
+            yield from removing("remove", [executor for executor, why in self.delete if why is reason], reason)
         yield from (f"release node {name}" for name in self.release)
 
 
@@ -333,17 +310,6 @@ class RolloutPlan(Part):
             yield f'delete session manager Pod "{self.session_manager.name}": {STALE}'
         yield from (f'delete object cache Pod "{each.name}": {STALE}' for each in self.object_caches)
         for reason in dict.fromkeys(why for _, why in self.delete):
-            yield from _removing("replace", [executor for executor, why in self.delete if why == reason], reason)
-        yield from _removing("drain", self.drain, STALE)
+            yield from removing("replace", [executor for executor, why in self.delete if why == reason], reason)
+        yield from removing("drain", self.drain, STALE)
         yield from (f"mark {each.name} with its session manager" for each in (*self.rebind, *self.mend))
-
-
-def _removing(verb: str, executors: Sequence[Executor], why: str) -> Iterator[str]:
-    if executors:
-        yield f"{verb} {listed(executors)}: {why}"
-
-
-def listed(executors: Sequence[Executor]) -> str:
-    """Return the names of the first executors, for an event."""
-    few = ", ".join(f'"{executor.name}"' for executor in executors[:3])
-    return few if len(executors) <= 3 else f"{len(executors)} executors ({few}, ...)"  # noqa: PLR2004 - the same number as above

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from flamectl_operator.planning.parts import Part
+from flamectl_operator.planning.part import Part
 from flamectl_operator.reconcile.refusals import collect
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 from flamectl_operator.runtime.workflow import Action

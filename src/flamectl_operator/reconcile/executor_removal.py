@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.planning.marks import drain_annotations
-from flamectl_operator.planning.parts import listed
+from flamectl_operator.planning.part import listed
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.batch import time_limit
 from flamectl_operator.reconcile.refusals import primary_error

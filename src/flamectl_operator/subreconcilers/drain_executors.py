@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.planning.marks import since_annotation
-from flamectl_operator.planning.parts import Deletion, listed
+from flamectl_operator.planning.part import listed
+from flamectl_operator.planning.parts import Deletion
 from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.batch import time_limit
 from flamectl_operator.reconcile.refusals import primary_error

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.desired.pods import executor_annotations, rebinding_annotations
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.planning.parts import STALE, DrainReason, listed
+from flamectl_operator.planning.part import listed
+from flamectl_operator.planning.parts import STALE, DrainReason
 from flamectl_operator.planning.spec_changes import because
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import PlannedStep

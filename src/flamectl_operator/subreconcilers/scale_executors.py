@@ -9,7 +9,8 @@ from flamectl_operator.desired import names
 from flamectl_operator.desired.pods import executor_annotations
 from flamectl_operator.kube.errors import AlreadyExistsError, KubernetesError
 from flamectl_operator.kube.resources import PODS
-from flamectl_operator.planning.parts import DrainReason, listed
+from flamectl_operator.planning.part import listed
+from flamectl_operator.planning.parts import DrainReason
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import PlannedStep
 from flamectl_operator.reconcile.batch import time_limit

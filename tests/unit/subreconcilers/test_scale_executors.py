@@ -14,7 +14,7 @@ from flamectl_operator.desired import names
 from flamectl_operator.kube.errors import BadRequestError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed.waiting import READY_PATIENCE
-from flamectl_operator.planning.parts import listed
+from flamectl_operator.planning.part import listed
 from flamectl_operator.reconcile.outcomes import RECHECK_CHANGED
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
