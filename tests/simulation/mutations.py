@@ -78,6 +78,7 @@ from flamectl_operator.status.conditions import ConditionWriter
 from flamectl_operator.status.debounce import Debounce
 from flamectl_operator.subreconcilers import (
     add_session_manager,
+    release_lost_nodes,
     update_claims,
     update_status,
 )
@@ -1318,7 +1319,11 @@ def living_nodes_are_released() -> None:
         found = original(seen, *args)
         return replace(found, release=(*found.release, *(each.name for each in seen.live_executors[:1])))
 
+    async def gone(_step: Any, run: Any, nodes: Any) -> list[str]:
+        return list(run.session_manager.turn(nodes))
+
     _set(cluster_plan, "plan_lost_nodes", plan)
+    _set(release_lost_nodes.ReleaseLostNodes, "_gone", gone)
 
 
 @_mutation_of_flame
