@@ -26,7 +26,6 @@ from tests.simulation.objects import (
     Obj,
     annotations_of,
     condition,
-    container_status,
     controller_of,
     init_image,
     key_of,
@@ -217,12 +216,17 @@ class Machines:
         in_place = pod["spec"].get("restartPolicy", "Always") == "Always"
         name = owner["name"] if owner else ""
         run = Run(uid, key, node, container["name"], name, container.get("image", ""), in_place)
-        run.restarts = 1 + container_status(pod, run.main).get("restartCount", 0)
+        # A kubelet counts from zero where it has neither a container of the Pod nor its logs any more.
+        self._give_address(run)
         self.runs[uid] = run
         if terminating(pod):
             self._stop_pod(uid, pod)
         else:
             self._on_node(node, 0.2, 1.0, lambda: self._pull(run))
+
+    def _give_address(self, run: Run) -> None:
+        self._addresses += 1
+        run.address = str(_FIRST_ADDRESS + self._addresses)
 
     def _schedule(self, uid: str, key: Key) -> None:
         pod = self._server.find(PODS, key)
@@ -247,8 +251,7 @@ class Machines:
         name = owner["name"] if owner else ""
         in_place = pod["spec"].get("restartPolicy", "Always") == "Always"
         run = Run(uid, key, node, container["name"], name, container.get("image", ""), in_place)
-        self._addresses += 1
-        run.address = str(_FIRST_ADDRESS + self._addresses)
+        self._give_address(run)
         self.runs[uid] = run
         bound = {**pod, "spec": {**pod["spec"], "nodeName": node.name}}
         conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": self._server.now()}]

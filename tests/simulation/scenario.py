@@ -33,9 +33,6 @@ RARELY_CRASHED_AT = (
 )
 #: Requests at which processes stand still.
 STANDSTILLS = ("create leases", "patch leases", "delete pods", "create pods", "status flameclusters")
-#: Worlds from this seed on may have an etcd that is set back to a copy. The judge does not know yet, in a few of them, what a
-#: process can know after that, so they are no fixed worlds.
-FIRST_SET_BACK = 2000
 #: The first name is a prefix of the names of the other's children: a trap for code that compares prefixes only.
 NAMES = ("flame", "flame-executor-manager", "f")
 
@@ -147,7 +144,7 @@ class Scenario:
             draw.returns(child_random(seed, "returns"))
             draw.clocks(child_random(seed, "clocks"))
         else:
-            draw.set_back(child_random(seed, "set back"), seed)
+            draw.set_back(child_random(seed, "set back"))
         draw.late_failures(child_random(seed, "late failures"))
         draw.costly_specs(child_random(seed, "costly specs"))
         draw.batches(child_random(seed, "batches"))
@@ -326,13 +323,13 @@ class _Draw:
             self._add(at, "crash_newest_executor", name)
             at += random.choice((2.0, 4.0, 12.0))
 
-    def set_back(self, random: Random, seed: int) -> None:
+    def set_back(self, random: Random) -> None:
         """Etcd is set back to a copy that is seconds or minutes old, in a few worlds.
 
         In most of them its resourceVersions soon pass those that operators have seen, so that watches could resume as if nothing
         had happened.
         """
-        if seed < FIRST_SET_BACK or random.random() < 0.95:
+        if random.random() < 0.95:
             return
         at = 5.0 + random.random() * (self._length - 5.0)
         age = min(random.choice((0.5, 3.0, 10.0, 60.0)), at - 1.0)
