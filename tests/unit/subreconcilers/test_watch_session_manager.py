@@ -72,6 +72,24 @@ async def test_own_pod_is_asked_whatever_the_name_of_the_service_leads_to(bend: 
     assert target.certified_name == f"{SM_NAME}.{OWNER.namespace}.svc.cluster.local"
 
 
+async def test_own_pod_is_asked_beside_a_flame_cluster_of_the_same_name_in_another_namespace() -> None:
+    world = await converged()
+    for plural, name in (("flameclusters", OWNER.name), ("pods", SM_NAME)):
+        found = world.api.find(plural, name)
+        assert found is not None
+        metadata = {**found["metadata"], "namespace": "victim", "uid": f"victims-{plural}"}
+        owners = [{**each, "uid": "victims-flameclusters"} for each in metadata.pop("ownerReferences", [])]
+        status = found["status"] if plural == "flameclusters" else _ready(VICTIMS_IP)
+        world.api.put(plural, {**found, "metadata": {**metadata, "ownerReferences": owners}, "status": status})
+    pod = world.session_manager
+    assert pod is not None
+    await world.live(10)
+
+    assert world.asked.target is not None
+    assert (world.asked.target.host, world.asked.target.server) == (POD_IP, pod["metadata"]["uid"])
+    assert world.api.find("pods", SM_NAME, "victim") is not None
+
+
 @pytest.mark.parametrize(
     "owner",
     [None, {"apiVersion": "flame.xflops.io/v1alpha1", "kind": "FlameCluster", "name": "my-flame", "uid": "other"}],
