@@ -15,7 +15,7 @@ from tests.e2e.kubelet import PodProcess
 from tests.e2e.namespace import E2ENamespace, flame_cluster
 from tools.controlplane import ControlPlane
 from tools.controlplane.waiting import wait_until
-from tools.installation import NAMESPACE, ROOT, SERVICE_ACCOUNT, wait_for_crd
+from tools.installation import CRD_NAME, NAMESPACE, ROOT, SERVICE_ACCOUNT, wait_for_crd
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,6 +121,15 @@ def revisions(plane: Plane) -> set[str]:
         f"{item['metadata'].get('generation', item['metadata']['resourceVersion'])}"
         for item in json.loads(found.stdout)["items"]
     }
+
+
+def test_kustomization_that_takes_the_operator_away_has_everything_but_the_crd(control_plane: Plane) -> None:
+    default, operator = (
+        {(each["kind"], each["metadata"]["name"]) for each in rendered(control_plane, str(ROOT / "config" / folder))}
+        for folder in ("default", "operator")
+    )
+    assert default - operator == {("CustomResourceDefinition", CRD_NAME)}
+    assert operator - default == set()
 
 
 # --- some namespaces ------------------------------------------------------------------------------------------------------
