@@ -162,6 +162,11 @@ def _at(found: Any, path: str) -> Any:
         ({"watchNamespaces": ["a", "b"]}, f"{POD}.containers.0.args.3", "--namespace=b"),
         ({"strategy": {"type": "Recreate"}}, "spec.strategy", {"type": "Recreate"}),
         (
+            {"config": {"metrics": {"bindAddress": "0"}}, "metrics": {"service": False}},
+            f"{POD}.containers.0.args",
+            ["run", "--leader-elect"],
+        ),
+        (
             {"config": {"health": {"bindAddress": "0.0.0.0:8081"}}},
             f"{POD}.containers.0.args",
             ["run", "--leader-elect"],
@@ -253,6 +258,7 @@ def test_crd_is_kept_by_default(helm: Path, tmp_path: Path) -> None:
         ({"leaderElection": {"enabled": False}}, "the replicas always elect a leader"),
         ({"config": {"health": {"bindAddress": ":9091"}}}, "config.health.bindAddress must end in :8081"),
         ({"config": {"health": {"bindAddress": "0"}}}, "config.health.bindAddress must end in :8081"),
+        ({"config": {"metrics": {"bindAddress": "0"}}}, "config.metrics.bindAddress must end in :8080"),
         ({"config": {"metrics": {"bindAddress": "127.0.0.1:9"}}}, "config.metrics.bindAddress must end in :8080"),
         ({"config": {"leaderElection": {"leaderElect": False}}}, "leaderElect=false has no effect"),
         ({"extraArgs": ["--no-leader-elect"]}, "extraArgs cannot have --no-leader-elect"),

@@ -21,7 +21,9 @@
 {{- $config := .Values.config | default dict -}}
 {{- range $section, $port := dict "health" "8081" "metrics" "8080" -}}
 {{- with dig $section "bindAddress" "" $config -}}
-{{- if not (hasSuffix (printf ":%s" $port) .) -}}
+{{- /* 0 serves no metrics, which is right where nothing asks for them. */ -}}
+{{- $unasked := and (eq $section "metrics") (not $.Values.metrics.service) (not $.Values.monitoring.podMonitor) -}}
+{{- if not (or (hasSuffix (printf ":%s" $port) .) (and (eq . "0") $unasked)) -}}
 {{- fail (printf "config.%s.bindAddress must end in :%s, because probes, Services and monitoring ask at that port" $section $port) -}}
 {{- end -}}
 {{- end -}}
