@@ -19,7 +19,7 @@ _HERE = Path(__file__).parent
 #: The Go module that builds everything, with the newest Kubernetes that the operator is tested on.
 MODULE = _HERE / "go"
 #: The Go module of each Kubernetes. One that lists fewer programs is completed with those of `MODULE`.
-MODULES = {"1.36": MODULE, "1.30": _HERE / "go-1.30"}
+MODULES = {"1.37": MODULE, "1.30": _HERE / "go-1.30"}
 #: The environment variable that chooses one of them.
 VARIABLE = "KUBERNETES_VERSION"
 
@@ -32,8 +32,8 @@ class Versions:
     """Versions, as their modules write them.
 
     Attributes:
-        kubernetes: For example "v1.36.3".
-        etcd: For example "v3.6.8"; None if the module does not build it.
+        kubernetes: For example "v1.37.2".
+        etcd: For example "v3.7.0"; None if the module does not build it.
         kwok: For example "v0.8.0"; None if the module does not build it.
         go: The lowest Go that builds all of them, for example (1, 26).
         packages: The main packages that the module builds.

@@ -36,7 +36,7 @@ def test_kubernetes_version_chooses_the_go_module() -> None:
 
 
 def test_unknown_kubernetes_version_is_refused_with_the_choice() -> None:
-    with pytest.raises(BinariesError, match=r"KUBERNETES_VERSION is '1\.29': choose one of 1\.36, 1\.30\."):
+    with pytest.raises(BinariesError, match=r"KUBERNETES_VERSION is '1\.29': choose one of 1\.37, 1\.30\."):
         chosen_module({"KUBERNETES_VERSION": "1.29"})
 
 
