@@ -18,6 +18,7 @@ from flamectl_operator.api.constants import (
 )
 from flamectl_operator.api.validation import parse_spec
 from tests.e2e.admission import ADMISSION, LIMITED, PROTECTION, complaints, protected, put_in_force, refusal
+from tests.e2e.components import COMPONENTS, one_of_each
 from tests.e2e.namespace import E2ENamespace, flame_cluster
 from tools.controlplane import ControlPlane
 from tools.controlplane.errors import KubectlError
@@ -433,6 +434,36 @@ def test_container_named_nearly_as_the_component_is_accepted_with_a_warning(
     assert f'container "{name}", because the component\'s container is named "{own}"' in warnings_about(
         doomed, manifest
     )
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        ({"nodeSelectr": {"a": "b"}}, "spec.{}.podTemplate.spec.nodeSelectr: a Pod has no such field"),
+        (
+            {"containers": [{"name": "logs", "image": "example.com/logs:1", "evn": []}]},
+            "spec.{}.podTemplate.spec.containers: evn: a container has no such field",
+        ),
+        ({"hostPID": True}, "spec.{}.podTemplate.spec: hostPID and hostIPC are refused unless"),
+        (
+            {"volumes": [{"name": "a", "hostPath": {"path": "/a"}}]},
+            "the operator's setting flame.podPolicy.hostPaths allows it",
+        ),
+        (
+            {"containers": [{"name": "logs", "image": "a", "securityContext": {"privileged": True}}]},
+            "the operator's setting flame.podPolicy.privileged allows it",
+        ),
+    ],
+    ids=["field of the Pod", "field of a container", "namespaces of the host", "hostPath", "privileged"],
+)
+def test_pod_template_that_will_be_refused_is_accepted_with_a_warning(
+    doomed: E2ENamespace, template: dict[str, Any], words: str
+) -> None:
+    doomed.plane.create_namespace(doomed.namespace)
+    for component in COMPONENTS:
+        said = warnings_about(doomed, one_of_each(component, {"podTemplate": {"spec": template}}))
+        assert words.format(component) in said
+        assert f"spec.{component}.podTemplate.spec" in said
 
 
 def test_container_with_another_name_is_accepted_without_a_warning(doomed: E2ENamespace) -> None:
