@@ -12,7 +12,7 @@ import yaml
 
 from tests.e2e.installed import assert_ends_well, assert_well, overlay, pods_of, restricted
 from tests.e2e.kubelet import PodProcess
-from tests.e2e.namespace import E2ENamespace, flame_cluster
+from tests.e2e.namespace import E2ENamespace, flame_cluster, operator_with, uids
 from tools.controlplane import ControlPlane
 from tools.controlplane.waiting import wait_until
 from tools.installation import CRD_NAME, NAMESPACE, ROOT, SERVICE_ACCOUNT, wait_for_crd
@@ -130,6 +130,36 @@ def test_kustomization_that_takes_the_operator_away_has_everything_but_the_crd(c
     )
     assert default - operator == {("CustomResourceDefinition", CRD_NAME)}
     assert operator - default == set()
+
+
+def test_operator_can_be_taken_away_from_its_flame_clusters_and_come_back(tmp_path: Path) -> None:
+    default, operator = (str(ROOT / "config" / each) for each in ("default", "operator"))
+    with ControlPlane(nodes=2) as plane:
+        everything = {(each["kind"], each["metadata"]["name"]) for each in rendered(plane, default)}
+        taken = {(each["kind"], each["metadata"]["name"]) for each in rendered(plane, operator)}
+        assert everything - taken == {("CustomResourceDefinition", CRD_NAME)}
+        assert taken - everything == set()
+
+        plane.kubectl("apply", "--server-side", "-k", default)
+        wait_for_crd(plane)
+        plane.create_namespace("team-a")
+        world = E2ENamespace(plane, "team-a")
+        with operator_with(world, tmp_path):
+            world.apply(flame_cluster(replicas=2))
+            world.wait_running(executors=2)
+        before = uids(world.all("pod"))
+
+        plane.kubectl("delete", "-k", operator)
+        assert "flamectl" not in plane.kubectl("get", "clusterroles,clusterrolebindings,namespaces").stdout
+        assert world.get("flamecluster", "my-flame") is not None
+        assert uids(world.all("pod")) == before
+
+        plane.kubectl("apply", "--server-side", "-k", default)
+        (tmp_path / "again").mkdir()
+        with operator_with(world, tmp_path / "again"):
+            world.change(executorManager={"replicas": 3})
+            world.wait_running(executors=3)
+        assert before.items() <= uids(world.all("pod")).items()
 
 
 # --- some namespaces ------------------------------------------------------------------------------------------------------
