@@ -62,4 +62,5 @@ class PlannedStep(Subreconciler, Generic[P]):
         if (put_off := await pass_.confirm_lock(part.removes)) is not None:
             return put_off
         part = self.part(pass_.plan)  # the confirmation may have updated the view
-        return await self.delete(pass_, part) if part.locked else DONE
+        # Taking the lock may have lasted so long that the plan now waits for another answer of the session manager.
+        return await self.delete(pass_, part) if part.locked else combine(part.waits)
