@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from flamectl_operator.api.quantity import quantity_or_none
-from flamectl_operator.desired.unvalidated import as_object, entries
+from flamectl_operator.desired.unvalidated import as_object, entries, entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +38,21 @@ def asked(template: ComponentTemplate, kind: Kind, resource: str) -> tuple[str, 
     if not found:
         return "", ""
     return max(found, key=_value)[0], " + ".join(quantity for _, quantity in found)
+
+
+def limit_field(template: ComponentTemplate | None, container: str, resource: str) -> str:
+    """Return the field that limits a container: its own, else that of its whole Pod; empty where the template has none.
+
+    Args:
+        template: The template of the component's Pods; None where that is not known.
+        container: The name of the container.
+        resource: The name of the resource, such as `memory`.
+    """
+    if template is None:
+        return ""
+    spec = template.manifest["spec"]
+    own = entry(spec, "containers", container) or entry(spec, "initContainers", container)
+    return next((field for field, _ in _asks(template, [own, spec], "limits", resource)), "")
 
 
 def _value(ask: tuple[str, str]) -> Decimal:

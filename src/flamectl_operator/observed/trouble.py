@@ -111,8 +111,8 @@ class Trouble:
         cause: The cause in few words; may be empty.
         subject: The subject of the cause, such as an image; may be empty.
         container: The name of the container; empty where the whole Pod is concerned.
-        remedy: What a person should do, with `{image}`, `{command}`, `{container}`, `{template}` and `{pod}` for the fields of
-            the FlameCluster and the name of the Pod, which `status/remedies.py` knows; may be empty.
+        remedy: What a person should do, with `{image}`, `{command}`, `{container}`, `{memory_limit}`, `{template}` and `{pod}`
+            for the fields of the FlameCluster and the name of the Pod, which `status/remedies.py` knows; may be empty.
     """
 
     reason: str
@@ -200,7 +200,7 @@ def _ran_out_of_memory(ended: ContainerStateTerminated) -> bool:
 
 
 def _out_of_memory(name: str) -> Trouble:
-    remedy = "raise {container}.resources.limits.memory"
+    remedy = "raise {memory_limit}"
     return Trouble(OOM_KILLED, "it was killed at its memory limit", f'container "{name}"', name, remedy)
 
 

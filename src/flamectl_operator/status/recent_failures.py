@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from flamectl_operator.api.status import FlameClusterStatus
+    from flamectl_operator.desired.pod_template import ComponentTemplate
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_spec import EffectiveSpec
 
@@ -87,7 +88,7 @@ def recent_failures(
     """
     if effective.suspended:
         return ()
-    wanted = _revisions(effective)
+    wanted = _templates(effective)
     stored = {
         Component: before.session_manager.revision,
         Executor: before.executor_manager.revision,
@@ -96,7 +97,7 @@ def recent_failures(
     known = {
         each.name: each
         for each in before.recent_failures
-        if (kind := _kind(observed.owner.name, each.name)) is not None and stored[kind] == wanted[kind]
+        if (kind := _kind(observed.owner.name, each.name)) is not None and _is_of(wanted[kind], stored[kind])
     }
     for failure in _seen(observed, wanted):
         earlier = known.get(failure.name)
@@ -137,13 +138,17 @@ def _window(effective: EffectiveSpec) -> timedelta:
     return timedelta(seconds=effective.settings.stable_after_seconds)
 
 
-def _revisions(effective: EffectiveSpec) -> dict[type[Component], str]:
+def _templates(effective: EffectiveSpec) -> dict[type[Component], ComponentTemplate | None]:
     desired = effective.desired
     return {
-        Component: desired.session_manager.revision,
-        Executor: desired.executor.revision if effective.wanted_replicas else "",
-        ObjectCache: desired.object_cache.revision if desired.object_cache is not None else "",
+        Component: desired.session_manager,
+        Executor: desired.executor if effective.wanted_replicas else None,
+        ObjectCache: desired.object_cache,
     }
+
+
+def _is_of(template: ComponentTemplate | None, revision: str | None) -> bool:
+    return template is not None and template.revision == revision
 
 
 def _kind(cluster: str, pod: str) -> type[Component] | None:
@@ -154,11 +159,14 @@ def _kind(cluster: str, pod: str) -> type[Component] | None:
     return ObjectCache if names.object_cache_ordinal(cluster, pod) is not None else None
 
 
-def _seen(observed: ObservedCluster, wanted: dict[type[Component], str]) -> Iterator[RecentFailure]:
+def _seen(
+    observed: ObservedCluster, wanted: dict[type[Component], ComponentTemplate | None]
+) -> Iterator[RecentFailure]:
     """Yield the last failure of each Pod, as far as the Pod shows it."""
     for component, trouble, at in observed.failures:
-        if component.revision == wanted[type(component)]:
-            moment, message = at.replace(microsecond=0), explained(component, trouble)
+        template = wanted[type(component)]
+        if _is_of(template, component.revision):
+            moment, message = at.replace(microsecond=0), explained(component, trouble, template)
             yield RecentFailure(
                 name=component.name,
                 count=1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER, WAIT_CONTAINER
+from flamectl_operator.desired.resource_asks import limit_field
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
@@ -50,14 +51,14 @@ def _tail(component: Component, trouble: Trouble, template: ComponentTemplate | 
         trouble: What is wrong with it.
         template: The template of the component's Pods; None where that is not known.
     """
-    advice = trouble.remedy.format(**_names(component, trouble.container)) if trouble.remedy else ""
+    advice = trouble.remedy.format(**_names(component, trouble.container, template)) if trouble.remedy else ""
     # What another revision asked for is not known.
     if trouble.reason == UNSCHEDULABLE and template is not None and template.revision == component.revision:
         advice = scheduling.remedy(trouble.cause, template)
     return f" ({advice})" if advice else ""
 
 
-def _names(component: Component, container: str) -> dict[str, str]:
+def _names(component: Component, container: str, template: ComponentTemplate | None) -> dict[str, str]:
     field, main = _COMPONENTS[type(component)]
     status = component.pod.status
     place, image, command = field, f"{field}.image", "the command of the container"
@@ -72,6 +73,7 @@ def _names(component: Component, container: str) -> dict[str, str]:
             image = _INIT_IMAGE
     return {
         "container": place,
+        "memory_limit": limit_field(template, container or main, "memory") or f"{place}.resources.limits.memory",
         "image": image,
         "command": command,
         "template": f"{field}.podTemplate.spec",

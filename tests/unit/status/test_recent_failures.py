@@ -153,6 +153,34 @@ def test_container_that_was_restarted_in_place_is_told(container: str, who: str,
     assert (status.reason, status.message) == ("OOMKilled", f"{who}{cause}")
 
 
+@pytest.mark.parametrize(
+    ("own", "field"),
+    [({}, "podTemplate.spec.resources.limits.memory"), ({"limits": {"memory": "1Gi"}}, "resources.limits.memory")],
+    ids=["only the whole Pod has a limit", "the container has one as well"],
+)
+@pytest.mark.parametrize("kind", ["sessionManager", "executorManager", "objectCache"])
+def test_remedy_names_the_limit_at_which_the_container_was_killed(kind: str, own: dict[str, Any], field: str) -> None:
+    limited = {"resources": own, "podTemplate": {"spec": {"resources": {"limits": {"memory": "2Gi"}}}}}
+    changes = {"objectCache": {**cached()["objectCache"]}}
+    changes[kind] = {**changes.get(kind, replicas(1).get(kind, {})), **limited}
+    wanted = desired({**replicas(1), **changes})
+    name = {"sessionManager": SESSION_MANAGER, "executorManager": EXECUTOR_MANAGER, "objectCache": OBJECT_CACHE}[kind]
+
+    def containers(component: str) -> list[ContainerStatus]:
+        if component != name:
+            return [running(component)]
+        return [ended(name, 137, "OOMKilled") if component == EXECUTOR_MANAGER else _restarted(name, ago(10))]
+
+    status = _status(
+        session_manager(wanted=wanted, containers=containers(SESSION_MANAGER)),
+        object_cache_pod(wanted=wanted, containers=containers(OBJECT_CACHE)),
+        executor_pod(0, wanted=wanted, containers=containers(EXECUTOR_MANAGER)),
+        changes=changes,
+    )
+
+    assert f"(raise spec.{kind}.{field})" in str(status.message)
+
+
 def test_each_restart_in_place_counts() -> None:
     first = _status(session_manager(containers=[_restarted(SESSION_MANAGER, ago(60))]), executor_pod(0), now=ago(59))
     second = session_manager(containers=[_restarted(SESSION_MANAGER, NOW, 2, "Error")])
