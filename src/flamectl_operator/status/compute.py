@@ -40,6 +40,7 @@ from flamectl_operator.status.health import compute_health
 from flamectl_operator.status.object_cache import object_cache_status
 from flamectl_operator.status.reason import summary
 from flamectl_operator.status.recent_failures import recent_failures, summaries
+from flamectl_operator.status.silence import told_silence
 from flamectl_operator.status.troubles import WAITING, group_troubles
 
 if TYPE_CHECKING:
@@ -103,17 +104,19 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
     desired = None if effective is None else effective.desired
     troubles = group_troubles(observed, before.unhealthy_pods, now, desired)
     recent = before.recent_failures if effective is None else recent_failures(before, observed, effective, now)
+    writer = ConditionWriter(before.conditions, given.generation, now)
+    flame = () if effective is None else flame_conditions(writer, observed, effective, before)
+    unheard = () if effective is None else told_silence(flame, effective, now)
     health = compute_health(
         observed,
         effective,
         outstanding,
         troubles,
-        summaries(observed.owner.name, recent),
+        (*summaries(observed.owner.name, recent), *unheard),
         problem=given.problem,
         paused=given.paused,
         outcomes=outcomes,
     )
-    writer = ConditionWriter(before.conditions, given.generation, now)
     conditions = compute_conditions(
         writer,
         observed,
@@ -133,7 +136,7 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
         session_manager=_session_manager(given),
         executor_manager=_executor_manager(given),
         object_cache=object_cache_status(before.object_cache, observed, effective),
-        conditions=_merged(writer, given, conditions),
+        conditions=_merged(writer, given, conditions, flame),
         generations=_generations(given, outstanding, health),
         unhealthy_pods=_unhealthy_pods(troubles),
         recent_failures=recent,
@@ -165,11 +168,12 @@ def _claims(given: StatusInput) -> tuple[str, ...]:
     return tuple(sorted(there.union(given.before.claims).intersection(wanted)))
 
 
-def _merged(writer: ConditionWriter, given: StatusInput, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+def _merged(
+    writer: ConditionWriter, given: StatusInput, conditions: tuple[Condition, ...], flame: tuple[Condition, ...]
+) -> tuple[Condition, ...]:
     """Add the conditions about Flame; where no session manager can be asked, drop those that flame_conditions does not return."""
     if given.effective is None:
         return writer.merge(conditions)
-    flame = flame_conditions(writer, given.observed, given.effective, given.before)
     scaling = autoscaling_condition(writer, given.effective)
     without = () if can_be_asked(given.effective) else KINDS
     without = without if given.effective.scaling is not None else (*without, ConditionType.AUTOSCALING)

@@ -11,7 +11,14 @@ from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.runtime.outcome import blocked
 from flamectl_operator.runtime.text import joined
 from flamectl_operator.status import reason as reasons
-from flamectl_operator.status.reason import IDLE_SUSPENDED, INVALID_SPEC, PAUSED, SUSPENDED, UNSCHEDULABLE
+from flamectl_operator.status.reason import (
+    IDLE_SUSPENDED,
+    INVALID_SPEC,
+    PAUSED,
+    SESSION_MANAGER_NOT_REACHABLE,
+    SUSPENDED,
+    UNSCHEDULABLE,
+)
 from flamectl_operator.status.troubles import FAILING, MAX_GROUPS, WAITING, named_pods
 
 if TYPE_CHECKING:
@@ -25,10 +32,11 @@ if TYPE_CHECKING:
     from flamectl_operator.runtime.outcome import Outcome
     from flamectl_operator.status.health import Health
     from flamectl_operator.status.recent_failures import FailureSummary
+    from flamectl_operator.status.silence import Silence
     from flamectl_operator.status.troubles import TroubleGroup
 
-#: Reasons for `Degraded` that follow from the spec and from the Pods; all others were reported by a pass.
-COMPUTED = frozenset({INVALID_SPEC, NODE_NOT_REPORTING, UNSCHEDULABLE}) | FAILING
+#: Reasons for `Degraded` that follow from the spec, the Pods and the answers of Flame; all others were reported by a pass.
+COMPUTED = frozenset({INVALID_SPEC, NODE_NOT_REPORTING, UNSCHEDULABLE, SESSION_MANAGER_NOT_REACHABLE}) | FAILING
 #: Reason of `Degraded` when nothing is wrong.
 AS_EXPECTED = "AsExpected"
 
@@ -196,7 +204,7 @@ def _ready(
     if not health.healthy and not effective.suspended:
         found += [group.reason for group in health.troubles]
     reason = reasons.most_important(found)
-    # What failed lately is the message of Degraded.
+    # What failed lately, and that Flame does not answer, is the message of Degraded.
     message = _ALL_READY if health.healthy and health.recent else health.message
     return writer.make(ConditionType.READY, status=health.healthy, reason=reason, message=message)
 
@@ -248,7 +256,7 @@ def _degraded(
         message = joined(outcome.message for outcome in serious)
         return writer.make(ConditionType.DEGRADED, status=True, reason=serious[0].reason, message=message)
     standing = [] if health.healthy else [group for group in health.troubles if group.reason not in WAITING]
-    found: list[FailureSummary | TroubleGroup] = [*health.recent, *standing]
+    found: list[FailureSummary | Silence | TroubleGroup] = [*health.recent, *standing]
     if found:
         found.sort(key=lambda each: reasons.rank(each.reason))
         message = joined(map(str, found[:MAX_GROUPS]))

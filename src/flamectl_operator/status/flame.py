@@ -8,6 +8,7 @@ from flamectl_operator.api.status import ConditionType, SessionsStatus, find
 from flamectl_operator.flame.knowledge import Phase
 from flamectl_operator.planning.effective_spec import flame_can_be_asked
 from flamectl_operator.planning.endpoint import lacks_address
+from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE
 
 if TYPE_CHECKING:
     from flamectl_operator.api.status import Condition, FlameClusterStatus
@@ -80,7 +81,7 @@ def flame_conditions(
         if unknown
         else "The session manager is not ready"
     )
-    why = "SessionManagerNotReachable" if unknown else "SessionManagerNotReady"
+    why = SESSION_MANAGER_NOT_REACHABLE if unknown else "SessionManagerNotReady"
     found = []
     kind = ConditionType.SESSION_MANAGER_REACHABLE
     if unknown:

@@ -17,6 +17,7 @@ from flamectl_operator.planning.registration import NOT_REGISTERED
 from flamectl_operator.runtime.text import joined, shortened
 from flamectl_operator.status.object_cache import object_cache_line
 from flamectl_operator.status.reason import UNSCHEDULABLE
+from flamectl_operator.status.recent_failures import FailureSummary
 from flamectl_operator.status.troubles import FAILING, MAX_GROUPS
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.planning.needs import Needs
     from flamectl_operator.runtime.outcome import Outcome
-    from flamectl_operator.status.recent_failures import FailureSummary
+    from flamectl_operator.status.silence import Silence
     from flamectl_operator.status.troubles import TroubleGroup
 
 HEALTHY = "All components healthy"
@@ -41,14 +42,15 @@ class Health:
         message: The message in one line.
         healthy: Whether all desired objects exist, current and ready.
         troubles: The unhealthy Pods, in groups, that the recent failures do not tell of.
-        recent: The recent failures of each component that does not fail now, because that tells more.
+        recent: What a person has to look at although all Pods may be ready: a session manager that does not answer, and the
+            recent failures of each component that does not fail now, because that tells more.
     """
 
     state: State
     message: str
     healthy: bool = False
     troubles: tuple[TroubleGroup, ...] = ()
-    recent: tuple[FailureSummary, ...] = ()
+    recent: tuple[FailureSummary | Silence, ...] = ()
 
 
 def compute_health(
@@ -56,7 +58,7 @@ def compute_health(
     effective: EffectiveSpec | None,
     outstanding: Needs,
     troubles: tuple[TroubleGroup, ...] = (),
-    recent: tuple[FailureSummary, ...] = (),
+    recent: tuple[FailureSummary | Silence, ...] = (),
     *,
     problem: str = "",
     paused: bool = False,
@@ -69,7 +71,7 @@ def compute_health(
         effective: The effective spec; None when the spec is invalid.
         outstanding: The work that is left.
         troubles: Unhealthy Pods, in groups.
-        recent: The recent failures of each component.
+        recent: The recent failures of each component, and a session manager that does not answer.
         problem: The reason why the spec is invalid.
         paused: Whether the spec pauses the operator.
         outcomes: Outcomes of the steps of this pass.
@@ -104,7 +106,7 @@ def _unsuspended(
     effective: EffectiveSpec,
     outstanding: Needs,
     troubles: tuple[TroubleGroup, ...],
-    recent: tuple[FailureSummary, ...],
+    recent: tuple[FailureSummary | Silence, ...],
     outcomes: Sequence[Outcome],
 ) -> Health:
     executors_ready = len(observed.ready_executors) >= effective.replicas
@@ -121,7 +123,8 @@ def _unsuspended(
         return Health(state, message, healthy=True, recent=told)
     kinds = {each.kind for each in told}
     standing = tuple(group for group in troubles if not (group.over and type(group.components[0]) in kinds))
-    manager = next((each for each in recent if each not in told and each.kind is Component), None)
+    hidden = (each for each in recent if isinstance(each, FailureSummary) and each not in told)
+    manager = next((each for each in hidden if each.kind is Component), None)
     message = _message(observed, effective, standing, (*map(str, told),), outcomes, manager)
     return Health(state, message, troubles=standing, recent=told)
 

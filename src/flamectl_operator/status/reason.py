@@ -26,6 +26,7 @@ SUSPENDED = "Suspended"
 IDLE_SUSPENDED = "IdleSuspended"
 PODS_FAILING = "PodsFailing"
 UNSCHEDULABLE = "Unschedulable"
+SESSION_MANAGER_NOT_REACHABLE = "SessionManagerNotReachable"
 RECOVERING = "Recovering"
 UPDATING = "Updating"
 STARTING = "Starting"
@@ -74,6 +75,8 @@ PRECEDENCE: tuple[str, ...] = (
     PODS_FAILING,
     "NodeNotReporting",
     UNSCHEDULABLE,
+    # The Pods are as they should be, and Flame does not answer.
+    SESSION_MANAGER_NOT_REACHABLE,
     # Pods take long, and may become ready by themselves.
     "NotScheduled",
     "InitContainerWaiting",

@@ -10,6 +10,7 @@ from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait_until
 from flamectl_operator.status.compute import compute_status, durable_fields, required_durable_fields
 from flamectl_operator.status.health import present_state
 from flamectl_operator.status.recent_failures import failures_end, recent_failures
+from flamectl_operator.status.silence import silence
 from flamectl_operator.status.troubles import patience_ends
 
 if TYPE_CHECKING:
@@ -71,13 +72,16 @@ class UpdateStatus(Subreconciler):
 
 
 def _next_pass_without_event(pass_: Pass, observed: ObservedCluster, status: FlameClusterStatus) -> Outcome:
-    """Return the wait until failures or fights are over, failures are reset, or Pods take too long: there is no event."""
+    """Return the wait until failures or fights are over, failures are reset, or something takes too long: there is no event."""
     now = pass_.clock.now()
     starting = None if pass_.spec is None or pass_.effective.suspended else patience_ends(observed, now)
     slow = DONE if starting is None else wait_until("PodsStarting", starting, now)
     over = None if pass_.spec is None else failures_end(status.recent_failures, pass_.effective)
     forgotten = DONE if over is None else wait_until("Stable", over, now)
+    unheard = None if pass_.spec is None else silence(status.conditions, pass_.effective)
+    told_at = None if unheard is None or unheard.told_at <= now else unheard.told_at
+    silent = DONE if told_at is None else wait_until("PodsStarting", told_at, now)
     fights = [replace(fight, message="", attention=False) for fight in pass_.io.repairs.fights()]
     until = pass_.plan.next_without_event if pass_.may_act else None
     reset = DONE if until is None else wait_until("Stable", until, now)
-    return combine([slow, forgotten, reset, *fights])
+    return combine([slow, silent, forgotten, reset, *fights])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flamectl_operator.flame.knowledge import OFF
 from tests.unit.builders import replicas, rolling
 from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
 from tests.unit.subreconcilers.harness import SM_NAME, executor_name
@@ -117,3 +118,61 @@ async def test_executors_lost_to_a_restarted_session_manager_are_replaced_one_by
 
     assert fewest == 5
     assert world.executor_ids == [2, 3, 4, 5, 6, 7]
+
+
+async def test_session_manager_that_does_not_answer_for_five_minutes_is_told_once_and_forgotten_with_the_next_answer() -> (
+    None
+):
+    world = await converged(replicas(2))
+    world.events.told.clear()
+    world.asked.broken = "Network is unreachable"
+    await world.live(75 + 290)
+    assert world.condition("SessionManagerReachable")[:2] == ("False", "Unreachable")
+    assert world.status.reason == "Healthy"
+    assert world.condition("Degraded")[0] == "False"
+
+    await world.live(60)
+
+    assert world.status.reason == "SessionManagerNotReachable"
+    assert world.condition("Degraded")[:2] == ("True", "SessionManagerNotReachable")
+    assert world.condition("Ready")[0] == "True"
+    assert "Network is unreachable" in (world.status.message or "")
+    assert "executors are deleted without a drain" in (world.status.message or "")
+    await world.live(600)
+    assert [each for each in world.events.told if each[0] == "Warning"] == [
+        ("Warning", "SessionManagerNotReachable", world.condition("Degraded")[2])
+    ]
+
+    world.asked.broken = None
+    await world.live(5)
+
+    assert world.condition("Degraded")[0] == "False"
+    assert world.status.reason == "Healthy"
+
+
+async def test_pass_follows_when_the_session_manager_has_not_answered_for_five_minutes() -> None:
+    world = await converged(replicas(2))
+    world.asked.broken = "Network is unreachable"
+    await world.live(80)
+    since = next(each for each in world.status.conditions if each.type == "SessionManagerReachable")
+    left = (since.last_transition_time - world.clock.now()).total_seconds() + 300
+
+    result = await world.run_pass()
+
+    assert result.delay is not None
+    assert result.delay <= left
+
+
+async def test_silence_is_still_told_after_a_restart_of_the_operator() -> None:
+    world = await converged(replicas(2))
+    world.asked.broken = "Network is unreachable"
+    await world.live(75 + 320)
+    said = world.condition("Degraded")
+    assert said[:2] == ("True", "SessionManagerNotReachable")
+
+    world.restart()
+    world.asked.target, world.asked.known = None, OFF
+    for _ in range(5):
+        await world.run_pass()
+        assert world.condition("Degraded") == said
+        await world.live(10)

@@ -23,6 +23,9 @@ STATES: tuple[str, ...] = (*State, UNKNOWN)
 #: Suspended and Paused explain why a FlameCluster that is not ready needs no action.
 EXCEPTIONS: tuple[str, ...] = (ConditionType.DEGRADED, ConditionType.SUSPENDED, ConditionType.PAUSED)
 
+#: Reasons of `SessionManagerReachable` for a session manager that nobody asks, because of its TLS.
+NOT_ASKED = frozenset({"TLSNotSupported", "AuthorityUnknown"})
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -115,7 +118,8 @@ def _desired(spec: SpecSummary, status: dict[str, Any]) -> int:
 def _reachable(conditions: Sequence[dict[str, Any]]) -> bool | None:
     known = {"True": True, "False": False}
     found = [each for each in conditions if each.get("type") == ConditionType.SESSION_MANAGER_REACHABLE]
-    return known.get(str(found[0].get("status"))) if found else None
+    # A session manager that no operator can ask by its spec is not one that does not answer.
+    return known.get(str(found[0].get("status"))) if found and found[0].get("reason") not in NOT_ASKED else None
 
 
 def _number(section: Any, field: str) -> int:

@@ -76,3 +76,12 @@ def test_invalid_status_values_count_as_missing(nonsense: dict[str, Any]) -> Non
 
     assert (entry.state, entry.desired, entry.ready) == ("Unknown", 0, 0)
     assert "Ready" not in entry.conditions
+
+
+def test_session_manager_that_nobody_asks_is_neither_reachable_nor_unreachable() -> None:
+    def reachable(reason: str) -> bool | None:
+        said = _condition("SessionManagerReachable", "False") | {"reason": reason}
+        return sample(_cluster({}, {"conditions": [said]})).reachable
+
+    found = {each: reachable(each) for each in ("TimedOut", "NoAddress", "TLSNotSupported", "AuthorityUnknown")}
+    assert found == {"TimedOut": False, "NoAddress": False, "TLSNotSupported": None, "AuthorityUnknown": None}

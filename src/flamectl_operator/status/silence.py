@@ -1,0 +1,90 @@
+"""A session manager that has not answered for minutes: what the operator leaves undone meanwhile, told to a person.
+
+The time is that of the condition `SessionManagerReachable`, which survives a restart of the operator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.status import ConditionType
+from flamectl_operator.planning.effective_spec import flame_can_be_asked
+from flamectl_operator.runtime.text import joined
+from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from flamectl_operator.api.status import Condition
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
+
+#: Seconds without an answer after which a person is told. The session manager may be replaced or restart meanwhile.
+PATIENCE = 300.0
+_REACHABLE = ConditionType.SESSION_MANAGER_REACHABLE
+
+
+@dataclass(frozen=True)
+class Silence:
+    """A session manager that does not answer.
+
+    Args:
+        told_at: When a person is told.
+        message: The problem and what does not happen meanwhile, as sentences.
+    """
+
+    told_at: datetime
+    message: str
+
+    @property
+    def kind(self) -> None:
+        """The class of the Pods that fail: none do."""
+
+    @property
+    def reason(self) -> str:
+        """The reason for the FlameCluster."""
+        return SESSION_MANAGER_NOT_REACHABLE
+
+    def __str__(self) -> str:
+        """Return the text for messages."""
+        return self.message
+
+
+def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Silence | None:
+    """Return since when the session manager does not answer; None when it does, or when nothing depends on its answers.
+
+    Args:
+        conditions: The conditions about Flame.
+        effective: The effective spec.
+    """
+    silent = [each for each in conditions if each.status == "False" and each.type == _REACHABLE]
+    if not silent or not flame_can_be_asked(effective.desired.spec, effective.settings):
+        return None
+    [reachable], left_undone = silent, _left_undone(effective)
+    if not left_undone:
+        return None
+    since = reachable.last_transition_time
+    undone = f"Since {since:%Y-%m-%d %H:%M:%S} UTC, and until it answers, {', '.join(left_undone)}"
+    return Silence(since + timedelta(seconds=PATIENCE), joined([reachable.message, undone]))
+
+
+def told_silence(conditions: Iterable[Condition], effective: EffectiveSpec, now: datetime) -> tuple[Silence, ...]:
+    """Return the silence that has lasted long enough to be told, if there is one; see `silence`."""
+    found = silence(conditions, effective)
+    return (found,) if found is not None and found.told_at <= now else ()
+
+
+def _left_undone(effective: EffectiveSpec) -> list[str]:
+    """Return what does not happen without answers, as clauses."""
+    spec, found = effective.desired.spec, []
+    if effective.replicas:
+        found.append("executors that do not register are not replaced")
+        if effective.drain_timeout:
+            found.append("executors are deleted without a drain")
+    if effective.scaling is not None:
+        found.append("the number of executors does not follow the demand")
+    if spec.idle is not None and not effective.suspended:
+        found.append("an idle cluster does not suspend itself")
+    return found
