@@ -399,6 +399,11 @@ def test_object_cache_without_security_context_gets_a_warning_in_a_restricted_na
             id="memory",
         ),
         pytest.param(
+            {"drain": {"onTermination": {"enabled": True}}},
+            "each eviction of an executor with work takes all of maxSeconds",
+            id="evictions with SQLite",
+        ),
+        pytest.param(
             {"podTemplate": {"spec": {"containers": [{"name": "flame-executor", "image": "example.com/x:1"}]}}},
             'container "flame-executor", because the component\'s container is named "executor-manager"',
             id="container",

@@ -7,6 +7,7 @@ import re
 import ssl
 from typing import TYPE_CHECKING
 
+from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.api.executor_limits import CONTAINER_LIMITS, executor_limits
 from flamectl_operator.api.images import tagged_version
 from flamectl_operator.api.network_policy import address_problems
@@ -37,6 +38,7 @@ def problems(spec: FlameClusterSpec) -> Iterator[Problem]:
     yield from _unreadable_bundle(spec)
     yield from override_problems(spec.config_overrides, spec.flame_version)
     yield from address_problems(spec.network_policy)
+    yield from _beside_the_hook(spec)
 
 
 def warnings(spec: FlameClusterSpec) -> Iterator[Problem]:
@@ -46,6 +48,7 @@ def warnings(spec: FlameClusterSpec) -> Iterator[Problem]:
     yield from _without_effect(spec)
     yield from _lost_tasks(spec)
     yield from _node_certificates(spec)
+    yield from _long_evictions(spec)
     yield from override_warnings(spec.config_overrides, spec.flame_version)
 
 
@@ -166,6 +169,42 @@ def _node_certificates(spec: FlameClusterSpec) -> Iterator[Problem]:
             "spec.executorManager.podTemplate",
             "executors of Flame 0.7 exit if TLS is on and they have no certificate of their own; mount one for each at "
             f"{_NODE_CERTIFICATE}",
+        )
+
+
+def _beside_the_hook(spec: FlameClusterSpec) -> Iterator[Problem]:
+    """Yield what a podTemplate may not set beside `drain.onTermination`."""
+    if not spec.executor_manager.drain.on_termination.enabled:
+        return
+    path = "spec.executorManager.podTemplate.spec"
+    asked = (spec.executor_manager.pod_template or {}).get("spec", {})
+    for container in asked.get("containers", ()):
+        lifecycle = container.get("lifecycle")
+        if container["name"] == EXECUTOR_MANAGER and isinstance(lifecycle, dict) and "preStop" in lifecycle:
+            yield Problem(
+                f"{path}.containers[name={EXECUTOR_MANAGER}].lifecycle.preStop",
+                "must not be set beside drain.onTermination, because a container has one such hook",
+            )
+    if asked.get("hostPID") is True:
+        yield Problem(
+            f"{path}.hostPID", "must not be true beside drain.onTermination, which looks at the Pod's processes"
+        )
+    if asked.get("shareProcessNamespace") is False:
+        yield Problem(
+            f"{path}.shareProcessNamespace",
+            "must not be false beside drain.onTermination, because Flame ignores SIGTERM as process 1",
+        )
+
+
+def _long_evictions(spec: FlameClusterSpec) -> Iterator[Problem]:
+    ending, storage = spec.executor_manager.drain.on_termination, spec.session_manager.storage
+    if not ending.enabled:
+        return
+    if storage != "none" and not re.match("(fs|file|filesystem)://", storage):
+        yield Problem(
+            "spec.executorManager.drain.onTermination",
+            "with SQLite storage Flame never ends the processes of an executor that gets no more work, so each eviction of an "
+            f"executor with work takes all of maxSeconds ({ending.max_seconds} s); storage fs://... ends with the work",
         )
 
 

@@ -74,6 +74,8 @@ REBOUND_ANNOTATION: Final = f"{OWN_PREFIX}rebound"
 #: On executors that are being drained: why (`DrainReason`), and since when.
 DRAINING_ANNOTATION: Final = f"{OWN_PREFIX}draining"
 DRAINING_SINCE_ANNOTATION: Final = f"{OWN_PREFIX}draining-since"
+#: On executors with a hook for their end: the grace period in seconds that they would have without it.
+GRACE_ANNOTATION: Final = f"{OWN_PREFIX}grace-seconds"
 #: On the ConfigMap: the `configGeneration` of its content, and the hash of the content.
 CONFIG_GENERATION_ANNOTATION: Final = f"{OWN_PREFIX}config-generation"
 CONFIG_HASH_ANNOTATION: Final = f"{OWN_PREFIX}config-hash"

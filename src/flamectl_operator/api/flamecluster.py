@@ -13,6 +13,7 @@ from flamectl_operator.api.autoscaling import Autoscaling, Idle
 from flamectl_operator.api.client_config import ClientConfigSpec
 from flamectl_operator.api.common_metadata import CommonAnnotations, CommonLabels
 from flamectl_operator.api.container import Environment, Image, ImagePullPolicy, ResourceRequirements
+from flamectl_operator.api.drain import Drain
 from flamectl_operator.api.flame_options import Limits, Recovery, RuntimeStorage
 from flamectl_operator.api.model import Atomic, Flag, Int32, Model, Text
 from flamectl_operator.api.network_policy import NetworkPolicySpec
@@ -25,23 +26,11 @@ from flamectl_operator.api.slot import PATTERN_0_5, SlotText, readable_by_0_5
 from flamectl_operator.api.tls import ClusterTlsSpec
 from flamectl_operator.api.update_strategy import UpdateStrategy
 
-#: Longest drain, in seconds: a week.
-MAX_DRAIN = 7 * 24 * 3600
 #: Executors of a manifest that says nothing about their number.
 DEFAULT_REPLICAS = 1
 
 FlameVersion = Literal["0.5", "0.6", "0.7"]
 Shim = Literal["host", "wasm"]
-
-
-class Drain(Model):
-    """How executors end their work before they are deleted by a scale-down or a rollout."""
-
-    timeout_seconds: Annotated[Int32, Field(ge=0, le=MAX_DRAIN)] = Field(
-        600,
-        description="How long an executor may go on with its sessions, without getting new ones, before it is deleted. "
-        "0 deletes it at once.",
-    )
 
 
 class SessionManagerSpec(Model):
@@ -110,6 +99,12 @@ class ExecutorManagerSpec(Model):
             "must be left out where autoscaling is set, because autoscaling decides the number of executors; kubectl scale "
             "and a HorizontalPodAutoscaler cannot set it either: use autoscaling.minReplicas and autoscaling.maxReplicas",
             ".replicas",
+        ),
+        Rule(
+            "self.shim != 'wasm' || !self.drain.onTermination.enabled",
+            lambda executors: executors.shim != "wasm" or not executors.drain.on_termination.enabled,
+            "must be false for shim wasm, whose tasks are no processes, so that nothing in the Pod shows whether one runs",
+            ".drain.onTermination.enabled",
         ),
     )
 
@@ -216,6 +211,12 @@ class FlameClusterSpec(Model):
             ),
             "must be an SQLite database for Flame 0.5, such as sqlite:///var/lib/flame/session/flame.db",
             ".sessionManager.storage",
+        ),
+        Rule(
+            "self.flameVersion != '0.5' || !self.executorManager.drain.onTermination.enabled",
+            lambda spec: spec.flame_version != "0.5" or not spec.executor_manager.drain.on_termination.enabled,
+            "must be false for Flame 0.5, whose nodes cannot be released, so that they would get new work to the end",
+            ".executorManager.drain.onTermination.enabled",
         ),
         _not_in_0_5("executor_manager.autoscaling", "which cannot be asked for its sessions"),
         _not_in_0_5("idle", "which cannot be asked for its sessions"),

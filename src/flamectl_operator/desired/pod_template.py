@@ -19,6 +19,7 @@ from flamectl_operator.api.constants import (
     CONFIG_PATH,
     CONFIG_VOLUME,
     FLAME_CONFIG_VARIABLE,
+    GRACE_ANNOTATION,
     OWN_VOLUME_PREFIX,
     RENDERED_ANNOTATION,
     REVISION_ANNOTATION,
@@ -114,6 +115,7 @@ def template_of(
     spec: ComponentSpec,
     layers: tuple[dict[str, Any], dict[str, Any]],
     author_revision: str,
+    hook_seconds: int = 0,
 ) -> ComponentTemplate:
     """Return the template of a component's Pods, merged from three layers.
 
@@ -123,6 +125,8 @@ def template_of(
         spec: The component's spec; its podTemplate is the middle layer.
         layers: The operator's defaults, and the fields that the operator must set.
         author_revision: The hash of the spec that the author wrote.
+        hook_seconds: The most seconds that the preStop hook takes, which are added to the grace period. An annotation has the
+            grace period without them, for deletions that do not wait for the hook.
     """
     defaults, musts = layers
     template = spec.pod_template or {}
@@ -132,6 +136,10 @@ def template_of(
     # With 0 the API server removes a Pod at once, and the next one would be created while its processes still run.
     if pod_spec.get("terminationGracePeriodSeconds") == 0:
         pod_spec["terminationGracePeriodSeconds"] = 1
+    own_annotations = {}
+    if hook_seconds and isinstance(grace := pod_spec["terminationGracePeriodSeconds"], int):
+        pod_spec["terminationGracePeriodSeconds"] = grace + hook_seconds
+        own_annotations[GRACE_ANNOTATION] = str(grace)
     # A list without a merge key is replaced, but a toleration for a GPU node must not remove ours for lost nodes.
     authored = asked.get("tolerations")
     if "tolerations" in defaults and isinstance(authored, list) and all(isinstance(each, dict) for each in authored):
@@ -142,7 +150,7 @@ def template_of(
         "metadata": {
             "namespace": owner.namespace,
             "labels": {**(metadata.get("labels") or {}), **owner.labels(component), **owner.selector(component)},
-            "annotations": dict(metadata.get("annotations") or {}),
+            "annotations": {**(metadata.get("annotations") or {}), **own_annotations},
             "ownerReferences": [owner.owner_reference()],
         },
         "spec": with_wait_resources(pod_spec) if "initContainers" in defaults else pod_spec,

@@ -30,6 +30,7 @@ from flamectl_operator.desired.pod_template import (
     pod_defaults,
     template_of,
 )
+from flamectl_operator.desired.termination_hook import termination_hook
 from flamectl_operator.desired.tls import add_authorities, add_server_files
 from flamectl_operator.desired.wait_container import wait_command, wait_defaults
 
@@ -133,7 +134,7 @@ def executor_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSetting
     ]
     defaults["initContainers"] = [wait_defaults(component, settings)]
     backend = address(session_manager, BACKEND_PORT, owner, settings)
-    musts = {
+    musts: dict[str, Any] = {
         "restartPolicy": "Never",
         "volumes": [config_volume(owner)],
         "initContainers": [wait_command(backend)],
@@ -149,8 +150,17 @@ def executor_pod(owner: Identity, spec: FlameClusterSpec, settings: FlameSetting
             )
         ],
     }
+    ending = component.drain.on_termination
+    if ending.enabled:
+        musts["shareProcessNamespace"] = True
+        musts["containers"][0] |= termination_hook(backend, ending)
     return template_of(
-        owner, EXECUTOR_MANAGER, component, (defaults, musts), revision.executor_revision(owner.name, spec)
+        owner,
+        EXECUTOR_MANAGER,
+        component,
+        (defaults, musts),
+        revision.executor_revision(owner.name, spec),
+        hook_seconds=ending.max_seconds if ending.enabled else 0,
     )
 
 

@@ -15,17 +15,20 @@ if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import ExecutorManagerSpec
     from flamectl_operator.settings import FlameSettings
 
+#: Defines `answers`, which checks whether $port of $host accepts connections; continues with an `else`.
 # Each check has a timeout of 2 s, because a connection to an address that does not answer hangs for two minutes.
 # An nc that cannot check a port prints its usage. Without this test the container would wait for ever.
+PROBES = """\
+if command -v bash >/dev/null && command -v timeout >/dev/null; then
+  answers() { timeout 2 bash -c ": </dev/tcp/$host/$port" 2>/dev/null; }
+elif command -v python3 >/dev/null; then
+  answers() { python3 -c "import socket; socket.create_connection(('$host', $port), 2)" 2>/dev/null; }
+elif command -v nc >/dev/null && ! nc -z -w 2 127.0.0.1 1 2>&1 | grep -qi usage; then
+  answers() { nc -z -w 2 "$host" "$port"; }
+"""
 _SCRIPT = """\
 host='{host}' port={port}
-if command -v bash >/dev/null && command -v timeout >/dev/null; then
-  answers() {{ timeout 2 bash -c ": </dev/tcp/$host/$port" 2>/dev/null; }}
-elif command -v python3 >/dev/null; then
-  answers() {{ python3 -c "import socket; socket.create_connection(('$host', $port), 2)" 2>/dev/null; }}
-elif command -v nc >/dev/null && ! nc -z -w 2 127.0.0.1 1 2>&1 | grep -qi usage; then
-  answers() {{ nc -z -w 2 "$host" "$port"; }}
-else
+{probes}else
   echo "not waiting for $host:$port, because this image has no bash, no python3 and no nc that knows -z"
   exit 0
 fi
@@ -57,4 +60,4 @@ def wait_command(backend: str) -> dict[str, Any]:
         backend: The session manager's address for executors, as host:port.
     """
     host, port = backend.rsplit(":", 1)
-    return {"name": WAIT_CONTAINER, "command": ["sh", "-c", _SCRIPT.format(host=host, port=port)]}
+    return {"name": WAIT_CONTAINER, "command": ["sh", "-c", _SCRIPT.format(host=host, port=port, probes=PROBES)]}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
+from flamectl_operator.api.constants import GRACE_ANNOTATION
 from flamectl_operator.observed.trouble import (
     MAX_CAUSE,
     OOM_KILLED,
@@ -35,6 +36,8 @@ _PREEMPTION = re.compile(r"(?: no new claims to deallocate,)? preemption: .*", r
 #: Reason of the API server for a Pod with scheduling gates.
 GATED = "SchedulingGated"
 
+#: What the operator writes as a grace period.
+_SECONDS = re.compile(r"[0-9]{1,9}")
 #: Reasons in the status of a Pod that ends because its node shuts down.
 _SHUTDOWN = frozenset({"Terminated", "NodeShutdown"})
 
@@ -123,6 +126,12 @@ def address(pod: PodView) -> str:
     shared = ip.is_unspecified or ip.is_multicast or ip.is_link_local
     indirect = isinstance(ip, IPv6Address) and (ip.scope_id is not None or ip.ipv4_mapped is not None)
     return "" if shared or indirect else str(ip)
+
+
+def grace_without_hook(pod: PodView) -> int | None:
+    """Return the grace period in seconds of a Pod with a hook for its end, without the time of the hook; None of other Pods."""
+    text = pod.annotations.get(GRACE_ANNOTATION, "")
+    return max(1, int(text)) if _SECONDS.fullmatch(text) else None
 
 
 def answers_elsewhere(before: PodView, now: PodView | None) -> bool:

@@ -24,6 +24,7 @@ from flamectl_operator.kube.errors import (
 from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, PODS
 from flamectl_operator.kube.views import KubernetesObject, PodView
+from flamectl_operator.observed import pods
 from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
 from flamectl_operator.reconcile.repairs import Repairs
@@ -186,7 +187,8 @@ class ClusterIO(ClusterReads):
         Args:
             resource: The resource of the child.
             child: The child.
-            grace_period_seconds: Overrides its own grace period; 0 removes a Pod without waiting for its node.
+            grace_period_seconds: Overrides its own grace period; 0 removes a Pod without waiting for its node. By default
+                that of a Pod's annotation, which leaves out the time of a hook, because the operator drains before it deletes.
             unchanged: Whether to delete the child only if it has not changed since.
             still_due: Returns whether the child must still be deleted; called right before the request is sent.
 
@@ -199,6 +201,8 @@ class ClusterIO(ClusterReads):
         """
         WRITES.get().sent += 1
         self.deleted.add(child.uid)
+        if grace_period_seconds is None and isinstance(child, PodView):
+            grace_period_seconds = pods.grace_without_hook(child)
         try:
             response = await self.client.delete(
                 resource,

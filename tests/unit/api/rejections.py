@@ -207,6 +207,30 @@ REJECTIONS: tuple[Rejection, ...] = (
         "must not be more than maxReplicas",
     ),
     Rejection(
+        "a hook that waits for longer than a drain may take",
+        _executor(drain={"timeoutSeconds": 60, "onTermination": {"enabled": True}}),
+        f"{_EXECUTOR}.drain.onTermination.maxSeconds",
+        "must not be more than drain.timeoutSeconds",
+    ),
+    Rejection(
+        "a hook where there are no drains",
+        _executor(drain={"timeoutSeconds": 0, "onTermination": {"enabled": True, "maxSeconds": 5}}),
+        f"{_EXECUTOR}.drain.onTermination.maxSeconds",
+        "must not be more than drain.timeoutSeconds",
+    ),
+    Rejection(
+        "a hook for tasks of WebAssembly",
+        _executor(shim="wasm", drain={"onTermination": {"enabled": True}}),
+        f"{_EXECUTOR}.drain.onTermination.enabled",
+        "must be false for shim wasm",
+    ),
+    Rejection(
+        "a hook for Flame 0.5",
+        {"spec": {"flameVersion": "0.5", "executorManager": {"drain": {"onTermination": {"enabled": True}}}}},
+        f"{_EXECUTOR}.drain.onTermination.enabled",
+        "must be false for Flame 0.5",
+    ),
+    Rejection(
         "autoscaling for Flame 0.5",
         {"spec": {"flameVersion": "0.5", "executorManager": {"autoscaling": {"maxReplicas": 3}}}},
         f"{_EXECUTOR}.autoscaling",
@@ -784,6 +808,23 @@ REJECTIONS: tuple[Rejection, ...] = (
 
 #: Specs that the operator alone refuses, because CEL cannot see the problem.
 OPERATOR_REJECTIONS: tuple[Rejection, ...] = (
+    *(
+        Rejection(
+            f"a hook beside {field}",
+            _executor(drain={"onTermination": {"enabled": True}}, podTemplate={"spec": pod}),
+            f"{_EXECUTOR}.podTemplate.spec.{field}",
+            f"must not be {word} beside drain.onTermination",
+        )
+        for field, word, pod in (
+            (
+                "containers[name=executor-manager].lifecycle.preStop",
+                "set",
+                {"containers": [{"name": "executor-manager", "lifecycle": {"preStop": {"sleep": {"seconds": 5}}}}]},
+            ),
+            ("hostPID", "true", {"hostPID": True}),
+            ("shareProcessNamespace", "false", {"shareProcessNamespace": False}),
+        )
+    ),
     Rejection(
         "requests above limits of an extended resource, with a unit",
         _executor(resources={"limits": {"example.com/gpu": "1k"}, "requests": {"example.com/gpu": "2k"}}),
@@ -832,6 +873,11 @@ OPERATOR_REJECTIONS: tuple[Rejection, ...] = (
 
 ACCEPTANCES: tuple[Acceptance, ...] = (
     Acceptance("minimal", {}),
+    Acceptance(
+        "a hook for as long as a drain may take",
+        _executor(drain={"timeoutSeconds": 5, "onTermination": {"enabled": True, "maxSeconds": 5}}),
+    ),
+    Acceptance("a short drain without a hook", _executor(drain={"timeoutSeconds": 0})),
     Acceptance("autoscaling", _executor(autoscaling={"maxReplicas": 3})),
     Acceptance("autoscaling beside the default of replicas", _executor(replicas=1, autoscaling={"maxReplicas": 3})),
     Acceptance("autoscaling down to nothing", _executor(autoscaling={"minReplicas": 0, "maxReplicas": 3})),

@@ -236,6 +236,19 @@ def test_overrides_that_flame_reads_or_may_read_one_day_are_accepted(version: st
     assert _refused({"flameVersion": version, "configOverrides": overrides}) == {}
 
 
+@pytest.mark.parametrize("storage", ["sqlite://flame.db", "sqlite:flame.db", "flame.db"])
+def test_a_hook_with_a_storage_that_keeps_executors_listed_is_warned_of_with_its_price(storage: str) -> None:
+    ending = {"drain": {"onTermination": {"enabled": True, "maxSeconds": 90}}}
+    changes = {"sessionManager": {"storage": storage}, "executorManager": ending}
+    assert "takes all of maxSeconds (90 s)" in _warnings(changes)["spec.executorManager.drain.onTermination"]
+
+
+@pytest.mark.parametrize("storage", ["fs:///x", "file:///x", "filesystem:///x"])
+def test_a_hook_with_a_storage_that_lets_executors_end_has_no_warning(storage: str) -> None:
+    ending = {"drain": {"onTermination": {"enabled": True}}}
+    assert _warnings({"sessionManager": {"storage": storage}, "executorManager": ending}) == {}
+
+
 @pytest.mark.parametrize(
     "storage", ["none", "sqlite://flame.db", "sqlite:flame.db", "fs:///x", "file:///x", "flame.db"]
 )

@@ -66,6 +66,7 @@ NEITHER = (False, False)
         pytest.param({"executorManager": {"updateStrategy": {"type": "Recreate"}}}, NEITHER, id="updateStrategy"),
         pytest.param({"executorManager": {"autoscaling": {"maxReplicas": 9}}}, NEITHER, id="autoscaling"),
         pytest.param({"executorManager": {"drain": {"timeoutSeconds": 9}}}, NEITHER, id="drain"),
+        pytest.param({"executorManager": {"drain": {"onTermination": {"enabled": True}}}}, NEITHER, id="onTermination"),
         pytest.param({"idle": {"timeoutSeconds": 9}}, NEITHER, id="idle"),
         pytest.param({"suspend": True}, NEITHER, id="suspend"),
         pytest.param({"paused": True}, NEITHER, id="paused"),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.desired import names
@@ -173,6 +174,13 @@ class FlameHarness(StepHarness):
         self.timer.run()
         self.asked.poll()
         await self.run_pass()
+
+    def held_up(self, pod: dict[str, Any]) -> bool:
+        """The hook of an executor waits for its work, as long as the grace period lasts."""
+        [container], name = pod["spec"]["containers"], pod["metadata"]["name"]
+        busy = any(each.node == name for each in self.model.executors.values())
+        over = self.clock.now() >= datetime.fromisoformat(pod["metadata"]["deletionTimestamp"])
+        return "preStop" in container.get("lifecycle", {}) and busy and not over
 
     def follow_pods(self) -> None:
         """Executor managers start and end with their Pods."""

@@ -1,0 +1,214 @@
+"""The hook of executors: which Pods have it, and when it ends. The shell runs, with a /proc and a clock of the test's own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flamectl_operator.api.drain import OnTermination
+from flamectl_operator.desired.termination_hook import termination_hook
+from flamectl_operator.settings import FlameSettings
+from tests.unit.builders import desired, merged
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REAL_TIME = True  # the shells are processes, but each of their seconds is counted by the test's own `sleep`
+
+ENABLED: dict[str, Any] = {"executorManager": {"drain": {"onTermination": {"enabled": True, "maxSeconds": 60}}}}
+#: Moves the clock, and lets happen what is due by then: files `at-SECONDS` are scripts.
+_SLEEP = """\
+#!/bin/sh
+read -r now _ <{proc}/uptime
+end=$((${{now%%.*}} + $1))
+echo "$end.00 0" >{proc}/uptime
+for event in {events}/at-*; do
+  [ -e "$event" ] && [ "${{event##*-}}" -le "$end" ] && . "$event" && rm "$event"
+done
+:
+"""
+
+
+class Machine:
+    """A Pod's processes as the hook sees them.
+
+    Args:
+        directory: Where /proc and the programs are.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._proc, self._events, self._bin = (directory / each for each in ("proc", "events", "bin"))
+        for each in (self._proc, self._events, self._bin):
+            each.mkdir()
+        (self._proc / "uptime").write_text("0.00 0\n")
+        self.program("sleep", _SLEEP.format(proc=self._proc, events=self._events))
+        self.program("bash", "#!/bin/sh\nexit 0\n")
+        self.program("timeout", "#!/bin/sh\nexit 0\n")
+
+    def program(self, name: str, text: str) -> None:
+        (self._bin / name).write_text(text)
+        (self._bin / name).chmod(0o755)
+
+    def run(self, number: int, name: str, parent: int, state: str = "S") -> None:
+        """Let a process run."""
+        (self._proc / str(number)).mkdir()
+        (self._proc / str(number) / "stat").write_text(f"{number} ({name}) {state} {parent} 1 1 0 -1 4194560 0\n")
+
+    def at(self, second: int, shell: str) -> None:
+        """Let something happen after some seconds, in a shell."""
+        (self._events / f"at-{second}").write_text(f"{shell}\n")
+
+    def ends_at(self, second: int, number: int) -> None:
+        """Let a process end after some seconds."""
+        self.at(second, f"rm -r {self._proc}/{number}")
+
+    def session_manager_silent_from(self, second: int) -> None:
+        """Let the session manager's port be closed after some seconds."""
+        self.at(second, f"echo exit 1 >{self._bin}/timeout")
+
+    def session_manager_answers_from(self, second: int) -> None:
+        """Let the session manager's port be open again after some seconds."""
+        self.at(second, f"echo exit 0 >{self._bin}/timeout")
+
+    def waited(self, shell: str = "sh", seconds: int = 60) -> int:
+        """Run the hook and return how many seconds it waited."""
+        hook = termination_hook("manager:8081", OnTermination(enabled=True, max_seconds=seconds))
+        [_, option, script] = hook["lifecycle"]["preStop"]["exec"]["command"]
+        script = script.replace("/proc", str(self._proc))
+        path = {"PATH": f"{self._bin}:/usr/bin:/bin"}
+        program = shutil.which(shell) or shell  # not the one of this machine's Pod
+        done = subprocess.run(
+            [program, option, script], env=path, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        return int(float((self._proc / "uptime").read_text().split()[0]))
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    found = Machine(tmp_path)
+    found.run(1, "pause", 0)
+    found.run(7, "flame-executor-", 0)
+    return found
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_hook_ends_when_the_executor_manager_has_no_child_left(machine: Machine, shell: str) -> None:
+    machine.run(20, "flmping-service", 7)
+    machine.ends_at(31, 20)
+
+    assert machine.waited(shell) == 31
+
+
+def test_hook_of_an_executor_without_work_waits_only_until_its_node_is_released(machine: Machine) -> None:
+    assert machine.waited() == 2
+
+
+def test_hook_ends_after_its_time_although_a_child_runs_on(machine: Machine) -> None:
+    machine.run(20, "flmping-service", 7)
+
+    assert machine.waited(seconds=45) == 45
+
+
+def test_hook_ends_when_the_session_manager_is_gone_for_ten_seconds(machine: Machine) -> None:
+    machine.run(20, "flmping-service", 7)
+    machine.session_manager_silent_from(20)
+
+    assert machine.waited() in range(29, 32)
+
+
+def test_hook_goes_on_when_the_session_manager_answers_again_within_ten_seconds(machine: Machine) -> None:
+    machine.run(20, "flmping-service", 7)
+    machine.session_manager_silent_from(10)
+    machine.session_manager_answers_from(17)
+    machine.ends_at(40, 20)
+
+    assert machine.waited() == 40
+
+
+def test_hook_waits_for_the_child_of_a_process_with_brackets_and_spaces_in_its_name(machine: Machine) -> None:
+    machine.run(20, "a) S 1 (b", 7)
+    machine.ends_at(12, 20)
+
+    assert machine.waited() == 12
+
+
+@pytest.mark.parametrize(
+    ("name", "parent", "state"),
+    [
+        pytest.param("flmping-service", 7, "Z", id="an ended child"),
+        pytest.param("sleep", 70, "S", id="a child of a process whose number begins alike"),
+        pytest.param("sidecar", 0, "S", id="another container"),
+        pytest.param("service", 1, "S", id="a child of process 1"),
+    ],
+)
+def test_hook_does_not_wait_for_other_processes(machine: Machine, name: str, parent: int, state: str) -> None:
+    machine.run(20, name, parent, state)
+
+    assert machine.waited() == 2
+
+
+def test_hook_waits_for_a_child_of_an_executor_manager_under_an_init_process(machine: Machine) -> None:
+    machine.run(30, "dumb-init", 0)
+    machine.run(31, "flame-executor-", 30)
+    machine.run(32, "service", 31)
+    machine.ends_at(9, 32)
+
+    assert machine.waited() == 9
+
+
+# --- The Pods -----------------------------------------------------------------------------------------------------------
+
+
+def _pod(changes: dict[str, Any], settings: FlameSettings | None = None) -> dict[str, Any]:
+    return desired(changes, settings=settings or FlameSettings()).executor.pod("b")
+
+
+def test_pod_with_the_hook_has_its_time_a_process_namespace_and_the_grace_period_without_it() -> None:
+    pod = _pod(ENABLED, FlameSettings(termination_grace_period_seconds=7))
+
+    assert pod["spec"]["terminationGracePeriodSeconds"] == 67
+    assert pod["spec"]["shareProcessNamespace"] is True
+    assert pod["metadata"]["annotations"]["flame.xflops.io/grace-seconds"] == "7"
+    [container] = pod["spec"]["containers"]
+    script = container["lifecycle"]["preStop"]["exec"]["command"][2]
+    assert "host='my-flame-session-manager.default.svc.cluster.local' port=8081" in script
+    assert "end=$((up + 60))" in script
+
+
+@pytest.mark.parametrize(("asked", "without"), [(90, 90), (0, 1)])
+def test_grace_period_of_the_author_is_the_one_without_the_hook(asked: int, without: int) -> None:
+    template = {"executorManager": {"podTemplate": {"spec": {"terminationGracePeriodSeconds": asked}}}}
+
+    pod = _pod(merged(ENABLED, template))
+
+    assert pod["spec"]["terminationGracePeriodSeconds"] == 60 + without
+    assert pod["metadata"]["annotations"]["flame.xflops.io/grace-seconds"] == str(without)
+
+
+def test_lifecycle_of_the_author_stays_beside_the_hook() -> None:
+    started = {"postStart": {"exec": {"command": ["true"]}}}
+    template = {"podTemplate": {"spec": {"containers": [{"name": "executor-manager", "lifecycle": started}]}}}
+
+    pod = _pod(merged(ENABLED, {"executorManager": template}))
+
+    assert pod["spec"]["containers"][0]["lifecycle"].keys() == {"postStart", "preStop"}
+
+
+def test_pod_without_the_hook_is_as_ever() -> None:
+    disabled = {"executorManager": {"drain": {"onTermination": {"enabled": False, "maxSeconds": 60}}}}
+
+    assert _pod(disabled) == _pod({})
+    assert "preStop" not in json.dumps(_pod({}))
+
+
+def test_hook_is_in_new_pods_only_so_old_ones_count_as_outdated_and_not_as_stale() -> None:
+    before, after = desired({}), desired(ENABLED)
+
+    assert before.executor.revision == after.executor.revision
+    assert before.executor.rendered != after.executor.rendered
+    assert before.session_manager.rendered == after.session_manager.rendered
