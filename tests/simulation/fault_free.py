@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tests.simulation.api_server import ApiServer
 
 #: Fields of a status that tell of the past, and of the component statuses in it.
-_HISTORY = frozenset({"observedGeneration", "claims", "generations", "configGeneration", "sessions"})
+_HISTORY = frozenset({"observedGeneration", "specHash", "claims", "generations", "configGeneration", "sessions"})
 #: Conditions of a suspended FlameCluster that are there if a session manager was ever asked.
 _OF_FLAME = frozenset({"SessionManagerReachable", "ExecutorsRegistered"})
 _COMPONENT_HISTORY = frozenset({"nextId", "attemptId", "lastFailure", "outdated"})

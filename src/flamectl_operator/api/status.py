@@ -268,6 +268,10 @@ class FlameClusterStatus(Model):
     config_hash: str | None = Field(
         None, description="Hash by which the operator recognizes the content with the number configGeneration."
     )
+    spec_hash: str | None = Field(
+        None,
+        description="A generation, and the hash by which the operator notices that its spec reads differently under another CRD.",
+    )
     session_manager: SessionManagerStatus = Field(SessionManagerStatus(), description="The session manager.")
     executor_manager: ExecutorManagerStatus = Field(ExecutorManagerStatus(), description="The executor managers.")
     object_cache: ObjectCacheStatus = Field(ObjectCacheStatus(), description="The object cache.")

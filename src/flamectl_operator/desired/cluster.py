@@ -65,6 +65,11 @@ class DesiredCluster:
         caches = (object_cache_claim(self.owner, self.spec, ordinal) for ordinal in range(self.cache_replicas))
         return tuple(claim for claim in (self.session_manager_claim, *caches) if claim is not None)
 
+    @cached_property
+    def spec_hash(self) -> str:
+        """The hash of all that the author set, by which a spec that reads differently is noticed."""
+        return fingerprint(self.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True))
+
     @property
     def session_store(self) -> str:
         """Which storage the session manager keeps its sessions in; empty when they do not persist.

@@ -1,8 +1,8 @@
 """A spec that reads differently although nobody changed it: the installed CRD drops fields, or has other defaults.
 
 The API server applies the installed CRD to each object that it reads. When an older CRD is installed, `podTemplate` or `env` may
-be missing from then on, at the same generation. The status has the revisions of the generation that it speaks of, and the Pods
-have them too, so a process that has just started notices it as well.
+be missing from then on, at the same generation. The status has a hash of the whole spec with its generation, and the revisions
+of the Pods, so a process that has just started notices it as well, even under a CRD that knows no such hash.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ def unwanted_changes(
     desired: DesiredCluster,
     observed: ObservedCluster,
     changes: SpecChanges,
+    known: str | None,
 ) -> tuple[str, ...]:
     """Return the fields that read differently since the status was written about the same generation.
 
-    A revision in the status counts only if a Pod has it as well, because somebody may have edited the status.
+    Somebody may have edited the status. So a revision counts only if a Pod has it as well, and the hash of the spec does not
+    count if this process knows better.
 
     Args:
         generation: `metadata.generation`.
@@ -35,13 +37,23 @@ def unwanted_changes(
         desired: The objects of the spec as it reads now.
         observed: The objects that exist.
         changes: The changes of the spec that this process has seen.
+        known: `specHash` of the status that this process last wrote or found right; None if there is none.
 
     Returns:
-        Paths of the fields where they are known, otherwise of their component; empty if nothing changed.
+        Paths of the fields where they are known, otherwise of their component or the spec; empty if nothing changed.
     """
-    if stored.observed_generation != generation:
+    recorded, read = stored.spec_hash, read_as(generation, desired)
+    if stored.observed_generation != generation or recorded == read:
         return ()
-    return tuple(dict.fromkeys(_changed(stored, desired, observed, changes)))
+    components = tuple(dict.fromkeys(_changed(stored, desired, observed, changes)))
+    if recorded is None or not recorded.startswith(f"{generation}-") or read == known:
+        return components
+    return changes.last or components or ("spec",)
+
+
+def read_as(generation: int, desired: DesiredCluster) -> str:
+    """Return `specHash` of a spec. An operator that knows no such field keeps the hash of an earlier generation."""
+    return f"{generation}-{desired.spec_hash}"
 
 
 def _changed(

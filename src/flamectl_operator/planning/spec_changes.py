@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -41,17 +41,20 @@ class SpecChanges:
     Args:
         session_manager: Paths that the session manager reads.
         executors: Paths that the executors read.
+        last: All paths of the last change.
     """
 
     session_manager: tuple[str, ...] = ()
     executors: tuple[str, ...] = ()
+    last: tuple[str, ...] = ()
 
     def after(self, before: FlameClusterSpec, now: FlameClusterSpec) -> SpecChanges:
         """Return the changes after another generation. A change that a component does not read leaves the earlier ones."""
-        paths = [path for path in changed_paths(before, now) if not path.startswith(_HARMLESS)]
+        last = changed_paths(before, now)
+        paths = [path for path in last if not path.startswith(_HARMLESS)]
         manager = tuple(path for path in paths if not path.startswith(("spec.executorManager", "spec.objectCache")))
         executors = tuple(path for path in paths if not path.startswith("spec.sessionManager"))
-        return replace(self, session_manager=manager or self.session_manager, executors=executors or self.executors)
+        return SpecChanges(manager or self.session_manager, executors or self.executors, last)
 
 
 def because(why: str, paths: tuple[str, ...]) -> str:

@@ -100,7 +100,8 @@ class Pass:
 
     def unwanted_changes(self, observed: ObservedCluster) -> tuple[str, ...]:
         """Return the fields of the spec that read differently although nobody changed them; see `planning.outdated_crd`."""
-        return unwanted_changes(self.generation, self.status.stored, self.effective.desired, observed, self.changes)
+        status, desired = self.status, self.effective.desired
+        return unwanted_changes(self.generation, status.stored, desired, observed, self.changes, status.spec_hash)
 
     def observe(self) -> ObservedCluster:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""

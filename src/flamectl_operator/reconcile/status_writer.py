@@ -61,6 +61,8 @@ class StatusWriter:
         self._cluster: FlameClusterView | None = None
         self._parsed: tuple[msgspec.Raw, FlameClusterStatus] | None = None
         self._computed: FlameClusterStatus | None = None
+        #: `specHash` of the last status that was to be written.
+        self.spec_hash: str | None = None
         #: When the pass began and how many objects had been created by then, and the seconds that one took lately.
         self._begun = (0.0, 0)
         self._creation_seconds = 0.0
@@ -128,7 +130,7 @@ class StatusWriter:
         Raises:
             KubernetesError: The write failed, or its outcome is unknown.
         """
-        self._computed = status
+        self._computed, self.spec_hash = status, status.spec_hash
         wire, before, now = status.to_wire(), self.cluster.status, self._io.clock.monotonic()
         if wire != before:
             wire = with_unknown(wire, before)

@@ -25,6 +25,7 @@ from flamectl_operator.desired import names, tls
 from flamectl_operator.desired.flame_config import session_manager_endpoint
 from flamectl_operator.planning.kept_claims import claims_in_danger
 from flamectl_operator.planning.needs import NO_NEEDS, Needs
+from flamectl_operator.planning.outdated_crd import read_as
 from flamectl_operator.planning.repairs import is_ours
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.status.conditions import ConditionWriter, carried_over, compute_conditions, suspending
@@ -132,7 +133,8 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
         state=health.state,
         message=health.message,
         config_generation=effective.config_generation if effective is not None else before.config_generation,
-        config_hash=effective.desired.config_hash if effective is not None else before.config_hash,
+        config_hash=before.config_hash if desired is None else desired.config_hash,
+        spec_hash=before.spec_hash if desired is None else read_as(given.generation, desired),
         session_manager=_session_manager(given),
         executor_manager=_executor_manager(given),
         object_cache=object_cache_status(before.object_cache, observed, effective),

@@ -179,18 +179,27 @@ def test_the_same_spec_always_gives_the_same_pods() -> None:
     assert desired() == BASE
 
 
-#: Specs as people write them, with the revisions of the session manager and of executors, and the hash of the file they read.
+#: Specs as people write them, with the revisions of the session manager and of executors, and the
+#: hashes of the file they read and of the whole spec.
 PINNED = [
-    pytest.param({}, ("864672c7355089ad", "c5d8f3c6cfe29c5d", "ef8e055a64caa9e6"), id="the minimum"),
     pytest.param(
-        {"flameVersion": "0.5"}, ("fba3179e384489b7", "57f3a973643b6902", "38d35ecf87f5b425"), id="flameVersion"
+        {}, ("864672c7355089ad", "c5d8f3c6cfe29c5d", "ef8e055a64caa9e6", "30d9a7cfb466b81a"), id="the minimum"
+    ),
+    pytest.param(
+        {"flameVersion": "0.5"},
+        ("fba3179e384489b7", "57f3a973643b6902", "38d35ecf87f5b425", "a2a4c7e9c54da356"),
+        id="flameVersion",
     ),
     pytest.param(
         {"configOverrides": {"cluster": {"tls": {"ca_file": "/ca"}, "resreq": None}, "extra": [1, 1.5, True, "é"]}},
-        ("02cb5a8b2e1c250e", "f1c0ebc0c9ebfa9e", "4da9fc18c154b2b7"),
+        ("02cb5a8b2e1c250e", "f1c0ebc0c9ebfa9e", "4da9fc18c154b2b7", "cbfa7e228d552f52"),
         id="configOverrides",
     ),
-    pytest.param(_limits("1500m"), ("60fb454a9c0cff4b", "6ff9ab974bb8c926", "ef8e055a64caa9e6"), id="resources"),
+    pytest.param(
+        _limits("1500m"),
+        ("60fb454a9c0cff4b", "6ff9ab974bb8c926", "ef8e055a64caa9e6", "e2daa15094f23730"),
+        id="resources",
+    ),
     pytest.param(
         {
             "sessionManager": {
@@ -203,7 +212,7 @@ PINNED = [
             "executorManager": {"shim": "wasm", "maxExecutors": 3, "env": [{"name": "A"}], "replicas": 7},
             "objectCache": {"networkInterface": "ens.*", "storage": "/data/cache"},
         },
-        ("fdfc9a90425d7fb3", "79b77a6f2eda7574", "10079ee75b995f02"),
+        ("fdfc9a90425d7fb3", "79b77a6f2eda7574", "10079ee75b995f02", "4b77d7c0fd8d66fb"),
         id="each component's own",
     ),
     pytest.param(
@@ -217,20 +226,22 @@ PINNED = [
                 annotations={"flame.xflops.io/restarted-at": "2026-01-31T12:00:00Z"},
             ),
         ),
-        ("5039910c64dcbe93", "4ffe33e54b337464", "ef8e055a64caa9e6"),
+        ("5039910c64dcbe93", "4ffe33e54b337464", "ef8e055a64caa9e6", "6f334c5758b3d9f2"),
         id="podTemplates",
     ),
 ]
 
 
 @pytest.mark.parametrize(("changes", "pinned"), PINNED)
-def test_an_upgrade_of_the_operator_restarts_no_pod(changes: dict[str, Any], pinned: tuple[str, str, str]) -> None:
+def test_an_upgrade_of_the_operator_restarts_no_pod(changes: dict[str, Any], pinned: tuple[str, ...]) -> None:
     """Each part of a spec keeps its hash from version to version; see docs/upgrades.md."""
     found = desired(changes)
 
-    assert (found.session_manager.revision, found.executor.revision, found.config_hash) == pinned, (
+    hashes = (found.config_hash, found.spec_hash)
+    assert (found.session_manager.revision, found.executor.revision, *hashes) == pinned, (
         "Another revision replaces the Pods of every FlameCluster like this one when the operator is upgraded, another hash"
-        " rewrites its ConfigMap. Adapt these values only if that is meant, and docs/upgrades.md and the changelog with them."
+        " rewrites its ConfigMap, and another hash of the spec stops the operator."
+        " Adapt these values only if that is meant, and docs/upgrades.md and the changelog with them."
     )
 
 

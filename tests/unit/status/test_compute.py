@@ -67,6 +67,7 @@ def test_healthy_cluster_has_a_complete_status() -> None:
         "observedGeneration": 4,
         "configGeneration": 3,
         "configHash": wanted.desired.config_hash,
+        "specHash": f"4-{wanted.desired.spec_hash}",
         "sessionManager": {
             "ready": 1,
             "endpoint": "http://my-flame-session-manager:8080",

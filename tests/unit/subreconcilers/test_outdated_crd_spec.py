@@ -7,56 +7,85 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from flamectl_operator.status.contention import FIRST_REPEAT
 from tests.unit.subreconcilers.harness import KEY, converged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.unit.subreconcilers.harness import StepHarness
 
 ENV = [{"name": "A", "value": "1"}]
 SPEC = {
-    "sessionManager": {"env": ENV},
-    "executorManager": {"env": ENV, "podTemplate": {"metadata": {"labels": {"team": "a"}}}},
-    "objectCache": {"image": "cache:1", "env": ENV},
+    "sessionManager": {
+        "env": ENV,
+        "storage": "fs:///var/lib/flame/session",
+        "persistence": {"size": "1Gi", "deletionPolicy": "Retain"},
+    },
+    "executorManager": {
+        "env": ENV,
+        "podTemplate": {"metadata": {"labels": {"team": "a"}}},
+        "replicas": 3,
+        "drain": {"timeoutSeconds": 7200},
+        "updateStrategy": {"type": "Recreate"},
+    },
+    "objectCache": {"image": "cache:1", "env": ENV, "replicas": 2},
+    "networkPolicy": {},
+    "commonLabels": {"team": "a"},
 }
 
 
-def read_without(world: StepHarness, component: str, field: str) -> None:
+def read_without(world: StepHarness, path: str) -> None:
     """Another CRD drops a field from now on, whatever writes the object."""
-    del spec_of(world)[component][field]
+    *parents, field = path.split(".")
+    del spec_of(world, *parents)[field]
 
 
-def read_with_another_default(world: StepHarness, component: str, field: str) -> None:
+def read_with_another_default(world: StepHarness, path: str, value: Any) -> None:
     """Another CRD gives a field another default."""
-    spec_of(world)[component][field] = "Always"
+    *parents, field = path.split(".")
+    spec_of(world, *parents)[field] = value
 
 
-def spec_of(world: StepHarness) -> Any:
-    return world.api.objects["flameclusters", *KEY]["spec"]
+def spec_of(world: StepHarness, *path: str) -> Any:
+    found = world.api.objects["flameclusters", *KEY]["spec"]
+    for each in path:
+        found = found[each]
+    return found
 
 
 def pods(world: StepHarness) -> list[str]:
     return [pod["metadata"]["uid"] for pod in world.api.all("pods") if "deletionTimestamp" not in pod["metadata"]]
 
 
-CASES = [
-    pytest.param(read_without, "sessionManager", "env", id="session manager without env"),
-    pytest.param(read_without, "executorManager", "env", id="executors without env"),
-    pytest.param(read_without, "executorManager", "podTemplate", id="executors without podTemplate"),
-    pytest.param(read_without, "objectCache", "env", id="object cache without env"),
-    pytest.param(read_with_another_default, "executorManager", "imagePullPolicy", id="executors with another default"),
+DROPPED = [
+    "sessionManager.env",
+    "executorManager.env",
+    "executorManager.podTemplate",
+    "objectCache.env",
+    # No Pod depends on these.
+    "executorManager.replicas",
+    "executorManager.drain",
+    "executorManager.updateStrategy",
+    "objectCache.replicas",
+    "sessionManager.persistence.deletionPolicy",
+    "networkPolicy",
+    "commonLabels",
 ]
+OTHER_DEFAULTS = {
+    "executorManager.imagePullPolicy": "Always",
+    "idle": {"timeoutSeconds": 1},
+    "suspend": True,
+}
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["running", "restarted"])
-@pytest.mark.parametrize(("change", "component", "field"), CASES)
-async def test_spec_that_reads_differently_replaces_nothing_and_says_so(
-    change: Callable[[StepHarness, str, str], None], component: str, field: str, *, restarts: bool
-) -> None:
+@pytest.mark.parametrize("path", [*DROPPED, *OTHER_DEFAULTS])
+async def test_spec_that_reads_differently_changes_nothing_and_says_so(path: str, *, restarts: bool) -> None:
     world = await converged(SPEC)
     before = pods(world)
-    change(world, component, field)
+    if path in OTHER_DEFAULTS:
+        read_with_another_default(world, path, OTHER_DEFAULTS[path])
+    else:
+        read_without(world, path)
     if restarts:
         world.restart()
     for _ in range(4):
@@ -67,13 +96,52 @@ async def test_spec_that_reads_differently_replaces_nothing_and_says_so(
     assert result.interrupted
     status, reason, message = world.condition("Degraded")
     assert (status, reason) == ("True", "OutdatedCRD")
-    assert f"spec.{component}" in message
-    assert restarts or component == "objectCache" or f"spec.{component}.{field}" in message
+    assert ("spec" if restarts else f"spec.{path}") in message
+
+
+def write_hash(world: StepHarness, value: str) -> str | None:
+    """Somebody edits the hash of the spec in the status; returns the hash before."""
+    before = world.status.spec_hash
+    world.change("flameclusters", KEY[1], {"status": {"specHash": value}})
+    return before
+
+
+async def test_hash_of_the_spec_that_somebody_edits_is_mended() -> None:
+    world = await converged(SPEC)
+    recorded = write_hash(world, "1-0")
+    await world.converge()
+    world.clock.elapsed += FIRST_REPEAT
+    await world.converge()
+    assert world.condition("Degraded")[:2] == ("False", "AsExpected")
+    assert world.status.spec_hash == recorded
+
+
+@pytest.mark.parametrize("left", ["", "x", "0-0", "-", "10-0"])
+async def test_hash_that_is_of_no_or_another_generation_holds_nothing_back(left: str) -> None:
+    world = await converged(SPEC)
+    recorded = write_hash(world, left)
+    world.restart()
+    await world.converge()
+    assert world.condition("Degraded")[:2] == ("False", "AsExpected")
+    assert world.status.spec_hash == recorded
+
+
+async def test_edit_under_an_operator_that_knows_no_hash_is_obeyed() -> None:
+    world = await converged(SPEC)
+    earlier = world.status.spec_hash
+    world.edit({"executorManager": {"drain": {"timeoutSeconds": 5}}})
+    await world.converge()
+    assert earlier is not None
+    write_hash(world, earlier)
+    world.restart()
+    await world.converge()
+    assert world.condition("Degraded")[:2] == ("False", "AsExpected")
+    assert world.status.spec_hash != earlier
 
 
 async def test_fields_stay_in_the_message_after_a_restart() -> None:
     world = await converged(SPEC)
-    read_without(world, "executorManager", "podTemplate")
+    read_without(world, "executorManager.podTemplate")
     await world.run_pass()
     world.restart()
     writes = len(world.writes)
@@ -85,7 +153,7 @@ async def test_fields_stay_in_the_message_after_a_restart() -> None:
 async def test_spec_that_reads_as_before_again_ends_the_wait() -> None:
     world = await converged(SPEC)
     before, spec = pods(world), deepcopy(spec_of(world))
-    read_without(world, "executorManager", "podTemplate")
+    read_without(world, "executorManager.podTemplate")
     await world.run_pass()
     world.api.objects["flameclusters", *KEY]["spec"] = spec
     await world.converge()
@@ -96,12 +164,12 @@ async def test_spec_that_reads_as_before_again_ends_the_wait() -> None:
 async def test_edit_ends_the_wait_and_replaces_pods() -> None:
     world = await converged(SPEC)
     before = set(pods(world))
-    read_without(world, "executorManager", "podTemplate")
+    read_without(world, "executorManager.podTemplate")
     await world.run_pass()
     world.edit({"executorManager": {"image": "executor:2"}})
     await world.converge()
     assert world.condition("Degraded")[:2] == ("False", "AsExpected")
-    assert len(set(pods(world)) - before) == 1
+    assert len(set(pods(world)) - before) == 3
 
 
 @pytest.mark.parametrize("revision", ["0", ""])
