@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Connects as fast as it can from many addresses, says nothing, and keeps the last connections open. It yields the processor to
-#: the operator, because Pods that attack have their own.
+#: Connects as fast as it can from many addresses, says nothing, and keeps the last connections open. It has as much right to the
+#: processor as the operator has.
 _FLOOD = """
-import os, random, socket, sys
-os.nice(19)
+import random, socket, sys
 target, kept = (sys.argv[1], int(sys.argv[2])), []
 print("begins", flush=True)
 while True:

@@ -3,7 +3,8 @@
 Clients of health and metrics need few connections, and little time for a small request. When there are too many connections, the
 address that has most of them loses one, and a new connection counts for its address as well. So a client that has one connection
 gets through a flood from other addresses. A flood must be cheap to refuse, or the kernel's queue of new connections stays full.
-So while there are too many new connections, only addresses that connect less often than others get a protocol for theirs.
+So while there are too many new connections, only addresses that connect less often than others get a protocol for theirs. When
+even closing the rest would take much of a processor, the kernel refuses them for a while; see `steering.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from aiohttp import web
+
+from flamectl_operator.process.monitoring.steering import MAX_ADDRESSES, Steering
 
 if TYPE_CHECKING:
     import socket
@@ -29,10 +32,16 @@ HEAD_TIMEOUT = 10.0
 MAX_REQUEST_SIZE = 16 * 1024
 #: The new connections within a second after which only addresses that try less than half as often as the average are accepted.
 MAX_RATE = 64
-#: The tries of an address within two seconds that are accepted in any case: more than a kubelet, Prometheus and a person make.
+#: The tries of an address within two seconds that are accepted in any case: more than a kubelet, Prometheus and a person make. An
+#: address that has sent no complete request yet has fewer, because a flood may come from hundreds of addresses.
 CALM = 12
+CALM_UNKNOWN = 2
 #: The most addresses whose tries are counted.
 MAX_COUNTED = 4096
+#: The refused tries of all addresses within a second after which the kernel refuses those of the addresses that try most often,
+#: and the seconds for which it does.
+MAX_REFUSED = 64
+TURNED_AWAY = 20
 #: New connections that the kernel keeps until they are accepted, and the most that are accepted before the event loop goes on.
 BACKLOG = 512
 BATCH = 1024
@@ -59,6 +68,10 @@ class Connections:
         self._total = self._total_before = 0  # tries of all addresses
         self._tries: Counter[str] = Counter()  # by address
         self._tries_before: Counter[str] = Counter()  # in the second before
+        self._served: dict[str, None] = {}  # addresses that have sent a complete request, the last one last
+        self._refused: Counter[str] = Counter()  # tries in this second
+        self._turned_away: dict[str, int] = {}  # until which second, by address
+        self._steering: dict[socket.socket, Steering] = {}
 
     def __len__(self) -> int:
         """Return the number of connections."""
@@ -70,13 +83,13 @@ class Connections:
         Args:
             listener: A bound socket that does not block.
         """
-        listener.listen(BACKLOG)
+        self._steering[listener] = Steering(listener, BACKLOG)
         asyncio.get_running_loop().add_reader(listener, self._accept, listener)
 
     def stop_listening(self, listener: socket.socket) -> None:
         """Close a listener, and keep its connections."""
         asyncio.get_running_loop().remove_reader(listener)
-        listener.close()
+        self._steering.pop(listener).close()
 
     def close(self) -> None:
         """Close all connections at once."""
@@ -101,6 +114,10 @@ class Connections:
         connections = self._by_address.get(connection.address, {})
         if connection in connections:
             connections[connection] = connections.pop(connection)
+        self._served.pop(connection.address, None)
+        self._served[connection.address] = None
+        if len(self._served) > MAX_COUNTED:
+            del self._served[next(iter(self._served))]
 
     def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -115,6 +132,7 @@ class Connections:
                 return
             if self._floods(address[0], int(loop.time())):
                 client.close()
+                self._note_refused(address[0])
                 continue
             self._make_room(address[0])
             connection = _Connection(self._handler(), self, address[0])
@@ -141,6 +159,7 @@ class Connections:
             follows = second == self._second + 1
             self._tries_before, self._total_before = (self._tries, self._total) if follows else (Counter(), 0)
             self._second, self._tries, self._total, self._accepted = second, Counter(), 0, 0
+            self._refused.clear()
         if address in self._tries or len(self._tries) < MAX_COUNTED:
             self._tries[address] += 1
             self._total += 1
@@ -149,7 +168,25 @@ class Connections:
             return False
         addresses = max(len(self._tries), len(self._tries_before))
         own = self._tries[address] + self._tries_before[address]
-        return own > CALM and 2 * own * addresses >= self._total + self._total_before
+        calm = CALM if address in self._served else CALM_UNKNOWN
+        return own > calm and 2 * own * addresses >= self._total + self._total_before
+
+    def _note_refused(self, address: str) -> None:
+        """Count a refused try; let the kernel refuse further ones if there are too many in this second."""
+        self._refused[address] += 1
+        if self._refused.total() >= MAX_REFUSED:
+            until = self._second + TURNED_AWAY
+            self._turned_away |= {each: until for each, _ in self._refused.most_common(MAX_ADDRESSES)}
+            self._refused.clear()
+            self._turn_away()
+            asyncio.get_running_loop().call_later(TURNED_AWAY + 1, self._turn_away)
+
+    def _turn_away(self) -> None:
+        """Let the kernel refuse the addresses whose time is not over."""
+        now = int(asyncio.get_running_loop().time())
+        self._turned_away = {each: until for each, until in self._turned_away.items() if until > now}
+        for steering in self._steering.values():
+            steering.turn_away(self._turned_away)
 
     def _make_room(self, address: str) -> None:
         """Close another connection if there are too many with a new one of an address."""

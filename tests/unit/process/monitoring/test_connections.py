@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import sys
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 REAL_TIME = True
+#: A state in `TCP_INFO`.
+ESTABLISHED = 1
 REQUEST = b"GET /ok HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
@@ -56,6 +60,14 @@ class Clients:
         client = Client(*connection)
         self._stack.callback(client.writer.close)
         return client
+
+    def attempt(self, address: str) -> bool:
+        """Try to connect from an address of this machine; return whether the kernel has made a connection at once."""
+        client = self._stack.enter_context(socket.socket())
+        client.settimeout(0)
+        client.bind((address, 0))
+        client.connect_ex((self._host, self._port))
+        return client.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == ESTABLISHED
 
 
 @asynccontextmanager
@@ -115,6 +127,35 @@ async def test_address_that_connects_most_often_is_refused_in_a_flood_and_anothe
     flood = [await connect(OTHER) for _ in range(30)]
     assert await flood[-1].closed()
     assert await (await connect(NODE)).ask() == b"HTTP/1.1 200 OK"
+
+
+async def test_addresses_that_sent_no_request_get_few_connections_in_a_flood_from_hundreds_of_addresses(
+    connect: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MAX_RATE", 4)
+    monkeypatch.setattr(connections, "MAX_REFUSED", 10_000)
+    prober = await connect(NODE)
+    assert await prober.ask() == b"HTTP/1.1 200 OK"
+    flood = [await connect(f"127.0.1.{1 + number // 6}") for number in range(600)]
+    assert await flood[-1].closed()
+    # Two of each address, and some more in each second that begins meanwhile.
+    assert sum(each.open for each in flood) < 2 * 200
+    assert all([await (await connect(NODE)).ask() == b"HTTP/1.1 200 OK" for _ in range(5)])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux' kernel refuses them")
+async def test_kernel_refuses_the_address_of_a_flood_for_a_while_and_not_the_nodes(
+    connect: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MAX_RATE", 4)
+    monkeypatch.setattr(connections, "MAX_REFUSED", 16)
+    monkeypatch.setattr(connections, "TURNED_AWAY", 1)
+    prober = await connect(NODE)
+    while connect.attempt(OTHER):
+        assert await prober.ask() == b"HTTP/1.1 200 OK"
+    assert all([await (await connect(NODE)).ask() == b"HTTP/1.1 200 OK" for _ in range(5)])
+    assert not connect.attempt(OTHER)
+    assert await (await connect(OTHER)).ask() == b"HTTP/1.1 200 OK"  # the kernel repeats the attempt
 
 
 async def test_address_that_connected_too_often_is_answered_after_it_was_quiet(

@@ -1,0 +1,128 @@
+"""Lets the kernel refuse the connections of chosen addresses.
+
+A process that accepts and closes each connection of a flood may get too little of a processor to keep up, and then the kernel's
+queue of new connections stays full for everybody. So the listener shares its port with a second socket, whose queue nobody
+accepts, and a program in the kernel sends the chosen addresses there. When that queue is full, the kernel drops their attempts,
+which costs this process nothing. The program takes no privilege, but Linux; elsewhere there is no second socket.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import socket
+import struct
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+import structlog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    _Instruction = tuple[int, int, int, int]
+
+#: The most addresses of a program, which has at most 4,096 instructions, nine of them for an IPv6 address.
+MAX_ADDRESSES = 400
+#: `SO_ATTACH_REUSEPORT_CBPF` of <asm-generic/socket.h>.
+_SO_ATTACH_REUSEPORT_CBPF = 51
+#: Of <linux/filter.h>: where the head of the IP packet begins, and what instructions do: load a word, compare, return.
+_NETWORK_HEAD = 0xFFF00000
+_LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06
+#: Where the address of the sender is in that head, by the size of an address.
+_SENDER = {4: 12, 16: 8}
+#: The sockets of the port, in the order in which they began to listen.
+_ACCEPTED, _IGNORED = 0, 1
+
+
+class Steering:
+    """The listeners of one port.
+
+    Args:
+        listener: A bound socket that does not listen yet.
+        backlog: How many new connections the kernel keeps for it.
+    """
+
+    def __init__(self, listener: socket.socket, backlog: int) -> None:
+        self._listener = listener
+        self._family = listener.family
+        self._ignored: socket.socket | None = None
+        try:
+            # Only now, so that a port that somebody else has could not be bound.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            listener.listen(backlog)
+            self._attach([])
+            self._ignored = _twin(listener)
+        except (OSError, AttributeError) as error:
+            structlog.get_logger(component="http").debug("the kernel cannot refuse connections", error=str(error))
+            listener.listen(backlog)
+
+    def turn_away(self, addresses: Iterable[str]) -> bool:
+        """Send the attempts of these addresses, and no others, to where nobody accepts them.
+
+        Returns:
+            Whether the kernel does so.
+        """
+        if self._ignored is None:
+            return False
+        own = [packed for each in addresses if len(packed := _packed(each)) == _size(self._family)][:MAX_ADDRESSES]
+        self._attach(own)
+        self._forget_ignored()
+        return True
+
+    def close(self) -> None:
+        """Close both sockets."""
+        self._listener.close()
+        if self._ignored is not None:
+            self._ignored.close()
+
+    def _forget_ignored(self) -> None:
+        """Close the connections that wait in the queue, because their address may be welcome by now."""
+        assert self._ignored is not None
+        try:
+            while True:
+                self._ignored.accept()[0].close()
+        except OSError:
+            pass  # there are no more
+
+    def _attach(self, addresses: Iterable[bytes]) -> None:
+        program = [each for address in addresses for each in _to_ignored(address)]
+        program.append((_RETURN, 0, 0, _ACCEPTED))
+        code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in program))
+        option = struct.pack("HP", len(program), ctypes.addressof(code))
+        self._listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_REUSEPORT_CBPF, option)
+
+
+def _twin(listener: socket.socket) -> socket.socket:
+    """Return another socket that listens on the port, with the shortest queue."""
+    twin = socket.socket(listener.family, listener.type)
+    try:
+        twin.settimeout(0)
+        twin.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        twin.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if listener.family == socket.AF_INET6:
+            only = listener.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
+            twin.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, only)
+        twin.bind(listener.getsockname())
+        twin.listen(0)
+    except OSError:
+        twin.close()
+        raise
+    return twin
+
+
+def _to_ignored(address: bytes) -> list[_Instruction]:
+    """Return instructions that choose the second socket for a sender, and go on behind them for any other."""
+    words = [int.from_bytes(address[at : at + 4]) for at in range(0, len(address), 4)]
+    code: list[_Instruction] = []
+    for number, word in enumerate(words):
+        behind = 2 * (len(words) - number) - 1
+        code += [(_LOAD, 0, 0, _NETWORK_HEAD + _SENDER[len(address)] + 4 * number), (_EQUAL, 0, behind, word)]
+    return [*code, (_RETURN, 0, 0, _IGNORED)]
+
+
+def _packed(address: str) -> bytes:
+    return ip_address(address.partition("%")[0]).packed
+
+
+def _size(family: int) -> int:
+    return 16 if family == socket.AF_INET6 else 4
