@@ -74,14 +74,14 @@ class FlameServer:
 
     @asynccontextmanager
     async def serve(
-        self, port: int | None = None, tls: ssl.SSLContext | None = None, host: str = LOOPBACK
+        self, port: int | None = None, tls: ssl.SSLContext | None = None, host: str | None = None
     ) -> AsyncIterator[int]:
         """Serve until the block ends; yields the frontend's port, and the backend has the next one."""
         port = two_free_ports() if port is None else port
         servers = [Server([_Service(dict(methods))]) for methods in self._services.values()]
         try:
             for number, server in enumerate(servers):
-                await server.start(host, port + number, ssl=tls)
+                await server.start(host or LOOPBACK, port + number, ssl=tls)
             yield port
         finally:
             for server in servers:
