@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.simulation.api_server import ETCD
 from tests.simulation.machines import without_finalizer
 from tests.simulation.objects import (
     CLAIM_PROTECTION,
@@ -43,9 +44,9 @@ class Volumes:
 
     def _observe(self, change: Change) -> None:
         if change.resource == CLAIMS and change.new is not None:
-            if change.old is None:
+            if change.old is None or change.actor == ETCD:
                 self._later(change.key, uid_of(change.new), self._bind)
-            elif terminating(change.new):
+            if terminating(change.new):
                 self._later(change.key, uid_of(change.new), self._let_go)
         elif change.resource == PODS and change.new is None:
             for name in mounted_claims(change.last):
