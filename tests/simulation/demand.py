@@ -65,7 +65,7 @@ class Demand:
         for each in answers:
             if each.said < since or each.said > pass_begun() - PASS:
                 continue
-            if needed(each.snapshot, drained) <= number:
+            if needed(each.snapshot, drained | each.left) <= number:
                 begin = None
                 continue
             begin = each.said if begin is None else begin

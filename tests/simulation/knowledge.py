@@ -22,6 +22,7 @@ from tests.simulation.objects import (
     labels_of,
     live,
     moment,
+    name_of,
     ready,
     revision_of,
     terminating,
@@ -66,11 +67,13 @@ class Answer:
         asked: When it was asked.
         said: When its answer was there.
         snapshot: The answer.
+        left: The nodes with processes whose executors did not count any more, as far as was known then.
     """
 
     asked: float
     said: float
     snapshot: Snapshot
+    left: frozenset[str]
 
 
 @dataclass
@@ -275,7 +278,9 @@ class Knowledge:
 
     def answered(self, name: str, asked: float, now: float, snapshot: Snapshot) -> None:
         """A session manager has answered."""
-        self.heard[name].take(Answer(asked, now, snapshot))
+        pods = self._objects.get(PODS, {}).values()
+        counted = {name_of(pod) for pod in pods if live(pod)}
+        self.heard[name].take(Answer(asked, now, snapshot, frozenset(snapshot.by_node.keys() - counted)))
 
     def unanswered(self, name: str, now: float) -> None:
         """It has not."""

@@ -30,6 +30,7 @@ FAILED_ONCE = (
     9113741,
     9113851,
     9113873,
+    713529964,
     849276394,
 )
 #: Seeds whose worlds fail now, and nobody knows yet whether the operator or a check is wrong. A failure is reported and blocks
