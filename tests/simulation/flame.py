@@ -197,6 +197,16 @@ class Flame:
             if session.done and session.is_open and session.name in model.sessions:
                 model.close_session(session.name)
 
+    def work_left(self) -> float:
+        """Seconds that a single executor needs for all tasks that are not done."""
+        return sum(
+            task.seconds
+            for _, model, session in self.sessions
+            if session.is_open and session.name in model.sessions
+            for task in session.tasks
+            if task.state != "succeeded"
+        )
+
     # -- the way to session managers
 
     def connect(self, client: ModelClient, target: Target) -> ModelSessionManager:

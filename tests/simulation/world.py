@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from tests.simulation.scenario import Scenario
 
 #: Seconds after the last fault within which a world must have converged: the longest backoff of replacements (300 s) may
-#: have just begun, then a broken watch takes 90 s to be noticed, and a node lost just before 160 s.
+#: have just begun, then a broken watch takes 90 s to be noticed, and a node lost just before 160 s. Open sessions add their work.
 CONVERGENCE = 900.0
 #: Seconds of rest after which failures are forgotten, which is written once; and then of silence.
 FORGIVENESS = 640.0
@@ -458,10 +458,11 @@ class World:
         if self.judge.violations:
             return
         begun, looked_at, missing = self.loop.now, -1, [""]
+        limit = CONVERGENCE + (self.flame.work_left() if self.flame is not None else 0.0)
         # A request that still lands is the last of the faults.
         while missing or self.loop.now < self.faults.late_until:
-            if self.loop.now > begun + CONVERGENCE:
-                self.judge.blame(f"no convergence within {CONVERGENCE:.0f} s: {'; '.join(missing)}")
+            if self.loop.now > begun + limit:
+                self.judge.blame(f"no convergence within {limit:.0f} s: {'; '.join(missing)}")
                 return
             await asyncio.sleep(_STEP)
             if self.judge.violations:
