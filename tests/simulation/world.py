@@ -262,6 +262,7 @@ class World:
                 "retryPeriodSeconds": scenario.lease * 2 // 15,
             },
         }
+        self._validated: OperatorConfig | None = None
         self.processes: list[Process] = []
         self._clients: list[ModelClient] = []
         self._actors = Actors(self)
@@ -305,11 +306,14 @@ class World:
 
     def settings(self) -> OperatorConfig:
         """The operators' settings as they are now."""
-        return OperatorConfig.model_validate(self._settings)
+        if self._validated is None:
+            self._validated = OperatorConfig.model_validate(self._settings)
+        return self._validated
 
     def change_settings(self, section: str, name: str, value: Any) -> None:
         """Change one, for processes that run and those to come."""
         self._settings[section] = {**self._settings[section], name: value}
+        self._validated = None
         for process in self.processes:
             if not process.dead:
                 process.reconfigure(self.settings())
