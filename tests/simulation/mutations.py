@@ -1302,6 +1302,17 @@ def lost_nodes_are_reported_again_and_again() -> None:
 
 
 @_mutation_of_flame
+def terminating_executors_count_as_gone_at_once() -> None:
+    _set(lost_nodes, "given_up_at", lambda _seen, _executor, _effective, now: now.wall)
+
+
+@_mutation_of_flame
+def terminating_executors_never_count_as_gone() -> None:
+    never = timedelta(days=1)
+    _set(lost_nodes, "given_up_at", lambda _seen, _executor, _effective, now: now.wall + never)
+
+
+@_mutation_of_flame
 def nodes_of_others_are_released() -> None:
     _set(lost_nodes, "_own", lambda *_args: True)
 

@@ -146,6 +146,10 @@ class Work(Check):
 
     def reporting(self, client: ModelClient, cluster: str, node: str) -> None:
         """Flame is about to be told that a node is lost."""
+        pod = self._server.find(PODS, (NAMESPACE, node))
+        ends = moment(pod["metadata"]["deletionTimestamp"]) if pod is not None and terminating(pod) else 0.0
+        if pod is not None and self._manager(pod) is not None and self._loop.now < ends:
+            self._blame(f"{client.name} reports {node} as lost, which may end its work yet")
         self._telling(client, cluster, node, "reports as lost", draining_too=False)
 
     def _telling(self, client: ModelClient, cluster: str, node: str, what: str, *, draining_too: bool) -> None:

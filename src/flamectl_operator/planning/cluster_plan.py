@@ -109,7 +109,8 @@ class ClusterPlan(Comparison):
     @cached_property
     def lost_nodes(self) -> LostNodesPlan:
         """The nodes of executors that are gone."""
-        return plan_lost_nodes(self.observed, self.facts.next_id, self.facts.reported_at, self.now)
+        facts = self.facts
+        return plan_lost_nodes(self.observed, self.effective, facts.next_id, facts.reported_at, self.now)
 
     @cached_property
     def replacements(self) -> ReplacementsPlan:

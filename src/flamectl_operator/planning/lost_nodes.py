@@ -2,6 +2,9 @@
 
 Flame never forgets a node by itself and continues to put work on it. Only names that the operator gave are its own: they have the
 form of an executor's name, with an id below the high-water mark. All other nodes are left alone.
+
+Flame notices the loss of a node only while the node is in its table, and the operator takes the nodes of ending executors out of
+it. So a Pod that terminates for too long, as on a node that does not report, counts as gone.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from typing import TYPE_CHECKING
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.desired import names
 from flamectl_operator.observed import pods
+from flamectl_operator.planning.deletion import given_up_at
 from flamectl_operator.planning.parts import LostNodesPlan
 
 if TYPE_CHECKING:
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.flame.snapshot import Snapshot
     from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.runtime.clock_reading import ClockReading
 
 #: Seconds after which a node is reported as lost once more, if executors are still listed on it: the session manager needs 30.
@@ -25,12 +30,17 @@ REPORT_AGAIN = 60.0
 
 
 def plan_lost_nodes(
-    observed: ObservedCluster, next_id: int, reported_at: Mapping[str, float], now: ClockReading
+    observed: ObservedCluster,
+    effective: EffectiveSpec,
+    next_id: int,
+    reported_at: Mapping[str, float],
+    now: ClockReading,
 ) -> LostNodesPlan:
     """Decide what the session manager has to be told.
 
     Args:
         observed: The objects that exist, and the session manager's last answer.
+        effective: The effective spec.
         next_id: The high-water mark of executor ids.
         reported_at: When each node was reported as lost, by the clock's `boottime`.
         now: The time.
@@ -38,7 +48,13 @@ def plan_lost_nodes(
     snapshot = observed.flame.fresh
     if snapshot is None:
         return LostNodesPlan()
-    lost = lost_nodes(observed, snapshot, next_id)
+    ending = {
+        executor.name: (given_up_at(observed, executor, effective, now) - now.wall).total_seconds()
+        for executor in observed.executors
+        if executor.terminating and executor.name in snapshot.by_node and _own(observed, executor.name, next_id)
+    }
+    given_up = {name for name, seconds in ending.items() if seconds <= 0}
+    lost = sorted({*lost_nodes(observed, snapshot, next_id), *given_up})
     leaving = [pod.name for pod in observed.views.labelled_pods if pod.terminating and pod.name in snapshot.nodes]
     due = {
         name: reported_at.get(name, float("-inf")) + REPORT_AGAIN - now.boottime
@@ -49,7 +65,7 @@ def plan_lost_nodes(
         cordon=tuple(sorted(name for name in leaving if name not in lost and _own(observed, name, next_id))),
         release=tuple(name for name in lost if name not in due),
         report=tuple(name for name, seconds in due.items() if seconds <= 0),
-        report_again=min((seconds for seconds in due.values() if seconds > 0), default=None),
+        report_again=min((seconds for seconds in (*due.values(), *ending.values()) if seconds > 0), default=None),
     )
 
 

@@ -245,10 +245,10 @@ class LostNodesPlan(Part):
     Args:
         cordon: Nodes of executors that terminate and still run. A release keeps new work away and leaves them their work.
         release: Nodes of executors that are gone, on which nothing is listed.
-        report: Nodes of executors that are gone, on which executors are listed: their tasks have to run elsewhere. A release
-            would keep the session manager from noticing that.
-        report_again: Seconds until nodes that were reported before are due again, if executors are still listed on them then;
-            None when there are no such nodes.
+        report: Nodes of executors that are gone, or should have ended, on which executors are listed: their tasks have to run
+            elsewhere. A release would keep the session manager from noticing that.
+        report_again: Seconds until a node has to be reported that was reported before, or whose executor may end yet, if
+            executors are still listed on it then; None when there are no such nodes.
     """
 
     cordon: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from flamectl_operator.planning.lost_nodes import REPORT_AGAIN
 from tests.unit.builders import (
     BOOTTIME,
     LIFE,
+    SETTINGS,
     cluster_plan,
     effective,
     executor_pod,
@@ -30,13 +31,19 @@ if TYPE_CHECKING:
 WANTED = effective(replicas(1))
 
 
-def _plan(*pods: PodView, nodes: tuple[int, ...], busy: tuple[int, ...] = (), **facts: Any) -> ClusterPlan:
+#: Seconds after which a terminating executor counts as gone: its grace period, and `forceDeleteAfterSeconds`.
+GIVEN_UP = SETTINGS.termination_grace_period_seconds + SETTINGS.force_delete_after_seconds
+
+
+def _plan(
+    *pods: PodView, nodes: tuple[int, ...], busy: tuple[int, ...] = (), first_seen_ago: float = 0.0, **facts: Any
+) -> ClusterPlan:
     snapshot = Snapshot(
         {executor_name(each): NodeState.READY for each in nodes},
         tuple(FlameExecutor(executor_name(each), ExecutorState.BOUND, "s") for each in busy),
     )
     known = Knowledge(Phase.KNOWN, LIFE, snapshot=snapshot, asked_at=BOOTTIME, said_at=BOOTTIME)
-    found = observed(session_manager(), *pods, wanted=WANTED)
+    found = observed(session_manager(), *pods, wanted=WANTED, first_seen_ago=first_seen_ago)
     seen = replace(found, views=replace(found.views, flame=known))
     return cluster_plan(seen, WANTED, **{"next_id": 5, **facts})
 
@@ -68,6 +75,37 @@ def test_node_of_a_terminating_executor_is_cordoned_and_keeps_its_work() -> None
     plan = _plan(terminating(executor_pod(0)), executor_pod(1), nodes=(0, 1), busy=(0,)).lost_nodes
 
     assert (plan.cordon, plan.release, plan.report) == ((executor_name(0),), (), ())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "due"), [(GIVEN_UP - 1, False), (GIVEN_UP, True)], ids=["may end yet", "should have ended"]
+)
+def test_work_of_an_executor_that_does_not_end_with_its_grace_period_is_given_to_others(
+    seconds: float, *, due: bool
+) -> None:
+    leaving = terminating(executor_pod(0))
+
+    plan = _plan(leaving, executor_pod(1), nodes=(1,), busy=(0,), first_seen_ago=seconds).lost_nodes
+
+    assert (plan.report, plan.cordon, plan.release) == ((executor_name(0),) if due else (), (), ())
+    assert plan.report_again == (None if due else 1.0)
+
+
+def test_node_of_an_executor_that_does_not_end_stays_in_the_table_until_its_work_is_given_to_others() -> None:
+    leaving, reported = terminating(executor_pod(0)), {executor_name(0): BOOTTIME - 10.0}
+
+    plan = _plan(
+        leaving, executor_pod(1), nodes=(0, 1), busy=(0,), first_seen_ago=GIVEN_UP, reported_at=reported
+    ).lost_nodes
+
+    assert (plan.report, plan.cordon, plan.release) == ((), (), ())
+    assert plan.report_again == REPORT_AGAIN - 10.0
+
+
+def test_node_without_work_of_an_executor_that_does_not_end_is_released() -> None:
+    plan = _plan(terminating(executor_pod(0)), executor_pod(1), nodes=(0, 1), first_seen_ago=GIVEN_UP).lost_nodes
+
+    assert (plan.report, plan.cordon, plan.release) == ((), (executor_name(0),), ())
 
 
 def test_node_with_a_name_that_the_operator_did_not_give_is_left_alone() -> None:
