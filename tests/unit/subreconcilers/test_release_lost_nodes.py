@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flamectl_operator.planning.lost_nodes import REPORT_AGAIN
 from flamectl_operator.subreconcilers.release_lost_nodes import ReleaseLostNodes
-from tests.unit.builders import replicas
+from tests.unit.builders import SETTINGS, replicas
 from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
 from tests.unit.subreconcilers.harness import executor_name
 
@@ -58,6 +58,22 @@ async def test_node_whose_pod_terminates_gets_no_more_work() -> None:
     await world.run_pass()
 
     assert ("release", executor_name(0)) in world.asked.calls
+
+
+async def test_executor_that_stays_terminating_on_a_lost_node_is_reported_as_lost_when_its_time_is_over() -> None:
+    world = await converged(replicas(2))
+    world.model.open_session("s", tasks=6, seconds=20)
+    await world.live(3)
+    _terminate(world, 0)
+    world.asked.poll()
+    await world.run_pass()
+    assert ("release", executor_name(0)) in world.asked.calls
+
+    for seconds, reported in ((SETTINGS.force_delete_after_seconds - 1, False), (1, True)):
+        world.clock.elapsed += seconds
+        world.asked.poll()
+        await world.run_pass()
+        assert (("report", executor_name(0)) in world.asked.calls) is reported
 
 
 async def test_node_whose_pod_has_failed_and_terminates_is_not_released_before_its_tasks_run_elsewhere() -> None:
