@@ -59,6 +59,7 @@ def apply_crd(plane: Plane, edit: Callable[[Schema], object]) -> None:
     wait_for_crd(plane)
     manifest = flame_cluster("marked")
     manifest["spec"][mark] = "yes"
+    del manifest["spec"]["executorManager"]["replicas"]  # a field that the schema may lack
     marked = json.dumps(manifest)
     create = ("create", "--dry-run=server", "--validate=strict", "--namespace=default", "-f", "-")
     wait_until(lambda: plane.kubectl(*create, input=marked, check=False).returncode == 0, "the schema to be in force")
@@ -105,6 +106,35 @@ def as_in_the_hld(schema: Schema) -> None:
 
 def without_next_id(schema: Schema) -> None:
     drop(schema, "executorManager", "nextId")
+
+
+def without_rules(part: Any) -> None:
+    """Take out all rules, because some name fields that another CRD lacks."""
+    if isinstance(part, dict):
+        part.pop("x-kubernetes-validations", None)
+        part = list(part.values())
+    if isinstance(part, list):
+        for each in part:
+            without_rules(each)
+
+
+def without_fields_of_pods(schema: Schema) -> None:
+    without_rules(schema)
+    components = schema["spec"]["properties"]
+    for component, field in (("sessionManager", "env"), ("executorManager", "env"), ("executorManager", "podTemplate")):
+        del components[component]["properties"][field]
+
+
+def with_another_default(schema: Schema) -> None:
+    executors = schema["spec"]["properties"]["executorManager"]["properties"]
+    executors["imagePullPolicy"]["default"] = "Always"
+
+
+def without_fields_that_no_pod_depends_on(schema: Schema) -> None:
+    without_rules(schema)
+    del schema["spec"]["properties"]["networkPolicy"]
+    for field in ("drain", "replicas"):
+        del schema["spec"]["properties"]["executorManager"]["properties"][field]
 
 
 def test_operator_waits_for_a_missing_crd(world: E2ENamespace, tmp_path: Path) -> None:
@@ -168,6 +198,72 @@ def test_operator_reports_a_crd_downgraded_at_run_time(world: E2ENamespace, tmp_
         apply_crd(world.plane, lambda _: None)
         world.wait_running(executors=3)
         assert [executor_id(pod) for pod in world.executors()] == [0, 1, 2]
+
+
+ENV = [{"name": "A", "value": "1"}]
+#: Uses each field that one of the CRDs drops.
+FULL = flame_cluster(
+    replicas=3,
+    sessionManager={"env": ENV},
+    executorManager={
+        "env": ENV,
+        "podTemplate": {"metadata": {"labels": {"team": "a"}}},
+        "drain": {"timeoutSeconds": 7200},
+    },
+    networkPolicy={},
+)
+
+
+@pytest.mark.parametrize(
+    ("edit", "fields"),
+    [
+        pytest.param(
+            without_fields_of_pods,
+            ("executorManager.env", "executorManager.podTemplate", "sessionManager.env"),
+            id="dropped fields of Pods",
+        ),
+        pytest.param(with_another_default, ("executorManager.imagePullPolicy",), id="another default"),
+        pytest.param(
+            without_fields_that_no_pod_depends_on,
+            ("executorManager.drain", "executorManager.replicas", "networkPolicy"),
+            id="dropped fields that no Pod depends on",
+        ),
+    ],
+)
+def test_spec_that_reads_differently_under_another_crd_changes_nothing(
+    world: E2ENamespace, tmp_path: Path, edit: Callable[[Schema], object], fields: tuple[str, ...]
+) -> None:
+    with operator_with(world, tmp_path) as operator:
+        world.apply(FULL)
+        world.wait_running(executors=3)
+        world.wait_at_rest()
+        before = uids(world.all("pod"))
+        generation = world.existing("flamecluster", "my-flame")["metadata"]["generation"]
+
+        apply_crd(world.plane, edit)
+        # The object is read again, and no part of the spec is asked for by this.
+        world.annotate("flamecluster", "my-flame", "test/turn=1")
+        world.wait("it to be explained", lambda: condition(world.status(), "Degraded")["reason"] == "OutdatedCRD")
+        message = world.status()["message"]
+        assert all(f"spec.{field}" in message for field in fields)
+
+        operator.stop()
+        operator.start()
+        world.annotate("flamecluster", "my-flame", "test/turn=2")
+        world.wait_at_rest()
+        assert condition(world.status(), "Degraded")["reason"] == "OutdatedCRD"
+        assert world.status()["message"] == message
+        assert world.existing("flamecluster", "my-flame")["metadata"]["generation"] == generation
+        assert uids(world.all("pod")) == before
+        assert world.get("networkpolicy", "my-flame-network-policy") is not None
+
+        apply_crd(world.plane, lambda _: None)
+        # Writes under the other CRD have stored what it dropped or filled in.
+        executors = FULL["spec"]["executorManager"] | {"imagePullPolicy": None}
+        world.patch("flamecluster", "my-flame", {"spec": FULL["spec"] | {"executorManager": executors}})
+        world.wait("no trouble", lambda: condition(world.status(), "Degraded")["status"] == "False")
+        world.wait_running(executors=3)
+        assert uids(world.all("pod")) == before
 
 
 def test_operator_works_with_a_newer_crd(world: E2ENamespace, tmp_path: Path) -> None:
