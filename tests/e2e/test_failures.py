@@ -288,7 +288,7 @@ def test_unschedulable_pods_are_reported_with_the_schedulers_message(
         partial(
             telling,
             world,
-            "0 of 2 executors ready; my-flame-executor-manager-0, my-flame-executor-manager-1: Unschedulable: ",
+            "0 of 2 executors ready; my-flame-executor-manager-0, -1: Unschedulable: ",
             "Insufficient cpu",
         ),
     )

@@ -14,6 +14,11 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069
 LONGEST_MESSAGE = 300
 #: Advice at the end of a message.
 _ADVICE = re.compile(r" \([^()]*\)$")
+#: The most characters of a message that are read, at whose end advice may stand.
+_MOST_READ = 2000
+#: The least room in characters in which a message is begun, and what stands in a smaller one.
+_LEAST = 60
+_MORE = "; ..."
 _WHITE_SPACE = re.compile(r"[ \t\r\n]+")
 
 
@@ -38,20 +43,42 @@ def one_line(text: str, limit: int) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a message for a person in one line of at most `LONGEST_MESSAGE` characters."""
-    return one_line(text, LONGEST_MESSAGE)
+    """Return a message for a person in one line of at most `LONGEST_MESSAGE` characters. Advice at its end stays."""
+    return _fitted(text, LONGEST_MESSAGE)
 
 
 def joined(messages: Iterable[str]) -> str:
-    """Return messages as one, each of them once, and advice in brackets that several end with behind the first of these.
+    """Return messages as one of at most `LONGEST_MESSAGE` characters, the first of them first.
 
-    A long message is cut at its end.
+    Each is told once, and advice in brackets that several end with is behind the first of these. Where the room ends, a message
+    loses words of its cause and not its advice.
     """
     said: set[str] = set()
-    found = []
+    text = ""
     for message in dict.fromkeys(messages):
-        match = _ADVICE.search(message)
-        advice = match[0] if match is not None else ""
-        found.append(message.removesuffix(advice) if advice in said else message)
+        cause, advice = _parts(message)
+        part = f"{'; ' * bool(text)}{cause if advice in said else message}"
         said.add(advice)
-    return "; ".join(found)
+        room = LONGEST_MESSAGE - len(text)
+        if len(part) > room:
+            return f"{text}{_fitted(part, room)}" if room >= _LEAST else f"{text}{_MORE * (room >= len(_MORE))}"
+        text += part
+    return text
+
+
+def _parts(message: str) -> tuple[str, str]:
+    """Return the cause and the advice of a message."""
+    match = _ADVICE.search(message)
+    advice = match[0] if match is not None else ""
+    return message.removesuffix(advice), advice
+
+
+def _fitted(message: str, room: int) -> str:
+    """Return a message in one line of so many characters."""
+    line = one_line(message, _MOST_READ)
+    if len(line) <= room:
+        return line
+    cause, advice = _parts(line)
+    if len(advice) > room // 2:
+        return one_line(line, room)
+    return f"{one_line(cause, room - len(advice))}{advice}"

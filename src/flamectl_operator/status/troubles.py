@@ -85,10 +85,11 @@ class TroubleGroup:
 
 
 def who(components: Sequence[Component]) -> str:
-    """Return the names of a few Pods, or the number of many."""
+    """Return the names of a few Pods, or the number of many. Pods of one component differ only in the end of their names."""
     if len(components) > MAX_NAMES:
         return f"{len(components)} {'executors' if isinstance(components[0], Executor) else 'object caches'}"
-    return ", ".join(component.name for component in components)
+    first, *others = (component.name for component in components)
+    return ", ".join([first, *(f"-{name.rpartition('-')[2]}" for name in others)])
 
 
 def named_pods(message: str, observed: ObservedCluster) -> Sequence[Component]:
@@ -98,7 +99,9 @@ def named_pods(message: str, observed: ObservedCluster) -> Sequence[Component]:
         return observed.executors
     if subject.endswith(" object caches"):
         return tuple(observed.object_caches.ours.values())
-    named = subject.split(", ")
+    first, *others = subject.split(", ")
+    base = first.rpartition("-")[0]
+    named = {first, *(f"{base}{each}" if each.startswith("-") else each for each in others)}
     return [component for component in observed.components if component.name in named]
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flamectl_operator.runtime.text import joined, one_line
+from flamectl_operator.runtime.text import LONGEST_MESSAGE, joined, one_line, shortened
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,31 @@ def test_any_text_becomes_one_printable_line_within_the_limit(text: str, limit: 
 )
 def test_advice_that_several_messages_share_is_said_once(messages: tuple[str, ...], expected: str) -> None:
     assert joined(messages) == expected
+
+
+ADVICE = (
+    " (correct spec.executorManager.image, or add a Secret to spec.executorManager.podTemplate.spec.imagePullSecrets)"
+)
+
+
+@pytest.mark.parametrize("before", [(), ("0 of 3 executors ready",)], ids=["first", "behind another one"])
+def test_long_message_loses_words_of_its_cause_and_not_its_advice(before: tuple[str, ...]) -> None:
+    text = joined([*before, f"{'word ' * 60}last{ADVICE}"])
+
+    assert len(text) <= LONGEST_MESSAGE
+    assert text.endswith(f"word...{ADVICE}")
+    assert shortened(f"{'word ' * 60}last{ADVICE}").endswith(f"word...{ADVICE}")
+
+
+@pytest.mark.parametrize(("length", "end"), [(280, "; ..."), (298, "x")])
+def test_message_for_which_no_room_is_left_is_not_begun(length: int, end: str) -> None:
+    first = "x" * length
+
+    assert joined([first, f"second{ADVICE}"]) == first + end.removeprefix("x")
+
+
+def test_advice_that_is_longer_than_half_of_the_room_is_cut_as_well() -> None:
+    text = shortened(f"cause ({'word ' * 60}end)")
+
+    assert len(text) <= LONGEST_MESSAGE
+    assert text.endswith("word...")

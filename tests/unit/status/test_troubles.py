@@ -69,7 +69,7 @@ def _degraded(status: FlameClusterStatus) -> str:
     ("count", "who"),
     [
         (1, "my-flame-executor-manager-0"),
-        (3, "my-flame-executor-manager-0, my-flame-executor-manager-1, my-flame-executor-manager-2"),
+        (3, "my-flame-executor-manager-0, -1, -2"),
         (5, "5 executors"),
     ],
 )
