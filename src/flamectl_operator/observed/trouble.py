@@ -93,11 +93,22 @@ _REMEDIES = {
     "CreateContainerError": "change {container}, or see kubectl describe pod {pod}",
     "RunContainerError": "correct {image} or {command}",
     "StartError": "correct {image} or {command}",
+    "ContainerCannotRun": "correct {image} or {command}",
     "Evicted": "raise {container}.resources.requests",
 }
 _ROOT = re.compile(r"runAsNonRoot")
 #: Words of runc and crun for a container that was killed at its memory limit before its process began (reason StartError).
 _TOO_LOW = re.compile(r"memory limit (could be )?too low")
+#: Reasons with which a container ends that never began, so that its log is empty.
+_NEVER_BEGAN = frozenset({"StartError", "ContainerCannotRun"})
+#: What runtimes say before the cause for which a container cannot start, and after it.
+_RUNTIME = re.compile(
+    r".*(?:container process|container init|(?:containerd|shim) task|create failed|process caused|from daemon): ",
+    re.DOTALL,
+)
+_UNKNOWN = ": unknown"
+#: The most characters of a message that are read.
+_MOST_READ = 4000
 #: Longest cause, in characters.
 MAX_CAUSE = 160
 
@@ -150,7 +161,7 @@ def waiting_trouble(status: ContainerStatus) -> Trouble | None:
         return Trouble(IMAGE_PULL_FAILED, cause, image, name, remedy)
     if reason == CRASH_LOOP:
         return crash_loop(name, status.last_state.terminated)
-    cause = one_line(waiting.message, MAX_CAUSE)
+    cause = _start_cause(waiting.message)
     remedy = "set {template}.securityContext.runAsUser" if _ROOT.search(cause) else _REMEDIES[reason]
     return Trouble(waiting.reason, cause, f'container "{name}"', name, remedy)
 
@@ -170,9 +181,12 @@ def ended_trouble(status: ContainerStatus, otherwise: str) -> Trouble | None:
         return crash_loop(status.name, ended)
     if _ran_out_of_memory(ended):
         return _out_of_memory(status.name)
-    how = f'container "{status.name}" ended with exit code {ended.exit_code}'
     remedy = _REMEDIES.get(ended.reason, "see kubectl logs {pod}{of}")
-    return Trouble(ended.reason or otherwise, ended.message or how, container=status.name, remedy=remedy)
+    if ended.reason in _NEVER_BEGAN:
+        return Trouble(ended.reason, _start_cause(ended.message), f'container "{status.name}"', status.name, remedy)
+    how = f'container "{status.name}" ended with exit code {ended.exit_code}'
+    cause = one_line(ended.message, MAX_CAUSE) or how
+    return Trouble(ended.reason or otherwise, cause, container=status.name, remedy=remedy)
 
 
 def phase_trouble(reason: str, message: str) -> Trouble:
@@ -189,6 +203,8 @@ def crash_loop(name: str, last: ContainerStateTerminated | None) -> Trouble:
     """
     if last is not None and _ran_out_of_memory(last):
         return _out_of_memory(name)
+    if last is not None and last.reason in _NEVER_BEGAN:
+        return Trouble(CRASH_LOOP, _start_cause(last.message), f'container "{name}"', name, _REMEDIES[last.reason])
     how = [f"it ended with exit code {last.exit_code}", one_line(last.message, MAX_CAUSE)] if last is not None else []
     return Trouble(
         CRASH_LOOP, ": ".join(filter(None, how)), f'container "{name}"', name, "see kubectl logs {pod}{of} --previous"
@@ -202,6 +218,12 @@ def _ran_out_of_memory(ended: ContainerStateTerminated) -> bool:
 def _out_of_memory(name: str) -> Trouble:
     remedy = "raise {memory_limit}"
     return Trouble(OOM_KILLED, "it was killed at its memory limit", f'container "{name}"', name, remedy)
+
+
+def _start_cause(message: str) -> str:
+    """Return why a container cannot start, without the runtime's account of how far it came."""
+    words = message[:_MOST_READ].removesuffix(_UNKNOWN)
+    return one_line(_RUNTIME.sub("", words), MAX_CAUSE)
 
 
 def _pull_cause(message: str, image: str) -> tuple[str, str]:

@@ -107,3 +107,37 @@ def test_numbers_and_ids_are_not_part_of_the_gist(first: str, second: str) -> No
 
 def test_other_words_are_part_of_the_gist() -> None:
     assert gist('secret "defaced" not found') != gist('secret "feedback" not found')
+
+
+NO_FILE = 'exec: "/usr/bin/nope": stat /usr/bin/nope: no such file or directory'
+OF_CONTAINERD = (
+    "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
+    f"unable to start container process: error during container init: {NO_FILE}"
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        (OF_CONTAINERD, NO_FILE),
+        (f"{OF_CONTAINERD}: unknown", NO_FILE),
+        ("container create failed: executable file `/nope` not found: No such file or directory",
+         "executable file `/nope` not found: No such file or directory"),
+        (("Error response from daemon: OCI runtime create failed: container_linux.go:380: starting container process caused: "
+         'exec: "nope": executable file not found in $PATH: unknown'), 'exec: "nope": executable file not found in $PATH'),
+        ('secret "keys" not found', 'secret "keys" not found'),
+    ],
+    ids=["containerd", "containerd, unknown", "CRI-O", "Docker", "no account of a runtime"],
+)  # fmt: skip
+def test_container_that_cannot_start_tells_the_cause_without_the_account_of_the_runtime(
+    message: str, cause: str
+) -> None:
+    at_once = ended_trouble(
+        ContainerStatus("main", state=ContainerState(terminated=ContainerStateTerminated(128, "StartError", message))),
+        "-",
+    )
+    again = waiting_trouble(_waiting("CrashLoopBackOff", "", ContainerStateTerminated(128, "StartError", message)))
+    found = [at_once, again, waiting_trouble(_waiting("RunContainerError", message))]
+
+    assert [each and each.message for each in found] == [f'container "main": {cause}'] * 3
+    assert {each and each.remedy for each in found} == {"correct {image} or {command}"}

@@ -138,7 +138,7 @@ def test_waiting_container_without_a_shell_is_told_with_the_setting_for_its_imag
     status = _status(SM, executor_pod(0, phase="Failed", init=[failed], containers=[main]), count=1)
 
     remedy = "correct spec.executorManager.image or the operator's setting flame.initImage"
-    assert f"StartError: {message} ({remedy})" in str(status.message)
+    assert f'StartError: container "{WAIT_CONTAINER}": {message} ({remedy})' in str(status.message)
 
 
 # --- Wording -----------------------------------------------------------------------------------------------------------
