@@ -298,9 +298,11 @@ async def test_persistent_failure_is_reported_after_a_while_until_it_succeeds() 
     world.edit(replicas(2))
     world.api.fail("create", "pods", broken(), times=3)
 
-    await world.run_pass()
+    first = await world.run_pass()
+    assert first.delay == PATIENCE, "the queue alone would look again later"
     world.clock.elapsed += PATIENCE - 1
-    await world.run_pass()
+    second = await world.run_pass()
+    assert second.delay == 1
     assert world.condition("Degraded")[0] == "False"
     world.clock.elapsed += 1
     await world.run_pass()

@@ -157,7 +157,7 @@ class Pass:
         """
         persistent = self.status.persistent_failure(self.report.errors)
         lasting = self.io.repairs.fights()
-        outcomes = (*self.report.outcomes, *lasting, *([persistent] if persistent is not None else []))
+        outcomes = (*self.report.outcomes, *lasting, *([persistent] if persistent.attention else []))
         return StatusInput(
             before=self.status.stored,
             generation=self.generation,

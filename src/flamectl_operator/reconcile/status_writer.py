@@ -15,7 +15,7 @@ from flamectl_operator.reconcile.outcomes import RECHECK_CHANGED, changed
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.reconcile.write_count import WRITES
-from flamectl_operator.runtime.outcome import Outcome, stop, wait
+from flamectl_operator.runtime.outcome import DONE, Outcome, stop, wait
 from flamectl_operator.runtime.text import shortened
 from flamectl_operator.status.compute import durable_fields
 from flamectl_operator.status.conditions import ConditionWriter
@@ -104,15 +104,15 @@ class StatusWriter:
         """When a status that differs in counts alone may be written again, by the monotonic clock."""
         return self._throttle.counts_due
 
-    def persistent_failure(self, errors: Iterable[Exception]) -> Outcome | None:
-        """Return an outcome for the status when requests fail in pass after pass; None otherwise.
+    def persistent_failure(self, errors: Iterable[Exception]) -> Outcome:
+        """Return an outcome for the status when requests fail in pass after pass, or the wait until it must tell them.
 
         Args:
             errors: The errors of the present pass.
         """
         now = self._io.clock.monotonic()
         series = failing(self._failing, errors, now)
-        return series.outcome(now) if series is not None else None
+        return series.outcome(now) if series is not None else DONE
 
     def end(self, errors: Iterable[Exception]) -> None:
         """End a pass, and count its errors."""

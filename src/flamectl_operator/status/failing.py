@@ -17,7 +17,7 @@ from flamectl_operator.kube.errors import (
     NamespaceTerminatingError,
     NotLeadingError,
 )
-from flamectl_operator.runtime.outcome import Outcome, blocked
+from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +27,9 @@ REQUESTS_FAILING = "RequestsFailing"
 
 #: Seconds for which requests fail before the status reports it.
 PATIENCE = 10.0
+
+#: The advice for a webhook that does not answer.
+_WEBHOOK = " (an administrator mends the webhook or deletes its configuration)"
 
 #: Errors that say nothing about the API server: the request was not sent, or its view was old.
 _EXPECTED = (ConflictError, LockLostError, NamespaceTerminatingError, NotLeadingError)
@@ -44,13 +47,19 @@ class Failing:
     words: str
     since: float
 
-    def outcome(self, now: float) -> Outcome | None:
-        """Return the outcome for the status, or None while the failures are younger than the patience.
+    def outcome(self, now: float) -> Outcome:
+        """Return the outcome for the status, or the wait for the time at which the status must tell it.
+
+        The queue would look again much later, because it waits longer after each pass that fails.
 
         Args:
             now: The time, by the clock's `monotonic`.
         """
-        return blocked(REQUESTS_FAILING, self.words) if now - self.since >= PATIENCE else None
+        left = self.since + PATIENCE - now
+        if left > 0:
+            return wait(REQUESTS_FAILING, "", left)
+        advice = _WEBHOOK if "failed calling webhook" in self.words else ""
+        return blocked(REQUESTS_FAILING, f"{self.words}{advice}")
 
 
 def failing(before: Failing | None, errors: Iterable[Exception], now: float) -> Failing | None:

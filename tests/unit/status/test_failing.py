@@ -52,8 +52,17 @@ def test_different_error_keeps_the_start_of_the_series() -> None:
     assert failing(BEFORE, [conflict(), other], 101) == Failing(str(other), BEFORE.since)
 
 
-def test_series_is_reported_after_the_patience() -> None:
-    assert BEFORE.outcome(100 + PATIENCE - 0.1) is None
-    issue = BEFORE.outcome(100 + PATIENCE)
-    assert issue is not None
-    assert (issue.reason, issue.message, issue.attention) == ("RequestsFailing", BEFORE.words, True)
+def test_series_is_reported_after_the_patience_and_no_later() -> None:
+    early = BEFORE.outcome(100 + PATIENCE - 0.5)
+    assert (early.message, early.delay, early.attention) == ("", 0.5, False)
+
+    told = BEFORE.outcome(100 + PATIENCE)
+    assert (told.reason, told.message, told.attention) == ("RequestsFailing", BEFORE.words, True)
+
+
+def test_webhook_that_does_not_answer_is_told_with_the_person_who_mends_it() -> None:
+    words = 'Internal error occurred: failed calling webhook "pods.policy.example": service "nope" not found'
+
+    message = Failing(words, 100).outcome(100 + PATIENCE).message
+
+    assert message == f"{words} (an administrator mends the webhook or deletes its configuration)"
