@@ -90,7 +90,7 @@ def test_exhausted_quota_of_pods_names_the_replicas(world: E2ENamespace, operato
     quota(world, "tight", {"pods": "2"})
     world.apply(flame_cluster(replicas=3))
     words = ("executor manager: exceeded quota: tight, requested: pods=1, used: pods=2, limited: pods=2",)
-    remedy = "ask for fewer executors in spec.executorManager, or raise the quota"
+    remedy = "lower spec.executorManager.replicas, or raise the quota"
     world.wait("the quota to be told", partial(told, world, "QuotaExceeded", *words, remedy))
 
 
@@ -240,7 +240,7 @@ def test_template_that_got_past_admission_names_the_path_in_the_cluster(
     world: E2ENamespace, operator: OperatorProcess, template: Object, said: str
 ) -> None:
     world.apply(*(one_of_each(component, {"podTemplate": template}) for component in COMPONENTS))
-    all_told(world, "Rejected", "{words}: ", said, "correct the field that the message names")
+    all_told(world, "Rejected", "{words}: ", said, "correct the field")
     (event, *_) = world.wait("the event", partial(world.events, "Rejected"))
     assert event["type"] == "Warning"
 

@@ -115,7 +115,7 @@ def _memory(spec: FlameClusterSpec) -> Iterator[Problem]:
     elif (slots := cpus // slot.cpu) * slot.memory > memory.amount:
         yield Problem(
             memory.path,
-            f"is {_gib(memory.amount)}, but Flame fills an executor by CPU: {slots} slots of {slot.cpu} CPUs fit its {cpus}, "
+            f"is {_gib(memory.amount)}, but Flame fills an executor by CPU: its {cpus} CPUs fit {slots} slots of {slot.cpu}, "
             f"and need {_gib(slots * slot.memory)}",
         )
 

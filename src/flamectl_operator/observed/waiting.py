@@ -72,7 +72,7 @@ def _container(pod: PodView) -> tuple[Trouble, datetime] | None:
     statuses = pod.status.container_statuses
     if not statuses:
         subject = f'node "{pod.spec.node_name}"'
-        return _waits(CONTAINER_CREATING, subject, "it has prepared images and volumes since", _begun(pod))
+        return _waits(CONTAINER_CREATING, subject, "it has been preparing images and volumes since", _begun(pod))
     waiting = next((each for each in statuses if each.state.running is None), None)
     return _creating(pod, f'container "{waiting.name}"') if waiting is not None else None
 

@@ -51,7 +51,7 @@ def name_taken(owner: Identity, resource: Resource[Any], existing: KubernetesObj
     reason = SERVICE_CONFLICT if resource is SERVICES else NAME_CONFLICT
     return blocked(
         reason,
-        f"{label} does not belong to this FlameCluster: it {whose} (delete it, or give this FlameCluster another name)",
+        f"{label} does not belong to this FlameCluster: it {whose} (delete it, or create this FlameCluster under another name)",
         RECHECK_TAKEN_NAME,
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_MANAGER
+from flamectl_operator.api.constants import SESSION_MANAGER
 from flamectl_operator.desired.resource_asks import asked
 from flamectl_operator.reconcile.limit_range import claim_size, limit_range_remedy
 
@@ -48,7 +48,7 @@ def remedy(why: str, words: str, template: ComponentTemplate | None) -> str:
     if why == PERMISSION_DENIED:
         return "an administrator of the operator gives it the permissions of its version"
     if why == REJECTED:
-        return "correct the field that the message names"
+        return "correct the field"
     return limit_range_remedy(words, template) or _policy(words)
 
 
@@ -65,8 +65,7 @@ def _quota(words: str, template: ComponentTemplate | None) -> str:
     if name == "pods":
         if template.component == SESSION_MANAGER:
             return "raise the quota, or delete other Pods"
-        kind = "executors" if template.component == EXECUTOR_MANAGER else "replicas"
-        return f"ask for fewer {kind} in {template.field}, or raise the quota"
+        return f"lower {template.field}.replicas, or raise the quota"
     return f"lower {_asking(name, template)}, or raise the quota"
 
 
@@ -88,7 +87,8 @@ def _missing(words: str, template: ComponentTemplate) -> dict[str, None]:
 
 
 def _policy(words: str) -> str:
+    judge = next((name for name in ("webhook", "policy") if name in words.lower()), "admission plugin")
     for noun, field in (("annotation", "spec.commonAnnotations"), ("label", "spec.commonLabels")):
         if noun in words.lower():
-            return f"set the {noun} in {field}, or change the policy or the webhook"
-    return "change the field that the message names, or the policy or the webhook"
+            return f"set the {noun} in {field}, or ask the administrator of the {judge}"
+    return f"change what the {judge} refuses, or ask its administrator"

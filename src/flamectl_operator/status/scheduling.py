@@ -24,6 +24,7 @@ _OTHERS = (
     ("free ports", "change the hostPort in {template}.containers, or add a node"),
     ("volume node affinity", "add a node where the volume is, see kubectl describe pvc"),
     ("unbound immediate PersistentVolumeClaims", "see kubectl describe pvc"),
+    ("persistentvolumeclaim ", "create the claim, or correct {template}.volumes"),
     ("Too many pods", "add a node"),
     ("were unschedulable", "add a node, or kubectl uncordon one"),
 )

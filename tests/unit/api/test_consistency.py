@@ -150,7 +150,7 @@ def test_more_slots_than_the_memory_holds_are_a_warning_with_the_figures() -> No
 
     message = warnings["spec.executorManager.resources.limits.memory"]
     assert "is 4 GiB" in message
-    assert "8 slots of 1 CPUs fit its 8, and need 8 GiB" in message
+    assert "its 8 CPUs fit 8 slots of 1, and need 8 GiB" in message
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,11 @@ def _pod(resources: dict[str, Any] | None = None, **pod_spec: Any) -> dict[str, 
             _pod(nodeSelector={"disk": "fast"}),
             "add a node where the volume is, see kubectl describe pvc",
         ),
+        (
+            '0/3 nodes are available: persistentvolumeclaim "data" not found. not found',
+            _pod(),
+            f"create the claim, or correct {TEMPLATE}.volumes",
+        ),
         ("0/3 nodes are available: 3 node(s) were cursed.", _pod(), ""),
     ],
 )  # fmt: skip

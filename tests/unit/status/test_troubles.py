@@ -293,7 +293,7 @@ def test_pod_without_containers_is_reported() -> None:
     conditions = [condition("PodScheduled", "True", since=ago(40))]
     status = _status(SM, executor_pod(0, "pending", conditions=conditions, containers=()), count=1)
 
-    said = 'ContainerCreating: node "node-1": it has prepared images and volumes since 2025-06-01 11:59:20 UTC'
+    said = 'ContainerCreating: node "node-1": it has been preparing images and volumes since 2025-06-01 11:59:20 UTC'
     assert status.message == f"0 of 1 executors ready; my-flame-executor-manager-0: {said}"
 
 

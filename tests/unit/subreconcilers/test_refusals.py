@@ -37,11 +37,15 @@ def _forbidden(message: str) -> ForbiddenError:
             "PermissionDenied",
             "permissions of its version",
         ),
-        (_forbidden('admission webhook "a.example.com" denied the request: no'), "AdmissionDenied", "webhook"),
+        (
+            _forbidden('admission webhook "a.example.com" denied the request: no'),
+            "AdmissionDenied",
+            "change what the webhook refuses",
+        ),
         (
             InvalidError(422, "Invalid", "ValidatingAdmissionPolicy 'a' denied request: no"),
             "AdmissionDenied",
-            "change the field that the message names, or the policy",
+            "change what the policy refuses, or ask its administrator",
         ),
         (_forbidden("ValidatingAdmissionPolicy 'a' denied request: no label"), "AdmissionDenied", "spec.commonLabels"),
         (
@@ -69,7 +73,7 @@ def _forbidden(message: str) -> ForbiddenError:
             "AdmissionDenied",
             "change spec.sessionManager.persistence.size, or change the LimitRange",
         ),
-        (_forbidden('pods "x" is forbidden: no service account'), "AdmissionDenied", "change the field that the message names"),
+        (_forbidden('pods "x" is forbidden: no service account'), "AdmissionDenied", "change what the admission plugin refuses"),
         (BadRequestError(400, "BadRequest", 'strict decoding error: unknown field "spec.x"'), "Rejected", "correct"),
     ],
 )  # fmt: skip
@@ -104,7 +108,7 @@ LOG = {"name": "log", "image": "any", "resources": {"limits": {"memory": "5Gi"}}
         (f"{EXCEEDED}requests.example.com/fpga=1, used: requests.example.com/fpga=0", "QuotaExceeded",
          "lower spec.executorManager.resources, or raise the quota"),
         (f"{EXCEEDED}count/pods=1, used: count/pods=9", "QuotaExceeded",
-         "ask for fewer executors in spec.executorManager, or raise the quota"),
+         "lower spec.executorManager.replicas, or raise the quota"),
         ('pods "x" is forbidden: maximum cpu usage per Container is 3, but limit is 4', "AdmissionDenied",
          "change spec.executorManager.resources, or change the LimitRange"),
         ('pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true', "PodSecurity",
