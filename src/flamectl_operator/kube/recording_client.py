@@ -1,7 +1,8 @@
 """A client that records writes instead of sending them, and answers as an API server would that had done them.
 
 It reads the objects once. From then on it answers from its memory, so that whoever writes through it sees their own writes. What
-it does not hold is read from the API server. Dry runs are sent, because they change nothing.
+it does not hold is read from the API server. Dry runs are sent, because they change nothing, and the first Pod of each component
+is tried by one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flamectl_operator.kube.client import Page
-from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, ForbiddenError, NotFoundError
+from flamectl_operator.kube.errors import AlreadyExistsError, ApiError, ConflictError, ForbiddenError, NotFoundError
 from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.pages import list_pages
 from flamectl_operator.kube.resources import PODS
@@ -65,6 +66,7 @@ class RecordingClient:
         self._record = record
         self._objects: dict[tuple[str, str, str], KubernetesObject] = {}
         self._gone: set[tuple[str, str, str]] = set()
+        self._tried: set[str] = set()
         self._version = 0
         self._uids = 0
 
@@ -113,6 +115,8 @@ class RecordingClient:
         name = str(body["metadata"]["name"])
         if self._find(resource, namespace, name) is not None or await self._exists(resource, namespace, name):
             raise AlreadyExistsError(409, "AlreadyExists", f'{resource.plural} "{name}" already exists')
+        if resource is PODS:
+            await self._try(resource, namespace, body)
         self._record(Write("create", resource, name))
         self._gone.discard((resource.kind, namespace, name))
         self._uids += 1
@@ -213,6 +217,20 @@ class RecordingClient:
         except (NotFoundError, ForbiddenError):
             return False
         return True
+
+    async def _try(self, resource: Resource[T], namespace: str, body: JsonObject) -> None:
+        """Raise the error with which the API server would refuse the first of the objects whose names differ in their number."""
+        series = str(body["metadata"]["name"]).rstrip("0123456789")
+        if series in self._tried:
+            return
+        try:
+            await self.dry_run_create(resource, namespace, body)
+        except AlreadyExistsError:
+            pass  # an object that is deleted only here still has its name there
+        except ApiError as error:
+            if not error.knows_no_dry_run:
+                raise
+        self._tried.add(series)
 
     def _note_version(self, obj: KubernetesObject) -> None:
         self._version = max(self._version, int(obj.metadata.resource_version or "0"))

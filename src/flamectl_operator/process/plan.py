@@ -29,6 +29,7 @@ from flamectl_operator.kube.recording_client import RecordingClient
 from flamectl_operator.kube.resources import LEASES
 from flamectl_operator.process.live_settings import LiveConfig
 from flamectl_operator.process.main import CannotStartError
+from flamectl_operator.process.startup import what_to_do
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.clock import SystemClock
 from flamectl_operator.runtime.logs import configure_logging
@@ -197,7 +198,7 @@ async def plan_of(
     try:
         cluster = cluster or await client.get(FLAME_CLUSTERS, namespace, name)
     except NotFoundError as error:
-        raise PlanError(str(error)) from None
+        raise _plan_error(error) from None
     stored = recording.changed(FLAME_CLUSTERS, cluster, {})
     stores.flame_clusters.replace([stored], stored.metadata.resource_version)
     controller = Controller(stores, recording, _Events(recording, clock, plan), clock, config, _MANAGER)
@@ -250,7 +251,13 @@ async def plan(where: ConfigLocations, name: str | None, file: Path | None, name
             assert name is not None
             return await plan_of(client, namespace or "default", name, live.started.config, clock, cluster)
         except KubernetesError as error:
-            raise PlanError(str(error)) from None
+            raise _plan_error(error) from None
+
+
+def _plan_error(error: KubernetesError) -> PlanError:
+    """Return the error for a person, who is told how to install the CRD where it is missing."""
+    unknown = isinstance(error, NotFoundError) and error.reason != "NotFound"
+    return PlanError(what_to_do(error) if unknown else str(error))
 
 
 def _manifest(file: Path, namespace: str | None) -> dict[str, Any]:

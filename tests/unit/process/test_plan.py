@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from flamectl_operator.kube.errors import ForbiddenError
+from flamectl_operator.kube.errors import ForbiddenError, NotFoundError
 from flamectl_operator.process.plan import PlanError, _manifest, plan_of, rendered
 from tests.unit.builders import cached, executor_template, merged, raw_spec, replicas, session_template
 from tests.unit.subreconcilers.harness import CM_NAME, KEY, SM_NAME, StepHarness, converged, executor_name
@@ -164,6 +164,31 @@ async def test_replacement_that_the_api_server_would_refuse_is_an_error_of_the_p
 
     assert plan.exit_code == 1
     assert "Fails: " in plan.text()
+
+
+@pytest.mark.parametrize(
+    "prepare", [StepHarness, lambda: converged(replicas(1))], ids=["a new cluster", "more executors"]
+)
+async def test_new_pod_that_the_api_server_would_refuse_is_an_error_of_the_plan(prepare: Callable[[], Any]) -> None:
+    found = prepare()
+    world = found if isinstance(found, StepHarness) else await found
+    world.edit(replicas(3))
+    world.api.fail("dry run", "pods", _refusal(), times=2)
+
+    plan = await _plan(world)
+
+    assert plan.exit_code == 1
+    assert "Fails: " in plan.text()
+    assert "denied the request: no" in plan.text()
+    assert "create Pod" not in plan.text()
+
+
+async def test_missing_crd_is_told_with_the_way_to_install_it() -> None:
+    world = await converged(replicas(1))
+    world.api.fail("get", "flameclusters", NotFoundError(404, "", "404 page not found"))
+
+    with pytest.raises(PlanError, match=r"flamectl-operator crd \| kubectl apply"):
+        await _plan(world)
 
 
 def _refusal() -> ForbiddenError:
