@@ -222,7 +222,7 @@ def test_foreign_object_is_named_with_its_owner_and_the_way_out(
     words = (
         f'{kind} "{name}" does not belong to this FlameCluster',
         "it has no owner",
-        "delete it, or give this FlameCluster another name",
+        "delete it, or create this FlameCluster under another name",
     )
     world.wait("the object to be told", partial(told, world, reason, *words))
 

@@ -36,6 +36,22 @@
 {{- fail (printf "extraArgs cannot have %s, because probes, Services and the election go by what the chart sets" .) -}}
 {{- end -}}
 {{- end -}}
+{{- range $probe := list "startupProbe" "livenessProbe" "readinessProbe" -}}
+{{- with dig "httpGet" "port" "" (get $.Values $probe | default dict) -}}
+{{- if not (has (toString .) (list "health" "8081")) -}}
+{{- fail (printf "%s.httpGet.port must be health, because the operator answers probes at that port alone" $probe) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $volumes := list -}}
+{{- range .Values.extraVolumes -}}
+{{- $volumes = append $volumes .name -}}
+{{- end -}}
+{{- range .Values.extraVolumeMounts -}}
+{{- if not (has .name $volumes) -}}
+{{- fail (printf "extraVolumeMounts names the volume %s, which is not in extraVolumes" .name) -}}
+{{- end -}}
+{{- end -}}
 {{- range .Values.extraEnv -}}
 {{- if has .name (list "FLAMECTL_CONFIG_HEALTH_BIND_ADDRESS" "FLAMECTL_CONFIG_METRICS_BIND_ADDRESS") -}}
 {{- fail (printf "extraEnv cannot have %s, because probes, Services and monitoring ask at the ports that the chart sets" .name) -}}
