@@ -84,5 +84,6 @@ def _next_pass_without_event(pass_: Pass, observed: ObservedCluster, status: Fla
     fights = [replace(fight, message="", attention=False) for fight in pass_.io.repairs.fights()]
     until = pass_.plan.next_without_event if pass_.may_act else None
     reset = DONE if until is None else wait_until("Stable", until, now)
-    failing = pass_.status.persistent_failure(pass_.report.errors)
+    errors = pass_.report.errors
+    failing = pass_.status.persistent_failure(errors) if errors else DONE
     return combine([slow, silent, forgotten, reset, *fights, *([] if failing.attention else [failing])])
