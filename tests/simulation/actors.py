@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.kube import errors
 from flamectl_operator.operator import RETRY_LIMIT
+from flamectl_operator.reconcile.status_writer import RECHECK_CRD
 from tests.simulation.admission import Denial
 from tests.simulation.client import TIMEOUT
 from tests.simulation.crd import spec_problems
@@ -54,6 +55,8 @@ LONGEST_RETRY = TIMEOUT + RETRY_LIMIT * 1.2 + 2.0
 UNHEARD = 95.0
 #: Likewise until a session manager that could not be asked is asked again.
 UNANSWERED = 50.0
+#: Seconds that another CRD stays at the most.
+LONGEST_OTHER_CRD = 120.0
 #: Marks objects that stand in the operator's way.
 _FOREIGN = "example.com/foreign"
 
@@ -505,6 +508,27 @@ class Actors:
 
     def compact(self) -> None:
         self._server.compact()
+
+    def install_crd(self, change: tuple[str, str, str | None]) -> None:
+        """Specs read differently from now on. A spec that nobody has acknowledged yet reads as if its author had wished so."""
+        component, field, value = change
+
+        def read(spec: Any) -> Any:
+            part = spec.get(component) if isinstance(spec, dict) else None
+            if not isinstance(part, dict):
+                return spec
+            dropped = {name: each for name, each in part.items() if name != field}
+            return {**spec, component: dropped if value is None else {field: value, **part}}
+
+        self._server.other_crd = read
+        for cluster in self._server.all(FLAME_CLUSTERS):
+            if cluster.get("status", {}).get("observedGeneration") != cluster["metadata"]["generation"]:
+                self._server.replace(FLAME_CLUSTERS, key_of(cluster), {**cluster, "spec": read(cluster["spec"])}, USER)
+        self._world.disturb(LONGEST_OTHER_CRD + RECHECK_CRD + LONGEST_RETRY)
+
+    def restore_crd(self) -> None:
+        self._server.other_crd = None
+        self._world.disturb(RECHECK_CRD + LONGEST_RETRY)
 
     def back_up(self) -> None:
         """Copy etcd."""

@@ -106,6 +106,8 @@ class ApiServer:
         self.admission = Admission()
         #: Whether the installed CRD has all the rules; an older one may have none.
         self.enforces = True
+        #: What another CRD, while it is installed, makes of the spec of a FlameCluster that is read or edited; None for this one.
+        self.other_crd: Callable[[Obj], Obj] | None = None
         #: Seconds that the clock is ahead from which its answers have their date.
         self.ahead = 0.0
 
@@ -348,7 +350,8 @@ class ApiServer:
     ) -> Obj:
         """The object as it is stored, if it may be."""
         if resource == FLAME_CLUSTERS and verb != "delete" and (old is None or body.get("spec") != old.get("spec")):
-            body = {**body, "spec": completed(body.get("spec"), SPEC)}
+            spec = completed(body.get("spec"), SPEC)
+            body = {**body, "spec": spec if self.other_crd is None else self.other_crd(spec)}
             if self.enforces:
                 # A problem that the object had before may stay.
                 ratcheted = spec_problems(old["spec"], key[1]) if old is not None else set()

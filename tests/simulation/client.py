@@ -11,6 +11,7 @@ from flamectl_operator.api.constants import DRAINING_ANNOTATION
 from flamectl_operator.kube import errors
 from flamectl_operator.kube.client import EventType, Page, WatchEvent
 from flamectl_operator.kube.views import KubernetesObject
+from flamectl_operator.observed.flame_cluster import FlameClusterView
 from tests.simulation.api_server import matcher
 from tests.simulation.faults import WRITES, Fate
 from tests.simulation.knowledge import Knowledge
@@ -45,12 +46,21 @@ def as_view(obj: Obj, kind: type[T]) -> T:
 
 
 class ViewCache:
-    """Typed views of stored objects, made once for all watchers and processes."""
+    """Typed views of stored objects, made once for all watchers and processes.
 
-    def __init__(self) -> None:
+    What the judge knows is the stored object: another CRD changes how a spec reads, and not what its author wishes.
+
+    Args:
+        server: The API server.
+    """
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
         self._views: dict[tuple[int, str, str], tuple[Obj, Any]] = {}
 
     def view(self, kind: type[T], obj: Obj) -> T:
+        if kind is FlameClusterView and self._server.other_crd is not None:
+            return as_view({**obj, "spec": self._server.other_crd(obj["spec"])}, kind)
         key = (revision_of(obj), uid_of(obj), kind.__name__)
         found = self._views.get(key)
         if found is None or found[0] is not obj:

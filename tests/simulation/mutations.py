@@ -46,6 +46,7 @@ from flamectl_operator.planning import (
     drain,
     lost_nodes,
     object_cache,
+    outdated_crd,
     parts,
     registration,
     repairs,
@@ -61,7 +62,15 @@ from flamectl_operator.planning.effective_spec import EffectiveSpec, config_gene
 from flamectl_operator.planning.lock import HeldByOther
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.process import replica
-from flamectl_operator.reconcile import batch, cluster_reads, cluster_state, deletion_lock, spec_planner, status_writer
+from flamectl_operator.reconcile import (
+    batch,
+    cluster_reads,
+    cluster_state,
+    deletion_lock,
+    reconcile_pass,
+    spec_planner,
+    status_writer,
+)
 from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.deletion_lock import DeletionLock
@@ -122,6 +131,11 @@ def _mutation_of_demand(function: Mutation) -> Mutation:
 
 def _mutation_of_set_back(function: Mutation) -> Mutation:
     _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.sets_back
+    return _mutation(function)
+
+
+def _mutation_of_other_crd(function: Mutation) -> Mutation:
+    _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.reads_differently
     return _mutation(function)
 
 
@@ -266,6 +280,21 @@ def a_plan_holds_for_a_generation_whatever_its_spec() -> None:
         return bool(self.generation == cluster.metadata.generation and self.settings == settings)
 
     _set(spec_planner.PlannedSpec, "holds_for", holds_for)
+
+
+@_mutation_of_other_crd
+def a_spec_that_reads_differently_is_a_wish() -> None:
+    _set(reconcile_pass, "unwanted_changes", _none_needed)
+
+
+@_mutation_of_other_crd
+def only_what_pods_depend_on_reads_differently() -> None:
+    unwanted_changes = outdated_crd.unwanted_changes
+
+    def of_pods(generation: int, stored: FlameClusterStatus, *rest: Any) -> Any:
+        return unwanted_changes(generation, stored.model_copy(update={"spec_hash": None}), *rest)
+
+    _set(reconcile_pass, "unwanted_changes", of_pods)
 
 
 @_mutation

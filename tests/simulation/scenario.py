@@ -107,6 +107,14 @@ class Scenario:
         return any(each.kind == "edit" and "autoscaling" in str(each.args[1]) for each in self.actions)
 
     @property
+    def reads_differently(self) -> bool:
+        return any(each.kind == "install_crd" for each in self.actions)
+
+    @property
+    def edits_marks(self) -> bool:
+        return any(each.kind == "edit_marks" for each in self.actions)
+
+    @property
     def sets_back(self) -> bool:
         return any(each.kind == "set_back" for each in self.actions)
 
@@ -145,6 +153,7 @@ class Scenario:
             draw.clocks(child_random(seed, "clocks"))
         else:
             draw.set_back(child_random(seed, "set back"))
+            draw.other_crd(child_random(seed, "other crd"))
         draw.late_failures(child_random(seed, "late failures"))
         draw.costly_specs(child_random(seed, "costly specs"))
         draw.batches(child_random(seed, "batches"))
@@ -174,6 +183,13 @@ class Scenario:
             flame=flame,
         )
 
+
+#: Fields that have another default under another CRD, or are dropped by it.
+OTHER_CRDS = (
+    ("sessionManager", "imagePullPolicy", "Always"),
+    ("executorManager", "imagePullPolicy", "Always"),
+    ("executorManager", "replicas", None),
+)
 
 _MOODS = (
     "edits",
@@ -322,6 +338,16 @@ class _Draw:
         for _ in range(random.choice((2, 3, 4))):
             self._add(at, "crash_newest_executor", name)
             at += random.choice((2.0, 4.0, 12.0))
+
+    def other_crd(self, random: Random) -> None:
+        """Specs read differently for a while, under another CRD, in a few worlds whose etcd is not set back."""
+        if random.random() < 0.99 or any(each.kind == "set_back" for each in self.actions):
+            return
+        at = 5.0 + random.random() * (self._length - 5.0)
+        self._add(at, "install_crd", random.choice(OTHER_CRDS))
+        # Each pass that goes on reads the FlameCluster again; somebody writes to it as well.
+        self._add(at + 1.0, "annotate", random.choice(self.names), random.randrange(100))
+        self._add(at + random.choice((20.0, 50.0, 120.0)), "restore_crd")
 
     def set_back(self, random: Random) -> None:
         """Etcd is set back to a copy that is seconds or minutes old, in a few worlds.

@@ -240,7 +240,7 @@ class World:
         self.loop = VirtualLoop()
         self.server = ApiServer(self.loop)
         self.judge = Judge(self.server, self.loop)
-        self.views = ViewCache()
+        self.views = ViewCache(self.server)
         seed = scenario.seed
         self.faults = Faults(child_random(seed, "faults"), scenario.latency, scenario.lag)
         self.machines = Machines(
