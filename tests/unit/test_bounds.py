@@ -1,0 +1,117 @@
+"""Each bound on what tenants can cost is needed: without it a test of the attack fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+#: More than anything that a test does.
+_UNBOUNDED = "10**12"
+_WITHOUT = """
+import importlib, sys
+import pytest
+place, value, test = sys.argv[1:]
+module, _, path = place.partition(":")
+*owners, name = path.split(".")
+owner = importlib.import_module(module)
+for each in owners:
+    owner = getattr(owner, each)
+getattr(owner, name)
+setattr(owner, name, eval(value))
+sys.exit(pytest.main(["-q", "-x", "-n", "0", "-p", "no:cacheprovider", test]))
+"""
+_TRANSFORM, _FLAME = "flamectl_operator.reconcile.transform", "flamectl_operator.flame"
+_KEPT = "tests/unit/reconcile/test_transform.py"
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "test"),
+    [
+        pytest.param(
+            f"{_TRANSFORM}:MAX_OWNERS_COST",
+            _UNBOUNDED,
+            f"{_KEPT}::test_large_metadata_of_any_kind_takes_some_kib[many owners-PodView]",
+            id="owner references",
+        ),
+        pytest.param(
+            f"{_TRANSFORM}:MAX_POD_COST",
+            _UNBOUNDED,
+            f"{_KEPT}::test_large_metadata_of_any_kind_takes_some_kib[labels-PodView]",
+            id="a Pod",
+        ),
+        pytest.param(
+            f"{_TRANSFORM}:MAX_COST",
+            _UNBOUNDED,
+            f"{_KEPT}::test_large_metadata_of_any_kind_takes_some_kib[annotations-ServiceView]",
+            id="any other object",
+        ),
+        pytest.param(
+            f"{_TRANSFORM}:_BUDGETS",
+            f"dict(spec={_UNBOUNDED}, status=6144)",
+            f"{_KEPT}::test_large_spec_or_status_takes_some_kib[holder of a Lease]",
+            id="a spec",
+        ),
+        pytest.param(
+            f"{_TRANSFORM}:_BUDGETS",
+            f"dict(spec=4096, status={_UNBOUNDED})",
+            f"{_KEPT}::test_large_spec_or_status_takes_some_kib[messages of a Pod]",
+            id="a status",
+        ),
+        pytest.param(
+            f"{_TRANSFORM}:MAX_CONTENT_COST",
+            _UNBOUNDED,
+            f"{_KEPT}::test_config_map_with_the_name_and_owner_of_a_clusters_takes_some_kib",
+            id="a ConfigMap",
+        ),
+        pytest.param(
+            f"{_TRANSFORM}:MAX_POLICY_SIZE",
+            _UNBOUNDED,
+            f"{_KEPT}::test_network_policy_with_the_name_and_owner_of_a_clusters_takes_some_kib",
+            id="a NetworkPolicy",
+        ),
+        pytest.param(
+            f"{_FLAME}.answers:MAX_ENTRIES",
+            _UNBOUNDED,
+            "tests/unit/flame/test_answers.py::test_answer_of_many_small_entries_is_refused_before_it_takes_memory",
+            id="entries of an answer",
+        ),
+        pytest.param(
+            f"{_FLAME}.answers:MAX_NAME",
+            _UNBOUNDED,
+            "tests/unit/flame/test_answers.py::test_long_texts_are_not_kept",
+            id="names in an answer",
+        ),
+        pytest.param(
+            f"{_FLAME}.frames:FrameLimit.admits",
+            "lambda *_: True",
+            "tests/unit/flame/test_frames.py::test_frames_without_data_are_admitted_up_to_the_limit",
+            id="frames of an answer",
+        ),
+        pytest.param(
+            "flamectl_operator.planning.lock:MAX_LOCK_DURATION",
+            _UNBOUNDED,
+            "tests/unit/planning/test_lock.py",
+            id="the time of a deletion lock",
+        ),
+        pytest.param(
+            "flamectl_operator.observed.executor_mark:misread",
+            "lambda *_: False",
+            "tests/unit/planning/test_rollout.py::test_executors_whose_mark_somebody_changed_stay_and_get_it_back",
+            id="trust in marks that anybody may edit",
+        ),
+        pytest.param(
+            "flamectl_operator.process.monitoring.steering:Steering.turn_away",
+            "lambda *_: True",
+            "tests/unit/process/monitoring/test_steering.py::test_chosen_address_is_refused_until_another_is_chosen",
+            id="connections of a flood",
+        ),
+    ],
+)
+def test_attack_succeeds_without_a_bound(place: str, value: str, test: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT, place, value, test], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
+    assert "FAILED" in done.stdout
