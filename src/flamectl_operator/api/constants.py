@@ -85,6 +85,12 @@ COMMON_KEYS_ANNOTATION: Final = f"{OWN_PREFIX}common-keys"
 DELETION_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
 SOURCE_RANGES_ANNOTATION: Final = "service.beta.kubernetes.io/load-balancer-source-ranges"
 
+#: On executors: when the operator last changed the annotations below, and which of them it set, because the executor has work.
+PROTECTION_ANNOTATION: Final = f"{OWN_PREFIX}protection"
+#: Annotations that keep the cluster autoscaler and Karpenter from removing the node of a Pod.
+SAFE_TO_EVICT_ANNOTATION: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+DO_NOT_DISRUPT_ANNOTATION: Final = "karpenter.sh/do-not-disrupt"
+
 #: Components, as in the names and labels of children; the main container has the same name.
 SESSION_MANAGER: Final = SESSION_MANAGER_CONTAINER
 EXECUTOR_MANAGER: Final = EXECUTOR_MANAGER_CONTAINER

@@ -45,6 +45,11 @@ class Drain(Model):
         description="How long an executor may go on with its sessions, without getting new ones, before it is deleted. "
         "0 deletes it at once.",
     )
+    protect_busy: Flag = Field(
+        default=False,
+        description='Whether executors with work are annotated with cluster-autoscaler.kubernetes.io/safe-to-evict: "false" and '
+        'karpenter.sh/do-not-disrupt: "true", so that autoscalers of nodes leave them alone. A change restarts no Pod.',
+    )
     on_termination: OnTermination = Field(
         OnTermination(),
         description="How an executor ends its work when somebody else deletes its Pod, as an eviction does.",

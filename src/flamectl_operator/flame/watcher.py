@@ -1,7 +1,7 @@
 """Asks the session managers again and again, so that no pass has to wait for an answer.
 
 Each FlameCluster whose session manager is ready has a poller. It asks every 2 s while something is going on in the cluster, else
-every 30 s, or 5 s where executors follow the demand of sessions. It backs off while the session manager does not answer. The
+every 30 s, or 5 s where a cluster follows its sessions. It backs off while the session manager does not answer. The
 queue is told of a change that may matter to a decision.
 """
 
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 Key = tuple[str, str]
 
-#: Seconds between two questions while something is going on, where executors follow the demand of sessions, and at rest.
+#: Seconds between two questions while something is going on, where executors follow the demand of sessions or are protected
+#: while they work, and at rest.
 BUSY_PERIOD = 2.0
 DEMAND_PERIOD = 5.0
 IDLE_PERIOD = 30.0

@@ -11,6 +11,7 @@ from flamectl_operator.api.constants import (
     DRAINING_ANNOTATION,
     DRAINING_SINCE_ANNOTATION,
     EXECUTOR_MANAGER,
+    PROTECTION_ANNOTATION,
     REBOUND_ANNOTATION,
     SESSION_MANAGER_ANNOTATION,
 )
@@ -54,11 +55,18 @@ class Executor(Component):
     @cached_property
     def draining_since(self) -> datetime | None:
         """Since when it is being drained; None when the annotation holds no valid time."""
-        try:
-            since = datetime.fromisoformat(self.pod.annotations.get(DRAINING_SINCE_ANNOTATION, ""))
-        except ValueError:
-            return None
-        return since if since.tzinfo is not None else None
+        return _time(self.pod.annotations.get(DRAINING_SINCE_ANNOTATION, ""))
+
+    @cached_property
+    def protected(self) -> tuple[str, ...]:
+        """The annotations that the operator set because it has work."""
+        keys = self.pod.annotations.get(PROTECTION_ANNOTATION, "").partition(" ")[2]
+        return tuple(key for key in keys.split(",") if key)
+
+    @cached_property
+    def protection_changed(self) -> datetime | None:
+        """When the operator last changed these annotations; None when it never did."""
+        return _time(self.pod.annotations.get(PROTECTION_ANNOTATION, "").partition(" ")[0])
 
     @cached_property
     def live(self) -> bool:
@@ -108,3 +116,12 @@ def terminal_since(component: Component) -> datetime | None:
     if finished is None or (metadata.managed_fields and written is not None and written < finished):
         return written
     return finished
+
+
+def _time(text: str) -> datetime | None:
+    """Return the time in an annotation; None when it holds no valid one."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time if time.tzinfo is not None else None

@@ -19,6 +19,7 @@ from flamectl_operator.planning.lost_nodes import lost_nodes, plan_lost_nodes
 from flamectl_operator.planning.needs import Needs, needs
 from flamectl_operator.planning.object_cache import plan_object_caches, rollout_wait, stale_to_replace
 from flamectl_operator.planning.parts import ReplacementsPlan, RolloutPlan
+from flamectl_operator.planning.protection import plan_protection
 from flamectl_operator.planning.registration import registration_outcome
 from flamectl_operator.planning.replacement_backoff import executors_reset_at, session_manager_reset_at
 from flamectl_operator.planning.rollout import plan_rollout
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         ScalePlan,
         SessionManagerPlan,
     )
+    from flamectl_operator.planning.protection import ProtectionPlan
     from flamectl_operator.runtime.clock_reading import ClockReading
     from flamectl_operator.runtime.outcome import Outcome
 
@@ -111,6 +113,11 @@ class ClusterPlan(Comparison):
         """The nodes of executors that are gone."""
         facts = self.facts
         return plan_lost_nodes(self.observed, self.effective, facts.next_id, facts.reported_at, self.now)
+
+    @cached_property
+    def protection(self) -> ProtectionPlan:
+        """The executors that are protected from autoscalers of nodes, because they have work."""
+        return plan_protection(self.observed, self.effective, self.now)
 
     @cached_property
     def replacements(self) -> ReplacementsPlan:
@@ -227,7 +234,7 @@ class ClusterPlan(Comparison):
         """Return one line for each thing that the pass will do."""
         parts = {
             "AddSessionManager": (self.claims, self.session_manager, self.object_caches),
-            "ScaleExecutors": (self.scale, self.drain, self.lost_nodes),
+            "ScaleExecutors": (self.scale, self.drain, self.lost_nodes, self.protection),
             "ReplaceStalePods": (self.replacements, self.rollout),
         }
         lines = [f"{stage}: {line}" for stage, each in parts.items() for part in each for line in part.lines()]

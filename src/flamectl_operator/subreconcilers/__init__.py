@@ -9,6 +9,7 @@ from flamectl_operator.subreconcilers.add_services import AddServices
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
 from flamectl_operator.subreconcilers.check_replacements import CheckReplacements
 from flamectl_operator.subreconcilers.drain_executors import DrainExecutors
+from flamectl_operator.subreconcilers.protect_executors import ProtectExecutors
 from flamectl_operator.subreconcilers.release_deletion_lock import ReleaseDeletionLock
 from flamectl_operator.subreconcilers.release_lost_nodes import ReleaseLostNodes
 from flamectl_operator.subreconcilers.replace_stale_pods import ReplaceStalePods
@@ -52,7 +53,7 @@ PIPELINE: Workflow[Pass] = InOrder(
                     Stage("UpdateConfigMap", UpdateConfigMap(), UpdateClientConfig()),
                     Stage("AddServices", AddServices(), UpdateNetworkPolicy()),
                     Stage("AddSessionManager", UpdateClaims(), AddSessionManager(), ScaleObjectCache()),
-                    Stage("ScaleExecutors", ScaleExecutors(), DrainExecutors(), ReleaseLostNodes()),
+                    Stage("ScaleExecutors", ScaleExecutors(), DrainExecutors(), ReleaseLostNodes(), ProtectExecutors()),
                     Stage(
                         "ReplaceStalePods",
                         CheckReplacements(),

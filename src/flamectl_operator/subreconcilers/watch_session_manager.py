@@ -41,10 +41,11 @@ def _target(observed: ObservedCluster, effective: EffectiveSpec) -> Target | Non
     if manager is None or where is None:
         return None
     tls = effective.desired.spec.tls
+    followed = effective.scaling is not None or effective.desired.spec.executor_manager.drain.protect_busy
     return Target(
         *where,
         observed.session_manager_life,
-        period=IDLE_PERIOD if effective.scaling is None else DEMAND_PERIOD,
+        period=DEMAND_PERIOD if followed else IDLE_PERIOD,
         authority="" if tls is None else tls.ca_bundle or "",
         server=manager.pod.uid,
         certified_name=certified_name(observed.owner, effective.settings),

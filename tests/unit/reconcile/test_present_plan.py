@@ -28,6 +28,7 @@ PLANNING = {
     "lost_nodes",
     "needs",
     "object_cache",
+    "protection",
     "registration",
     "rollout",
     "scale",

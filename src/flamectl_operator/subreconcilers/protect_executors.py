@@ -1,0 +1,48 @@
+"""ProtectExecutors: keeps autoscalers of nodes away from executors that have work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flamectl_operator.kube.resources import PODS
+from flamectl_operator.reconcile import outcomes
+from flamectl_operator.reconcile.base import Subreconciler
+from flamectl_operator.reconcile.batch import time_limit
+from flamectl_operator.reconcile.refusals import primary_error
+from flamectl_operator.runtime.outcome import DONE, Outcome
+from flamectl_operator.runtime.slow_start import in_parallel
+
+if TYPE_CHECKING:
+    from flamectl_operator.observed.executor import Executor
+    from flamectl_operator.planning.protection import Changes
+    from flamectl_operator.reconcile.reconcile_pass import Pass
+
+
+class ProtectExecutors(Subreconciler):
+    """Annotate executors when their work begins, and take the annotations off when it has ended, if the spec asks for it.
+
+    Autoscalers of nodes leave a Pod with these annotations alone. A Pod is patched at most once a minute.
+    """
+
+    async def run(self, pass_: Pass, /) -> Outcome:
+        """Patch the executors whose work has begun or ended."""
+        plan = pass_.plan.protection
+        again = DONE if plan.again is None else outcomes.changed(plan.again)
+        if not plan.patch:
+            return again
+        io, patched = pass_.io, list[str]()
+
+        async def write(entry: tuple[Executor, Changes]) -> None:
+            executor, annotations = entry
+            # The resourceVersion is a precondition, so that two operators together do not patch more often.
+            version = executor.pod.metadata.resource_version
+            patch = {"metadata": {"annotations": annotations, "resourceVersion": version}}
+            if not io.superseded and await io.patch(PODS, executor.name, patch) is not None:
+                patched.append(executor.name)
+
+        result = await in_parallel(plan.patch, io.writes_in_flight, write, time_limit(pass_.clock))
+        if result.errors:
+            raise primary_error(result.errors)
+        if result.skipped:
+            return outcomes.next_batch()
+        return outcomes.changed() if len(patched) < len(plan.patch) else again

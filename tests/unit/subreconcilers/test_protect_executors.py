@@ -1,0 +1,95 @@
+"""Executors with work carry the annotations that keep autoscalers of nodes away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.unit.builders import merged, replicas
+from tests.unit.subreconcilers.errors import lost
+from tests.unit.subreconcilers.flame_harness import FlameHarness, converged
+from tests.unit.subreconcilers.harness import executor_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+EVICT, DISRUPT = "cluster-autoscaler.kubernetes.io/safe-to-evict", "karpenter.sh/do-not-disrupt"
+PROTECT: dict[str, Any] = {"executorManager": {"drain": {"protectBusy": True}}}
+
+
+def _protected(world: FlameHarness, executor_id: int = 0) -> bool:
+    pod: Mapping[str, Any] | None = world.api.find("pods", executor_name(executor_id))
+    assert pod is not None
+    annotations = pod["metadata"]["annotations"]
+    found = (annotations.get(EVICT), annotations.get(DISRUPT))
+    assert found in {("false", "true"), (None, None)}
+    return found == ("false", "true")
+
+
+def _patches(world: FlameHarness) -> int:
+    return sum(verb == "patch" and plural == "pods" for verb, plural, _ in world.writes)
+
+
+async def test_executor_is_protected_while_it_works() -> None:
+    world = await converged(merged(replicas(1), PROTECT))
+    world.model.open_session("s", tasks=1, seconds=100)
+
+    await world.live(5)
+    assert _protected(world)
+    assert _patches(world) == 1
+
+    await world.live(200)
+    assert not _protected(world)
+    assert _patches(world) == 2
+
+
+async def test_many_short_sessions_cost_at_most_one_patch_a_minute() -> None:
+    world = await converged(merged(replicas(1), PROTECT))
+    for second in range(0, 150, 10):
+        world.model.delay_release = 1.0
+        world.model.open_session(f"s{second}", tasks=1, seconds=2)
+        await world.live(10)
+
+    assert 2 <= _patches(world) <= 3
+
+
+async def test_next_operator_does_not_patch_within_the_minute() -> None:
+    world = await converged(merged(replicas(1), PROTECT))
+    world.model.open_session("s", tasks=1, seconds=3)
+    world.model.delay_release = 1.0
+    await world.live(4)
+    assert _protected(world)
+
+    world.restart()
+    await world.live(40)
+    assert _patches(world) == 1
+
+    await world.live(40)
+    assert not _protected(world)
+
+
+async def test_patch_whose_answer_is_lost_is_not_repeated() -> None:
+    world = await converged(merged(replicas(1), PROTECT))
+    world.api.fail("patch", "pods", lost(), applied=True)
+    world.model.open_session("s", tasks=1, seconds=100)
+
+    await world.live(30)
+
+    assert _protected(world)
+    assert _patches(world) == 1
+
+
+async def test_turning_protection_on_and_off_restarts_nothing() -> None:
+    world = await converged(replicas(1))
+    world.model.open_session("s", tasks=1, seconds=300)
+    await world.live(3)
+    assert not _protected(world)
+
+    world.edit(PROTECT)
+    await world.live(5)
+    assert _protected(world)
+
+    world.edit({"executorManager": {"drain": {"protectBusy": False}}})
+    await world.live(70)
+    assert not _protected(world)
+    assert world.executor_ids == [0]
+    assert world.status.executor_manager.outdated in {None, 0}
