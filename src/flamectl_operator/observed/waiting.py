@@ -80,7 +80,10 @@ def _container(pod: PodView) -> tuple[Trouble, datetime] | None:
 def _not_ready(pod: PodView) -> tuple[Trouble, datetime] | None:
     """Return what keeps a Pod whose containers run from being ready."""
     ready = condition(pod, "Ready")
-    if ready is None or ready.status == "True":
+    if ready is None:
+        subject, how = f'node "{pod.spec.node_name}"', "it has not told whether the Pod is ready; not ready since"
+        return _waits(POD_NOT_READY, subject, how, pod.metadata.creation_timestamp)
+    if ready.status == "True":
         return None
     sidecars = (each for each in pod.status.init_container_statuses if _is_sidecar(pod, each))
     unready = next((each for each in (*pod.status.container_statuses, *sidecars) if not each.ready), None)
@@ -101,10 +104,13 @@ def _creating(pod: PodView, subject: str) -> tuple[Trouble, datetime] | None:
 
 
 def _begun(pod: PodView) -> datetime | None:
-    """Return when the node began with what the Pod waits for now: after the last init container, else when it got the Pod."""
+    """Return when the node began with what the Pod waits for now: after the last init container, else when it got the Pod.
+
+    A Pod whose podTemplate names its node got it at its creation. No scheduler says so, and the kubelet may be silent.
+    """
     scheduled = condition(pod, "PodScheduled")
-    times = list(_steps(pod.status.init_container_statuses))
-    return max(times, default=scheduled.last_transition_time if scheduled is not None else None)
+    placed = scheduled.last_transition_time if scheduled is not None else None
+    return max(_steps(pod.status.init_container_statuses), default=placed or pod.metadata.creation_timestamp)
 
 
 def _steps(statuses: Iterable[ContainerStatus]) -> Iterable[datetime]:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 SM = session_manager()
 IMAGE = "example.com/executor:v1"
+BORN = "2025-06-01 11:59:40 UTC"
 NOT_FOUND = f'ImagePullFailed: image "{IMAGE}": not found (correct spec.executorManager.image)'
 
 
@@ -297,6 +298,39 @@ def test_pod_without_containers_is_reported() -> None:
     assert status.message == f"0 of 1 executors ready; my-flame-executor-manager-0: {said}"
 
 
+@pytest.mark.parametrize("component", ["session manager", "executor", "object cache"])
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        pytest.param(
+            {"phase": "Pending"},
+            'ContainerCreating: node "node-1": it has prepared images and volumes since',
+            id="a nodeName whose kubelet says nothing",
+        ),
+        pytest.param(
+            {"phase": "Running", "containers": [running("main")]},
+            'PodNotReady: node "node-1": it has not told whether the Pod is ready; not ready since',
+            id="a kubelet that reports no conditions",
+        ),
+    ],
+)
+def test_pod_on_a_node_that_reports_no_condition_is_named_after_the_patience(
+    component: str, status: dict[str, Any], said: str
+) -> None:
+    told: dict[str, Any] = {"conditions": (), "init": (), "containers": (), "created": ago(20), **status}
+    made = {
+        "session manager": lambda: [session_manager(**told)],
+        "executor": lambda: [SM, executor_pod(0, **told)],
+        "object cache": lambda: [SM, executor_pod(0), object_cache_pod(0, **told)],
+    }
+    pods = made[component]()
+
+    assert patience_ends(observed(*pods), NOW) == later(10)
+    after = _status(*pods, count=1, now=later(10))
+    assert f"{said} {BORN}" in str(after.message)
+    assert _status(*pods, count=1, before=after, now=later(5000)).to_wire() == after.to_wire()
+
+
 @pytest.mark.parametrize(
     ("started", "cause"),
     [
@@ -398,7 +432,6 @@ def test_container_that_a_pod_waits_for_is_named(
 # --- Pods that no scheduler looks at -----------------------------------------------------------------------------------
 
 TEMPLATED = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]}
-BORN = "2025-06-01 11:59:40 UTC"
 
 
 @pytest.mark.parametrize(
