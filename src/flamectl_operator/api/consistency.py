@@ -8,7 +8,7 @@ import ssl
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
-from flamectl_operator.api.executor_limits import CONTAINER_LIMITS, executor_limits
+from flamectl_operator.api.executor_limits import CONTAINER_LIMITS, executor_limits, gpu_limit
 from flamectl_operator.api.images import tagged_version
 from flamectl_operator.api.network_policy import address_problems
 from flamectl_operator.api.override_schema import override_problems, override_warnings
@@ -59,13 +59,8 @@ def _slot_beyond_limits(spec: FlameClusterSpec) -> Iterator[Problem]:
     if (memory := limits.get("memory")) is not None and slot.memory > memory.amount:
         needs = f"mem is {_gib(slot.memory)}"
         yield Problem(_SLOT, f"must fit an executor: {needs}, but {memory.path} is {_gib(memory.amount)}")
-    # A limit of 0 says the same as no limit, and other devices of a vendor, such as nvidia.com/mig-1g.5gb, may be GPUs as well.
-    some = {name: limit.amount for name, limit in limits.items() if limit.amount > 0}
-    gpus = {name: amount for name, amount in some.items() if name.endswith("/gpu")}
-    vendors = tuple(name.removesuffix("gpu") for name in gpus)
-    others = [name for name in some if name.startswith(vendors) and name not in gpus]
-    if gpus and not others and slot.gpu > sum(gpus.values()):
-        yield Problem(_SLOT, f"must fit an executor: gpu={slot.gpu}, but its limits have {sum(gpus.values()):f}")
+    if (gpus := gpu_limit(limits)) is not None and slot.gpu > gpus:
+        yield Problem(_SLOT, f"must fit an executor: gpu={slot.gpu}, but its limits have {gpus}")
 
 
 def _unreadable_bundle(spec: FlameClusterSpec) -> Iterator[Problem]:
@@ -210,7 +205,7 @@ def _long_evictions(spec: FlameClusterSpec) -> Iterator[Problem]:
 
 def _cpus(limits: dict[str, Limit]) -> int | None:
     """Return the CPUs that an executor registers: those of its limit, rounded up; None without a limit."""
-    return math.ceil(limits["cpu"].amount) if "cpu" in limits and limits["cpu"].amount else None
+    return math.ceil(limits["cpu"].amount) if "cpu" in limits else None
 
 
 def _gib(amount: Decimal | int) -> str:

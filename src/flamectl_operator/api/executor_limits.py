@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from flamectl_operator.api.quantity import parse_quantity, quantity_or_none
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from decimal import Decimal
 
     from flamectl_operator.api.flamecluster import FlameClusterSpec
@@ -33,11 +34,28 @@ class Limit(NamedTuple):
 
 
 def executor_limits(spec: FlameClusterSpec) -> dict[str, Limit]:
-    """Return the limits of an executor, by the name of the resource. The API server checks those of the Pod."""
+    """Return the limits of an executor, by the name of the resource. The API server checks those of the Pod.
+
+    A limit of 0 says the same as no limit.
+    """
     found = _pod_limits(spec.executor_manager.pod_template or {})
     for name, quantity in spec.executor_manager.resources.limits.items():
         found[name] = Limit(parse_quantity(quantity), f"{CONTAINER_LIMITS}.{name}")
-    return found
+    return {name: limit for name, limit in found.items() if limit.amount > 0}
+
+
+def gpu_limit(limits: Mapping[str, Limit]) -> int | None:
+    """Return how many GPUs an executor has; None where its limits do not tell.
+
+    Other devices of the vendor of a GPU, such as `nvidia.com/mig-1g.5gb`, may be GPUs as well.
+
+    Args:
+        limits: The limits of an executor.
+    """
+    gpus = {name: limit.amount for name, limit in limits.items() if name.endswith("/gpu")}
+    vendors = tuple(name.removesuffix("gpu") for name in gpus)
+    others = any(name.startswith(vendors) and name not in gpus for name in limits)
+    return int(sum(gpus.values())) if gpus and not others else None
 
 
 def _pod_limits(template: dict[str, Any]) -> dict[str, Limit]:

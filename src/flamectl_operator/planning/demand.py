@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flamectl_operator.api.executor_limits import executor_limits
+from flamectl_operator.api.executor_limits import executor_limits, gpu_limit
 from flamectl_operator.api.slot import parse_slot
 from flamectl_operator.flame.snapshot import Resources
 
@@ -48,11 +48,10 @@ class Offer:
     @classmethod
     def of(cls, spec: FlameClusterSpec) -> Offer:
         """Return what one executor of a cluster offers."""
-        found = {name: limit.amount for name, limit in executor_limits(spec).items()}
-        gpus = [int(amount) for name, amount in found.items() if name.endswith("/gpu")]
+        found = executor_limits(spec)
         cpu, memory = found.get("cpu"), found.get("memory")
         # Flame rounds the CPUs of a node up.
-        limits = (math.ceil(cpu) if cpu else None, int(memory) if memory else None, sum(gpus) if gpus else None)
+        limits = (math.ceil(cpu.amount) if cpu else None, int(memory.amount) if memory else None, gpu_limit(found))
         slot = parse_slot(spec.session_manager.slot)
         capacity = [amount if limit is None else limit for amount, limit in zip(slot, limits, strict=True)]
         return cls(Resources(*capacity), limits)

@@ -67,6 +67,7 @@ def test_slot_larger_than_an_executor_is_refused(changes: dict[str, Any], messag
         _slot("cpu=1,mem=1g,gpu=1", **{"nvidia.com/gpu": 0, "nvidia.com/mig-1g.5gb": 1}),
         _slot("cpu=1,mem=1g,gpu=2", **{"nvidia.com/gpu": 1, "nvidia.com/mig-1g.5gb": 1}),
         _slot("cpu=1,mem=1g,gpu=1", **{"amd.com/gpu": "0", "gpu.intel.com/i915": 1}),
+        _slot("cpu=1,mem=1g", cpu=0, memory="0"),  # a limit of 0 is none
     ],
 )
 def test_a_slot_that_fits_is_accepted(changes: dict[str, Any]) -> None:
@@ -101,6 +102,12 @@ def test_without_a_memory_limit_flame_counts_the_memory_of_the_node() -> None:
     found = {each.path for each in consistency.warnings(spec())}
 
     assert found == {"spec.executorManager.resources.limits.memory"}
+
+
+def test_a_memory_limit_of_zero_is_none() -> None:
+    found = {each.path: each.message for each in consistency.warnings(spec(_limits(cpu=2, memory="0")))}
+
+    assert "is not set" in found["spec.executorManager.resources.limits.memory"]
 
 
 def test_without_a_cpu_limit_flame_counts_the_cpus_of_the_node() -> None:

@@ -29,6 +29,10 @@ def _session(tasks: int, cpu: int = 0, memory: int = 0, gpu: int = 0, **changes:
     return Session("s", pending=tasks, resources=resources if any(resources) else None, **changes)
 
 
+def _gpus(slot: str, **limits: Any) -> dict[str, Any]:
+    return {**_limits(cpu="8", memory="8Gi", **limits), "sessionManager": {"slot": slot}}
+
+
 FOUR = _limits(cpu="4", memory="4Gi")
 
 
@@ -58,6 +62,19 @@ FOUR = _limits(cpu="4", memory="4Gi")
         pytest.param(
             _limits(cpu="8", memory="8Gi", **{"nvidia.com/gpu": 2}), [_session(5, cpu=1, gpu=1)], 3, id="GPUs"
         ),
+        pytest.param(
+            _gpus("cpu=1,mem=1g,gpu=1", **{"nvidia.com/gpu": 0, "nvidia.com/mig-1g.5gb": 1}),
+            [_session(3)],
+            3,
+            id="a limit of 0 GPUs beside devices of the same vendor: a slot's GPUs for each executor",
+        ),
+        pytest.param(
+            _gpus("cpu=1,mem=1g,gpu=2", **{"nvidia.com/gpu": 1, "nvidia.com/mig-1g.5gb": 1}),
+            [_session(3)],
+            3,
+            id="GPUs beside devices of the same vendor, which may be GPUs as well",
+        ),
+        pytest.param(_limits(cpu="0", memory="0"), [_session(3)], 3, id="limits of 0, which are none"),
     ],
 )
 def test_demand_is_packed_into_what_executors_offer(
