@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from flamectl_operator.api.constants import (
     EXECUTOR_MANAGER,
     SESSION_MANAGER,
-    SESSION_STORE_ANNOTATION,
 )
 from flamectl_operator.desired import names
 from flamectl_operator.flame import knowledge
@@ -20,7 +19,7 @@ from flamectl_operator.observed import executor_mark, pods
 from flamectl_operator.observed.claims import KnownClaims, users_of_claims
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
-from flamectl_operator.observed.life import counted_lives, life_of
+from flamectl_operator.observed.life import counted_lives, life_of, session_store
 from flamectl_operator.observed.object_cache import ObjectCaches
 
 if TYPE_CHECKING:
@@ -159,7 +158,7 @@ class ObservedCluster:
         if executor.session_manager_life not in self._present_lives:
             return self.misread(executor) and executor_mark.started_since(executor, self.session_manager)
         manager = self.session_manager
-        if not executor.rebound or manager is None or SESSION_STORE_ANNOTATION in manager.pod.annotations:
+        if not executor.rebound or manager is None or session_store(manager.pod):
             return True
         started = executor.running_since
         since = pods.running_since(manager.pod, SESSION_MANAGER)

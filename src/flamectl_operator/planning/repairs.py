@@ -18,7 +18,7 @@ from flamectl_operator.api.constants import (
 )
 from flamectl_operator.api.quantity import parse_quantity
 from flamectl_operator.observed.component import Component
-from flamectl_operator.observed.life import first_container
+from flamectl_operator.observed.life import first_container, is_identity
 from flamectl_operator.planning import drift
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ def session_manager_repair(pod: PodView, owner: Identity, effective: EffectiveSp
 def _recording(pod: PodView, repair: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return a repair that also records the first container, once it runs."""
     first = first_container(pod)
-    if not first or FIRST_CONTAINER_ANNOTATION in pod.annotations:
+    recorded = pod.annotations.get(FIRST_CONTAINER_ANNOTATION, "")
+    # Whatever form a runtime gives its ids, one that is recorded is not recorded again.
+    if not first or recorded == first or is_identity(recorded):
         return repair
     metadata: dict[str, Any] = (
         repair["metadata"] if repair is not None else {"resourceVersion": pod.metadata.resource_version}

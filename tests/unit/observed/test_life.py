@@ -65,6 +65,16 @@ def _recorded(pod: PodView, first: str | None) -> PodView:
             f"sm-uid.{LATE}",
             id="restarted without an id, and the count is lost",
         ),
+        pytest.param(_manager(first="nonsense"), LIFE, id="somebody edited what was recorded"),
+        pytest.param(_manager(first=""), LIFE, id="somebody emptied what was recorded"),
+        pytest.param(
+            _manager(SECOND, restarts=1, first="nonsense"), f"sm-uid.{SECOND}", id="restarted, and somebody edited it"
+        ),
+        pytest.param(
+            session_manager(annotations={SESSION_STORE_ANNOTATION: "nonsense"}),
+            LIFE,
+            id="somebody wrote a storage that there is not",
+        ),
         pytest.param(session_manager("ready", uid="other"), "other.0", id="another Pod"),
         pytest.param(session_manager("failed"), "", id="over"),
         pytest.param(terminating(session_manager("ready")), "", id="terminating"),

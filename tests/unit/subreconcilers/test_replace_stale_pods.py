@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flamectl_operator.api.constants import FIRST_CONTAINER_ANNOTATION, SESSION_MANAGER, SESSION_MANAGER_ANNOTATION
+from flamectl_operator.api.constants import (
+    FIRST_CONTAINER_ANNOTATION,
+    SESSION_MANAGER,
+    SESSION_MANAGER_ANNOTATION,
+    SESSION_STORE_ANNOTATION,
+)
 from flamectl_operator.kube.errors import BadRequestError
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.reconcile.refusals import RefusedError
@@ -90,6 +95,23 @@ async def test_first_container_of_the_session_manager_is_recorded_once() -> None
 
     assert recorded == container_id(SESSION_MANAGER)
     assert world.session_manager["metadata"]["annotations"][FIRST_CONTAINER_ANNOTATION] == recorded
+
+
+@pytest.mark.parametrize("annotation", [FIRST_CONTAINER_ANNOTATION, SESSION_STORE_ANNOTATION])
+@pytest.mark.parametrize("text", ["", "nonsense"])
+async def test_annotation_of_the_session_manager_that_somebody_edits_costs_no_executor(
+    annotation: str, text: str
+) -> None:
+    world = await converged(replicas(2))
+    world.change("pods", SM_NAME, {"metadata": {"annotations": {annotation: text}}})
+
+    await world.converge()
+
+    assert world.deleted == []
+    assert world.session_manager is not None
+    recorded = world.session_manager["metadata"]["annotations"][FIRST_CONTAINER_ANNOTATION]
+    assert recorded == container_id(SESSION_MANAGER)
+    assert len(world.writes) == (annotation == FIRST_CONTAINER_ANNOTATION), "a repair, once"
 
 
 async def test_waiting_executors_are_rebound_and_stay() -> None:
