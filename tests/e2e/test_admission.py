@@ -449,6 +449,15 @@ def test_container_named_nearly_as_the_component_is_accepted_with_a_warning(
             {"containers": [{"name": "logs", "image": "example.com/logs:1", "evn": []}]},
             "spec.{}.podTemplate.spec.containers: evn: a container has no such field",
         ),
+        (
+            {
+                "initContainers": [
+                    {"name": "a", "image": "a"},
+                    {"name": "logs", "image": "a", "restartpolicy": "Always"},
+                ]
+            },
+            "spec.{}.podTemplate.spec.initContainers: restartpolicy: a container has no such field",
+        ),
         ({"hostPID": True}, "spec.{}.podTemplate.spec: hostPID and hostIPC are refused unless"),
         (
             {"volumes": [{"name": "a", "hostPath": {"path": "/a"}}]},
@@ -458,8 +467,20 @@ def test_container_named_nearly_as_the_component_is_accepted_with_a_warning(
             {"containers": [{"name": "logs", "image": "a", "securityContext": {"privileged": True}}]},
             "the operator's setting flame.podPolicy.privileged allows it",
         ),
+        (
+            {"initContainers": [{"name": "logs", "image": "a", "securityContext": {"privileged": True}}]},
+            "the operator's setting flame.podPolicy.privileged allows it",
+        ),
     ],
-    ids=["field of the Pod", "field of a container", "namespaces of the host", "hostPath", "privileged"],
+    ids=[
+        "field of the Pod",
+        "field of a container",
+        "field of an init container",
+        "namespaces of the host",
+        "hostPath",
+        "privileged",
+        "privileged init container",
+    ],
 )
 def test_pod_template_that_will_be_refused_is_accepted_with_a_warning(
     doomed: E2ENamespace, template: dict[str, Any], words: str
