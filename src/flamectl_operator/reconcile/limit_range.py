@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.api.constants import OBJECT_CACHE, SESSION_MANAGER
 from flamectl_operator.api.quantity import quantity_or_none
+from flamectl_operator.desired.resource_asks import asked
 from flamectl_operator.desired.unvalidated import as_object, entries
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
     from flamectl_operator.desired.pod_template import ComponentTemplate
+    from flamectl_operator.desired.resource_asks import Kind
 
 #: For example `maximum cpu usage per Container is 1, but limit is 2` and `cpu max limit to request ratio per Container is 2, but
 #: provided ratio is 10.000000` (plugin/pkg/admission/limitranger in Kubernetes).
@@ -50,7 +52,14 @@ def claim_size(words: str) -> str:
 
 
 def _fields(complaint: re.Match[str], template: ComponentTemplate) -> list[str]:
-    """Return the fields of the containers beyond a bound; that of the component where only a default can be beyond it."""
+    """Return the fields of the containers beyond a bound; that of the component where only a default can be beyond it.
+
+    Of a bound on whole Pods it is the field that asks for most.
+    """
+    if complaint["kind"] == "Pod":
+        kind: Kind = "requests" if complaint["bound"] == "minimum" else "limits"
+        field, _ = asked(template, kind, complaint["used"] or complaint["ratio"])
+        return [field.partition(".resources.")[0] or template.field]
     spec = template.manifest["spec"]
     containers = [*entries(spec, "containers"), *entries(spec, "initContainers")]
     beyond = [each for each in containers if complaint["kind"] == "Container" and _is_beyond(complaint, each)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from flamectl_operator.kube.errors import ApiError, BadRequestError, ForbiddenError, InvalidError
@@ -158,6 +160,36 @@ def test_refusal_by_a_limit_range_names_the_containers_beyond_the_bound(words: s
     refusal = RefusedError.of(_forbidden(f'pods "x" is forbidden: {words}'), template)
 
     assert refusal.reason == "AdmissionDenied"
+    assert str(refusal).endswith(f"({_limit_range_remedy(fields)})")
+
+
+POD = "spec.executorManager.podTemplate.spec.resources"
+
+
+@pytest.mark.parametrize(
+    ("words", "resources", "whole", "fields"),
+    [
+        ("maximum memory usage per Pod is 3Gi, but limit is 5Gi", {"memory": "4Gi"}, {}, SIDECAR),
+        ("maximum memory usage per Pod is 3Gi, but limit is 5Gi", {"memory": "1Gi"}, {}, MAIN),
+        ("maximum memory usage per Pod is 3Gi, but limit is 8Gi", {}, {"memory": "8Gi"}, POD),
+        ("minimum cpu usage per Pod is 3, but request is 1", {}, {"cpu": 1}, POD),
+        ("cpu max limit to request ratio per Pod is 2, but provided ratio is 10.0", {"cpu": 9}, {}, SIDECAR),
+        ("maximum ephemeral-storage usage per Pod is 1Gi.  No limit is specified", {}, {}, MAIN),
+    ],
+)
+def test_refusal_of_a_whole_pod_by_a_limit_range_names_the_field_that_asks_for_most(
+    words: str, resources: dict[str, Any], whole: dict[str, Any], fields: str
+) -> None:
+    log = {"name": "log", "image": "x", "resources": {"limits": resources}}
+    changes = {
+        "resources": {} if whole else {"limits": {"cpu": 4, "memory": "2Gi"}},
+        "podTemplate": {"spec": {"containers": [log], "resources": {"limits": whole}}},
+    }
+
+    refusal = RefusedError.of(
+        _forbidden(f'pods "x" is forbidden: {words}'), desired({"executorManager": changes}).executor
+    )
+
     assert str(refusal).endswith(f"({_limit_range_remedy(fields)})")
 
 
