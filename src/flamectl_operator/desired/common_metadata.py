@@ -84,6 +84,16 @@ class CommonMetadata:
         changes = {name: part for name, part in (("labels", labels), ("annotations", annotations)) if part}
         return {"metadata": {**changes, "resourceVersion": child.metadata.resource_version}} if changes else None
 
+    def joined_to(self, patch: Mapping[str, Any], child: KubernetesObject) -> Mapping[str, Any]:
+        """Return a merge patch of a child that also brings the common metadata up to date.
+
+        Args:
+            patch: The patch, with metadata.
+            child: The child.
+        """
+        ours = self.patch(child)
+        return patch if ours is None else {**patch, "metadata": {**ours["metadata"], **patch["metadata"]}}
+
     def keys(self) -> str:
         """Return the list of keys, as the annotation holds it; empty without any."""
         if not self.labels and not self.annotations:

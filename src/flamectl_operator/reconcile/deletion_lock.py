@@ -305,7 +305,7 @@ class DeletionLock:
         try:
             if lease is None:
                 return keep(await io.client.create(LEASES, namespace, io.common.added_to(body)))
-            return keep(await io.client.merge_patch(LEASES, namespace, lease.name, body))
+            return keep(await io.client.merge_patch(LEASES, namespace, lease.name, io.common.joined_to(body, lease)))
         except (AlreadyExistsError, ConflictError, NotFoundError):
             WRITES.get().conflicts += 1
             return None

@@ -32,7 +32,8 @@ class UpdateMetadata(Subreconciler):
     """Patch children in place whose labels and annotations differ from `commonLabels` and `commonAnnotations`.
 
     A new child has them from the beginning. An annotation of each child lists their keys, so that they are taken off when the
-    spec no longer asks for them. The Lease is not watched, so it is looked at only when another child differs.
+    spec no longer asks for them. The Lease is not watched, so it is looked at only when another child differs, and whenever the
+    operator takes the lock.
     """
 
     async def run(self, pass_: Pass, /) -> Outcome:

@@ -10,6 +10,7 @@ from flamectl_operator.api.problems import InvalidSpecError
 from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.kube.errors import ForbiddenError
 from tests.unit.builders import OWNER, cached, merged, raw_spec, replicas
+from tests.unit.subreconcilers.errors import lost
 from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, converged, executor_name
 
 KINDS = ("pods", "services", "configmaps", "persistentvolumeclaims", "networkpolicies")
@@ -138,6 +139,24 @@ async def test_lease_gets_the_common_metadata() -> None:
     await world.converge()
     [lease] = world.api.all("leases")
     assert "owner" not in lease["metadata"]["labels"]
+
+
+async def test_lease_that_was_missed_when_the_process_died_gets_the_common_metadata_with_the_next_lock() -> None:
+    world = await converged(COMMON)
+    world.edit(replicas(0))
+    await world.converge()
+    world.edit({"commonLabels": {"owner": "team-b"}})
+    world.api.fail("patch", "leases", lost())
+    await world.run_pass()
+    world.restart()
+    world.edit(replicas(2))
+    await world.converge()
+
+    world.edit(replicas(1))
+    await world.converge()
+
+    [lease] = world.api.all("leases")
+    assert lease["metadata"]["labels"]["owner"] == "team-b"
 
 
 async def test_edited_list_of_keys_takes_off_no_key_of_the_operator() -> None:
