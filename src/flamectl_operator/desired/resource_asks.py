@@ -28,11 +28,13 @@ def asked(template: ComponentTemplate, kind: Kind, resource: str) -> tuple[str, 
         resource: The name of the resource, such as `cpu`.
     """
     spec = template.manifest["spec"]
-    found = list(_asks(template, [spec], kind, resource)) or list(
-        _asks(template, entries(spec, "containers"), kind, resource)
-    )
-    # Init containers run one after the other, before the others.
-    first = max(_asks(template, entries(spec, "initContainers"), kind, resource), key=_value, default=None)
+    inits = entries(spec, "initContainers")
+    sidecars = [each for each in inits if each.get("restartPolicy") == "Always"]
+    together = [*entries(spec, "containers"), *sidecars]
+    found = list(_asks(template, [spec], kind, resource)) or list(_asks(template, together, kind, resource))
+    # The other init containers run one after the other, before the containers.
+    alone = [each for each in inits if each not in sidecars]
+    first = max(_asks(template, alone, kind, resource), key=_value, default=None)
     if first is not None and _value(first) > sum(map(_value, found)):
         found = [first]
     if not found:

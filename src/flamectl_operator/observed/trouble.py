@@ -37,6 +37,9 @@ FAILING_REASONS = frozenset(
 )
 #: Causes by the words of kubelets and registries, each with its remedy. The first that matches counts.
 _CAUSES = (
+    # CRI-O takes no name without a registry where it could mean several.
+    (r"short[- ]name", "its name does not say which registry", "put the registry into {image}"),
+    (r"pull QPS exceeded", "the node limits the number of pulls", "wait, because the kubelet tries again"),
     (
         r"toomanyrequests|rate limit|\b429\b",
         "the registry limits the number of pulls",

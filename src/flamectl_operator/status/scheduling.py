@@ -25,7 +25,12 @@ _OTHERS = (
     ("volume node affinity", "add a node where the volume is, see kubectl describe pvc"),
     ("unbound immediate PersistentVolumeClaims", "see kubectl describe pvc"),
     ("persistentvolumeclaim ", "create the claim, or correct {template}.volumes"),
+    ("available persistent volumes to bind", "see kubectl describe pvc"),
+    ("max volume count", "add a node"),
+    ("allocate all claims", "change {template}.resourceClaims, or see kubectl describe resourceclaims"),
+    ("resourceclaim", "change {template}.resourceClaims, or see kubectl describe resourceclaims"),
     ("Too many pods", "add a node"),
+    ("no nodes available", "add a node"),
     ("were unschedulable", "add a node, or kubectl uncordon one"),
 )
 

@@ -42,10 +42,15 @@ def _waiting(reason: str, message: str = "", last: ContainerStateTerminated | No
         ("toomanyrequests: You have reached your pull rate limit", "the registry limits the number of pulls"),
         ("no match for platform in manifest: not found", "it has no variant for the platform of the node"),
         ("rpc error: write /var/lib/layer: no space left on device", "no space is left on the node"),
+        ("rpc error: code = Unknown desc = short name mode is enforcing, but image name xflops/x:1 returns ambiguous list",
+         "its name does not say which registry"),
+        ('short-name "x:1" did not resolve to an alias and no unqualified-search registries are defined',
+         "its name does not say which registry"),
+        ("pull QPS exceeded", "the node limits the number of pulls"),
         ("rpc error: code = Unknown desc = something else", "something else"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff"])
+@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "ImageInspectError"])
 def test_failed_image_pull_has_one_reason_and_a_short_cause(reason: str, message: str, cause: str) -> None:
     assert waiting_trouble(_waiting(reason, message)) == Trouble("ImagePullFailed", cause, f'image "{IMAGE}"')
 

@@ -46,6 +46,17 @@ def _pod(resources: dict[str, Any] | None = None, **pod_spec: Any) -> dict[str, 
             f"it asks for cpu 99: lower {TEMPLATE}.initContainers[name=fetch].resources.requests.cpu, or add a node",
         ),
         (
+            "0/3 nodes are available: 3 Insufficient cpu.",
+            _pod(
+                {"requests": {"cpu": "50"}},
+                initContainers=[
+                    {"name": "proxy", "image": "any", "restartPolicy": "Always", "resources": {"requests": {"cpu": "60"}}}
+                ],
+            ),
+            (f"it asks for cpu 50 + 60: lower {TEMPLATE}.initContainers[name=proxy].resources.requests.cpu, "
+            "or add a node"),
+        ),
+        (
             "0/3 nodes are available: 3 Insufficient example.com/fpga.",
             _pod(),
             f"a LimitRange or a webhook asks for it: set {EM}.resources.requests.example.com/fpga",
@@ -69,6 +80,23 @@ def _pod(resources: dict[str, Any] | None = None, **pod_spec: Any) -> dict[str, 
             '0/3 nodes are available: persistentvolumeclaim "data" not found. not found',
             _pod(),
             f"create the claim, or correct {TEMPLATE}.volumes",
+        ),
+        ("no nodes available to schedule pods", _pod(), "add a node"),
+        (
+            "0/3 nodes are available: 3 node(s) didn't find available persistent volumes to bind.",
+            _pod(),
+            "see kubectl describe pvc",
+        ),
+        ("0/3 nodes are available: 3 node(s) exceed max volume count.", _pod(), "add a node"),
+        (
+            "0/3 nodes are available: 3 cannot allocate all claims.",
+            _pod(),
+            f"change {TEMPLATE}.resourceClaims, or see kubectl describe resourceclaims",
+        ),
+        (
+            'resourceclaim.resource.k8s.io "gpu" not found',
+            _pod(),
+            f"change {TEMPLATE}.resourceClaims, or see kubectl describe resourceclaims",
         ),
         ("0/3 nodes are available: 3 node(s) were cursed.", _pod(), ""),
     ],
