@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from flamectl_operator.runtime.limits import SHORTEST_WAIT, Bucket
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
@@ -34,7 +34,13 @@ PAUSE = 60.0
 _OURS = "flamectl-operator"
 #: The most characters of a field manager that are shown, as many as Kubernetes allows.
 _MAX_WRITER = 128
+#: The most children that a message names.
+_SHOWN = 3
+#: Seconds between two looks at all rows for old ones, because there may be one for each Pod.
+SWEEP = 1.0
 _NONE: frozenset[str] = frozenset()
+#: The kind and the name of a child, and the part of it that is restored by itself.
+_Key: TypeAlias = tuple[str, str, str]
 
 
 @dataclass
@@ -65,11 +71,12 @@ class Repairs:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._rows: dict[tuple[str, str], _Row] = {}
+        self._rows: dict[_Key, _Row] = {}
+        self._swept = float("-inf")
         #: Whether somebody has kept changing a child lately.
         self._fighting = False
 
-    def admit(self, resource: Resource[Any], name: str, wanted: Mapping[str, Any]) -> Outcome | None:
+    def admit(self, resource: Resource[Any], name: str, wanted: Mapping[str, Any], part: str = "") -> Outcome | None:
         """Return why a child must not be written now; None when it may be, which takes a token.
 
         Args:
@@ -77,34 +84,37 @@ class Repairs:
             name: The name of the child.
             wanted: The manifest, or the part of it that is restored. When the author changes it, the operator does not repair but
                 follow, which is not limited.
+            part: The name of a part that is restored by itself; empty for the rest.
         """
-        now, fingerprint = self._clock.monotonic(), _fingerprint(wanted)
-        self._forget()
-        row = self._rows.get((resource.kind, name))
-        if row is None or row.wanted != fingerprint:
-            row = self._rows[resource.kind, name] = _Row(fingerprint, Bucket(RATE, BURST, now), now)
+        now, fingerprint, key = self._clock.monotonic(), _fingerprint(wanted), (resource.kind, name, part)
+        if now >= self._swept + SWEEP:
+            self._forget()
+        row = self._rows.get(key)
+        if row is None or row.wanted != fingerprint or row.last <= now - PAUSE:
+            row = self._rows[key] = _Row(fingerprint, Bucket(RATE, BURST, now), now)
         if row.bucket.try_take(now):
             return None
         return wait(CONTENTION, "", max(row.bucket.delay(now), SHORTEST_WAIT))
 
     def refused(self, resource: Resource[Any], name: str) -> None:
         """Forget a write that the API server refused: nobody fights over the child, and the refusal must stay in the status."""
-        row = self._rows.get((resource.kind, name))
+        row = self._rows.get((resource.kind, name, ""))
         if row is not None and not row.repairs:
-            del self._rows[resource.kind, name]
+            del self._rows[resource.kind, name, ""]
 
-    def record(self, resource: Resource[Any], name: str, before: KubernetesObject | None) -> bool:
+    def record(self, resource: Resource[Any], name: str, before: KubernetesObject | None, part: str = "") -> bool:
         """Count a repair after `admit` has allowed it.
 
         Args:
             resource: The resource of the child.
             name: The name of the child.
             before: The child as somebody changed it; None when it was missing.
+            part: See `admit`.
 
         Returns:
             Whether somebody keeps changing the child, so that one more repair is no news.
         """
-        row = self._rows.get((resource.kind, name))
+        row = self._rows.get((resource.kind, name, part))
         if row is None:  # the write took longer than a row lasts
             return False
         row.last = self._clock.monotonic()
@@ -115,22 +125,22 @@ class Repairs:
         return row.repairs >= FOUGHT_AFTER
 
     def fights(self) -> tuple[Outcome, ...]:
-        """Return an outcome for each child that somebody has kept changing until now, also while the child is as wanted."""
+        """Return outcomes for the first children that somebody has kept changing until now, also while they are as wanted."""
         fought = self._fought_rows()
         if not fought:
             return ()
         end = PAUSE - self._clock.monotonic()
         return tuple(
             blocked(CONTENTION, _message(key, fought[key]), max(fought[key].last + end, SHORTEST_WAIT))
-            for key in sorted(fought)
+            for key in sorted(fought)[:_SHOWN]
         )
 
     @property
     def fought(self) -> frozenset[str]:
         """The kinds of children that somebody keeps changing. Whatever is known of these holds for a moment only."""
-        return frozenset(kind for kind, _ in self._fought_rows()) if self._fighting else _NONE
+        return frozenset(kind for kind, *_ in self._fought_rows()) if self._fighting else _NONE
 
-    def _fought_rows(self) -> dict[tuple[str, str], _Row]:
+    def _fought_rows(self) -> dict[_Key, _Row]:
         if not self._fighting:
             return {}
         self._forget()
@@ -139,13 +149,14 @@ class Repairs:
         return fought
 
     def _forget(self) -> None:
+        self._swept = self._clock.monotonic()
         if self._rows:
-            since = self._clock.monotonic() - PAUSE
+            since = self._swept - PAUSE
             self._rows = {key: row for key, row in self._rows.items() if row.last > since}
 
 
-def _message(key: tuple[str, str], row: _Row) -> str:
-    kind, name = key
+def _message(key: _Key, row: _Row) -> str:
+    kind, name, _ = key
     by = f' by "{row.writer}" (metadata.managedFields)' if row.writer else ""
     return (
         f'{kind} "{name}" is changed again and again{by}; the operator restores it once a second at most.'

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.desired import names
+from flamectl_operator.desired.common_metadata import CommonMetadata
 from flamectl_operator.kube.resources import CLAIMS, LEASES, PODS
 from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.planning.repairs import is_ours
@@ -12,7 +14,7 @@ from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.reconcile.batch import time_limit
 from flamectl_operator.reconcile.refusals import primary_error
-from flamectl_operator.runtime.outcome import DONE, Outcome
+from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 from flamectl_operator.runtime.slow_start import in_parallel
 
 if TYPE_CHECKING:
@@ -22,10 +24,15 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.resources import Resource
     from flamectl_operator.kube.views import KubernetesObject
     from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.reconcile.cluster_io import ClusterIO
     from flamectl_operator.reconcile.reconcile_pass import Pass
 
-#: A child with the merge patch that it needs.
-Change = tuple["Resource[Any]", "KubernetesObject", dict[str, Any]]
+#: A child that differs, with its common metadata.
+Change = tuple["Resource[Any]", "KubernetesObject", CommonMetadata]
+#: The most children whose waits the step tells.
+_TOLD = 3
+#: The part of a child that the step restores; see `Repairs.admit`.
+_PART = "common metadata"
 
 
 class UpdateMetadata(Subreconciler):
@@ -41,12 +48,10 @@ class UpdateMetadata(Subreconciler):
         due = list(_due(pass_))
         if not due:
             return DONE
-        io, changed = pass_.io, list[str]()
+        io, changed, waits = pass_.io, list[str](), list[Outcome]()
 
         async def write(change: Change) -> None:
-            resource, child, patch = change
-            if not io.superseded and await io.patch(resource, child.name, patch) is not None:
-                changed.append(child.name)
+            waits.append(outcomes.changed() if io.superseded else await _write(io, *change, changed))
 
         result = await in_parallel(due, io.writes_in_flight, write, time_limit(pass_.clock))
         if changed:
@@ -55,13 +60,35 @@ class UpdateMetadata(Subreconciler):
             raise primary_error(result.errors)
         if result.skipped:
             return outcomes.next_batch()
-        await self._update_lease(pass_)
-        return outcomes.changed() if len(changed) < len(due) else DONE
+        if changed:
+            await self._update_lease(pass_)
+        # What undoes the changes of one child undoes those of most others as well.
+        waits.sort(key=lambda each: each.message, reverse=True)
+        return combine([*waits[:_TOLD], *(replace(each, message="") for each in waits[_TOLD:])])
 
     async def _update_lease(self, pass_: Pass) -> None:
         lease = await pass_.io.look(LEASES, names.lock(pass_.io.owner.name))
         if lease is not None and lease.controlled_by(pass_.io.owner.uid) and (patch := pass_.io.common.patch(lease)):
             await pass_.lock.patch(pass_.io, lease, patch)
+
+
+async def _write(
+    io: ClusterIO, resource: Resource[Any], child: KubernetesObject, common: CommonMetadata, changed: list[str]
+) -> Outcome:
+    """Patch a child, and add its name to those that changed unless somebody changes it back again and again."""
+    wanted = {"labels": dict(common.labels), "annotations": dict(common.annotations)}
+    if (put_off := io.repairs.admit(resource, child.name, wanted, _PART)) is not None:
+        return put_off
+    patch = common.patch(child)
+    patched = await io.patch(resource, child.name, patch) if patch is not None else None
+    if patched is None:
+        return outcomes.changed()
+    fought = io.repairs.record(resource, child.name, child, _PART)
+    if common.patch(patched) is not None:
+        return outcomes.undone(resource, child.name)
+    if not fought:
+        changed.append(child.name)
+    return DONE
 
 
 def _due(pass_: Pass) -> Iterator[Change]:
@@ -70,8 +97,8 @@ def _due(pass_: Pass) -> Iterator[Change]:
     if not common.labels and not common.annotations and not observed.views.lists_common_keys:
         return
     for resource, child in _children(observed):
-        if not child.terminating and (patch := common.patch(child)) is not None:
-            yield resource, child, patch
+        if not child.terminating and common.patch(child) is not None:
+            yield resource, child, common
     manager, caches = observed.session_manager, observed.object_caches.ours.values()
     desired = pass_.effective.desired
     groups: tuple[tuple[ComponentTemplate | None, Any], ...] = (
@@ -82,8 +109,8 @@ def _due(pass_: Pass) -> Iterator[Change]:
     for template, components in groups:
         ours = common if template is None else common.besides(template.manifest["metadata"])
         for component in components:
-            if not component.terminating and (patch := ours.patch(component.pod)) is not None:
-                yield PODS, component.pod, patch
+            if not component.terminating and ours.patch(component.pod) is not None:
+                yield PODS, component.pod, ours
 
 
 def _children(observed: ObservedCluster) -> Iterator[tuple[Resource[Any], KubernetesObject]]:

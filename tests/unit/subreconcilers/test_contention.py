@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.unit.subreconcilers.harness import CACHE_NAME, CM_NAME, SM_NAME, StepHarness, cache_name, converged
+from tests.unit.subreconcilers.harness import (
+    CACHE_NAME,
+    CM_NAME,
+    SM_NAME,
+    StepHarness,
+    cache_name,
+    converged,
+    executor_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,6 +23,8 @@ if TYPE_CHECKING:
 
 #: A cluster with each kind of child.
 EVERYTHING = {
+    "commonLabels": {"owner": "team-a"},
+    "commonAnnotations": {"example.com/cost": "17"},
     "clientConfig": {},
     "networkPolicy": {},
     "objectCache": {"image": "cache:1"},
@@ -26,6 +36,9 @@ SECONDS = 10
 UNLABELLED = {"metadata": {"labels": {"app.kubernetes.io/managed-by": "x"}}}
 MOVED = {"metadata": {"labels": {"app": "x"}}}
 
+RELABELLED = {"metadata": {"labels": {"owner": "somebody"}}}
+REANNOTATED = {"metadata": {"annotations": {"example.com/cost": "0"}}}
+
 CHILDREN = [
     pytest.param("services", SM_NAME, {"spec": {"type": "NodePort"}}, id="Service of the session manager"),
     pytest.param("services", CACHE_NAME, {"spec": {"externalName": "x.example"}}, id="Service of the object cache"),
@@ -35,6 +48,11 @@ CHILDREN = [
     pytest.param("pods", SM_NAME, MOVED, id="labels of the session manager"),
     pytest.param("pods", cache_name(0), MOVED, id="labels of an object cache"),
     pytest.param("persistentvolumeclaims", SM_NAME, UNLABELLED, id="labels of a claim"),
+    pytest.param("services", SM_NAME, RELABELLED, id="common labels of a Service"),
+    pytest.param("pods", SM_NAME, RELABELLED, id="common labels of the session manager"),
+    pytest.param("pods", executor_name(0), RELABELLED, id="common labels of an executor"),
+    pytest.param("persistentvolumeclaims", SM_NAME, RELABELLED, id="common labels of a claim"),
+    pytest.param("configmaps", CM_NAME, REANNOTATED, id="common annotations of the ConfigMap"),
 ]
 
 
@@ -107,6 +125,19 @@ async def test_end_of_a_fight_is_noticed_without_an_event(plural: str, name: str
 
     assert world.condition("Degraded")[0] == "False"
     assert (world.status.state, world.status.reason) == ("Running", "Healthy")
+
+
+async def test_common_label_that_a_webhook_rewrites_costs_one_write_a_second_and_is_told() -> None:
+    world = await converged(EVERYTHING)
+    world.api.webhook = lambda _plural, manifest: manifest["metadata"].get("labels", {}).update({"owner": "platform"})
+    world.edit({"commonLabels": {"owner": "team-b"}})
+
+    await _fight(world, lambda: None)
+
+    assert 2 <= len(_writes(world, "pods", SM_NAME)) <= SECONDS + 2
+    assert "MetadataUpdated" not in world.events.reasons
+    assert world.condition("Degraded")[1] == "Contention"
+    assert "is changed again and again" in world.condition("Degraded")[2]
 
 
 async def test_fight_names_the_field_manager_that_writes() -> None:
