@@ -292,6 +292,8 @@ class DeletionLock:
         else:
             body = desired.claim(lease, self._identity, self._duration, now)
         written = await self._write(io, lease, body)
+        if written is not None and written.spec.holder_identity != self._identity:
+            written = None  # a webhook or a proxy has put something else in the place of the claim
         if written is not None:
             self._held = HeldLease.taken(written, sent, self._duration, informed=informed)
             self._claimed_for = self._generation

@@ -132,6 +132,24 @@ async def test_lock_is_acquired_again_without_a_read_when_unchanged() -> None:
     assert len(_lease_writes(world)) == 6
 
 
+@pytest.mark.parametrize("there", [True, False], ids=["patch", "create"])
+async def test_nothing_is_deleted_when_the_answer_to_the_claim_names_another_holder(*, there: bool) -> None:
+    world = await converged(replicas(4))
+    if there:
+        _hold(world, "")
+
+    def give_to_another(plural: str, manifest: dict[str, Any]) -> None:
+        if plural == "leases":
+            manifest["spec"]["holderIdentity"] = "them"
+
+    world.api.webhook = give_to_another
+    world.edit(replicas(2))
+    for _ in range(3):
+        await world.run_pass()
+    assert _lease_writes(world)
+    assert world.deleted == []
+
+
 async def test_every_kind_of_deletion_acquires_the_lock() -> None:
     world = await converged(replicas(2))
     run = await world.recorded()
