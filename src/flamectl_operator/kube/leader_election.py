@@ -212,6 +212,9 @@ class LeaderElector:
             self._held = None  # it may have been applied: the next attempt reads the Lease
             self._say("the Lease could not be acquired", error=str(error))
             return False
+        if lease is not None and lease.spec.holder_identity != self._identity:
+            self._say("the answer to the claim of the Lease names another process", holder=lease.spec.holder_identity)
+            lease = None
         self._held = lease
         if lease is not None:
             self._seen_held = True

@@ -153,6 +153,22 @@ async def test_first_candidate_leads_at_once_and_writes_the_lease(scene: Scene) 
     assert scene.lease["acquireTime"] == scene.lease["renewTime"]
 
 
+@pytest.mark.parametrize("there", [True, False], ids=["patch", "create"])
+async def test_process_does_not_lead_by_an_answer_that_names_another(scene: Scene, *, there: bool) -> None:
+    if there:
+        scene.held_by("")
+
+    def give_to_another(_plural: str, manifest: dict[str, Any]) -> None:
+        manifest["spec"]["holderIdentity"] = "other"
+
+    scene.api.webhook = give_to_another
+    first = scene.start("first")
+    await asyncio.sleep(120)
+    assert scene.lease["holderIdentity"] == "other"
+    assert not first.elected.is_set()
+    assert not first.fence.open
+
+
 async def test_a_leader_stays_leader(scene: Scene) -> None:
     first = scene.start("first")
     await scene.until_leading(first)
