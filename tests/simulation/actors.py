@@ -177,6 +177,16 @@ class Actors:
         if (pod := self._pick(self._executors(name), pick)) is not None:
             self._server.delete(PODS, key_of(pod), USER)
 
+    def evict_worker(self, name: str, pick: int) -> None:
+        """Delete an executor as the eviction API does, one that has work if there is any."""
+        flame = self._world.flame
+        if flame is None:
+            return
+        known = [(flame.managers.get(uid_of(pod)), pod) for pod in self._executors(name) if not terminating(pod)]
+        working = [pod for manager, pod in known if manager is not None and flame.working(manager.run)]
+        if (pod := self._pick(working or [pod for _, pod in known], pick)) is not None:
+            self._server.delete(PODS, key_of(pod), "eviction")
+
     def delete_session_manager(self, name: str, _pick: int) -> None:
         self._server.delete(PODS, (NAMESPACE, f"{name}-session-manager"), USER)
 

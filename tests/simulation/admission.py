@@ -27,6 +27,7 @@ POD_SPEC_FIELDS = frozenset(
         "restartPolicy",
         "schedulingGates",
         "securityContext",
+        "shareProcessNamespace",
         "terminationGracePeriodSeconds",
         "tolerations",
         "topologySpreadConstraints",

@@ -113,10 +113,17 @@ class Flame:
         if run.session_manager and run.uid in self.models:
             self.models[run.uid].stop()
         manager = self.managers.pop(run.uid, None)
+        if manager is not None:
+            self.work.ended(manager)
         if manager is not None and manager.joined and manager.name in manager.model.managers:
             if run.node.silent:
                 self._cut_off(manager)
             manager.model.kill_executor_manager(manager.name)
+
+    def working(self, run: Run) -> bool:
+        """Whether an executor manager has executors, and so child processes."""
+        manager = self.managers.get(run.uid)
+        return manager is not None and any(each.node == manager.name for each in manager.model.executors.values())
 
     def heard(self, _node: Node) -> None:
         """A node has fallen silent, or is back."""

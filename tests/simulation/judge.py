@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from flamectl_operator.api.constants import DRAINING_ANNOTATION, REBOUND_ANNOTATION, SESSION_STORE_ANNOTATION
+from flamectl_operator.api.constants import (
+    DO_NOT_DISRUPT_ANNOTATION,
+    DRAINING_ANNOTATION,
+    GRACE_ANNOTATION,
+    REBOUND_ANNOTATION,
+    SAFE_TO_EVICT_ANNOTATION,
+    SESSION_STORE_ANNOTATION,
+)
 from flamectl_operator.desired import names
 from flamectl_operator.planning.rollout import ROOM_PATIENCE
 from flamectl_operator.reconcile.status_writer import OUTDATED_CRD
@@ -207,6 +214,7 @@ class Judge:
             return
         self._caches.takes_claims(client, known)
         number, ordinal = executor_number(name_of(owner), key[1]), cache_ordinal(name_of(owner), key[1])
+        self._check_grace(client, known, what, grace)
         if grace == 0:
             self._forced(client, known, number)
             self._caches.forced(client, known)
@@ -218,6 +226,12 @@ class Judge:
             self._drained_deleted(client, owner, known)
         else:
             self._executor_deleted(client, owner, known)
+
+    def _check_grace(self, client: ModelClient, pod: Obj, what: str, grace: int | None) -> None:
+        """A deletion by the operator does not wait for the hook of an executor."""
+        usual = annotations_of(pod).get(GRACE_ANNOTATION)
+        if usual is not None and (grace is None or grace > int(usual)):
+            self.blame(f"{client.name}: {what} with the grace period of its hook")
 
     def _check_lock(self, client: ModelClient, owner: Obj, what: str) -> None:
         """Pods are deleted by who holds the lock, by the truth; and not by who knows that he shall not have it."""
@@ -573,7 +587,10 @@ def _trespasses(change: Change, old: Obj, new: Obj) -> str:
 def _foreign(entries: dict[str, str]) -> dict[str, str]:
     """Labels or annotations that are somebody else's."""
     ours = ("flame.xflops.io/", "app.kubernetes.io/")
-    return {name: value for name, value in entries.items() if name != "app" and not name.startswith(ours)}
+    protection = (SAFE_TO_EVICT_ANNOTATION, DO_NOT_DISRUPT_ANNOTATION)
+    return {
+        name: value for name, value in entries.items() if name not in {"app", *protection} and not name.startswith(ours)
+    }
 
 
 def _about(change: Change) -> str:

@@ -15,7 +15,7 @@ from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from flamectl_operator.api.constants import FIRST_CONTAINER_ANNOTATION
+from flamectl_operator.api.constants import FIRST_CONTAINER_ANNOTATION, GRACE_ANNOTATION
 from flamectl_operator.kube import errors
 from tests.simulation.objects import (
     CLAIMS,
@@ -55,6 +55,8 @@ CRASH_LOOP_BASE = 10.0
 CRASH_LOOP_LIMIT = 300.0
 #: Seconds that a kubelet may need to end what it should have ended while it was away.
 COMING_BACK = 20.0
+#: Seconds that the hook of an executor waits at least, between two looks, and without a session manager at the most.
+HOOK_BEGIN, HOOK_LOOK, HOOK_SILENT = 2.0, 1.0, 10.0
 INIT = "wait-for-session-manager"
 _FIRST_ADDRESS = IPv4Address("10.0.0.0")
 _STORAGE = re.compile(r"^  storage: (.*)$", re.MULTILINE)
@@ -94,6 +96,10 @@ class Run:
         starts: How often its main container was started again.
         store: The storage in which a session manager keeps its sessions; empty if they go with its process.
         address: IP address of the Pod; no other Pod ever has it.
+        stopped_by: Who deleted the Pod.
+        stopped_at: When its kubelet began to stop it.
+        may_last: Seconds that it may go on after that, if it has a hook, for its work.
+        hook_done: Whether its hook ended early, because there was no work left or no session manager.
     """
 
     uid: str
@@ -115,6 +121,10 @@ class Run:
     forced_unheard: bool = False
     store: str = ""
     address: str = ""
+    stopped_by: str = ""
+    stopped_at: float = 0.0
+    may_last: float = 0.0
+    hook_done: bool = False
 
     @property
     def session_manager(self) -> bool:
@@ -167,6 +177,8 @@ class Machines:
         self.started: Callable[[Run], None] = _unnoticed
         self.ended: Callable[[Run], None] = _unnoticed
         self.heard: Callable[[Node], None] = _unnoticed
+        #: Whether an executor manager has work, which its hook waits for.
+        self.working: Callable[[Run], bool] = _idle
         server.listeners.append(self._observe)
 
     # -- what happens to Pods
@@ -185,7 +197,7 @@ class Machines:
             self._unscheduled[uid] = change.key
             self._later(0.05, 0.5, lambda: self._schedule(uid, change.key))
         elif terminating(change.new) and not terminating(change.old):
-            self._stop_pod(uid, change.new)
+            self._stop_pod(uid, change.new, change.actor)
         if change.last["spec"]["containers"][0]["name"] == "session-manager":
             self._look_for_session_managers()
 
@@ -220,7 +232,7 @@ class Machines:
         self._give_address(run)
         self.runs[uid] = run
         if terminating(pod):
-            self._stop_pod(uid, pod)
+            self._stop_pod(uid, pod, "")
         else:
             self._on_node(node, 0.2, 1.0, lambda: self._pull(run))
 
@@ -482,18 +494,39 @@ class Machines:
         state = {"waiting": {"reason": "ContainerCreating"}}
         self._report(run, {**pod, "status": status}, "Failed", state, reason="Evicted")
 
-    def _stop_pod(self, uid: str, pod: Obj) -> None:
+    def _stop_pod(self, uid: str, pod: Obj, actor: str) -> None:
         run = self.runs.get(uid)
         if run is None:
             return
+        run.stopped_by = actor
         grace = float(pod["metadata"].get("deletionGracePeriodSeconds", 0))
         self._on_node(run.node, 0.05, 0.3, lambda: self._begin_stop(run, grace))
 
     def _begin_stop(self, run: Run, grace: float) -> None:
         run.stopping = True
         self._waiting.pop(run.uid, None)
+        pod = self._present(run) or _NO_POD
+        if run.alive and pod["spec"].get("shareProcessNamespace"):
+            usual = float(annotations_of(pod)[GRACE_ANNOTATION])
+            run.stopped_at = self._loop.now
+            run.may_last = min(grace, pod["spec"]["terminationGracePeriodSeconds"] - usual)
+            if "preStop" in pod["spec"]["containers"][0].get("lifecycle", {}):
+                self._loop.call_later(min(HOOK_BEGIN, grace), self._wait_for_work, run, self._loop.now)
+            else:
+                self._on_node(run.node, 0.1, 0.6, lambda: self._end_pod(run))
+            return
         # Flame ignores SIGTERM: what runs takes the whole grace period.
         self._on_node(run.node, *((grace, grace + 1.0) if run.alive else (0.1, 0.6)), lambda: self._end_pod(run))
+
+    def _wait_for_work(self, run: Run, heard: float) -> None:
+        """Run the hook of an executor. After it SIGTERM ends Flame at once, because it is not process 1."""
+        now = self._loop.now
+        heard = now if self.session_manager_found(run) is not None else heard
+        run.hook_done = now - heard >= HOOK_SILENT or not self.working(run)
+        if run.alive and not run.hook_done and now < run.stopped_at + run.may_last:
+            self._loop.call_later(HOOK_LOOK, self._wait_for_work, run, heard)
+        else:
+            self._on_node(run.node, 0.1, 0.6, lambda: self._end_pod(run))
 
     def _end_pod(self, run: Run) -> None:
         self._end_process(run)
@@ -668,6 +701,10 @@ def _config_map_key(run: Run) -> Key:
 
 def _unnoticed(_what: Run | Node) -> None:
     return None
+
+
+def _idle(_run: Run) -> bool:
+    return False
 
 
 _NO_POD: Obj = {"spec": {}}

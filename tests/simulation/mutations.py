@@ -26,6 +26,7 @@ from flamectl_operator.api.status import FlameClusterStatus, State
 from flamectl_operator.desired import claims as desired_claims
 from flamectl_operator.desired import lock as desired_lock
 from flamectl_operator.desired import names
+from flamectl_operator.desired import pods as desired_pods
 from flamectl_operator.flame import watcher
 from flamectl_operator.flame.snapshot import Load
 from flamectl_operator.kube import errors, views
@@ -34,6 +35,7 @@ from flamectl_operator.kube.fence import Fence
 from flamectl_operator.kube.leader_election import Candidate, LeaderElector
 from flamectl_operator.observed import cluster as observed
 from flamectl_operator.observed import component, life
+from flamectl_operator.observed import pods as observed_pods
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from flamectl_operator.planning import (
@@ -48,6 +50,7 @@ from flamectl_operator.planning import (
     object_cache,
     outdated_crd,
     parts,
+    protection,
     registration,
     repairs,
     replacement_backoff,
@@ -116,6 +119,11 @@ def _mutation(function: Mutation) -> Mutation:
 
 def _mutation_of_flame(function: Mutation) -> Mutation:
     _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.flame
+    return _mutation(function)
+
+
+def _mutation_of_evictions(function: Mutation) -> Mutation:
+    _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.evicts
     return _mutation(function)
 
 
@@ -1308,6 +1316,41 @@ def a_session_manager_is_asked_where_the_one_before_it_answered() -> None:
         return known.setdefault(seen.owner.uid, found) if found else ""
 
     _set(observed.ObservedCluster, "session_manager_address", property(address))
+
+
+# -- Flame: executors that somebody else takes
+
+
+@_mutation_of_evictions
+def the_hook_is_left_out() -> None:
+    _set(desired_pods, "termination_hook", lambda *_args: {})
+
+
+@_mutation_of_evictions
+def deletions_by_the_operator_wait_for_the_hook() -> None:
+    _set(observed_pods, "grace_without_hook", lambda _pod: None)
+
+
+@_mutation_of_evictions
+def nodes_of_evicted_executors_are_not_released() -> None:
+    original = lost_nodes.plan_lost_nodes
+    _set(cluster_plan, "plan_lost_nodes", lambda *args: replace(original(*args), cordon=()))
+
+
+@_mutation_of_evictions
+def the_protection_of_executors_is_never_taken_off() -> None:
+    original = protection.plan_protection
+
+    def plan(*args: Any) -> Any:
+        found = original(*args)
+        return replace(found, patch=tuple(each for each in found.patch if not each[0].protected))
+
+    _set(cluster_plan, "plan_protection", plan)
+
+
+@_mutation_of_evictions
+def the_protection_of_executors_changes_more_often_than_once_a_minute() -> None:
+    _set(protection, "AT_MOST_EVERY", timedelta(0))
 
 
 # -- Flame: nodes and registration

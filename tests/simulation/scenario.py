@@ -115,6 +115,10 @@ class Scenario:
         return any(each.kind == "edit_marks" for each in self.actions)
 
     @property
+    def evicts(self) -> bool:
+        return any(each.kind == "evict_worker" for each in self.actions)
+
+    @property
     def sets_back(self) -> bool:
         return any(each.kind == "set_back" for each in self.actions)
 
@@ -151,6 +155,7 @@ class Scenario:
             draw.busy_drains(child_random(seed, "busy drains"))
             draw.returns(child_random(seed, "returns"))
             draw.clocks(child_random(seed, "clocks"))
+            draw.evictions(child_random(seed, "evictions"))
         else:
             draw.set_back(child_random(seed, "set back"))
             draw.other_crd(child_random(seed, "other crd"))
@@ -633,6 +638,26 @@ class _Draw:
         self._add(at, "scale", name, 1)
         for pick in range(4):
             self._add(at + 6.0 + 0.1 * pick, "deafen", name, pick, 2.0)
+
+    def evictions(self, random: Random) -> None:
+        """Executors that are protected while they work, and end their work when somebody evicts them all the same."""
+        edits = [each for each in self.actions if each.kind == "edit"]
+        names = [
+            name for name in self.names if not any(name == each.args[0] and "drain" in str(each) for each in edits)
+        ]
+        if not names or random.random() < 0.9:
+            return
+        name, most = random.choice(names), random.choice((20, 60))
+        ending = {"protectBusy": True, "onTermination": {"enabled": True, "maxSeconds": most}}
+        executors = {"drain": ending, "image": f"executor:{random.randint(6, 9)}"}
+        self._add(3.5 + random.random(), "edit", name, {"executorManager": executors})
+        for _ in range(random.choice((1, 2, 3))):
+            at = min(25.0 + random.random() * self._length, self._settled)
+            self._add(at - 4.0, "session", name, 4, random.choice((8.0, 15.0)), 0, True)  # noqa: FBT003
+            for pick in range(random.choice((1, 2))):
+                self._add(at + pick, "evict_worker", name, pick)
+            for number in range(5):
+                self._add(at + 20.0 * number, "session", name, 2, 6.0, 0, True)  # noqa: FBT003
 
     def clocks(self, random: Random) -> None:
         """Clocks jump while executors are drained that work for long, and the operator may end at that moment."""

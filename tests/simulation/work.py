@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from flamectl_operator.api.constants import PROTECTION_ANNOTATION, SAFE_TO_EVICT_ANNOTATION
 from flamectl_operator.flame.snapshot import Load, NodeState
 from tests.simulation.check import Check
 from tests.simulation.objects import (
@@ -52,6 +54,8 @@ CLOCKS = 3.0
 #: Seconds of quiet within which Flame's table has the nodes of living executors and no others, and between two looks.
 QUIET = 60.0
 LOOK = 10.0
+#: Seconds between two patches of a Pod's protection.
+PROTECTED = 60.0
 _COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
@@ -67,8 +71,20 @@ class Work(Check):
         self._wrong: dict[tuple[str, str], float] = {}
 
     def _observe(self, change: Change) -> None:
-        if change.resource == PODS and change.new is not None and draining(change.new):
+        if change.resource != PODS or change.new is None:
+            return
+        if draining(change.new):
             self._marked.setdefault(uid_of(change.new), self._loop.now)
+        if change.old is not None and change.actor.startswith("operator"):
+            self._protecting(change.actor, change.old, change.new)
+
+    def _protecting(self, actor: str, old: Obj, new: Obj) -> None:
+        """An operator patches the protection of a Pod at most once a minute, by the times that it writes."""
+        before, after = (annotations_of(each).get(PROTECTION_ANNOTATION, "").partition(" ")[0] for each in (old, new))
+        if before and before != after:
+            apart = (datetime.fromisoformat(after) - datetime.fromisoformat(before)).total_seconds()
+            if abs(apart) < PROTECTED - CLOCKS:
+                self._blame(f"{actor} changes the protection of {name_of(new)} again after {apart:.0f} s")
 
     # -- when a write is sent
 
@@ -166,6 +182,31 @@ class Work(Check):
         if moment(pod["metadata"]["creationTimestamp"]) + 1 < pass_begun():
             self._blame(f"{client.name} {what} {node}, whose Pod stands")
 
+    def ended(self, manager: Manager) -> None:
+        """Somebody else has deleted the Pod of an executor with a hook, and its processes have ended."""
+        run, model, gone = manager.run, manager.model, manager.run.node
+        elapsed = self._loop.now - run.stopped_at
+        excused = run.hook_done or run.forced_by or gone.silent or gone.removed or not model.running
+        if not run.may_last or excused or run.stopped_by.startswith("operator"):
+            return
+        quiet_since = max(run.stopped_at, self._disturbed_until())
+        if (
+            manager.name in model.nodes
+            and self._tells(run.owner)
+            and self._loop.now > quiet_since + UNAWARE + self._patience()
+        ):
+            self._blame(f"{manager.name} gets work for {elapsed:.0f} s after {run.stopped_by} deleted it")
+        if elapsed < run.may_last and any(each.node == manager.name and each.task for each in model.executors.values()):
+            self._blame(f"{manager.name} loses its work {elapsed:.0f} s after {run.stopped_by} deleted it")
+
+    def _tells(self, name: str) -> bool:
+        """Whether operators tell the session manager of a FlameCluster what becomes of its executors."""
+        cluster = self._server.find(FLAME_CLUSTERS, (NAMESPACE, name))
+        if cluster is None or terminating(cluster):
+            return False
+        want = wanted(cluster)
+        return want.spec is not None and not want.suspend and not want.paused
+
     # -- by the truth, now and then
 
     def look(self) -> None:
@@ -219,6 +260,7 @@ class Work(Check):
         if model is None:
             return
         yield from (f"{node} {why}" for node, why in self._deviations(cluster))
+        yield from self._protected_without_work(cluster, model)
         for pod in self._counting(cluster):
             if ready(pod) and not self.serves(pod):
                 yield f"{name_of(pod)} is ready and not registered"
@@ -267,6 +309,12 @@ class Work(Check):
         return [
             pod for pod in pods if controller_uid(pod) == uid_of(cluster) and is_executor(cluster, pod) and live(pod)
         ]
+
+    def _protected_without_work(self, cluster: Obj, model: FlameModel) -> Iterator[str]:
+        busy = {each.node for each in model.executors.values()}
+        for pod in self._counting(cluster):
+            if SAFE_TO_EVICT_ANNOTATION in annotations_of(pod) and name_of(pod) not in busy:
+                yield f"{name_of(pod)} is protected without work"
 
     def _manager(self, pod: Obj) -> Manager | None:
         return self.flame.managers.get(uid_of(pod))

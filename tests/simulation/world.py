@@ -289,6 +289,7 @@ class World:
         machines = self.machines
         flame = work.flame = Flame(self.server, self.loop, random, machines, work, min(self.scenario.latency, 0.3))
         machines.started, machines.ended, machines.heard = flame.started, flame.ended, self._heard
+        machines.working = flame.working
         self.flame, self.work, self.judge.work = flame, work, work
         self.judge.demand = Demand(self._surroundings)
         self._budgets.can_work = work.serves
