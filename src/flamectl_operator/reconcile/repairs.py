@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from flamectl_operator.runtime.limits import SHORTEST_WAIT, Bucket
+from flamectl_operator.runtime.limits import Bucket
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
 from flamectl_operator.runtime.text import one_line
 
@@ -30,6 +30,8 @@ RATE, BURST = 1.0, 2
 FOUGHT_AFTER = 6
 #: Seconds without a repair that end a row.
 PAUSE = 60.0
+#: The shortest wait, in seconds, because rounding may leave a wait so short that it does not move the clock.
+SHORTEST_WAIT = 0.001
 #: The field manager of this operator, which the API server takes from the User-Agent.
 _OURS = "flamectl-operator"
 #: The most characters of a field manager that are shown, as many as Kubernetes allows.

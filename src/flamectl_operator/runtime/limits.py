@@ -1,4 +1,4 @@
-"""Limits on concurrency and on rates. Both can be changed while callers wait."""
+"""Limits on concurrency, which can be changed while callers wait, and on rates."""
 
 from __future__ import annotations
 
@@ -9,14 +9,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    from flamectl_operator.runtime.clock import Clock
-
-#: The longest sleep of a caller that waits for a token, in seconds, because the rate may have been raised meanwhile.
-LOOK_AGAIN = 1.0
-
-#: The shortest sleep, in seconds, because rounding may leave a wait so short that it does not move the clock.
-SHORTEST_WAIT = 0.001
 
 
 class Slots:
@@ -93,12 +85,6 @@ class Bucket:
         self._tokens = size
         self._filled = now
 
-    def resize(self, rate: float, size: float, now: float) -> None:
-        """Change the rate and the size."""
-        self._fill(now)
-        self.rate, self.size = rate, size
-        self._tokens = min(self._tokens, size)
-
     def try_take(self, now: float, keep: float = 0) -> bool:
         """Take a token if at least `keep` tokens remain after it.
 
@@ -119,34 +105,3 @@ class Bucket:
     def _fill(self, now: float) -> None:
         self._tokens = min(self.size, self._tokens + (now - self._filled) * self.rate)
         self._filled = now
-
-
-class TokenBucket:
-    """A rate limiter that callers wait for, with a burst after a quiet time, like client-go's.
-
-    Args:
-        rate: Callers per second; 0 lets every caller pass.
-        burst: The most callers at once; 0 means as many as in one second, at least one.
-        clock: The time.
-    """
-
-    def __init__(self, rate: float, burst: int, clock: Clock) -> None:
-        self._clock = clock
-        self._turn = asyncio.Lock()
-        self._bucket = Bucket(rate, _size(rate, burst), clock.monotonic())
-
-    def resize(self, rate: float, burst: int) -> None:
-        """Change the rate and the burst."""
-        self._bucket.resize(rate, _size(rate, burst), self._clock.monotonic())
-
-    async def take(self) -> None:
-        """Wait until the caller may pass; callers pass in order of arrival."""
-        if self._bucket.rate == 0:
-            return
-        async with self._turn:
-            while self._bucket.rate > 0 and not self._bucket.try_take(now := self._clock.monotonic()):
-                await self._clock.sleep(min(max(self._bucket.delay(now), SHORTEST_WAIT), LOOK_AGAIN))
-
-
-def _size(rate: float, burst: int) -> float:
-    return float(burst or max(1.0, rate))

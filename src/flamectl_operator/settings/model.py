@@ -44,9 +44,6 @@ LONGEST = 366 * 24 * 3600.0
 #: The longest time that a deletion lock may last, in seconds. No operator believes a Lease that says more.
 MAX_LOCK_DURATION = 300.0
 
-#: The largest `burst`, which is practically unlimited; far more would not fit into a float.
-MOST_AT_ONCE = 1_000_000
-
 #: The factor by which jitter may lengthen the wait between two attempts on the Lease, as in client-go.
 LEASE_JITTER = 1.2
 
@@ -121,18 +118,6 @@ BindAddress = Annotated[str, BeforeValidator(_bind_address)]
 class ClientConnectionSettings(Section):
     """Limits on the operator's load on the API server."""
 
-    qps: float = Field(
-        0,
-        ge=0,
-        allow_inf_nan=False,
-        description="Requests per second, except watches; 0 leaves the limit to the API server's own flow control.",
-    )
-    burst: int = Field(
-        0,
-        ge=0,
-        le=MOST_AT_ONCE,
-        description="Requests at once before `qps` limits them; 0 means as many as in one second.",
-    )
     max_in_flight: int = Field(128, ge=1, description="Concurrent requests, except watches.")
 
 

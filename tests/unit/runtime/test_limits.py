@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flamectl_operator.runtime.limits import Bucket, Slots, TokenBucket
-from tests.unit.runtime.virtual_time import VirtualClock, VirtualTimeLoop
+from flamectl_operator.runtime.limits import Bucket, Slots
+from tests.unit.runtime.virtual_time import VirtualTimeLoop
 
 
 def _time() -> float:
@@ -101,72 +100,6 @@ def test_random_callers_never_exceed_the_limit_and_all_are_admitted(
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(scenario())
-
-
-# --- TokenBucket -------------------------------------------------------------------------------------------------------
-
-
-async def _passages(bucket: TokenBucket, count: int) -> list[float]:
-    """Return when each of several concurrent callers passes, in seconds from now."""
-    start, times = _time(), []
-
-    async def visit() -> None:
-        await bucket.take()
-        times.append(round(_time() - start, 2))
-
-    await asyncio.gather(*(visit() for _ in range(count)))
-    return times
-
-
-async def test_burst_passes_at_once_then_the_rate_applies() -> None:
-    assert await _passages(TokenBucket(2, 3, VirtualClock()), 7) == [0, 0, 0, 0.5, 1, 1.5, 2]
-
-
-async def test_burst_is_available_again_after_a_rest() -> None:
-    bucket = TokenBucket(1, 2, VirtualClock())
-    await _passages(bucket, 2)
-    await asyncio.sleep(100)
-
-    assert await _passages(bucket, 3) == [0, 0, 1]
-
-
-async def test_higher_rate_applies_to_waiting_callers() -> None:
-    bucket = TokenBucket(0.001, 1, VirtualClock())
-    waiting = asyncio.create_task(_passages(bucket, 4))
-    await asyncio.sleep(10)
-    bucket.resize(1, 1)
-    times = await waiting
-
-    assert times[0] == 0
-    assert times[1] == pytest.approx(11, abs=1)
-    assert times[3] - times[1] == pytest.approx(2, abs=0.1)
-
-
-async def test_removed_rate_lets_waiting_callers_pass() -> None:
-    bucket = TokenBucket(0.001, 1, VirtualClock())
-    waiting = asyncio.create_task(_passages(bucket, 4))
-    await asyncio.sleep(10)
-    bucket.resize(0, 0)
-
-    assert all(time <= 11 for time in await waiting)
-
-
-async def test_lower_rate_discards_saved_tokens() -> None:
-    bucket = TokenBucket(100, 100, VirtualClock())
-    await bucket.take()
-    bucket.resize(1, 1)
-
-    assert await _passages(bucket, 3) == [0, 1, 2]
-
-
-async def test_cancelled_caller_takes_no_token() -> None:
-    bucket = TokenBucket(1, 1, VirtualClock())
-    await bucket.take()
-    impatient = asyncio.create_task(bucket.take())
-    await asyncio.sleep(0.5)
-    impatient.cancel()
-
-    assert await _passages(bucket, 2) == [0.5, 1.5]
 
 
 # --- Bucket ------------------------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def test_each_setting_can_be_made_in_the_environment(setting: Setting) -> None:
         ("controller.workers", "FLAMECTL_CONFIG_CONTROLLER_WORKERS"),
         ("leaderElection.leaderElect", "FLAMECTL_CONFIG_LEADER_ELECTION_LEADER_ELECT"),
         ("flame.podPolicy.hostPaths", "FLAMECTL_CONFIG_FLAME_POD_POLICY_HOST_PATHS"),
-        ("clientConnection.qps", "FLAMECTL_CONFIG_CLIENT_CONNECTION_QPS"),
+        ("clientConnection.maxInFlight", "FLAMECTL_CONFIG_CLIENT_CONNECTION_MAX_IN_FLIGHT"),
     ],
 )
 def test_the_name_of_the_variable_follows_from_that_of_the_setting(path: str, variable: str) -> None:

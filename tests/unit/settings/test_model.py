@@ -26,7 +26,6 @@ def test_defaults_equal_the_documented_ones() -> None:
     assert (config.flame.backoff_base_seconds, config.flame.backoff_limit_seconds) == (10, 300)
     assert config.flame.stable_after_seconds == 600
     assert (config.logging.format, config.logging.level) == ("auto", "info")
-    assert (config.client_connection.qps, config.client_connection.burst) == (0, 0)
     election = config.leader_election
     assert not election.leader_elect
     assert (election.lease_duration_seconds, election.renew_deadline_seconds, election.retry_period_seconds) == (
@@ -93,11 +92,6 @@ def test_settings_are_read_from_a_file() -> None:
             "flame: {backoffLimitSeconds: 1.0e+300}", "flame.backoffLimitSeconds", id="longer than time itself"
         ),
         pytest.param("logging: {level: loud}", "logging.level", id="no such choice"),
-        pytest.param("clientConnection: {qps: -1}", "clientConnection.qps", id="less than nothing"),
-        pytest.param(f"clientConnection: {{qps: {10**310}}}", "clientConnection.qps", id="rate beyond all numbers"),
-        pytest.param(
-            f"clientConnection: {{burst: {10**310}}}", "clientConnection.burst", id="burst beyond all numbers"
-        ),
         pytest.param("clientConnection: {maxInFlight: 0}", "clientConnection.maxInFlight", id="no request at all"),
         pytest.param("metrics: {bindAddress: '8080'}", "metrics.bindAddress", id="a port without a colon"),
         pytest.param("health: {bindAddress: ':65536'}", "health.bindAddress", id="no such port"),

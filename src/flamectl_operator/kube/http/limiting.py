@@ -1,7 +1,7 @@
 """A transport that limits the operator's load on the API server.
 
-By default it limits only the number of concurrent requests. The API server's priority and fairness limits their rate, because the
-server knows its own load.
+It limits the number of concurrent requests. The API server's priority and fairness limits their rate, because the server knows
+its own load.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flamectl_operator.kube.http.transport import WrappedTransport
-from flamectl_operator.runtime.limits import Slots, TokenBucket
+from flamectl_operator.runtime.limits import Slots
 from flamectl_operator.runtime.observer import UNOBSERVED
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class LimitedTransport(WrappedTransport):
-    """Limits the number and the rate of requests; streams, which last for ever, are not counted.
+    """Limits the number of concurrent requests; streams, which last for ever, are not counted.
 
     It wraps the transport inside the retries: each attempt counts, the wait for the next one does not. Requests that must not
     wait, such as the renewal of a Lease, use the inner transport.
@@ -28,8 +28,6 @@ class LimitedTransport(WrappedTransport):
     Args:
         transport: Carries the requests.
         clock: The time.
-        qps: Requests per second; 0 for no limit.
-        burst: Requests at once before `qps` limits them; 0 for as many as in one second.
         max_in_flight: The most concurrent requests.
         observer: Receives the waits of requests.
     """
@@ -39,26 +37,21 @@ class LimitedTransport(WrappedTransport):
         transport: Transport,
         clock: Clock,
         *,
-        qps: float = 0.0,
-        burst: int = 0,
         max_in_flight: int,
         observer: Observer = UNOBSERVED,
     ) -> None:
         super().__init__(transport)
         self._clock = clock
         self._observer = observer
-        self._tokens = TokenBucket(qps, burst, clock)
         self._slots = Slots(max_in_flight)
 
-    def resize(self, *, qps: float, burst: int, max_in_flight: int) -> None:
-        """Change the limits, also for requests that already wait."""
-        self._tokens.resize(qps, burst)
+    def resize(self, *, max_in_flight: int) -> None:
+        """Change the limit, also for requests that already wait."""
         self._slots.resize(max_in_flight)
 
     async def send(self, request: Request) -> bytes:
         """See `Transport.send`; the timeout begins after the wait, and the guard is called after the wait."""
         asked = self._clock.monotonic()
-        await self._tokens.take()
         async with self._slots.slot():
             self._observer.request_held_back(request.method, self.host, self._clock.monotonic() - asked)
             return await self._transport.send(request)
