@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
+from typing import Any
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*", re.ASCII)
 #: Characters of a key that a path shows.
 _SHOWN_KEY = 100
+#: Characters of a wrong value that a message shows.
+_SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +55,9 @@ def path_of(location: tuple[int | str, ...]) -> str:
         plain = isinstance(step, str) and _PLAIN_KEY.fullmatch(step)
         path += f".{step}" if plain else f"[{str(step)[:_SHOWN_KEY]}]"
     return path
+
+
+def shown(value: Any) -> str:
+    """Return a wrong value as a message shows it."""
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +11,13 @@ from flamectl_operator.api import consistency
 from flamectl_operator.api.constants import NAME_MAX_LENGTH, NAME_PATTERN
 from flamectl_operator.api.flamecluster import FlameClusterSpec
 from flamectl_operator.api.limits import cost_problems
-from flamectl_operator.api.problems import InvalidSpecError, Problem, path_of
+from flamectl_operator.api.problems import InvalidSpecError, Problem, path_of, shown
 from flamectl_operator.api.rules import BROKEN_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from pydantic_core import ErrorDetails
-
-#: The most characters of a wrong value in a message.
-_SHOWN = 60
 
 
 def parse_spec(raw: Any, name: str) -> FlameClusterSpec:
@@ -57,7 +53,7 @@ def _name_problems(name: str) -> Iterator[Problem]:
         yield Problem(
             "metadata.name",
             f"must start with a lower-case letter and consist of lower-case letters, digits and -, not ending in -, "
-            f"is {_shown(name)}",
+            f"is {shown(name)}",
         )
 
 
@@ -71,14 +67,9 @@ def _problems(details: ErrorDetails) -> Iterator[Problem]:
         yield Problem(path, words(details.get("ctx", {}), details["input"]) if words else details["msg"])
 
 
-def _shown(value: Any) -> str:
-    text = json.dumps(value, default=str, ensure_ascii=False)
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
-
-
 def _found(value: Any) -> str:
     """Return the wrong value as the end of a message, if it is a scalar."""
-    return f", is {_shown(value)}" if isinstance(value, str | int | float) else ""
+    return f", is {shown(value)}" if isinstance(value, str | int | float) else ""
 
 
 def _choices(expected: str) -> str:
