@@ -44,10 +44,6 @@ class Controller:
     """Runs passes. It keeps no state between passes that may not be lost.
 
     Args:
-        stores: The cached objects.
-        client: The API server.
-        events: Records events.
-        clock: The time.
         config: The operator's settings at the start.
         lock_identity: The identity of this operator in deletion locks: the same for all processes of a deployment.
         observer: Receives the results of steps.

@@ -52,10 +52,7 @@ class Operator:
     """The operator of one term of leadership.
 
     Args:
-        client: The API server.
         config: The settings at the start.
-        clock: The time.
-        random: The source of jitter.
         identity: The identity of this process in events.
         lock_identity: The identity of this operator in deletion locks: the same for all processes of a deployment, of which at
             most one works.

@@ -25,12 +25,7 @@ _WORDS: dict[type, str] = {str: "a string", dict: "an object"}
 
 
 def override_problems(overrides: dict[str, Any], flame_version: str) -> Iterator[Problem]:
-    """Yield sections of `configOverrides` that Flame could not read, and sections that are misspelt.
-
-    Args:
-        overrides: `spec.configOverrides`.
-        flame_version: `spec.flameVersion`.
-    """
+    """Yield sections of `configOverrides` that Flame could not read, and sections that are misspelt."""
     known = _KEYS[flame_version]
     for key, value in overrides.items():
         if alike := _misspelt(key, known):

@@ -17,7 +17,6 @@ def structural(model: type[Model], *, defaults: bool = True) -> dict[str, Any]:
     """Return the structural schema of a model.
 
     Args:
-        model: The model.
         defaults: Whether the API server fills in absent fields. Not for a status, where absent means unknown.
 
     Raises:

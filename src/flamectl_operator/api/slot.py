@@ -58,7 +58,6 @@ class Slot(NamedTuple):
     Args:
         cpu: Cores.
         memory: Bytes.
-        gpu: GPUs.
     """
 
     cpu: int

@@ -21,7 +21,6 @@ class DesiredClaim:
     """A claim that should exist.
 
     Args:
-        owner: The FlameCluster.
         name: The claim's name.
         component: The component that uses it.
         persistence: What the author says about it; it has a size.

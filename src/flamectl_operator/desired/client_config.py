@@ -18,7 +18,6 @@ def client_config_map(owner: Identity, wanted: ClientConfigSpec, config: dict[st
     """Return the desired ConfigMap.
 
     Args:
-        owner: The FlameCluster.
         wanted: The client configuration in the spec.
         config: The content of flame-cluster.yaml. Clients get its endpoints and certificates.
     """
@@ -34,7 +33,6 @@ def client_config(name: str, wanted: ClientConfigSpec, config: dict[str, Any]) -
     """Return the content of flame.yaml: one context, which is current.
 
     Args:
-        name: The name of the FlameCluster.
         wanted: The client configuration in the spec.
         config: The content of flame-cluster.yaml.
     """

@@ -29,8 +29,6 @@ class DesiredCluster:
     """The desired objects of a FlameCluster.
 
     Args:
-        owner: The FlameCluster.
-        spec: Its validated spec.
         config_text: The content of flame-cluster.yaml.
         config_hash: The hash of that content.
         services: The Services' manifests.
@@ -94,9 +92,6 @@ class DesiredCluster:
         """Compute the desired objects.
 
         Args:
-            owner: The FlameCluster.
-            spec: Its validated spec.
-            settings: The operator's settings for Flame.
             operator_namespace: The namespace of the operator's Pod; empty outside a cluster.
         """
         config = flame_config.flame_config(owner.name, spec)

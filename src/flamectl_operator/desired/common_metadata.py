@@ -25,12 +25,7 @@ _SEPARATOR = ";"
 
 @dataclass(frozen=True)
 class CommonMetadata:
-    """Labels and annotations of all children of a FlameCluster.
-
-    Args:
-        labels: The labels.
-        annotations: The annotations.
-    """
+    """Labels and annotations of all children of a FlameCluster."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)

@@ -16,7 +16,6 @@ def config_map(owner: Identity, text: str, generation: int) -> dict[str, Any]:
     """Return the desired ConfigMap.
 
     Args:
-        owner: The FlameCluster.
         text: The content of flame-cluster.yaml.
         generation: `configGeneration` of this text. The ConfigMap and the status both hold it with the hash, so that neither a
             crash between the two writes nor a deleted ConfigMap loses the count.

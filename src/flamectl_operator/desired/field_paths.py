@@ -23,7 +23,6 @@ def authored_paths(message: str, component: str, pod_spec: Mapping[str, Any], as
     Args:
         message: The API server's message about a Pod.
         component: Name of the component, which is also the name of its main container.
-        pod_spec: The Pod's spec.
         asked: The spec of the component's podTemplate.
     """
     prefix = f"spec.{to_camel(component.replace('-', '_'))}"

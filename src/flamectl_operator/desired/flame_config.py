@@ -44,7 +44,6 @@ def flame_config(name: str, spec: FlameClusterSpec) -> dict[str, Any]:
 
     Args:
         name: The name of the FlameCluster, which is the cluster's name in Flame.
-        spec: Its spec.
     """
     config = _flat(name, spec) if spec.flame_version == "0.5" else _sectioned(name, spec)
     return merge(config, spec.config_overrides)

@@ -22,10 +22,8 @@ def lease(owner: Identity, holder: str, duration: float, now: datetime) -> dict[
     """Return the Lease of a lock that is acquired for the first time.
 
     Args:
-        owner: The FlameCluster.
         holder: The lock identity of this operator.
         duration: Seconds that the lock lasts unless it is extended.
-        now: The time.
     """
     return {
         "apiVersion": "coordination.k8s.io/v1",
@@ -42,7 +40,6 @@ def claim(before: LeaseView, holder: str, duration: float, now: datetime) -> dic
         before: The Lease as it was read.
         holder: The lock identity of this operator.
         duration: Seconds that the lock lasts unless it is extended.
-        now: The time.
     """
     spec = _held(holder, duration, now)
     if before.spec.holder_identity != holder:
@@ -55,7 +52,6 @@ def given_back(before: LeaseView, now: datetime) -> dict[str, Any]:
 
     Args:
         before: The Lease as it was last written.
-        now: The time.
     """
     spec = {"holderIdentity": "", "renewTime": _micro_time(now)}
     return {"metadata": {"resourceVersion": before.metadata.resource_version}, "spec": spec}

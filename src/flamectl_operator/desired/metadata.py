@@ -23,8 +23,6 @@ class Identity:
     """The identity of a FlameCluster, on which its children's metadata depends.
 
     Args:
-        name: `metadata.name`.
-        namespace: `metadata.namespace`.
         uid: `metadata.uid`: a recreated FlameCluster of the same name is another owner.
     """
 

@@ -37,7 +37,6 @@ def network_policy(owner: Identity, wanted: NetworkPolicySpec, operator_namespac
     """Return the desired NetworkPolicy.
 
     Args:
-        owner: The FlameCluster.
         wanted: The network policy in the spec.
         operator_namespace: The namespace of the operator's Pod; empty outside a cluster.
     """

@@ -126,7 +126,6 @@ def metadata_problems(path: str, metadata: dict[str, Any], policy: PodPolicy) ->
     Args:
         path: The path of `metadata`.
         metadata: The unvalidated metadata in the spec.
-        policy: The policy.
     """
     for field, patterns in (("labels", policy.labels), ("annotations", policy.annotations)):
         for key, value in sorted(as_object(metadata.get(field)).items()):

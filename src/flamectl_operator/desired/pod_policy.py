@@ -76,8 +76,6 @@ def check_pod_policy(spec: FlameClusterSpec, policy: PodPolicy, name: str = "") 
     """Reject a spec that asks for more than the policy allows.
 
     Args:
-        spec: The spec.
-        policy: The policy.
         name: Name of the FlameCluster, which may mount the Secrets that are named after it.
 
     Raises:

@@ -94,7 +94,6 @@ class ComponentTemplate:
         """Return the manifest of one Pod.
 
         Args:
-            name: `metadata.name`.
             annotations: Annotations of only this Pod; no hash includes them.
         """
         metadata = self.manifest["metadata"]
@@ -120,7 +119,6 @@ def template_of(
     """Return the template of a component's Pods, merged from three layers.
 
     Args:
-        owner: The FlameCluster.
         component: The name of the component and of its main container.
         spec: The component's spec; its podTemplate is the middle layer.
         layers: The operator's defaults, and the fields that the operator must set.
@@ -162,7 +160,6 @@ def pod_defaults(settings: FlameSettings, container: dict[str, Any], directories
     """Return the part of a PodSpec that a podTemplate may override.
 
     Args:
-        settings: The operator's settings for Flame.
         container: The main container.
         directories: The mount paths of emptyDirs, by the name of the volume.
     """
@@ -229,7 +226,6 @@ def mountable_directory(volume: str, directory: str, taken: Iterable[str]) -> di
 
     Args:
         volume: Name of the volume.
-        directory: The directory.
         taken: Directories that have mounts of their own.
     """
     path = posixpath.normpath(directory)

@@ -41,7 +41,6 @@ def wait_defaults(component: ExecutorManagerSpec, settings: FlameSettings) -> di
 
     Args:
         component: The executors' spec, whose image the container uses unless the settings name another.
-        settings: The operator's settings.
     """
     container: dict[str, Any] = {
         "name": WAIT_CONTAINER,

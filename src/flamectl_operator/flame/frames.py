@@ -92,7 +92,6 @@ class LimitedChannel(Channel):
 
     Args:
         host: Host name or address.
-        port: Port.
         tls: How to check the server; None for a connection without TLS.
         certified_name: The name in the server's certificate; empty for the host.
     """

@@ -20,11 +20,7 @@ JITTER = 0.2
 
 @dataclass(frozen=True)
 class Pauses:
-    """The pauses after failures.
-
-    Args:
-        random: Where jitter comes from.
-    """
+    """The pauses after failures."""
 
     random: Random
 

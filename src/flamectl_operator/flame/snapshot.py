@@ -80,7 +80,6 @@ class Resources(NamedTuple):
     Args:
         cpu: Cores.
         memory: Bytes.
-        gpu: GPUs.
     """
 
     cpu: int
@@ -148,8 +147,6 @@ class Snapshot:
 
     Args:
         nodes: State of each node in the table, by name.
-        executors: All executors.
-        sessions: All sessions.
         keeps_idle: Whether this Flame keeps idle executors for minutes (from 0.7 on), so that a node with idle ones is free.
         size: Bytes that it takes in memory, as an estimate.
     """

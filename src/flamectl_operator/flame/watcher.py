@@ -80,7 +80,6 @@ class Flame(Protocol):
         """Ask this session manager from now on, or stop asking.
 
         Args:
-            key: The FlameCluster.
             target: Its session manager; None to stop asking.
             busy: Whether something is going on, so that answers are needed soon.
         """
@@ -138,8 +137,6 @@ class Watcher:
 
     Args:
         connect: Makes the client of a session manager.
-        clock: The time.
-        random: Where jitter comes from.
         changed: Called with the key of a FlameCluster of whose session manager something new is known.
     """
 

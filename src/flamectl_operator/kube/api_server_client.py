@@ -32,7 +32,6 @@ class ApiServerClient:
     """The client of a real API server.
 
     Args:
-        transport: Carries the requests.
         timeout: Seconds for each request except lists and watches.
         guard: Called right before each write is sent; None allows all writes.
     """

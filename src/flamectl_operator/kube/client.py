@@ -97,9 +97,6 @@ class Client(Protocol):
         """Delete the object with this uid.
 
         Args:
-            resource: The resource.
-            namespace: The object's namespace.
-            name: The object's name.
             uid: A precondition: another object of the same name raises a ConflictError and stays.
             resource_version: A precondition: an object that has changed since raises a ConflictError.
             grace_period_seconds: Overrides the object's grace period; 0 removes a Pod without waiting for its node.
@@ -123,7 +120,6 @@ class Client(Protocol):
         """Read a page of a list with a consistent read, never from a cache.
 
         Args:
-            resource: The resource.
             namespace: The namespace, or None for all of them.
             label_selector: The label selector; empty selects all objects.
             limit: The most items on the page. A page of several items that is too large raises an AnswerTooLargeError, after
@@ -147,7 +143,6 @@ class Client(Protocol):
         An object that cannot be decoded does not end the watch.
 
         Args:
-            resource: The resource.
             namespace: The namespace, or None for all of them.
             label_selector: The label selector; an object that stops matching is reported as deleted.
             resource_version: The start of the watch; a GoneError, also later, means that it is too old.

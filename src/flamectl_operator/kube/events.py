@@ -129,7 +129,6 @@ class EventRecorder:
         """Record an Event, which is written later or dropped.
 
         Args:
-            about: The object.
             kind: `Normal`, or `Warning` when a person should look at it.
             reason: One CamelCase word for machines.
             message: A sentence for people; cut to 1024 characters.

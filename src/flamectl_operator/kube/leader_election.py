@@ -99,12 +99,7 @@ class LeaderElector:
         client: Reads and writes the Lease. The fence does not guard it; it does not retry, and it times out well before the renew
             deadline.
         fence: Guards the clients that do the work; the elector opens and closes it.
-        candidate: This process.
-        namespace: The namespace of the Lease.
-        name: The name of the Lease.
         timing: The periods.
-        clock: The time.
-        random: The source of jitter.
     """
 
     def __init__(

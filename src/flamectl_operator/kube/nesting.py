@@ -26,7 +26,6 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
     """Decode JSON of any depth.
 
     Args:
-        decoder: The decoder.
         data: The encoded value.
 
     Returns:

@@ -35,7 +35,6 @@ async def list_pages(
 
     Args:
         client: Lists.
-        resource: The resource.
         namespace: The namespace, or None for all of them.
         label_selector: The label selector; empty selects all objects.
         length: The most objects of a page.

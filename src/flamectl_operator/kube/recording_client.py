@@ -38,8 +38,6 @@ class Write:
 
     Args:
         verb: `create`, `patch`, `delete` or `status`.
-        resource: The resource.
-        name: The name of the object.
     """
 
     verb: str

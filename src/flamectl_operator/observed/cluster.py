@@ -43,7 +43,6 @@ class ObservedCluster:
     """A snapshot of a FlameCluster's children.
 
     Args:
-        owner: The FlameCluster.
         views: The objects that the snapshot was read from.
         session_manager_pod: The Pod with the session manager's name, with any owner.
         executors: The executors of this FlameCluster, by id.
@@ -73,8 +72,6 @@ class ObservedCluster:
         """Take a snapshot.
 
         Args:
-            owner: The FlameCluster.
-            views: The objects in the stores.
             boottime: The time as `boottime`.
             earlier: An earlier snapshot of the same FlameCluster. It is returned again if nothing has changed, and otherwise
                 provides the results for unchanged Pods.

@@ -22,7 +22,6 @@ class Component:
     """A Pod of this FlameCluster, read as a component of Flame.
 
     Args:
-        pod: The Pod.
         main: The container whose end ends the Pod; empty where the kubelet restarts containers in place.
     """
 

@@ -26,7 +26,6 @@ def misread(executor: Executor, manager: Component) -> bool:
     the present one existed. Creation times are both by the API server's clock.
 
     Args:
-        executor: The executor.
         manager: The present session manager.
     """
     life, present = executor.session_manager_life, manager.pod

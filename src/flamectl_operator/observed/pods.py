@@ -56,7 +56,6 @@ def is_terminal(pod: PodView, main: str) -> bool:
     Flame has lost the node then. A main container that may restart in place (restartPolicy Always) is up to the kubelet.
 
     Args:
-        pod: A Pod.
         main: The container whose end ends the Pod; empty where the kubelet restarts containers in place.
     """
     if pod.status.phase in TERMINAL_PHASES:
@@ -71,7 +70,6 @@ def restarted_in_place(pod: PodView, main: str) -> Trouble | None:
     A kubelet restarts the containers of a Pod with restartPolicy Never when a restart rule says so, or after it lost them.
 
     Args:
-        pod: A Pod.
         main: The container that may start only once; empty where the kubelet restarts containers in place.
     """
     status = container(pod, main)

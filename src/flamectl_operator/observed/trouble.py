@@ -201,7 +201,6 @@ def crash_loop(name: str, last: ContainerStateTerminated | None) -> Trouble:
     """Return the trouble of a container that the kubelet starts again and again.
 
     Args:
-        name: Its name.
         last: How it ended last, if that is known.
     """
     if last is not None and _ran_out_of_memory(last):

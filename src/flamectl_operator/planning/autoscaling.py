@@ -62,10 +62,7 @@ def plan_scaling(
     """Decide how many executors there should be; None where the spec says it.
 
     Args:
-        spec: The spec.
-        observed: The objects that exist, and the session manager's last answer.
         before: What the status remembers.
-        now: The time.
         suspended: Whether no Pods are wanted.
         askable: Whether this session manager can be asked at all.
     """
@@ -106,7 +103,6 @@ def rescale(
         before: What the status remembers.
         needed: The executors that sessions can use, or that are bound to one.
         placed: The executors that have a node and do not fail.
-        now: The time.
     """
     current = _current(autoscaling, before)
     wanted = _within(autoscaling, needed)

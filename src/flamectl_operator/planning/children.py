@@ -32,7 +32,6 @@ class Child(Generic[T]):
     """A child that is kept as its manifest says.
 
     Args:
-        resource: The resource.
         name: Returns the name, from that of the FlameCluster.
         need: The flag of `Needs` that says that it is not as wanted.
         reason: The reason of `Progressing` for that.

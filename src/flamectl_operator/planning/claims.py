@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 
 
 def plan_claims(observed: ObservedCluster, effective: EffectiveSpec) -> ClaimPlan:
-    """Decide what to do about the claims.
-
-    Args:
-        observed: The objects that exist.
-        effective: The effective spec.
-    """
+    """Decide what to do about the claims."""
     create: list[DesiredClaim] = []
     patch: list[tuple[PersistentVolumeClaimView, dict[str, Any]]] = []
     taken: list[PersistentVolumeClaimView] = []
@@ -65,7 +60,6 @@ def differences(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> list
     """Return the outcomes for changes that a claim cannot take, or cannot take yet.
 
     Args:
-        claim: The claim.
         desired: The claim as it should be.
     """
     name, found = f'PersistentVolumeClaim "{claim.name}"', []
@@ -87,7 +81,6 @@ def claim_wait(observed: ObservedCluster, desired: DesiredClaim | None) -> Outco
     """Return why a Pod that mounts a claim is not created yet, or None.
 
     Args:
-        observed: The objects that exist.
         desired: The claim; None when the Pod mounts none that the operator creates.
     """
     if desired is None:

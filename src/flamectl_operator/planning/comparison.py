@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A snapshot of the cluster beside the effective spec. Each answer is worked out once.
-
-    Args:
-        observed: The objects that exist.
-        effective: The effective spec.
-    """
+    """A snapshot of the cluster beside the effective spec. Each answer is worked out once."""
 
     observed: ObservedCluster
     effective: EffectiveSpec

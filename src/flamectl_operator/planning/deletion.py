@@ -32,8 +32,6 @@ def deletion_order(
     Where the number of executors follows the demand, none that works goes before one that does not, whatever its deletion cost.
 
     Args:
-        executors: The executors.
-        effective: The effective spec.
         snapshot: The last snapshot of the session manager; None when unknown.
     """
     return sorted(
@@ -58,12 +56,6 @@ def given_up_at(
 
     Its deletionTimestamp could give an earlier time, above all after a restart of the operator. But that is by the API server's
     clock, and if that is behind ours, a Pod would be force-deleted while it is alive.
-
-    Args:
-        observed: The observed cluster.
-        component: The Pod.
-        effective: The effective spec.
-        now: The time.
     """
     seen = now.boottime - observed.first_seen_terminating.get(component.pod.uid, now.boottime)
     grace = min(component.pod.metadata.deletion_grace_period_seconds or 0, LONGEST_GRACE)

@@ -73,7 +73,6 @@ def compute_demand(snapshot: Snapshot, spec: FlameClusterSpec, most: int) -> Dem
 
     Args:
         snapshot: What the session manager said.
-        spec: The spec.
         most: A number of executors from which on the exact number does not matter.
     """
     offer, slot = Offer.of(spec), Resources(*parse_slot(spec.session_manager.slot))

@@ -89,10 +89,7 @@ def plan_drain(
     """Decide about the executors that are being drained.
 
     Args:
-        observed: The objects that exist, and the session manager's last answer.
-        effective: The effective spec.
         released_at: When this process released each node, by the clock's `boottime`.
-        now: The time.
     """
     release, delete, left, ends, looks, mend = [], [], [], [], [], []
     held = _held(observed, effective)

@@ -47,12 +47,9 @@ class EffectiveSpec:
     """The spec that applies in this pass.
 
     Args:
-        desired: The desired cluster.
-        settings: The operator's settings.
         suspended: Whether the cluster is suspended, so that no Pods are wanted.
         config_generation: The number of the wanted content of flame-cluster.yaml.
         session_manager_backoff: The replacement backoff of the session manager.
-        executor_backoff: The replacement backoff of executors.
         scaling: The number of executors where it follows the demand.
         idleness: Whether the cluster has suspended itself because no session is open.
     """
@@ -173,13 +170,7 @@ def resolve_effective_spec(
     """Derive the spec that applies now, from the spec and from the status.
 
     Args:
-        desired: The desired cluster.
-        observed: The observed cluster.
-        before: The stored status.
-        settings: The operator's settings.
-        generation: `metadata.generation` of the spec.
         next_id: The high-water mark of executor ids.
-        now: The time.
         overdue: Executors whose time to register with the session manager is over.
     """
     idleness = plan_idle(desired.spec, observed, before.idle, generation, now)

@@ -64,11 +64,7 @@ def plan_idle(
     """Decide whether a cluster suspends itself.
 
     Args:
-        spec: The spec.
-        observed: The objects that exist, and the session manager's last answer.
         before: What the status remembers.
-        generation: `metadata.generation` of the spec.
-        now: The time.
     """
     if spec.idle is None or spec.suspend:
         return IN_USE

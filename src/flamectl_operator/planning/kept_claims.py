@@ -22,11 +22,7 @@ _NAMED = 2
 
 
 def claims_in_danger(observed: ObservedCluster) -> list[Outcome]:
-    """Return an outcome for all claims that are being deleted while Pods keep them, and for users' claims that are lost.
-
-    Args:
-        observed: The objects that exist.
-    """
+    """Return an outcome for all claims that are being deleted while Pods keep them, and for users' claims that are lost."""
     users, known = observed.claim_users, observed.known_claims
     claims = [claim for name in sorted(users) if (claim := known.find(name)) is not None]
     lost = [each for each in claims if each.status.phase == LOST and CLUSTER_LABEL not in each.labels]

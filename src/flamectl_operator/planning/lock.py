@@ -46,7 +46,6 @@ class HeldLease:
         """Return the state after the lock was acquired or extended.
 
         Args:
-            lease: The Lease in the response.
             sent: The time before which the request was not sent.
             duration: Seconds for which the lock holds.
             informed: Whether the FlameCluster and its Pods were read after the lock was acquired.
@@ -100,11 +99,7 @@ class HeldByOther:
 
 @dataclass(frozen=True)
 class Foreign:
-    """The Lease of that name does not belong to this FlameCluster.
-
-    Args:
-        lease: The Lease.
-    """
+    """The Lease of that name does not belong to this FlameCluster."""
 
     lease: LeaseView
 
@@ -129,7 +124,6 @@ class Waiting:
         Args:
             pods: uids of the Pods that nobody has deleted.
             why: The obstacle.
-            now: The time.
             at_once: Whether the obstacle is no operator, so that users are told of it without a wait.
         """
         if not self.pods <= pods:
@@ -150,7 +144,6 @@ def observe_lease(
     Args:
         lease: The present Lease; None when there is none.
         before: The previous observation.
-        now: The time.
         duration: Seconds that a lock lasts if its Lease gives no duration that makes sense.
     """
     if lease is None or (before is not None and before.version == lease.metadata.resource_version):
@@ -172,7 +165,6 @@ def check_lease(
         owner: The uid of the FlameCluster.
         options: The lock options of its spec.
         me: The lock identity of this operator.
-        now: The time.
     """
     if lease is not None and not lease.controlled_by(owner):
         return Foreign(lease)

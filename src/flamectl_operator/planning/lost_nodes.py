@@ -39,11 +39,8 @@ def plan_lost_nodes(
     """Decide what the session manager has to be told.
 
     Args:
-        observed: The objects that exist, and the session manager's last answer.
-        effective: The effective spec.
         next_id: The high-water mark of executor ids.
         reported_at: When each node was reported as lost, by the clock's `boottime`.
-        now: The time.
     """
     snapshot = observed.flame.fresh
     if snapshot is None:

@@ -62,7 +62,6 @@ def needs(compared: Comparison, claims: ClaimPlan, scale: ScalePlan, fought: Col
     """Compare the observed cluster with the effective spec.
 
     Args:
-        compared: The cluster beside the effective spec.
         claims: What will be done about the claims.
         scale: What will be done about the number of executors.
         fought: The kinds of children that somebody keeps changing. They always need an update, so that the status does not waver.

@@ -31,12 +31,7 @@ if TYPE_CHECKING:
 
 
 def plan_object_caches(compared: Comparison, now: ClockReading) -> ObjectCachePlan:
-    """Decide what to do about object caches, apart from stale ones.
-
-    Args:
-        compared: The cluster beside the effective spec.
-        now: The time.
-    """
+    """Decide what to do about object caches, apart from stale ones."""
     observed, effective = compared.observed, compared.effective
     caches, wanted = observed.object_caches, range(effective.cache_replicas)
     delete: list[CacheRemoval] = []
@@ -77,9 +72,6 @@ def stale_to_replace(compared: Comparison) -> tuple[ObjectCache, ...]:
 
     The session manager comes first. Stale object caches that are not ready are deleted at once. Of the others one goes at
     a time, the highest ordinal first, while all others are ready.
-
-    Args:
-        compared: The cluster beside the effective spec.
     """
     observed = compared.observed
     if not (observed.session_manager_ready and compared.session_manager_current):

@@ -32,10 +32,8 @@ def unwanted_changes(
     count if this process knows better.
 
     Args:
-        generation: `metadata.generation`.
         stored: The stored status.
         desired: The objects of the spec as it reads now.
-        observed: The objects that exist.
         changes: The changes of the spec that this process has seen.
         known: `specHash` of the status that this process last wrote or found right; None if there is none.
 

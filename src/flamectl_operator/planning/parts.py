@@ -110,7 +110,6 @@ class CacheRemoval:
     """An object cache to delete.
 
     Args:
-        cache: The object cache.
         why: The reason, for an event.
         forced: Whether its node is not asked.
     """

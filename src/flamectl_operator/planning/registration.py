@@ -39,7 +39,6 @@ class Unregistered:
     """An executor that runs and is not registered, or is not ready in Flame's table.
 
     Args:
-        executor: The executor.
         since: Since when that is known.
         deadline: When it is replaced.
         message: The problem, as a sentence.
@@ -54,13 +53,7 @@ class Unregistered:
 
 
 def unregistered(observed: ObservedCluster, settings: FlameSettings, now: ClockReading) -> tuple[Unregistered, ...]:
-    """Return the executors that run without being registered, by id.
-
-    Args:
-        observed: The objects that exist, and the session manager's last answer.
-        settings: The operator's settings for Flame.
-        now: The time.
-    """
+    """Return the executors that run without being registered, by id."""
     flame = observed.flame
     snapshot = flame.fresh
     if snapshot is None:
@@ -101,11 +94,6 @@ def unregistered_to_delete(
     They go within the budget of the update strategy; one by one while fewer than half of the executors are registered, since then
     the session manager itself is in doubt, and after a restart of the session manager. Each failure counts like the end of a Pod,
     and delays the next replacement alike.
-
-    Args:
-        observed: The objects that exist, and the session manager's last answer.
-        effective: The effective spec.
-        now: The time.
     """
     snapshot = observed.flame.fresh
     late = overdue(observed, effective.settings, now)

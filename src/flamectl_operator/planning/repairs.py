@@ -39,8 +39,6 @@ def session_manager_repair(pod: PodView, owner: Identity, effective: EffectiveSp
 
     Args:
         pod: The session manager's Pod.
-        owner: The FlameCluster.
-        effective: The effective spec.
     """
     if effective.session_manager_stale(Component(pod)):
         labels = owner.labels(SESSION_MANAGER) | owner.selector(SESSION_MANAGER)
@@ -77,8 +75,6 @@ def object_cache_repair(pod: PodView, owner: Identity, effective: EffectiveSpec)
 
     Args:
         pod: The object cache's Pod.
-        owner: The FlameCluster.
-        effective: The effective spec.
     """
     template = effective.desired.object_cache
     if template is None or effective.cache_stale(Component(pod)):
@@ -88,12 +84,7 @@ def object_cache_repair(pod: PodView, owner: Identity, effective: EffectiveSpec)
 
 
 def is_ours(claim: PersistentVolumeClaimView, owner: Identity) -> bool:
-    """Return whether a claim is this FlameCluster's: by its owner, or by its labels if it was retained.
-
-    Args:
-        claim: The claim.
-        owner: The FlameCluster.
-    """
+    """Return whether a claim is this FlameCluster's: by its owner, or by its labels if it was retained."""
     if claim.controller is not None:
         return claim.controlled_by(owner.uid)
     return all(claim.labels.get(key) == value for key, value in owner.retained_labels("").items() if value)
@@ -103,7 +94,6 @@ def claim_patch(claim: PersistentVolumeClaimView, desired: DesiredClaim) -> dict
     """Return the merge patch that a claim needs, or None.
 
     Args:
-        claim: The claim.
         desired: The claim as it should be.
     """
     changes = drift.metadata_patch(claim, desired.manifest()) or {}

@@ -56,7 +56,6 @@ class ReplacementBackoff:
 
         Args:
             who: The name of the component in the message.
-            now: The time.
         """
         if self.next_attempt is None or self.next_attempt <= now:
             return None
@@ -90,10 +89,7 @@ def count_session_manager(
 
     Args:
         before: The recorded failures.
-        observed: The observed cluster.
         revision: The wanted revision.
-        now: The time.
-        settings: The operator's settings.
     """
     backoff = _for_revision(before, revision, now, settings)
     manager = observed.session_manager
@@ -131,13 +127,10 @@ def count_executors(
 
     Args:
         before: The recorded failures.
-        observed: The observed cluster.
         revision: The wanted revision.
         replicas: The number of wanted executors.
         surge: The most executors beyond that while stale ones are replaced.
         next_id: The high-water mark of ids.
-        now: The time.
-        settings: The operator's settings.
     """
     backoff = _for_revision(before, revision, now, settings)
     # Executors that do not exist yet are not counted, whatever a user wrote into the status.
@@ -168,7 +161,6 @@ def count_overdue(
         attempts: The failures, with the executors that ended.
         overdue: Executors whose time to register is over.
         next_id: The high-water mark of ids.
-        now: The time.
         settings: Lengths of the waits.
     """
     if not any(executor_uncounted(executor, attempts, settings) for executor in overdue):
@@ -203,8 +195,6 @@ def session_manager_reset_at(
 
     Args:
         backoff: The failures.
-        manager: The session manager.
-        settings: The operator's settings.
     """
     if backoff.failures == 0 or manager is None:
         return None
@@ -222,10 +212,8 @@ def executors_reset_at(
 
     Args:
         backoff: The failures.
-        observed: The observed cluster.
         replicas: The number of wanted executors.
         surge: The most executors beyond that while stale ones are replaced.
-        settings: The operator's settings.
     """
     if backoff.failures == 0:
         return None

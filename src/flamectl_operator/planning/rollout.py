@@ -45,8 +45,6 @@ def plan_rollout(
     unless executors take the room that the session manager needs.
 
     Args:
-        compared: The cluster beside the effective spec.
-        now: The time.
         keep_stale: Whether stale executors must stay for now.
     """
     observed, effective = compared.observed, compared.effective

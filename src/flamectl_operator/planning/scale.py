@@ -35,8 +35,6 @@ def plan_scale(compared: Comparison, now: ClockReading, limit: int) -> ScalePlan
     """Decide how many executors to create, or which ones to delete.
 
     Args:
-        compared: The cluster beside the effective spec.
-        now: The time.
         limit: The most executors to create in one pass.
     """
     observed, effective = compared.observed, compared.effective
@@ -82,7 +80,6 @@ def ids_to_reserve(compared: Comparison, target: int, now: ClockReading, limit: 
     Args:
         compared: The cluster beside the effective spec when the pass begins.
         target: The number of executors for now; see `ScalePlan`.
-        now: The time.
         limit: The most executors to create in one pass.
     """
     if creation_wait(compared.observed, compared.effective, now) is not None:

@@ -36,7 +36,6 @@ def restarted_pod_uid(environment: Mapping[str, str], pid: int) -> str:
     of that kind, and must not use the uid in its name.
 
     Args:
-        environment: The environment variables.
         pid: The id of this process.
     """
     return environment.get(POD_UID, "") if pid == _FIRST else ""

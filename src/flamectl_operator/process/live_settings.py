@@ -46,7 +46,6 @@ class LiveConfig:
     Args:
         source: The source of the document; None when there is none, so that nothing can change.
         overrides: Environment and command line; the last one takes precedence.
-        clock: The time.
     """
 
     def __init__(self, source: Source | None, overrides: Sequence[Layer], clock: Clock) -> None:

@@ -146,7 +146,6 @@ def config_locations(
     """Interpret the command line and the environment.
 
     Args:
-        environ: The environment.
         kubeconfig: The option `--kubeconfig`.
         context: The option `--context`.
         config: The option `--config`.

@@ -64,7 +64,6 @@ class Entry:
     """Something that the operator would do or say.
 
     Args:
-        stage: The stage that causes it.
         part: The part of the stage; empty for the stage's own.
         write: The request, for one that changes an object.
         message: The text of an event.
@@ -175,10 +174,6 @@ async def plan_of(
 
     Args:
         client: The API server, which is only read.
-        namespace: The namespace of the FlameCluster.
-        name: The name of the FlameCluster.
-        config: The operator's settings.
-        clock: The time.
         cluster: The FlameCluster as it would be applied; None for the stored one.
 
     Raises:
@@ -221,7 +216,6 @@ async def plan(where: ConfigLocations, name: str | None, file: Path | None, name
 
     Args:
         where: The locations of the settings and of the API server.
-        name: The name of a FlameCluster.
         file: A file with a FlameCluster as it would be applied.
         namespace: The namespace; None for that of the file, or `default`.
 

@@ -40,7 +40,6 @@ class Replica:
         lease_client: The client for the Lease. It must not retry or wait behind the requests of the work, and must time out well
             before the renew deadline.
         config: The settings at the start.
-        clock: The time.
         random: The source of jitter and names.
         host: Where this process runs.
         observer: Receives reports about its work.
@@ -163,7 +162,6 @@ def lock_identity(config: OperatorConfig, host: str, namespace: str | None) -> s
     earlier one. The identity is the name of the Lease for leader election, because each deployment has its own.
 
     Args:
-        config: The settings.
         host: The name of this machine, for a process outside a cluster.
         namespace: The operator's namespace; None outside a cluster.
     """

@@ -113,8 +113,6 @@ class ConfigMapSource:
 
     Args:
         client: The client, without rate limit and without guard, because all replicas read settings.
-        namespace: The namespace of the ConfigMap.
-        name: The name of the ConfigMap.
     """
 
     def __init__(self, client: Client, namespace: str, name: str = CONFIG_MAP) -> None:

@@ -51,7 +51,6 @@ class StartUp:
 
     Args:
         clock: Sleeps between attempts.
-        random: The source of jitter.
     """
 
     def __init__(self, clock: Clock, random: Random) -> None:
@@ -123,7 +122,6 @@ def access_checks(client: Client, namespaces: Sequence[str]) -> list[Step]:
     At least one of several namespaces must allow access; `/readyz` reports the others.
 
     Args:
-        client: The API server.
         namespaces: The watched namespaces; all if empty.
     """
     if len(namespaces) > 1:

@@ -18,8 +18,6 @@ class ClaimReservations:
 
         Args:
             claim: The claim's uid.
-            cluster: The FlameCluster's name.
-            uid: The FlameCluster's uid.
             now: The time on a monotonic clock.
 
         Returns:
@@ -37,7 +35,6 @@ class ClaimReservations:
 
         Args:
             claim: The claim's uid.
-            uid: The FlameCluster's uid.
         """
         if claim in self._given and self._given[claim][1] == uid:
             del self._given[claim]

@@ -61,11 +61,6 @@ class ClusterIO(ClusterReads):
     One instance exists for as long as the process knows the FlameCluster.
 
     Args:
-        owner: The FlameCluster.
-        client: The API server.
-        stores: The cached objects.
-        clock: The time.
-        events: Records events.
         delete_guard: Called right before the deletion of a Pod or a PersistentVolumeClaim is sent; raises an error when it must
             not be sent.
     """
@@ -99,7 +94,6 @@ class ClusterIO(ClusterReads):
         """Create a child. When the response is lost, a read tells whether it was created.
 
         Args:
-            resource: The resource of the child.
             manifest: The manifest of the child.
             template: The template of a Pod, which knows the fields of the FlameCluster.
 
@@ -185,8 +179,6 @@ class ClusterIO(ClusterReads):
         because the next pass must not count a Pod that may be terminating.
 
         Args:
-            resource: The resource of the child.
-            child: The child.
             grace_period_seconds: Overrides its own grace period; 0 removes a Pod without waiting for its node. By default
                 that of a Pod's annotation, which leaves out the time of a hook, because the operator drains before it deletes.
             unchanged: Whether to delete the child only if it has not changed since.

@@ -49,12 +49,6 @@ class ClusterReads:
 
     Between passes it keeps the Pods whose last create or delete has an unknown outcome, and the last snapshot. Both may be lost
     without harm.
-
-    Args:
-        owner: The FlameCluster.
-        client: The API server.
-        stores: The cached objects.
-        clock: The time.
     """
 
     def __init__(self, owner: Identity, client: Client, stores: Stores, clock: Clock) -> None:
@@ -185,9 +179,7 @@ class ClusterReads:
         """Reject an answer that is older than the store was before the request, and have everything listed again.
 
         Args:
-            resource: The resource.
             before: What the store knew before the request was sent.
-            answer: The answer.
             created: Whether the request created the object.
 
         Raises:
@@ -216,9 +208,6 @@ class ClusterReads:
 
     async def confirm_claims(self, pods: Iterable[PodView]) -> None:
         """Read the claims of Pods that are about to be deleted, because the watch may be late.
-
-        Args:
-            pods: The Pods.
 
         Raises:
             KubernetesError: A claim cannot be read.

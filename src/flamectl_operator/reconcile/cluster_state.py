@@ -46,11 +46,6 @@ class ClusterState:
     """The state that one process keeps of one FlameCluster. Its parts describe themselves; all may be lost without harm.
 
     Args:
-        owner: The FlameCluster.
-        client: The API server.
-        stores: The cached objects.
-        clock: The time.
-        events: Records events.
         lock_identity: The identity of this operator in deletion locks.
         observer: Receives reports about bugs.
         planner: Computes the desired objects.

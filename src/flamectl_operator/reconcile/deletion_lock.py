@@ -68,7 +68,6 @@ class DeletionLock:
 
     Args:
         identity: The lock identity of this operator: the same for all processes of a deployment.
-        clock: The time.
     """
 
     def __init__(self, identity: str, clock: Clock) -> None:
@@ -124,9 +123,6 @@ class DeletionLock:
     async def acquire(self, io: ClusterIO) -> Outcome | None:
         """Acquire the lock, or extend it when that is due.
 
-        Args:
-            io: The FlameCluster's objects.
-
         Returns:
             None when Pods may be deleted; otherwise the reason why not.
 
@@ -149,7 +145,6 @@ class DeletionLock:
         """Acquire the lock right before a step chooses the Pods that it deletes; observe the objects again after this call.
 
         Args:
-            io: The FlameCluster's objects.
             seen: The FlameCluster in the view of the pass.
             suspended: Whether the pass suspends the FlameCluster.
 

@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 
 
 class DryRuns:
-    """Sends dry runs of the Pod templates of one FlameCluster, and keeps the results.
-
-    Args:
-        io: The FlameCluster's objects.
-    """
+    """Sends dry runs of the Pod templates of one FlameCluster, and keeps the results."""
 
     def __init__(self, io: ClusterIO) -> None:
         self._io = io
@@ -55,7 +51,6 @@ class DryRuns:
         """Check whether a Pod with a fixed name would be accepted, before the present one is deleted for it.
 
         Args:
-            template: The Pod's template.
             name: The name, which is taken; the dry run has another one, which no Pod ever has.
             what: The Pod, as a message begins.
 
@@ -69,7 +64,6 @@ class DryRuns:
         """Check whether an executor would be accepted, before another executor is deleted for it.
 
         Args:
-            effective: The effective spec.
             trial_id: An id that no executor has had.
 
         Raises:
@@ -87,7 +81,6 @@ class DryRuns:
         template until the template changes or the operator restarts, because each altered executor would run without an owner.
 
         Args:
-            effective: The effective spec.
             trial_id: An id that no executor has had.
 
         Raises:
@@ -124,7 +117,6 @@ class DryRuns:
         """Compare a Pod that has a fixed name with its manifest, except for its labels, which can be restored.
 
         Args:
-            template: The Pod's template.
             what: The Pod, as a message begins.
             pod: The Pod in the API server's response.
             manifest: The manifest that was sent.

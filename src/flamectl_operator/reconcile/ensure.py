@@ -49,11 +49,6 @@ class KeepChildren(Subreconciler):
 async def ensure(io: ClusterIO, child: Child[T], effective: EffectiveSpec) -> Outcome:
     """Create a child, bring it back to its manifest, or delete it when the spec asks for none.
 
-    Args:
-        io: The FlameCluster's objects.
-        child: The child.
-        effective: The effective spec.
-
     Raises:
         RefusedError: The API server rejects the child.
     """
@@ -83,11 +78,6 @@ async def _ensure_absent(io: ClusterIO, resource: Resource[T], name: str) -> Out
     """Delete a child that the spec no longer asks for. A foreign object with its name is left alone.
 
     A child whose label was removed is not seen; garbage collection deletes it with the FlameCluster.
-
-    Args:
-        io: The FlameCluster's objects.
-        resource: The resource of the child.
-        name: The name of the child.
 
     Raises:
         RefusedError: The API server rejects the deletion.

@@ -41,10 +41,6 @@ class ExecutorIds:
     def advance(self, status: FlameClusterStatus, observed: ObservedCluster) -> int:
         """Take the stored status, the Pods and the first answer of a session manager into account.
 
-        Args:
-            status: The stored status.
-            observed: The objects that exist.
-
         Returns:
             The high-water mark: every id from it upwards has never been used.
         """

@@ -62,7 +62,6 @@ async def delete_executors(
     next pass chooses again.
 
     Args:
-        io: The FlameCluster's objects.
         executors: The executors to delete.
         unchanged: Names of executors to delete only if they have not changed since they were chosen.
     """
@@ -91,7 +90,6 @@ async def mark_for_draining(io: ClusterIO, executors: Sequence[Executor], mark: 
     """Mark executors that go when their work is done.
 
     Args:
-        io: The FlameCluster's objects.
         executors: The executors to mark.
         mark: The reason in the mark.
         why: The reason in the event.

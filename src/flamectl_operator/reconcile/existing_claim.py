@@ -28,7 +28,6 @@ async def reserve_existing_claim(io: ClusterIO, name: str, field: str) -> Persis
     """Reserve the claim for the FlameCluster until `mount_reserved` ends, and return it, or why no Pod can mount it.
 
     Args:
-        io: The FlameCluster's objects.
         name: The claim's name.
         field: The path of the field that names it.
 
@@ -51,8 +50,6 @@ async def replacement_wait(io: ClusterIO, template: ComponentTemplate, created: 
     """Return why a Pod could not mount its claims, so that no Pod is deleted for it; None when it could.
 
     Args:
-        io: The FlameCluster's objects.
-        template: The Pod's template.
         created: The names of claims that the operator creates.
 
     Raises:
@@ -81,7 +78,6 @@ def mount_reserved(io: ClusterIO, claim: PersistentVolumeClaimView) -> Iterator[
     """End the reservation of the claim after the block has created its Pod, unless the outcome is unknown.
 
     Args:
-        io: The FlameCluster's objects.
         claim: The claim that the Pod mounts.
     """
     try:

@@ -32,7 +32,6 @@ class PresentPlan:
         """Keep a plan.
 
         Args:
-            plan: The plan.
             known: Its facts, as far as they change in a pass.
         """
         self._plan, self._known = plan, known

@@ -41,14 +41,10 @@ class Pass:
 
     Args:
         io: Reads and writes the FlameCluster's objects.
-        status: Writes its status.
-        ids: Allocates executor ids.
         dry_runs: Asks the API server about Pod templates.
-        lock: The deletion lock.
         session_manager: Tells the session manager of nodes that go.
         slow_start: Batches of creates.
         report: The reports of the steps that have run.
-        clock: The time.
         generation: `metadata.generation` that the pass is about.
         spec: The effective spec; None when the spec is invalid.
         problem: The reason why the spec is invalid; empty when it is valid.
@@ -152,7 +148,6 @@ class Pass:
         """Return the input of the status at this point of the pass.
 
         Args:
-            observed: The objects that exist.
             next_id: The high-water mark of executor ids.
         """
         persistent = self.status.persistent_failure(self.report.errors)

@@ -53,7 +53,6 @@ class RefusedError(Exception):
         """Return the refusal for an error of the API server.
 
         Args:
-            error: The error.
             template: The template of the Pod that is refused; None for another object.
         """
         words = str(error)

@@ -65,11 +65,7 @@ class _Row:
 
 
 class Repairs:
-    """The latest repairs of one FlameCluster's children. They may be lost without harm.
-
-    Args:
-        clock: The time.
-    """
+    """The latest repairs of one FlameCluster's children. They may be lost without harm."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -82,8 +78,6 @@ class Repairs:
         """Return why a child must not be written now; None when it may be, which takes a token.
 
         Args:
-            resource: The resource of the child.
-            name: The name of the child.
             wanted: The manifest, or the part of it that is restored. When the author changes it, the operator does not repair but
                 follow, which is not limited.
             part: The name of a part that is restored by itself; empty for the rest.
@@ -108,8 +102,6 @@ class Repairs:
         """Count a repair after `admit` has allowed it.
 
         Args:
-            resource: The resource of the child.
-            name: The name of the child.
             before: The child as somebody changed it; None when it was missing.
             part: See `admit`.
 

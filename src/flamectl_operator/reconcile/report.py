@@ -23,7 +23,6 @@ class Report:
     Hooks add the result of each step, so no step adds its own.
 
     Args:
-        errors: The errors.
         outcomes: The outcomes with a message for users.
         acting_steps_ran: Whether a step ran that may change child objects.
         recorded: Whether all is stored that must survive a crash, so that the pass may go on.

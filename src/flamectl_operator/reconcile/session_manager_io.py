@@ -41,11 +41,6 @@ class SessionManagerIO:
 
     Between passes it remembers which nodes were released and reported since the operator started. It may forget all of it without
     harm, because both calls are idempotent.
-
-    Args:
-        key: The FlameCluster.
-        flame: The session managers.
-        clock: The time.
     """
 
     def __init__(self, key: Key, flame: Flame, clock: Clock) -> None:

@@ -41,8 +41,6 @@ class PlannedSpec:
     """The desired objects of one generation under some settings, which every pass over it shares.
 
     Args:
-        generation: `metadata.generation`.
-        settings: The operator's settings for Flame.
         spec_digest: The digest of the spec. It may differ at the same generation: after etcd was set back, or under another CRD.
         desired: The objects that should exist; None when the spec is invalid.
         problem: The reason why the spec is invalid; empty when it is valid.
@@ -108,9 +106,6 @@ class SpecPlanner:
         """Return the desired objects of a spec, or the reason why the spec is invalid, and keep the plan.
 
         Args:
-            owner: The FlameCluster.
-            cluster: The FlameCluster with its spec.
-            settings: The operator's settings for Flame.
             observer: Receives reports about bugs.
         """
         if cluster.spec_size > MAX_SIZE_IN_LOOP:

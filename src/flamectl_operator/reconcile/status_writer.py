@@ -51,9 +51,6 @@ class StatusWriter:
     Between passes it keeps the last status that it read or wrote, in parsed form; how often another writer overwrote it; the
     throttle of writes of counts; the fields that the installed CRD prunes; and requests that fail in pass after pass. All of it
     may be lost without harm.
-
-    Args:
-        io: The FlameCluster's objects.
     """
 
     def __init__(self, io: ClusterIO) -> None:

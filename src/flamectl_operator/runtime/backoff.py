@@ -20,7 +20,6 @@ class ExponentialBackoff:
         base: Seconds after the first failure, before jitter.
         limit: The longest delay in seconds, before jitter.
         jitter: The largest share of a delay that is added to it; 0.5 means up to half as long again.
-        random: The source of randomness.
     """
 
     base: float

@@ -65,11 +65,7 @@ def report(title: str, checks: Mapping[str, Check], *, verbose: bool = False) ->
 
 
 class Heartbeat:
-    """Measures how late the event loop is with a task that is due each second.
-
-    Args:
-        clock: The time.
-    """
+    """Measures how late the event loop is with a task that is due each second."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

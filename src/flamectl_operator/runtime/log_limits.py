@@ -51,11 +51,7 @@ class _Line:
 
 
 class LogLimits:
-    """Decides which lines are written, in any thread.
-
-    Args:
-        clock: The time.
-    """
+    """Decides which lines are written, in any thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -57,7 +57,6 @@ def wait_until(reason: str, until: datetime, now: datetime, message: str = "") -
     Args:
         reason: One CamelCase word.
         until: When the pass must be repeated.
-        now: The time.
         message: A sentence for the status.
     """
     return wait(reason, message, max(0.0, (until - now).total_seconds()))

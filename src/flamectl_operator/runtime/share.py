@@ -39,7 +39,6 @@ class Shares(Generic[K]):
         """Return the share of a key.
 
         Args:
-            key: The key.
             most: Its share when it works alone.
         """
         _, seen = self._other if self._last[0] == key else self._last

@@ -94,7 +94,6 @@ class SlowStart:
         """Make `count` calls, with one more in flight after each success; make no more calls after an error.
 
         Args:
-            count: The number of calls.
             limit: Returns the most concurrent calls, at least 1; asked before each call.
             call: The call; it receives its index, from 0.
             go_on: Returns whether to make the next call; asked before each call.
@@ -117,7 +116,6 @@ async def in_parallel(
     """Make a call for each item in parallel; a failed call does not prevent the others.
 
     Args:
-        items: The items.
         limit: Returns the most concurrent calls, at least 1; asked before each call.
         call: The call; it receives the item.
         go_on: Returns whether to make the next call; asked before each call.

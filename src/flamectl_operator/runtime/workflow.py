@@ -84,7 +84,6 @@ class Workflow(ABC, Generic[S]):
 
         Args:
             subject: The object that the workflow runs on; each action receives it.
-            hooks: Called around each action.
 
         Returns:
             The joined results of all actions that ran. An exception of an action becomes an error of the result; only

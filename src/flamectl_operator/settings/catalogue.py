@@ -31,7 +31,6 @@ class Setting:
 
     Args:
         path: Its path in the file.
-        description: Its description.
         default: Its default value.
         live: Whether a change takes effect without a restart.
     """

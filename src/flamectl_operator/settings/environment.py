@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 def environment_layer(environ: Mapping[str, str]) -> Layer:
     """Read settings from environment variables. Lists are separated by commas; an empty value is an empty list.
 
-    Args:
-        environ: The environment.
-
     Raises:
         SettingsError: A variable has our prefix, but there is no such setting.
     """

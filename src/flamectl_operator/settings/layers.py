@@ -54,7 +54,6 @@ class Effective:
     """Valid settings.
 
     Args:
-        config: The settings.
         origins: The origin of each setting, by path; `default` where no layer sets it.
     """
 

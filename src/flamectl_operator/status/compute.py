@@ -63,10 +63,7 @@ class StatusInput:
     """The input of the computation of a status.
 
     Args:
-        before: The stored status.
         generation: `metadata.generation` that the new status speaks of.
-        observed: The objects that exist.
-        effective: The effective spec; None when the spec is invalid.
         next_id: The high-water mark of executor ids.
         problem: Why the spec is invalid; empty when it is valid.
         outcomes: Outcomes of the steps of this pass; None before the acting steps have run.
@@ -97,7 +94,6 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
 
     Args:
         given: The input.
-        now: The time.
     """
     before, observed, effective = given.before, given.observed, given.effective
     outcomes, midway = _outcomes(given)
@@ -205,9 +201,6 @@ def required_durable_fields(
     """Return the durable fields of the status that would be computed, without computing it.
 
     Args:
-        generation: `metadata.generation`.
-        observed: The objects that exist.
-        effective: The effective spec.
         next_id: The high-water mark of executor ids.
     """
     manager, executors = effective.session_manager_backoff, effective.executor_backoff

@@ -141,11 +141,8 @@ def compute_conditions(
 
     Args:
         writer: Makes the conditions.
-        observed: The objects that exist.
-        effective: The effective spec; None when the spec is invalid.
         outstanding: The work that is left.
         health: How the FlameCluster is.
-        before: The stored status.
         outcomes: Outcomes of the steps of this pass.
         midway: Whether the pass has yet to find out what the API server answers to this generation.
     """

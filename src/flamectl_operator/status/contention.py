@@ -54,10 +54,8 @@ class Contention:
         """Return the state after a write.
 
         Args:
-            wanted: The status that was written.
             before: The status that was stored before.
             stored: The status that is stored now.
-            now: The time.
         """
         written = fingerprint(wanted)
         again = self.overwritten(before) and written in self.ours

@@ -76,7 +76,6 @@ class Debounce:
         Args:
             awaited: The result of `awaited_executors`.
             counts_due: When counts may be written again.
-            now: The time.
         """
         if awaited == NOTHING_AWAITED:
             return Debounce()
@@ -113,8 +112,6 @@ def awaited_executors(
 
     Args:
         status: The status, stored or waiting to be written.
-        observed: The objects that exist.
-        effective: The effective spec.
         result: The result of the pass.
     """
     idle = not result.errors and all(outcome.reason in _IDLE_REASONS for outcome in result.outcomes)
@@ -142,7 +139,6 @@ def only_starts(owner: Identity, old: PodView, new: PodView) -> bool:
     """Return whether an executor only came closer to being ready, or nothing happened that anybody reads.
 
     Args:
-        owner: The FlameCluster.
         old: The Pod before.
         new: The Pod after.
     """
@@ -156,7 +152,6 @@ def only_ends(owner: Identity, old: PodView, new: PodView | None) -> bool:
     """Return whether an executor that was terminating only came closer to being gone. Nobody reads how far it has come.
 
     Args:
-        owner: The FlameCluster.
         old: The Pod before.
         new: The Pod after; None when it is gone.
     """

@@ -22,12 +22,7 @@ _TELL_WHEN_TRUE = (ConditionType.READY, ConditionType.SUSPENDED, ConditionType.P
 
 
 def condition_events(before: FlameClusterStatus, after: FlameClusterStatus) -> Iterator[tuple[EventKind, str, str]]:
-    """Yield type, reason and message of each event for a new status.
-
-    Args:
-        before: The status that was stored.
-        after: The new status.
-    """
+    """Yield type, reason and message of each event for a new status."""
     if (
         after.idle.suspended_generation is not None
         and after.idle.suspended_generation != before.idle.suspended_generation

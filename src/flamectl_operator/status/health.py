@@ -67,8 +67,6 @@ def compute_health(
     """Compute the health of a FlameCluster.
 
     Args:
-        observed: The objects that exist.
-        effective: The effective spec; None when the spec is invalid.
         outstanding: The work that is left.
         troubles: Unhealthy Pods, in groups.
         recent: The recent failures of each component, and a session manager that does not answer.

@@ -41,12 +41,7 @@ _MAX_NAMES = 3
 
 @dataclass(frozen=True)
 class Loss:
-    """An event about Pods of one component that vanished.
-
-    Args:
-        reason: Its reason.
-        message: Its message.
-    """
+    """An event about Pods of one component that vanished."""
 
     reason: str
     message: str
@@ -57,7 +52,6 @@ def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Co
 
     Args:
         earlier: The objects at the pass before.
-        observed: The objects now.
         deleted: uids of Pods that this operator deleted.
     """
     # A snapshot keeps the components whose Pods have not changed.

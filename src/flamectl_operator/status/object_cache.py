@@ -19,13 +19,7 @@ NOT_RUN = "The operator runs no object cache, because spec.objectCache.image is 
 def object_cache_status(
     before: ObjectCacheStatus, observed: ObservedCluster, effective: EffectiveSpec | None
 ) -> ObjectCacheStatus:
-    """Return the status of the object cache.
-
-    Args:
-        before: The stored status.
-        observed: The objects that exist.
-        effective: The effective spec; None when the spec is invalid.
-    """
+    """Return the status of the object cache."""
     caches = observed.object_caches.ours.values()
     live = [cache for cache in caches if cache.live]
     found: dict[str, int] = {"ready": sum(cache.ready for cache in caches), "current": len(live)}

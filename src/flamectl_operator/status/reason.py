@@ -120,10 +120,6 @@ def progress(
     """Return the reason of a cluster that needs no attention.
 
     Args:
-        before: The stored status.
-        generation: `metadata.generation`.
-        observed: The objects that exist.
-        effective: The effective spec.
         outstanding: The work that is left.
         healthy: Whether all desired objects exist, current and ready.
     """

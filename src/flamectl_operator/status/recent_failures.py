@@ -79,12 +79,6 @@ def recent_failures(
     """Return the recent failures of Pods of the wanted revisions, by name.
 
     A new revision may be the remedy, and a suspended cluster has no Pods that fail, so both end the failures.
-
-    Args:
-        before: The stored status.
-        observed: The objects that exist.
-        effective: The effective spec.
-        now: The time.
     """
     if effective.suspended:
         return ()
@@ -123,7 +117,6 @@ def summaries(cluster: str, failures: Sequence[RecentFailure]) -> tuple[FailureS
     """Return the recent failures of each component that has some.
 
     Args:
-        cluster: The name of the FlameCluster.
         failures: All recent failures.
     """
     found = []

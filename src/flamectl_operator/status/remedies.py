@@ -47,7 +47,6 @@ def _tail(component: Component, trouble: Trouble, template: ComponentTemplate | 
     """Return the remedy in brackets.
 
     Args:
-        component: The Pod.
         trouble: What is wrong with it.
         template: The template of the component's Pods; None where that is not known.
     """

@@ -56,9 +56,6 @@ class Throttle:
         """Return the seconds until a status may be written; 0 when it may be written now.
 
         Args:
-            before: The stored status.
-            after: The status to write.
-            now: The time.
             creation_seconds: The seconds that the creation of an object took lately.
         """
         if _only_counts_differ(before, after):

@@ -114,9 +114,7 @@ def group_troubles(
     """Group the unhealthy Pods, the most important first, then by name.
 
     Args:
-        observed: The objects that exist.
         before: The unhealthy Pods of the stored status.
-        now: The time.
         desired: The objects that should exist; None when the spec is invalid.
     """
     groups: dict[tuple[type[Component], str, str], list[tuple[Component, Trouble]]] = {}

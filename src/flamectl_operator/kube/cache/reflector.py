@@ -97,8 +97,6 @@ class Reflector(Generic[T]):
         store: The store to feed.
         namespace: The namespace; None for all namespaces.
         label_selector: The label selector; empty selects all objects.
-        clock: The time.
-        random: The source of jitter.
         page_size: The most objects on a page of a list.
     """
 
@@ -272,7 +270,6 @@ class Reflector(Generic[T]):
         """Decide where to resume, log it once, and return the seconds to wait before that.
 
         Args:
-            error: The error.
             lasted: The duration of the failed watch in seconds; 0 for a list.
 
         Raises:

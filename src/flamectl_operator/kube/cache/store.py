@@ -179,7 +179,6 @@ class Store(Generic[T]):
         Args:
             items: The objects of all pages.
             resource_version: The resourceVersion of the list.
-            namespace: The namespace.
             value: The value of the index.
         """
         for item in items:

@@ -26,8 +26,6 @@ class LimitedTransport(WrappedTransport):
     wait, such as the renewal of a Lease, use the inner transport.
 
     Args:
-        transport: Carries the requests.
-        clock: The time.
         max_in_flight: The most concurrent requests.
         observer: Receives the waits of requests.
     """

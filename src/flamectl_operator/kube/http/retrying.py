@@ -49,7 +49,6 @@ class RetryingTransport(WrappedTransport):
     Args:
         transport: Carries each attempt.
         clock: Sleeps between attempts.
-        random: The source of jitter.
     """
 
     def __init__(self, transport: Transport, clock: Clock, random: Random) -> None:

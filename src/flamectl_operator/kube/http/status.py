@@ -53,7 +53,6 @@ def error_from_status(status: Status, code: int = 0, retry_after: float | None =
     """Return the error for a Status.
 
     Args:
-        status: The server's response.
         code: The HTTP status code, which takes precedence; an ERROR event of a watch has only the code of the Status.
         retry_after: Seconds from the `Retry-After` header, which take precedence over those in the details.
     """

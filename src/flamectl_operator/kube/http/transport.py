@@ -82,11 +82,7 @@ class Transport(Protocol):
 
 
 class WrappedTransport:
-    """Passes everything on to another transport; a subclass adds to `send`.
-
-    Args:
-        transport: Carries the requests.
-    """
+    """Passes everything on to another transport; a subclass adds to `send`."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport

@@ -61,7 +61,6 @@ def hanging_election(last_attempt: float | None, duration: float, clock: Clock) 
     Args:
         last_attempt: The monotonic time of the last attempt; None when there was none.
         duration: The Lease's duration in seconds.
-        clock: The time.
     """
     still = 0.0 if last_attempt is None else clock.monotonic() - last_attempt
     return f"the election has hung for {still:.0f} s" if still > duration + ELECTION_PATIENCE else ""

@@ -32,8 +32,6 @@ class Entry:
     """A FlameCluster as metrics show it.
 
     Args:
-        namespace: Its namespace.
-        name: Its name.
         state: One of `STATES`.
         desired: The number of wanted executors.
         ready: The number of ready executors.

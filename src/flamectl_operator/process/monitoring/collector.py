@@ -76,7 +76,6 @@ class OperatorCollector(Collector):
             FlameClusters, and the sum over all replicas is their number.
         controller: The label `controller`.
         workers: Returns the number of workers.
-        clock: The time.
     """
 
     def __init__(

@@ -182,7 +182,6 @@ class Metrics(Observer):
         """Export which replica leads.
 
         Args:
-            name: The name of the Lease.
             leads: Returns whether this process leads; called at each scrape.
         """
         self._leader.labels(name).set_function(leads)

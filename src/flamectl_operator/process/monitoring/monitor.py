@@ -34,7 +34,6 @@ class Monitor:
 
     Args:
         config: The settings, such as the limit for a stuck pass.
-        clock: The time.
         stop: Set when the process is asked to stop.
     """
 
