@@ -72,7 +72,7 @@ class CompactingClient(ApiServerClient):
             # It answers from memory as long as it can.
             await asyncio.to_thread(self._plane.restart, "kube-apiserver")
         try:
-            return await super().list_page(*arguments, **options)
+            return await super().list_page(*arguments, **{**options, "limit": 2})
         except GoneError:
             self.gone += 1
             self._times = max(0, self._times - 1)
@@ -111,7 +111,7 @@ async def test_list_with_an_expired_continue_token_starts_again(plane: Plane) ->
         client = CompactingClient(transport, plane, times=1)
         store: Store[ConfigMapView] = Store()
         reflector = Reflector(
-            client, CONFIG_MAPS, store, namespace=world.namespace, clock=SystemClock(), random=Random(), page_size=2
+            client, CONFIG_MAPS, store, namespace=world.namespace, clock=SystemClock(), random=Random()
         )
         async with asyncio.TaskGroup() as group:
             running = group.create_task(reflector.run())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import msgspec
 
 from flamectl_operator.api.constants import DRAINING_ANNOTATION
 from flamectl_operator.kube import errors
-from flamectl_operator.kube.client import EventType, Page, WatchEvent
+from flamectl_operator.kube.client import PAGE_LENGTH, EventType, Page, WatchEvent
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.flame_cluster import FlameClusterView
 from tests.simulation.api_server import matcher
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from random import Random
 
+    from flamectl_operator.kube.client import DeleteOptions, ListOptions, WatchOptions
     from flamectl_operator.kube.http.request import Guard
     from flamectl_operator.kube.resources import Resource
     from flamectl_operator.runtime.server_clock import ServerClock
@@ -359,18 +360,11 @@ class ModelClient:
         return {uid_of(known)} if marks and known is not None else set()
 
     async def delete(
-        self,
-        resource: Resource[T],
-        namespace: str,
-        name: str,
-        *,
-        uid: str,
-        resource_version: str | None = None,
-        grace_period_seconds: int | None = None,
-        guard: Guard | None = None,
+        self, resource: Resource[T], namespace: str, name: str, **options: Unpack[DeleteOptions]
     ) -> T | None:
-        plural, key = resource.plural, (namespace, name)
-        self._ask("delete", plural, name, guard)
+        plural, key, uid = resource.plural, (namespace, name), options["uid"]
+        grace_period_seconds = options.get("grace_period_seconds")
+        self._ask("delete", plural, name, options.get("guard"))
         self._judge.deleting(self, plural, key, uid, grace_period_seconds)
         self.knowledge.leaving.add(uid)
         self.knowledge.deleted.add(uid)
@@ -381,7 +375,7 @@ class ModelClient:
                 key,
                 self.name,
                 uid=uid,
-                revision=resource_version,
+                revision=options.get("resource_version"),
                 grace=grace_period_seconds,
             )
 
@@ -404,15 +398,9 @@ class ModelClient:
             self.knowledge.learn(plural, found, self.loop.now)
         return None if found is None else self._views.view(resource.view, found)
 
-    async def list_page(
-        self,
-        resource: Resource[T],
-        namespace: str | None,
-        *,
-        label_selector: str = "",
-        limit: int = 500,
-        continue_token: str = "",
-    ) -> Page[T]:
+    async def list_page(self, resource: Resource[T], namespace: str | None, **options: Unpack[ListOptions]) -> Page[T]:
+        label_selector, continue_token = options.get("label_selector", ""), options.get("continue_token", "")
+        limit = options.get("limit", PAGE_LENGTH)
         plural, size = resource.plural, min(limit, self._page_cap)
 
         def apply() -> tuple[list[Obj], int, list[Obj], int]:
@@ -436,28 +424,22 @@ class ModelClient:
         return Page(tuple(self._views.view(resource.view, item) for item in chunk), str(revision), token)
 
     async def watch(
-        self,
-        resource: Resource[T],
-        namespace: str | None,
-        *,
-        label_selector: str = "",
-        resource_version: str,
-        timeout_seconds: int,
-        read_timeout: float,
+        self, resource: Resource[T], namespace: str | None, **options: Unpack[WatchOptions]
     ) -> AsyncGenerator[WatchEvent[T], None]:
         plural, now = resource.plural, self.loop.now
+        label_selector, start = options.get("label_selector", ""), int(options["resource_version"])
 
         def lag() -> float:
             return self._faults.watch_lag(plural, self.loop.now)
 
         def apply() -> Stream:
-            stream = Stream(self.server, self.loop, plural, namespace, label_selector, int(resource_version), lag)
+            stream = Stream(self.server, self.loop, plural, namespace, label_selector, start, lag)
             self.streams.append(stream)
             return stream
 
         stream: Stream = await self._request("watch", resource, "", apply)
         try:
-            while (line := await stream.next(now + timeout_seconds, read_timeout)) is not None:
+            while (line := await stream.next(now + options["timeout_seconds"], options["read_timeout"])) is not None:
                 if self._dead:
                     raise asyncio.CancelledError
                 kind, obj, revision = line

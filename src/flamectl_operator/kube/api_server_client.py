@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from flamectl_operator.kube.client import EventType, JsonObject, Page, WatchEvent
+from flamectl_operator.kube.client import (
+    PAGE_LENGTH,
+    DeleteOptions,
+    EventType,
+    JsonObject,
+    ListOptions,
+    Page,
+    WatchEvent,
+    WatchOptions,
+)
 from flamectl_operator.kube.errors import UndecodableError
 from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.http.request import MAX_ANSWER_SIZE, REQUEST_TIMEOUT, Request
@@ -77,43 +86,29 @@ class ApiServerClient:
         return _object(resource, answer, name)
 
     async def delete(
-        self,
-        resource: Resource[T],
-        namespace: str,
-        name: str,
-        *,
-        uid: str,
-        resource_version: str | None = None,
-        grace_period_seconds: int | None = None,
-        guard: Guard | None = None,
+        self, resource: Resource[T], namespace: str, name: str, **options: Unpack[DeleteOptions]
     ) -> T | None:
         """See `Client.delete`."""
+        uid = options["uid"]
         if not uid:
             raise ValueError("a delete without a uid could hit a foreign object")
         preconditions = {"uid": uid}
-        if resource_version is not None:
+        if (resource_version := options.get("resource_version")) is not None:
             preconditions["resourceVersion"] = resource_version
-        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
-        if grace_period_seconds is not None:
-            options["gracePeriodSeconds"] = grace_period_seconds
-        path = resource.path(namespace, name)
-        answer = await self._write(Request("DELETE", path, body=wire.encode(options), guard=guard))
+        body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
+        if (grace_period_seconds := options.get("grace_period_seconds")) is not None:
+            body["gracePeriodSeconds"] = grace_period_seconds
+        request = Request("DELETE", resource.path(namespace, name), body=wire.encode(body), guard=options.get("guard"))
+        answer = await self._write(request)
         return None if wire.is_success(answer, uid) else _object(resource, answer, name, uid)
 
-    async def list_page(
-        self,
-        resource: Resource[T],
-        namespace: str | None,
-        *,
-        label_selector: str = "",
-        limit: int = 500,
-        continue_token: str = "",
-    ) -> Page[T]:
+    async def list_page(self, resource: Resource[T], namespace: str | None, **options: Unpack[ListOptions]) -> Page[T]:
         """See `Client.list_page`."""
+        limit = options.get("limit", PAGE_LENGTH)
         query = {"limit": str(limit)}
-        if label_selector:
+        if label_selector := options.get("label_selector"):
             query["labelSelector"] = label_selector
-        if continue_token:
+        if continue_token := options.get("continue_token"):
             query["continue"] = continue_token
         # A single object must be read in any case, or it would end the list for ever.
         max_size = MAX_PAGE_SIZE if limit > 1 else MAX_ANSWER_SIZE
@@ -126,25 +121,19 @@ class ApiServerClient:
         return Page(items, page.metadata.resource_version, page.metadata.continue_ or "", len(answer))
 
     async def watch(
-        self,
-        resource: Resource[T],
-        namespace: str | None,
-        *,
-        label_selector: str = "",
-        resource_version: str,
-        timeout_seconds: int,
-        read_timeout: float,
+        self, resource: Resource[T], namespace: str | None, **options: Unpack[WatchOptions]
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """See `Client.watch`."""
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "resourceVersion": resource_version,
-            "timeoutSeconds": str(timeout_seconds),
+            "resourceVersion": options["resource_version"],
+            "timeoutSeconds": str(options["timeout_seconds"]),
         }
-        if label_selector:
+        if label_selector := options.get("label_selector"):
             query["labelSelector"] = label_selector
-        async with self._transport.stream(resource.path(namespace), query, read_timeout=read_timeout) as lines:
+        path, silence = resource.path(namespace), options["read_timeout"]
+        async with self._transport.stream(path, query, read_timeout=silence) as lines:
             async for line in lines:
                 event = wire.decode(wire.Event, line)
                 if event.type == "ERROR":

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Required, TypedDict, TypeVar, Unpack
 
 from flamectl_operator.kube.views import KubernetesObject
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.resources import Resource
 
 T = TypeVar("T", bound=KubernetesObject)
+
+#: The most objects of a page.
+PAGE_LENGTH = 500
 
 #: Plain JSON data to write.
 JsonObject = Mapping[str, Any]
@@ -56,6 +59,54 @@ class WatchEvent(Generic[T]):
     object: T
 
 
+class DeleteOptions(TypedDict, total=False):
+    """How to delete an object.
+
+    Args:
+        uid: A precondition: another object of the same name raises a ConflictError and stays.
+        resource_version: A precondition: an object that has changed since raises a ConflictError.
+        grace_period_seconds: Overrides the object's grace period; 0 removes a Pod without waiting for its node.
+        guard: Called right before the request is sent, after all waiting. If it raises, nothing is sent and the caller gets the
+            error.
+    """
+
+    uid: Required[str]
+    resource_version: str | None
+    grace_period_seconds: int | None
+    guard: Guard | None
+
+
+class ListOptions(TypedDict, total=False):
+    """What to list.
+
+    Args:
+        label_selector: Empty selects all objects.
+        limit: The most items on the page, `PAGE_LENGTH` by default. A page of several items that is too large raises an
+            AnswerTooLargeError, after which `list_pages` asks for fewer.
+        continue_token: The token of the previous page; a token that is too old raises a GoneError.
+    """
+
+    label_selector: str
+    limit: int
+    continue_token: str
+
+
+class WatchOptions(TypedDict, total=False):
+    """What to watch.
+
+    Args:
+        label_selector: Empty selects all objects. An object that stops matching is reported as deleted.
+        resource_version: The start of the watch; a GoneError, also later, means that it is too old.
+        timeout_seconds: Seconds after which the server ends the watch.
+        read_timeout: Seconds of silence that raise a ConnectionLostError.
+    """
+
+    label_selector: str
+    resource_version: Required[str]
+    timeout_seconds: Required[int]
+    read_timeout: Required[float]
+
+
 class Client(Protocol):
     """A client of an API server. All methods raise the errors of `kube.errors`."""
 
@@ -84,69 +135,24 @@ class Client(Protocol):
         ...
 
     async def delete(
-        self,
-        resource: Resource[T],
-        namespace: str,
-        name: str,
-        *,
-        uid: str,
-        resource_version: str | None = None,
-        grace_period_seconds: int | None = None,
-        guard: Guard | None = None,
+        self, resource: Resource[T], namespace: str, name: str, **options: Unpack[DeleteOptions]
     ) -> T | None:
         """Delete the object with this uid.
-
-        Args:
-            uid: A precondition: another object of the same name raises a ConflictError and stays.
-            resource_version: A precondition: an object that has changed since raises a ConflictError.
-            grace_period_seconds: Overrides the object's grace period; 0 removes a Pod without waiting for its node.
-            guard: Called right before the request is sent, after all waiting. If it raises, nothing is sent and the caller gets
-                the error.
 
         Returns:
             The object if the response holds it, None if the response is a Status.
         """
         ...
 
-    async def list_page(
-        self,
-        resource: Resource[T],
-        namespace: str | None,
-        *,
-        label_selector: str = "",
-        limit: int = 500,
-        continue_token: str = "",
-    ) -> Page[T]:
-        """Read a page of a list with a consistent read, never from a cache.
-
-        Args:
-            namespace: The namespace, or None for all of them.
-            label_selector: The label selector; empty selects all objects.
-            limit: The most items on the page. A page of several items that is too large raises an AnswerTooLargeError, after
-                which `list_pages` asks for fewer.
-            continue_token: The token of the previous page; a token that is too old raises a GoneError.
-        """
+    async def list_page(self, resource: Resource[T], namespace: str | None, **options: Unpack[ListOptions]) -> Page[T]:
+        """Read a page of a list of a namespace, or of all of them, with a consistent read, never from a cache."""
         ...
 
     def watch(
-        self,
-        resource: Resource[T],
-        namespace: str | None,
-        *,
-        label_selector: str = "",
-        resource_version: str,
-        timeout_seconds: int,
-        read_timeout: float,
+        self, resource: Resource[T], namespace: str | None, **options: Unpack[WatchOptions]
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """Iterate over the changes after a resourceVersion, and bookmarks; close the iterator when leaving it early.
 
         An object that cannot be decoded does not end the watch.
-
-        Args:
-            namespace: The namespace, or None for all of them.
-            label_selector: The label selector; an object that stops matching is reported as deleted.
-            resource_version: The start of the watch; a GoneError, also later, means that it is too old.
-            timeout_seconds: Seconds after which the server ends the watch.
-            read_timeout: Seconds of silence that raise a ConnectionLostError.
         """
         ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from flamectl_operator.kube.client import PAGE_LENGTH
 from flamectl_operator.kube.errors import AnswerTooLargeError
 from flamectl_operator.kube.views import KubernetesObject
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=KubernetesObject)
 
-#: The most objects of a page.
-PAGE_LENGTH = 500
 #: The divisor for the length of a page that is too large: from 500 objects to 1 in four steps.
 SHORTER_PAGE = 8
 #: Bytes that the next page should have, by the size of the objects before: half of what a page may have.
@@ -29,7 +28,7 @@ USUAL_SIZE = 2 * 1024 * 1024
 
 
 async def list_pages(
-    client: Client, resource: Resource[T], namespace: str | None, *, label_selector: str = "", length: int = PAGE_LENGTH
+    client: Client, resource: Resource[T], namespace: str | None, *, label_selector: str = ""
 ) -> AsyncGenerator[Page[T], None]:
     """Iterate over the pages of a list.
 
@@ -37,12 +36,11 @@ async def list_pages(
         client: Lists.
         namespace: The namespace, or None for all of them.
         label_selector: The label selector; empty selects all objects.
-        length: The most objects of a page.
 
     Raises:
         KubernetesError: The list cannot be read.
     """
-    limit, token = length, ""
+    limit, token = PAGE_LENGTH, ""
     while True:
         try:
             page = await client.list_page(
@@ -58,4 +56,4 @@ async def list_pages(
         if not token:
             return
         if page.size:
-            limit = min(length, max(1, USUAL_SIZE * len(page.items) // page.size))
+            limit = min(PAGE_LENGTH, max(1, USUAL_SIZE * len(page.items) // page.size))

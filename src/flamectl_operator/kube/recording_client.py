@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from flamectl_operator.kube.client import Page
 from flamectl_operator.kube.errors import AlreadyExistsError, ApiError, ConflictError, ForbiddenError, NotFoundError
@@ -21,8 +21,7 @@ from flamectl_operator.kube.views import KubernetesObject
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from flamectl_operator.kube.client import Client, JsonObject, WatchEvent
-    from flamectl_operator.kube.http.request import Guard
+    from flamectl_operator.kube.client import Client, DeleteOptions, JsonObject, ListOptions, WatchEvent
     from flamectl_operator.kube.resources import Resource
     from flamectl_operator.runtime.clock import Clock
 
@@ -152,23 +151,15 @@ class RecordingClient:
         return self.changed(resource, found, body)
 
     async def delete(
-        self,
-        resource: Resource[T],
-        namespace: str,
-        name: str,
-        *,
-        uid: str,
-        resource_version: str | None = None,
-        grace_period_seconds: int | None = None,
-        guard: Guard | None = None,
+        self, resource: Resource[T], namespace: str, name: str, **options: Unpack[DeleteOptions]
     ) -> T | None:
         """See `Client.delete`."""
         found = await self.get(resource, namespace, name)
-        _check(found, uid, resource_version or "")
-        if guard is not None:
+        _check(found, options["uid"], options.get("resource_version") or "")
+        if (guard := options.get("guard")) is not None:
             guard()
         self._record(Write("delete", resource, name))
-        grace = GRACE if grace_period_seconds is None else grace_period_seconds
+        grace = GRACE if (seconds := options.get("grace_period_seconds")) is None else seconds
         if (resource is PODS and grace) or found.metadata.finalizers:
             end = (self._clock.now() + timedelta(seconds=grace)).isoformat(timespec="seconds")
             times = {"deletionTimestamp": end, "deletionGracePeriodSeconds": grace}
@@ -177,17 +168,9 @@ class RecordingClient:
         self._gone.add((resource.kind, namespace, name))
         return None
 
-    async def list_page(
-        self,
-        resource: Resource[T],
-        namespace: str | None,
-        *,
-        label_selector: str = "",
-        limit: int = 500,  # noqa: ARG002 - all that are held
-        continue_token: str = "",  # noqa: ARG002 - there is one page
-    ) -> Page[T]:
-        """See `Client.list_page`. A selector is a label, or a label with its value."""
-        key, equals, value = label_selector.partition("=")
+    async def list_page(self, resource: Resource[T], namespace: str | None, **options: Unpack[ListOptions]) -> Page[T]:
+        """See `Client.list_page`. There is one page. A selector is a label, or a label with its value."""
+        key, equals, value = options.get("label_selector", "").partition("=")
         items: list[Any] = [
             obj
             for (kind, of, _), obj in sorted(self._objects.items(), key=lambda each: each[0])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from flamectl_operator.kube.client import Page
+from flamectl_operator.kube.client import PAGE_LENGTH, Page
 from flamectl_operator.kube.errors import AnswerTooLargeError
-from flamectl_operator.kube.pages import PAGE_LENGTH, list_pages
+from flamectl_operator.kube.pages import list_pages
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.kube.views import ObjectMeta, PodView
 

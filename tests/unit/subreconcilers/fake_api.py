@@ -12,7 +12,7 @@ import json
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from flamectl_operator.api.crd import NOT_OBSERVED
 from flamectl_operator.kube.client import EventType, Page, WatchEvent
@@ -31,6 +31,7 @@ from tests.unit.support import rfc_7386
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
 
+    from flamectl_operator.kube.client import DeleteOptions, ListOptions, WatchOptions
     from flamectl_operator.kube.http.request import Guard
     from flamectl_operator.kube.resources import Resource
     from flamectl_operator.runtime.clock import Clock
@@ -210,56 +211,36 @@ class FakeApi:
         return self._view(resource, self._write("patch", resource, name, apply))
 
     async def delete(
-        self,
-        resource: Resource[T],
-        namespace: str,
-        name: str,
-        *,
-        uid: str,
-        resource_version: str | None = None,
-        grace_period_seconds: int | None = None,
-        guard: Guard | None = None,
+        self, resource: Resource[T], namespace: str, name: str, **options: Unpack[DeleteOptions]
     ) -> T | None:
         def apply() -> Manifest:
             current = self._found(resource, namespace, name)
-            self._check(resource, current, {"uid": uid} | _given(resourceVersion=resource_version))
-            return self._delete(resource, current, grace_period_seconds)
+            self._check(
+                resource, current, {"uid": options["uid"]} | _given(resourceVersion=options.get("resource_version"))
+            )
+            return self._delete(resource, current, options.get("grace_period_seconds"))
 
-        manifest = self._write("delete", resource, name, apply, guard)
+        manifest = self._write("delete", resource, name, apply, options.get("guard"))
         # Of a Pod the API server returns the last state, of other objects that are gone a Status.
         left = resource.plural == "pods" or (resource.plural, namespace, name) in self.objects
         return self._view(resource, manifest) if left else None
 
-    async def list_page(
-        self,
-        resource: Resource[T],
-        namespace: str | None,
-        *,
-        label_selector: str = "",
-        limit: int = 500,
-        continue_token: str = "",
-    ) -> Page[T]:
+    async def list_page(self, resource: Resource[T], namespace: str | None, **options: Unpack[ListOptions]) -> Page[T]:
         fault = self._fault("list", resource.plural, "")
         if fault is not None:
             raise fault.error
         items = tuple(
             self._view(resource, manifest)
             for manifest in self.all(resource.plural)
-            if namespace in (None, manifest["metadata"]["namespace"]) and _selected(manifest, label_selector)
+            if namespace in (None, manifest["metadata"]["namespace"])
+            and _selected(manifest, options.get("label_selector", ""))
         )
         return Page(items, str(self.version))
 
     async def watch(
-        self,
-        resource: Resource[T],
-        namespace: str | None,
-        *,
-        label_selector: str = "",
-        resource_version: str,
-        timeout_seconds: int,
-        read_timeout: float,
+        self, resource: Resource[T], namespace: str | None, **options: Unpack[WatchOptions]
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        seen, read = int(resource_version), 0
+        seen, read, label_selector = int(options["resource_version"]), 0, options.get("label_selector", "")
         selected: dict[str, Manifest] = {}
         while True:
             for version, kind, plural, manifest in self.history[read:]:

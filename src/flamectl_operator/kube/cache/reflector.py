@@ -27,7 +27,7 @@ from flamectl_operator.kube.errors import (
     UnauthorizedError,
     bare,
 )
-from flamectl_operator.kube.pages import PAGE_LENGTH, list_pages
+from flamectl_operator.kube.pages import list_pages
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.tasks import racing
@@ -97,7 +97,6 @@ class Reflector(Generic[T]):
         store: The store to feed.
         namespace: The namespace; None for all namespaces.
         label_selector: The label selector; empty selects all objects.
-        page_size: The most objects on a page of a list.
     """
 
     def __init__(
@@ -110,7 +109,6 @@ class Reflector(Generic[T]):
         label_selector: str = "",
         clock: Clock,
         random: Random,
-        page_size: int = PAGE_LENGTH,
     ) -> None:
         self._client = client
         self._resource = resource
@@ -119,7 +117,6 @@ class Reflector(Generic[T]):
         self._label_selector = label_selector
         self._clock = clock
         self._random = random
-        self._page_size = page_size
         self._backoff = ExponentialBackoff(base=0.8, limit=30, jitter=0.5, random=random)
         self._log = structlog.get_logger(component="reflector", resource=resource.plural, namespace=namespace or "*")
         self._resource_version = ""  # the start of the next watch; empty when a list is needed
@@ -180,13 +177,7 @@ class Reflector(Generic[T]):
         self._doubted.clear()
         known = self._store.before_request()
         items: list[T] = []
-        pages = list_pages(
-            self._client,
-            self._resource,
-            self._namespace,
-            label_selector=self._label_selector,
-            length=self._page_size,
-        )
+        pages = list_pages(self._client, self._resource, self._namespace, label_selector=self._label_selector)
         version = ""
         try:
             async for page in pages:
