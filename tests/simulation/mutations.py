@@ -24,12 +24,12 @@ from flamectl_operator.api import validation
 from flamectl_operator.api.constants import KIND, SESSION_STORE_ANNOTATION
 from flamectl_operator.api.status import FlameClusterStatus, State
 from flamectl_operator.desired import claims as desired_claims
-from flamectl_operator.desired import lock as desired_lock
 from flamectl_operator.desired import names
 from flamectl_operator.desired import pods as desired_pods
 from flamectl_operator.flame import watcher
 from flamectl_operator.flame.snapshot import Load
 from flamectl_operator.kube import errors, views
+from flamectl_operator.kube import lease as leases
 from flamectl_operator.kube.cache import reflector, store
 from flamectl_operator.kube.fence import Fence
 from flamectl_operator.kube.leader_election import Candidate, LeaderElector
@@ -157,6 +157,17 @@ def _set_row(child: Child[Any], name: str, value: Any) -> None:
     """Replace a field of a row."""
     getattr(child, name)
     object.__setattr__(child, name, value)
+
+
+def _acquire_without_resource_version(*, locks: bool) -> None:
+    """Let the Leases of deletion locks, or all others, be acquired whoever has written them meanwhile."""
+    original = leases.acquired
+
+    def acquired(before: Any, *args: Any) -> Any:
+        body = original(before, *args)
+        return {"spec": body["spec"]} if before.name.endswith("-lock") == locks else body
+
+    _set(leases, "acquired", acquired)
 
 
 def _kept(manifest: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -998,8 +1009,7 @@ def the_lead_is_taken_by_the_wall_clock() -> None:
 
 @_mutation
 def the_lease_is_written_without_resource_version() -> None:
-    original = LeaderElector._claim
-    _set(LeaderElector, "_claim", lambda elector, lease: {"spec": original(elector, lease)["spec"]})
+    _acquire_without_resource_version(locks=False)
 
 
 @_mutation
@@ -1060,13 +1070,7 @@ def the_deny_list_is_ignored() -> None:
 
 @_mutation
 def a_lock_is_taken_without_resource_version() -> None:
-    original = desired_lock.claim
-
-    def claim(lease: Any, *args: Any) -> Any:
-        body = original(lease, *args)
-        return {"spec": body["spec"]}
-
-    _set(desired_lock, "claim", claim)
+    _acquire_without_resource_version(locks=True)
 
 
 @_mutation

@@ -12,13 +12,13 @@ is harmless, because each write has a precondition or a unique name.
 from __future__ import annotations
 
 import asyncio
-import math
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from flamectl_operator.kube import lease
 from flamectl_operator.kube.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -38,10 +38,6 @@ if TYPE_CHECKING:
 
 #: Seconds to release the Lease when the process ends.
 RELEASE_PATIENCE = 3.0
-
-#: leaseDurationSeconds written on release (client-go writes 1 too). No leader uses it, so it tells a release from a Lease whose
-#: holderIdentity was cleared by someone else.
-GIVEN_BACK = 1
 
 #: The largest share of the retry period that is added to it, so that candidates do not all come at once.
 JITTER = 0.2
@@ -199,7 +195,7 @@ class LeaderElector:
         """
         sent, self.last_attempt = self._clock.boottime(), self._clock.monotonic()
         try:
-            lease = await self._take()
+            self._held = await self._take()
         except (ConflictError, AlreadyExistsError):
             self._held = None  # another process wrote first: the next attempt reads the Lease
             return again and await self._attempt()
@@ -207,14 +203,14 @@ class LeaderElector:
             self._held = None  # it may have been applied: the next attempt reads the Lease
             self._say("the Lease could not be acquired", error=str(error))
             return False
-        if lease is not None and lease.spec.holder_identity != self._identity:
-            self._say("the answer to the claim of the Lease names another process", holder=lease.spec.holder_identity)
-            lease = None
-        self._held = lease
-        if lease is not None:
+        held = self._held
+        if held is not None and held.spec.holder_identity != self._identity:
+            self._say("the answer to the claim of the Lease names another process", holder=held.spec.holder_identity)
+            self._held = None
+        if self._held is not None:
             self._seen_held = True
             self._fence.extend(sent + self._timing.renew_deadline)
-        return lease is not None
+        return self._held is not None
 
     async def _take(self) -> LeaseView | None:
         """Write our identity and the time into the Lease, unless another process holds it."""
@@ -225,7 +221,9 @@ class LeaderElector:
             except NotFoundError:
                 if self._vanished():
                     return None
-                return await self._client.create(LEASES, self._namespace, self._manifest())
+                metadata = {"name": self._name, "namespace": self._namespace}
+                body = lease.new(metadata, self._identity, self._timing.duration, self._clock.now())
+                return await self._client.create(LEASES, self._namespace, body)
             if not self._available(current):
                 # Also when we believed that we hold it, because then another process took it.
                 self._fence.close()
@@ -234,13 +232,14 @@ class LeaderElector:
                 else:
                     self._say("someone cleared holderIdentity of the Lease; waiting until the Lease expires")
                 return None
-        return await self._client.merge_patch(LEASES, self._namespace, self._name, self._claim(current))
+        body = lease.acquired(current, self._identity, self._timing.duration, self._clock.now())
+        return await self._client.merge_patch(LEASES, self._namespace, self._name, body)
 
-    def _available(self, lease: LeaseView) -> bool:
+    def _available(self, current: LeaseView) -> bool:
         """Return whether the Lease is ours, free, or unchanged for as long as its holder may be silent."""
-        spec = lease.spec
+        spec = current.spec
         duration = max(spec.lease_duration_seconds or 0, self._timing.duration)
-        silent = self._silent_for(lease.metadata.resource_version, duration)
+        silent = self._silent_for(current.metadata.resource_version, duration)
         if spec.holder_identity:
             self._seen_held = True
             return silent or self._candidate.succeeds(spec.holder_identity)
@@ -251,9 +250,9 @@ class LeaderElector:
 
         Otherwise someone may have cleared the identity of a leader that still works.
         """
-        given_back = spec.lease_duration_seconds is not None and spec.lease_duration_seconds <= GIVEN_BACK
+        released = spec.lease_duration_seconds is not None and spec.lease_duration_seconds <= lease.RELEASED_DURATION
         never_held = spec.renew_time is None and not self._seen_held
-        return given_back or never_held or self._fence.open  # with an open fence, this process is the leader
+        return released or never_held or self._fence.open  # with an open fence, this process is the leader
 
     def _vanished(self) -> bool:
         """Return whether a Lease that we saw was deleted so recently that its holder may not have noticed."""
@@ -266,42 +265,13 @@ class LeaderElector:
             self._seen = _ObservedLease(resource_version, now + seconds)
         return now >= self._seen.expires
 
-    def _manifest(self) -> dict[str, Any]:
-        return {
-            "apiVersion": LEASES.api_version,
-            "kind": LEASES.kind,
-            "metadata": {"name": self._name, "namespace": self._namespace},
-            "spec": self._spec() | {"acquireTime": self._now(), "leaseTransitions": 0},
-        }
-
-    def _claim(self, lease: LeaseView) -> dict[str, Any]:
-        """Return the patch that makes the Lease ours, unless it was written since."""
-        spec = self._spec()
-        if lease.spec.holder_identity != self._identity:
-            spec |= {"acquireTime": self._now(), "leaseTransitions": lease.spec.next_transition}
-        return {"metadata": {"resourceVersion": lease.metadata.resource_version}, "spec": spec}
-
-    def _spec(self) -> dict[str, Any]:
-        return {
-            "holderIdentity": self._identity,
-            "leaseDurationSeconds": math.ceil(self._timing.duration),
-            "renewTime": self._now(),
-        }
-
-    def _now(self) -> str:
-        """Return the wall clock as a metav1.MicroTime, for people; no decision uses it."""
-        return self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
     async def _release(self) -> None:
         """Release the Lease, so that another process need not wait until it expires."""
         self._fence.close()
-        lease, self._held = self._held, None
-        if lease is None:
+        held, self._held = self._held, None
+        if held is None:
             return
-        body = {
-            "metadata": {"resourceVersion": lease.metadata.resource_version},
-            "spec": {"holderIdentity": "", "leaseDurationSeconds": GIVEN_BACK, "renewTime": self._now()},
-        }
+        body = lease.released(held, self._clock.now())
         try:
             async with asyncio.timeout(RELEASE_PATIENCE):
                 await self._client.merge_patch(LEASES, self._namespace, self._name, body)

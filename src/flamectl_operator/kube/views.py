@@ -230,9 +230,6 @@ class PersistentVolumeClaimView(KubernetesObject, frozen=True):
         return (self.spec.resources.requests or {}).get("storage")
 
 
-_MAX_INT32 = 2**31 - 1
-
-
 class LeaseSpec(View, frozen=True):
     """The holder of a Lease and its duration; the API server validates none of it."""
 
@@ -240,12 +237,6 @@ class LeaseSpec(View, frozen=True):
     lease_duration_seconds: int | None = None
     renew_time: str | None = None
     lease_transitions: int | None = None
-
-    @property
-    def next_transition(self) -> int:
-        """`leaseTransitions` for the next holder. It begins again where the number would not fit into the API's 32 bits."""
-        before = self.lease_transitions or 0
-        return before + 1 if 0 <= before < _MAX_INT32 else 0
 
 
 class LeaseView(KubernetesObject, frozen=True):

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from flamectl_operator.api.flamecluster import LockOptions
-from flamectl_operator.desired import lock as desired
 from flamectl_operator.desired import names
+from flamectl_operator.kube import lease as leases
 from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, LockLostError, NotFoundError
 from flamectl_operator.kube.resources import LEASES, PODS
 from flamectl_operator.planning.lock import (
@@ -178,7 +178,7 @@ class DeletionLock:
         """
         if self._held is None or not self._held.held:
             return
-        lease = await self._write(io, self._held.lease, desired.given_back(self._held.lease, self._clock.now()))
+        lease = await self._write(io, self._held.lease, leases.released(self._held.lease, self._clock.now()))
         if lease is not None:
             self._held = HeldLease.given_back(lease)
 
@@ -283,9 +283,10 @@ class DeletionLock:
         """Write this operator's identity into the Lease; return False when another writer came first."""
         now, sent = self._clock.now(), self._clock.boottime()
         if lease is None:
-            body = desired.lease(io.owner, self._identity, self._duration, now)
+            metadata = io.owner.metadata(names.lock(io.owner.name), "lock")
+            body = leases.new(metadata, self._identity, self._duration, now)
         else:
-            body = desired.claim(lease, self._identity, self._duration, now)
+            body = leases.acquired(lease, self._identity, self._duration, now)
         written = await self._write(io, lease, body)
         if written is not None and written.spec.holder_identity != self._identity:
             written = None  # a webhook or a proxy has put something else in the place of the claim
