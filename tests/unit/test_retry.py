@@ -49,15 +49,21 @@ BROKEN = "def test_fails():\n    assert False\n"
 NAME = "tests/test_it.py::test_fails_once"
 
 
-def _run(folder: Path, source: str, known: str = "") -> subprocess.CompletedProcess[str]:
+def _run(folder: Path, source: str, known: str = "", processes: int = 0) -> subprocess.CompletedProcess[str]:
     (folder / "tests").mkdir()
     (folder / "tests" / "test_it.py").write_text(source, encoding="utf-8")
     (folder / "tests" / "flaky.txt").write_text(known, encoding="utf-8")
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     return subprocess.run(
-        [sys.executable, "-m", "tools.retry", "--numprocesses", "2", "tests"],
+        [sys.executable, "-m", "tools.retry", "--numprocesses", str(processes), "tests"],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        # The plugins of these tests take longer to import than those tests to run.
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTEST_ADDOPTS": "-p xdist.plugin",
+        },
         check=False,
         capture_output=True,
         text=True,
@@ -65,7 +71,7 @@ def _run(folder: Path, source: str, known: str = "") -> subprocess.CompletedProc
 
 
 def test_test_that_passes_alone_is_named_and_fails_nothing(tmp_path: Path) -> None:
-    done = _run(tmp_path, FLAKY + WELL)
+    done = _run(tmp_path, FLAKY + WELL, processes=2)
     assert done.returncode == 0
     assert done.stdout.splitlines()[-2:] == [f"FLAKY: {NAME}", "2 passed, 1 flaky"]
 

@@ -68,16 +68,15 @@ async def test_sessions_of_two_workspaces_with_one_name_are_told_apart() -> None
     assert [found.load(f"node-{number}") for number in range(3)] == [(Load.BUSY, 0), (Load.BUSY, 1), (Load.NONE, 0)]
 
 
-@pytest.mark.parametrize("list_of", range(3), ids=_LISTS)
 @pytest.mark.parametrize(
-    "unit",
+    ("list_of", "unit"),
     [
-        pytest.param("0a00", id="empty entries"),
-        pytest.param("0a020a00", id="entries with empty metadata"),
-        pytest.param("0a080a0012001a002200", id="entries of empty parts"),
-        pytest.param("7800", id="numbers that Flame does not have"),
-        pytest.param("7a00", id="texts that Flame does not have"),
-        pytest.param("7d00000000", id="fixed numbers that Flame does not have"),
+        pytest.param(0, "0a00", id="empty nodes"),
+        pytest.param(1, "0a020a00", id="executors with empty metadata"),
+        pytest.param(2, "0a080a0012001a002200", id="sessions of empty parts"),
+        pytest.param(0, "7800", id="numbers that Flame does not have"),
+        pytest.param(1, "7a00", id="texts that Flame does not have"),
+        pytest.param(2, "7d00000000", id="fixed numbers that Flame does not have"),
     ],
 )
 async def test_answer_of_many_small_entries_is_refused_before_it_takes_memory(list_of: int, unit: str) -> None:
