@@ -78,6 +78,7 @@ from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.dry_run import DryRuns
+from flamectl_operator.reconcile.lock_hold import LockHold
 from flamectl_operator.reconcile.named_pod import NamedPod
 from flamectl_operator.reconcile.present_plan import PresentPlan
 from flamectl_operator.reconcile.status_writer import StatusWriter
@@ -1024,13 +1025,13 @@ def the_lead_is_not_given_back() -> None:
 def pods_are_deleted_without_the_lock() -> None:
     _set(DeletionLock, "acquire", _nothing_async)
     _set(DeletionLock, "confirm", _nothing_async)
-    _set(DeletionLock, "check", _nothing)
+    _set(LockHold, "check", _nothing)
 
 
 @_mutation
 def deletions_go_on_after_the_lock_is_lost() -> None:
     """Either keeps most of them from being sent: the look at the lock, and that a batch ends after a while."""
-    _set(DeletionLock, "check", _nothing)
+    _set(LockHold, "check", _nothing)
     _set(batch, "BATCH_TIME_LIMIT", float("inf"))
 
 

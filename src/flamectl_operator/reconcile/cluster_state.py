@@ -14,6 +14,7 @@ from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.deletion_lock import DeletionLock
 from flamectl_operator.reconcile.dry_run import DryRuns
 from flamectl_operator.reconcile.executor_ids import ExecutorIds
+from flamectl_operator.reconcile.lock_hold import LockHold
 from flamectl_operator.reconcile.reconcile_pass import Pass
 from flamectl_operator.reconcile.report import Report
 from flamectl_operator.reconcile.session_manager_io import SessionManagerIO
@@ -65,8 +66,9 @@ class ClusterState:
         self.owner = owner
         self._clock = clock
         self._observer = observer
-        self._lock = DeletionLock(lock_identity, clock)
-        self._io = ClusterIO(owner, client, stores, clock, events, self._lock.check)
+        hold = LockHold(lock_identity, clock)
+        self._io = ClusterIO(owner, client, stores, clock, events, hold.check)
+        self._lock = DeletionLock(hold, self._io, clock)
         self.status = StatusWriter(self._io)
         self._session_manager = SessionManagerIO(owner.key, stores.flame, clock)
         self._ids = ExecutorIds()

@@ -17,75 +17,63 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
-from flamectl_operator.api.flamecluster import LockOptions
 from flamectl_operator.desired import names
 from flamectl_operator.kube import lease as leases
-from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, LockLostError, NotFoundError
+from flamectl_operator.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from flamectl_operator.kube.resources import LEASES, PODS
 from flamectl_operator.planning.lock import (
     Foreign,
     HeldByOther,
     HeldLease,
     ObservedLease,
-    Waiting,
     check_lease,
     observe_lease,
 )
 from flamectl_operator.reconcile import outcomes
+from flamectl_operator.reconcile.lock_wait import LockWait
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
 from flamectl_operator.reconcile.transform import keep
 from flamectl_operator.reconcile.write_count import WRITES
 from flamectl_operator.runtime.outcome import Outcome, blocked, wait
-from flamectl_operator.runtime.text import one_line
 
 if TYPE_CHECKING:
+    from flamectl_operator.api.flamecluster import LockOptions
     from flamectl_operator.kube.views import LeaseView
     from flamectl_operator.observed.flame_cluster import FlameClusterView
     from flamectl_operator.reconcile.cluster_io import ClusterIO
+    from flamectl_operator.reconcile.lock_hold import LockHold
     from flamectl_operator.runtime.clock import Clock
 
 #: Seconds until a lock that another operator holds is read again, because it may be released before it expires.
 READ_AGAIN = 5.0
-#: The most characters of a holder that are shown. Whoever writes Leases can make it as long as the API server allows.
-MAX_HOLDER = 100
-#: Reasons of outcomes for Pods that stay because another operator has the lock, or because this operator is denied it.
-LOCK_HELD = "LockHeld"
+#: The reason of outcomes for Pods that stay because this operator is denied the lock.
 LOCK_DENIED = "LockDenied"
-
-_LOG = structlog.get_logger(component="lock")
 
 #: The state before the first deletion of a pass.
 _NOT_ASKED = wait("Changed", "", 0)
 
 
 class DeletionLock:
-    """The deletion lock of one FlameCluster, as this process knows it.
+    """Acquires, extends and releases the deletion lock of one FlameCluster.
 
     It keeps the Lease between passes. A process without this knowledge reads the Lease when it has something to delete. A process
     that ends while it holds the lock leaves it to its successor under the same lock identity, or lets it expire.
 
     Args:
-        identity: The lock identity of this operator: the same for all processes of a deployment.
+        hold: The hold of this process, which changes with each write of the Lease.
     """
 
-    def __init__(self, identity: str, clock: Clock) -> None:
-        self._identity = identity
+    def __init__(self, hold: LockHold, io: ClusterIO, clock: Clock) -> None:
+        self._hold = hold
+        self._io = io
         self._clock = clock
         self._generation = 0
-        self._options = LockOptions()
         self._duration = 0.0
-        self._held: HeldLease | None = None
         self._seen: ObservedLease | None = None
         self._read_again = float("-inf")
-        self._claimed_for = 0
+        self._acquired_for = 0
         self._put_off: Outcome | None = _NOT_ASKED
-        #: The wait for the lock, what stands in its way, and whether the present pass needs it.
-        self._waiting: Waiting | None = None
-        self._obstacle = ""
-        self._needed = False
-        self._told = False
+        self._wait = LockWait()
 
     def begin(self, generation: int, options: LockOptions, duration: float) -> None:
         """Begin a pass.
@@ -95,32 +83,19 @@ class DeletionLock:
             options: The lock options of the spec.
             duration: Seconds that the lock lasts unless it is extended.
         """
-        self._generation, self._options, self._duration = generation, options, duration
+        self._generation, self._hold.options, self._duration = generation, options, duration
         self._put_off = _NOT_ASKED
-        if not self._needed:
-            self._waiting = None
-        self._needed = False
+        self._wait.begin()
         if options.disabled:
-            self._forget()
+            self._hold.held = self._seen = None
+            self._read_again, self._acquired_for = float("-inf"), 0
 
     @property
     def denied(self) -> bool:
         """Whether the spec denies this operator the lock."""
-        return self._identity in self._options.deny_list
+        return self._hold.denied
 
-    def check(self) -> None:
-        """Check the lock right before the deletion of a Pod or a PersistentVolumeClaim is sent.
-
-        Raises:
-            LockLostError: This operator does not hold the lock.
-        """
-        if self._options.disabled:
-            return
-        held = self._held
-        if held is None or self.denied or not held.informed or self._clock.boottime() >= held.until:
-            raise LockLostError("not sent: this operator does not hold the deletion lock of the FlameCluster")
-
-    async def acquire(self, io: ClusterIO) -> Outcome | None:
+    async def acquire(self) -> Outcome | None:
         """Acquire the lock, or extend it when that is due.
 
         Returns:
@@ -132,16 +107,18 @@ class DeletionLock:
         """
         # Until the answers are there, and after an error, which already asks for a retry.
         self._put_off = wait("LockNotAcquired")
-        self._needed, self._obstacle = True, f'somebody keeps changing Lease "{names.lock(io.owner.name)}"'
-        put_off = None if self._options.disabled else await self._acquire(io)
+        self._wait.need(f'somebody keeps changing Lease "{self._name}"')
+        put_off = None if self._hold.options.disabled else await self._acquire()
         if put_off is None:
-            self._waiting, self._told = None, False
+            self._wait.end()
         else:
-            put_off = self._explained(io, put_off)
+            pods = frozenset(each.pod.uid for each in self._io.observe().components if not each.terminating)
+            no_operator = self._seen is not None and self._seen.too_long
+            put_off = self._wait.explained(put_off, pods, self._clock.boottime(), no_operator=no_operator)
         self._put_off = put_off
         return put_off
 
-    async def confirm(self, io: ClusterIO, seen: FlameClusterView, *, suspended: bool) -> Outcome | None:
+    async def confirm(self, seen: FlameClusterView, *, suspended: bool) -> Outcome | None:
         """Acquire the lock right before a step chooses the Pods that it deletes; observe the objects again after this call.
 
         Args:
@@ -156,190 +133,160 @@ class DeletionLock:
             KubernetesError: It is unknown whether the lock is held, or the view could not be updated.
         """
         if self._put_off is _NOT_ASKED:
-            if (put_off := await self.acquire(io)) is not None:
+            if (put_off := await self.acquire()) is not None:
                 return put_off
         elif self._put_off is not None:
             return replace(self._put_off, message="", attention=False)
         # A deletion of an earlier step may have an unknown outcome.
-        await io.resolve_unknown_writes()
+        await self._io.resolve_unknown_writes()
         if suspended:
             # Another operator may have recorded the end of the suspension without the lock; its new Pods must stay.
-            await io.refresh_cluster()
-        newest = io.stores.flame_clusters.get(*io.owner.key)
+            await self._io.refresh_cluster()
+        newest = self._io.stores.flame_clusters.get(*self._io.owner.key)
         same = newest is not None and newest.metadata.resource_version == seen.metadata.resource_version
         return None if same else outcomes.changed(0)
 
-    async def release(self, io: ClusterIO) -> None:
+    async def release(self) -> None:
         """Release the lock, if this process holds it.
 
         Raises:
             RefusedError: The API server rejects the Lease.
             KubernetesError: It is unknown whether the lock was released. If not, it expires.
         """
-        if self._held is None or not self._held.held:
+        if self._hold.held is None or not self._hold.held.held:
             return
-        lease = await self._write(io, self._held.lease, leases.released(self._held.lease, self._clock.now()))
+        lease = await self._write(self._hold.held.lease, leases.released(self._hold.held.lease, self._clock.now()))
         if lease is not None:
-            self._held = HeldLease.given_back(lease)
+            self._hold.held = HeldLease.given_back(lease)
 
-    def _explained(self, io: ClusterIO, put_off: Outcome) -> Outcome:
-        """Return the reason why nothing may be deleted, in words once that has lasted for minutes.
-
-        Before that the status does not mention the lock, because its holder writes the status. A holder that deletes nothing for
-        minutes may be no operator, because everybody who may write Leases in the namespace can hold the lock. Who holds it for
-        longer than an operator ever does is none.
-        """
-        if put_off.attention:
-            return put_off
-        now = self._clock.boottime()
-        pods = frozenset(each.pod.uid for each in io.observe().components if not each.terminating)
-        no_operator = self._seen is not None and self._seen.too_long
-        self._waiting = (self._waiting or Waiting(now, pods)).after(pods, self._obstacle, now, at_once=no_operator)
-        if not self._waiting.why:
-            return put_off
-        message = (
-            f"nothing can be deleted, because {self._waiting.why}. If only one operator exists, set"
-            " spec.lockOptions.disabled; otherwise put a holder that is no operator on spec.lockOptions.denyList"
-        )
-        return blocked(LOCK_HELD, message, put_off.delay)
-
-    async def patch(self, io: ClusterIO, lease: LeaseView, changes: dict[str, Any]) -> None:
+    async def patch(self, lease: LeaseView, changes: dict[str, Any]) -> None:
         """Change the metadata of the Lease. A change by somebody else comes first, and the next change tries again.
 
         Raises:
             RefusedError: The API server rejects the change.
             KubernetesError: It is unknown whether the Lease was changed.
         """
-        held = self._held
-        written = await self._write(io, lease, changes)
+        held = self._hold.held
+        written = await self._write(lease, changes)
         if (
             held is not None
             and written is not None
             and held.lease.metadata.resource_version == lease.metadata.resource_version
         ):
-            self._held = replace(held, lease=written)
+            self._hold.held = replace(held, lease=written)
 
-    def _forget(self) -> None:
-        self._held = self._seen = None
-        self._read_again, self._claimed_for = float("-inf"), 0
+    @property
+    def _name(self) -> str:
+        return names.lock(self._io.owner.name)
 
-    async def _acquire(self, io: ClusterIO) -> Outcome | None:
+    async def _acquire(self) -> Outcome | None:
         if self.denied:
-            return await self._deny(io)
-        if self._held is None:
-            if (put_off := await self._take(io)) is not None:
+            return await self._deny()
+        if self._hold.held is None:
+            if (put_off := await self._take()) is not None:
                 return put_off
-        elif self._clock.boottime() >= self._held.extend_at or self._claimed_for != self._generation:
+        elif self._clock.boottime() >= self._hold.held.extend_at or self._acquired_for != self._generation:
             # When the precondition on the resourceVersion holds, no other operator had the lock meanwhile, and the view is still
             # valid, with two exceptions. A generation in between may have denied this operator the lock. And after this process
             # was stopped for as long as the lock lasts, its watches have not caught up.
-            same = self._claimed_for == self._generation
-            informed = self._held.informed and same and self._clock.boottime() < self._held.until
-            if not await self._claim(io, self._held.lease, informed=informed):
+            same = self._acquired_for == self._generation
+            informed = self._hold.held.informed and same and self._clock.boottime() < self._hold.held.until
+            if not await self._write_hold(self._hold.held.lease, informed=informed):
                 return outcomes.changed()
-        held: HeldLease | None = self._held
+        held: HeldLease | None = self._hold.held
         if held is None or held.informed:
             return None
-        put_off = await self._inform(io, held)
-        held = self._held
+        put_off = await self._inform(held)
+        held = self._hold.held
         late = held is not None and held.informed and self._clock.boottime() >= held.extend_at
         # After a slow read, the remaining time may not suffice for a deletion, and then everything would be read again.
-        if held is not None and late and not await self._claim(io, held.lease, informed=True):
+        if held is not None and late and not await self._write_hold(held.lease, informed=True):
             return outcomes.changed()
         return put_off
 
-    async def _take(self, io: ClusterIO) -> Outcome | None:
+    async def _take(self) -> Outcome | None:
         """Acquire a lock that is unknown to this process, or that another operator held at the last read."""
         now = self._clock.boottime()
-        state = self._check_lease(io, None, now)
+        state = self._check_lease(None, now)
         if isinstance(state, HeldByOther) and now < self._read_again:
-            return self._wait_for(state.by, self._read_again - now)
-        lease = await io.look(LEASES, names.lock(io.owner.name))
+            return self._wait.for_holder(state.by, self._read_again - now)
+        lease = await self._io.look(LEASES, self._name)
         now = (
             self._clock.boottime()
         )  # after the response, because a count from before it would shorten another operator's time
         self._seen = observe_lease(lease, self._seen, now, self._duration)
-        match self._check_lease(io, lease, now):
+        match self._check_lease(lease, now):
             case Foreign(lease=theirs):
-                return outcomes.name_taken(io.owner, LEASES, theirs)
+                return outcomes.name_taken(self._io.owner, LEASES, theirs)
             case HeldByOther() as held:
                 self._read_again = min(now + READ_AGAIN, held.until)
-                return self._wait_for(held.by, self._read_again - now)
+                return self._wait.for_holder(held.by, self._read_again - now)
         if lease is not None and lease.terminating:
-            self._obstacle = f'Lease "{lease.name}" is being deleted, and its finalizers keep it'
+            self._wait.obstacle = f'Lease "{lease.name}" is being deleted, and its finalizers keep it'
             return wait("Terminating", f'waiting for Lease "{lease.name}" to terminate', outcomes.RECHECK_TAKEN_NAME)
-        taken_over = lease is not None and lease.spec.holder_identity not in {None, "", self._identity}
+        taken_over = lease is not None and lease.spec.holder_identity not in {None, "", self._hold.identity}
         if taken_over:
             # A newer generation may have removed the holder from the deny list.
-            cluster = await io.refresh_cluster()
+            cluster = await self._io.refresh_cluster()
             if cluster is None or cluster.metadata.generation != self._generation:
                 return outcomes.changed()
-        return None if await self._claim(io, lease, informed=False) else outcomes.changed()
+        return None if await self._write_hold(lease, informed=False) else outcomes.changed()
 
-    def _check_lease(self, io: ClusterIO, lease: LeaseView | None, now: float) -> HeldByOther | Foreign | None:
-        return check_lease(lease, self._seen, io.owner.uid, self._options, self._identity, now)
+    def _check_lease(self, lease: LeaseView | None, now: float) -> HeldByOther | Foreign | None:
+        return check_lease(lease, self._seen, self._io.owner.uid, self._hold.options, self._hold.identity, now)
 
-    async def _claim(self, io: ClusterIO, lease: LeaseView | None, *, informed: bool) -> bool:
+    async def _write_hold(self, lease: LeaseView | None, *, informed: bool) -> bool:
         """Write this operator's identity into the Lease; return False when another writer came first."""
         now, sent = self._clock.now(), self._clock.boottime()
         if lease is None:
-            metadata = io.owner.metadata(names.lock(io.owner.name), "lock")
-            body = leases.new(metadata, self._identity, self._duration, now)
+            metadata = self._io.owner.metadata(self._name, "lock")
+            body = leases.new(metadata, self._hold.identity, self._duration, now)
         else:
-            body = leases.acquired(lease, self._identity, self._duration, now)
-        written = await self._write(io, lease, body)
-        if written is not None and written.spec.holder_identity != self._identity:
+            body = leases.acquired(lease, self._hold.identity, self._duration, now)
+        written = await self._write(lease, body)
+        if written is not None and written.spec.holder_identity != self._hold.identity:
             written = None  # a webhook or a proxy has put something else in the place of the claim
         if written is not None:
-            self._held = HeldLease.taken(written, sent, self._duration, informed=informed)
-            self._claimed_for = self._generation
+            self._hold.held = HeldLease.taken(written, sent, self._duration, informed=informed)
+            self._acquired_for = self._generation
         return written is not None
 
-    async def _write(self, io: ClusterIO, lease: LeaseView | None, body: dict[str, Any]) -> LeaseView | None:
+    async def _write(self, lease: LeaseView | None, body: dict[str, Any]) -> LeaseView | None:
         """Create or change the Lease; None when another writer came first. Until the response the lock counts as not held."""
-        namespace = io.owner.namespace
-        self._held = None
+        namespace = self._io.owner.namespace
+        self._hold.held = None
         WRITES.get().sent += 1
         try:
             if lease is None:
-                return keep(await io.client.create(LEASES, namespace, io.common.added_to(body)))
-            return keep(await io.client.merge_patch(LEASES, namespace, lease.name, io.common.joined_to(body, lease)))
+                return keep(await self._io.client.create(LEASES, namespace, self._io.common.added_to(body)))
+            return keep(await self._io.client.merge_patch(LEASES, namespace, lease.name, self._io.common.joined_to(body, lease)))
         except (AlreadyExistsError, ConflictError, NotFoundError):
             WRITES.get().conflicts += 1
             return None
         except REFUSALS as error:
             raise RefusedError.of(error) from error
 
-    async def _inform(self, io: ClusterIO, held: HeldLease) -> Outcome | None:
+    async def _inform(self, held: HeldLease) -> Outcome | None:
         """Update the view with changes from before this operator acquired the lock."""
-        if await io.refresh_cluster() is None:
+        if await self._io.refresh_cluster() is None:
             return outcomes.changed()
-        pods, key = io.stores.of(PODS), io.owner.key
+        pods, key = self._io.stores.of(PODS), self._io.owner.key
         known = pods.by_index(key)
-        await io.refresh_pods()
-        self._held = replace(held, informed=True)
+        await self._io.refresh_pods()
+        self._hold.held = replace(held, informed=True)
         # The earlier steps used the old view. After a change the next pass, which the change triggers, acts on the new view.
         return None if pods.by_index(key) is known else outcomes.changed(None)
 
-    def _wait_for(self, holder: str, delay: float) -> Outcome:
-        """Return the wait for another operator, which the log tells once."""
-        shown = one_line(holder, MAX_HOLDER)
-        self._obstacle = f'"{shown}" holds the deletion lock'
-        if not self._told:
-            self._told = True
-            _LOG.info("another operator holds the deletion lock", holder=shown)
-        return wait(LOCK_HELD, "", delay)
-
-    async def _deny(self, io: ClusterIO) -> Outcome:
+    async def _deny(self) -> Outcome:
         """Return the reason why a denied operator deletes nothing.
 
         While the Lease names an operator that is not denied, that operator works and writes the status, so this operator reports
         nothing: two operators with different messages would overwrite each other.
         """
-        lease = await io.look(LEASES, names.lock(io.owner.name))
-        holder = lease.spec.holder_identity if lease is not None and lease.controlled_by(io.owner.uid) else None
-        if holder and holder not in self._options.deny_list:
-            return self._wait_for(holder, READ_AGAIN)
+        lease = await self._io.look(LEASES, self._name)
+        holder = lease.spec.holder_identity if lease is not None and lease.controlled_by(self._io.owner.uid) else None
+        if holder and holder not in self._hold.options.deny_list:
+            return self._wait.for_holder(holder, READ_AGAIN)
         # Without a name, because all denied operators must report the same message.
         return blocked(
             LOCK_DENIED, "the operator deletes no Pods, because it is on the deny list (spec.lockOptions.denyList)"

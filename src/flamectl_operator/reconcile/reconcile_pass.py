@@ -139,7 +139,7 @@ class Pass:
             RefusedError: RBAC forbids a read.
             KubernetesError: The view could not be updated.
         """
-        put_off = await self.lock.confirm(self.io, self.status.cluster, suspended=self.effective.suspended)
+        put_off = await self.lock.confirm(self.status.cluster, suspended=self.effective.suspended)
         if put_off is None:
             await self.io.confirm_claims([each.pod for each in pods])
         return put_off

@@ -1,0 +1,45 @@
+"""The hold of this process on the deletion lock of one FlameCluster, which each deletion is checked against."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.flamecluster import LockOptions
+from flamectl_operator.kube.errors import LockLostError
+
+if TYPE_CHECKING:
+    from flamectl_operator.planning.lock import HeldLease
+    from flamectl_operator.runtime.clock import Clock
+
+
+class LockHold:
+    """Whether this process may delete.
+
+    Args:
+        identity: The lock identity of this operator: the same for all processes of a deployment.
+    """
+
+    def __init__(self, identity: str, clock: Clock) -> None:
+        self.identity = identity
+        self._clock = clock
+        #: The lock options of the spec.
+        self.options = LockOptions()
+        #: The Lease as this process last wrote it; None while it does not hold the lock, or does not know.
+        self.held: HeldLease | None = None
+
+    @property
+    def denied(self) -> bool:
+        """Whether the spec denies this operator the lock."""
+        return self.identity in self.options.deny_list
+
+    def check(self) -> None:
+        """Check the lock right before the deletion of a Pod or a PersistentVolumeClaim is sent.
+
+        Raises:
+            LockLostError: This operator does not hold the lock.
+        """
+        if self.options.disabled:
+            return
+        held = self.held
+        if held is None or self.denied or not held.informed or self._clock.boottime() >= held.until:
+            raise LockLostError("not sent: this operator does not hold the deletion lock of the FlameCluster")
