@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from flamectl_operator.flame.watcher import Target
     from flamectl_operator.kube.cache.store import Change
     from flamectl_operator.kube.client import Client
-    from flamectl_operator.kube.views import KubernetesObject, PodView
+    from flamectl_operator.kube.pod_views import PodView
+    from flamectl_operator.kube.views import KubernetesObject
     from flamectl_operator.reconcile.spec_planner import SpecPlanner
     from flamectl_operator.runtime.clock import Clock
     from flamectl_operator.runtime.observer import Ended, Observer

@@ -24,21 +24,23 @@ from flamectl_operator.api.validation import parse_spec
 from flamectl_operator.desired.cluster import DesiredCluster
 from flamectl_operator.desired.config_map import config_map as config_map_manifest
 from flamectl_operator.desired.metadata import Identity
-from flamectl_operator.kube.views import (
-    ConfigMapView,
+from flamectl_operator.kube.pod_views import (
     ContainerState,
     ContainerStateRunning,
     ContainerStateTerminated,
     ContainerStateWaiting,
     ContainerStatus,
-    KubernetesObject,
-    ManagedFieldsEntry,
-    ObjectMeta,
-    OwnerReference,
     PodCondition,
     PodSpec,
     PodStatus,
     PodView,
+)
+from flamectl_operator.kube.views import (
+    ConfigMapView,
+    KubernetesObject,
+    ManagedFieldsEntry,
+    ObjectMeta,
+    OwnerReference,
     ServiceView,
 )
 from flamectl_operator.observed.cluster import ObservedCluster

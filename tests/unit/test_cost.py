@@ -17,7 +17,8 @@ import pytest
 import structlog
 
 from flamectl_operator.kube.http import wire
-from flamectl_operator.kube.views import KubernetesObject, PodView
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.operator import Operator
 from flamectl_operator.reconcile.stores import Stores
 from flamectl_operator.settings import OperatorConfig

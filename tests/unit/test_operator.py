@@ -14,15 +14,9 @@ from flamectl_operator.flame.watcher import Target
 from flamectl_operator.kube.client import EventType, Page, WatchEvent
 from flamectl_operator.kube.errors import ForbiddenError
 from flamectl_operator.kube.http import wire
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, PODS, SERVICES, Resource
-from flamectl_operator.kube.views import (
-    ConfigMapView,
-    KubernetesObject,
-    ObjectMeta,
-    OwnerReference,
-    PodView,
-    ServiceView,
-)
+from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, ObjectMeta, OwnerReference, ServiceView
 from flamectl_operator.operator import Operator
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.logs import set_level

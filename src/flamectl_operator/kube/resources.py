@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from urllib.parse import quote
 
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.views import (
     ConfigMapView,
     KubernetesObject,
     LeaseView,
     NetworkPolicyView,
     PersistentVolumeClaimView,
-    PodView,
     ServiceView,
 )
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from flamectl_operator.kube.views import PersistentVolumeClaimView, PodView
+    from flamectl_operator.kube.pod_views import PodView
+    from flamectl_operator.kube.views import PersistentVolumeClaimView
 
 #: The phase of a claim whose volume is gone.
 LOST = "Lost"

@@ -29,11 +29,8 @@ if TYPE_CHECKING:
     from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.flame.knowledge import Knowledge
     from flamectl_operator.flame.snapshot import Snapshot
-    from flamectl_operator.kube.views import (
-        KubernetesObject,
-        PersistentVolumeClaimView,
-        PodView,
-    )
+    from flamectl_operator.kube.pod_views import PodView
+    from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
     from flamectl_operator.observed.trouble import Trouble
     from flamectl_operator.observed.views import Views
 

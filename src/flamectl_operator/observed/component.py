@@ -13,7 +13,7 @@ from flamectl_operator.observed.waiting import waiting_since
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.observed.trouble import Trouble
 
 

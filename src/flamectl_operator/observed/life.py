@@ -23,7 +23,7 @@ from flamectl_operator.api.constants import (
 from flamectl_operator.observed import pods
 
 if TYPE_CHECKING:
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.observed.component import Component
 
 #: The identity of a container: its id with the runtime, or the time of its start.

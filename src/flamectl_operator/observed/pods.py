@@ -22,7 +22,7 @@ from flamectl_operator.runtime.text import one_line
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from flamectl_operator.kube.views import ContainerStatus, PodCondition, PodView
+    from flamectl_operator.kube.pod_views import ContainerStatus, PodCondition, PodView
 
 #: Reason for a Pod whose node does not report.
 NODE_NOT_REPORTING = "NodeNotReporting"

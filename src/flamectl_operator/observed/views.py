@@ -15,11 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from flamectl_operator.flame.knowledge import Knowledge
-    from flamectl_operator.kube.views import (
-        KubernetesObject,
-        PersistentVolumeClaimView,
-        PodView,
-    )
+    from flamectl_operator.kube.pod_views import PodView
+    from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
 
 
 _NONE_READ: dict[str, PersistentVolumeClaimView | None] = {}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from flamectl_operator.kube.views import ContainerStatus, PodView
+    from flamectl_operator.kube.pod_views import ContainerStatus, PodView
 
 #: Reasons for a Pod that has waited for long.
 NOT_SCHEDULED = "NotScheduled"

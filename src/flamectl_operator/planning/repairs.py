@@ -24,7 +24,8 @@ from flamectl_operator.planning import drift
 if TYPE_CHECKING:
     from flamectl_operator.desired.claims import DesiredClaim
     from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView, PodView
+    from flamectl_operator.kube.pod_views import PodView
+    from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
     from flamectl_operator.planning.effective_spec import EffectiveSpec
 
 #: Phase of a claim that has a volume. Only such a claim can grow.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.component import Component
     from flamectl_operator.planning.comparison import Comparison

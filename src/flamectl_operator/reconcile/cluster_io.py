@@ -22,8 +22,9 @@ from flamectl_operator.kube.errors import (
     NotFoundError,
 )
 from flamectl_operator.kube.events import ObjectReference
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import CLAIMS, CONFIG_MAPS, PODS
-from flamectl_operator.kube.views import KubernetesObject, PodView
+from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed import pods
 from flamectl_operator.reconcile.cluster_reads import ClusterReads
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from flamectl_operator.flame.knowledge import Knowledge
     from flamectl_operator.kube.cache.contradictions import Known
     from flamectl_operator.kube.client import Client
+    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.views import PersistentVolumeClaimView, PodView
+    from flamectl_operator.kube.views import PersistentVolumeClaimView
     from flamectl_operator.observed.flame_cluster import FlameClusterView
     from flamectl_operator.reconcile.stores import Stores
     from flamectl_operator.runtime.clock import Clock

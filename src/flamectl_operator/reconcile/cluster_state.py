@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from flamectl_operator.kube.cache.store import Change
     from flamectl_operator.kube.client import Client
     from flamectl_operator.kube.events import EventRecorder
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.flame_cluster import FlameClusterView
     from flamectl_operator.reconcile.spec_planner import PlannedSpec, SpecPlanner

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.desired.pod_template import ComponentTemplate
     from flamectl_operator.kube.errors import ApiError
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.reconcile.cluster_io import ClusterIO
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.kube.views import PersistentVolumeClaimView, PodView
+    from flamectl_operator.kube.pod_views import PodView
+    from flamectl_operator.kube.views import PersistentVolumeClaimView
     from flamectl_operator.reconcile.cluster_io import ClusterIO
 
 

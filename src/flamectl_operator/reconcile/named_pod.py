@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.reconcile.reconcile_pass import Pass
 
 

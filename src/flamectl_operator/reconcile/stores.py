@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from flamectl_operator.flame.watcher import Flame
     from flamectl_operator.kube.cache.index import Key
-    from flamectl_operator.kube.views import PersistentVolumeClaimView, PodView
+    from flamectl_operator.kube.pod_views import PodView
+    from flamectl_operator.kube.views import PersistentVolumeClaimView
 
 T = TypeVar("T", bound=KubernetesObject)
 

@@ -33,6 +33,7 @@ from flamectl_operator.api.constants import (
 )
 from flamectl_operator.desired import names
 from flamectl_operator.desired.digests import BINARY, NO_POLICY, TOO_LARGE, digested_data, digested_policy
+from flamectl_operator.kube.pod_views import PodView, Volume
 from flamectl_operator.kube.views import (
     REDUCED,
     TOO_LARGE_OWNER,
@@ -41,18 +42,17 @@ from flamectl_operator.kube.views import (
     LeaseView,
     NetworkPolicyView,
     PersistentVolumeClaimView,
-    PodView,
     ServiceSpec,
     ServiceView,
     View,
-    Volume,
 )
 from flamectl_operator.runtime.lru_cache import LRUCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from flamectl_operator.kube.views import InitContainer, ObjectMeta, OwnerReference
+    from flamectl_operator.kube.pod_views import InitContainer
+    from flamectl_operator.kube.views import ObjectMeta, OwnerReference
 
 T = TypeVar("T", bound=KubernetesObject)
 V = TypeVar("V", bound=View)

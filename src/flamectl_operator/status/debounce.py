@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.api.status import FlameClusterStatus
     from flamectl_operator.desired.metadata import Identity
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.observed.component import Component
     from flamectl_operator.planning.effective_spec import EffectiveSpec

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from flamectl_operator.desired.pod_template import ComponentTemplate
-    from flamectl_operator.kube.views import ContainerStatus
+    from flamectl_operator.kube.pod_views import ContainerStatus
     from flamectl_operator.observed.trouble import Trouble
 
 #: The field of the spec and the main container of each component.

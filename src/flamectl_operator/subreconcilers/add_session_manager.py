@@ -17,7 +17,7 @@ from flamectl_operator.reconcile.named_pod import NamedPod
 from flamectl_operator.runtime.outcome import DONE, Outcome
 
 if TYPE_CHECKING:
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.cluster_plan import ClusterPlan
     from flamectl_operator.reconcile.reconcile_pass import Pass

@@ -15,7 +15,7 @@ from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.reconcile.reconcile_pass import Pass
 
 

@@ -21,7 +21,7 @@ from flamectl_operator.runtime.outcome import DONE, Outcome, combine
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.planning.cluster_plan import ClusterPlan
     from flamectl_operator.planning.parts import CacheRemoval, ObjectCachePlan
     from flamectl_operator.reconcile.reconcile_pass import Pass

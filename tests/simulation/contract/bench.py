@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from flamectl_operator.kube.client import EventType
 from flamectl_operator.kube.errors import NotFoundError
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS, Resource
-from flamectl_operator.kube.views import ConfigMapView, KubernetesObject, PodView
+from flamectl_operator.kube.views import ConfigMapView, KubernetesObject
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flamectl_operator.kube.client import Client, WatchEvent
+    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.observed.flame_cluster import FlameClusterView
 
 T = TypeVar("T", bound=KubernetesObject)

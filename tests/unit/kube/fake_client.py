@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from flamectl_operator.kube.client import WatchEvent
     from flamectl_operator.kube.errors import KubernetesError
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
 
 
 class ScriptedClient:

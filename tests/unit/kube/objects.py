@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from flamectl_operator.kube.client import EventType, WatchEvent
-from flamectl_operator.kube.views import ObjectMeta, PodView
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.views import ObjectMeta
 
 DELETED_AT = datetime(2025, 1, 1, tzinfo=UTC)
 

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from flamectl_operator.kube.http import wire
-from flamectl_operator.kube.views import LeaseView, PodView, parse_time
+from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.views import LeaseView, parse_time
 from flamectl_operator.observed import pods
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)

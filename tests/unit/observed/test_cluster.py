@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flamectl_operator.api.constants import CLUSTER_LABEL, REBOUND_ANNOTATION
-from flamectl_operator.kube.views import ContainerState, ContainerStateRunning, ContainerStatus
+from flamectl_operator.kube.pod_views import ContainerState, ContainerStateRunning, ContainerStatus
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import terminal_since
 from flamectl_operator.observed.views import Views
@@ -36,7 +36,7 @@ from tests.unit.builders import (
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.observed.component import Component
 
 FOREIGN = controller_reference("somebody", "ReplicaSet", "web")

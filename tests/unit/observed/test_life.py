@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from flamectl_operator.api.constants import FIRST_CONTAINER_ANNOTATION, SESSION_MANAGER, SESSION_STORE_ANNOTATION
-from flamectl_operator.kube.views import (
+from flamectl_operator.kube.pod_views import (
     ContainerState,
     ContainerStateRunning,
     ContainerStateTerminated,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flamectl_operator.kube.views import (
+from flamectl_operator.kube.pod_views import (
     ContainerState,
     ContainerStateTerminated,
     ContainerStateWaiting,

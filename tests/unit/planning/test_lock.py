@@ -41,7 +41,7 @@ from tests.unit.builders import (
 if TYPE_CHECKING:
     from typing import Any
 
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
 
 DURATION = 60.0
 #: A moment of the clock's boottime.

@@ -25,7 +25,7 @@ from tests.unit.builders import (
 from tests.unit.subreconcilers.harness import executor_name
 
 if TYPE_CHECKING:
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.planning.cluster_plan import ClusterPlan
 
 WANTED = effective(replicas(1))

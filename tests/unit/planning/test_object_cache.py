@@ -19,7 +19,7 @@ from tests.unit.builders import (
 )
 
 if TYPE_CHECKING:
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.planning.cluster_plan import ClusterPlan
 
 WANTED = effective(cached(2))

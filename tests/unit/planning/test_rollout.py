@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_MANAGER
 from flamectl_operator.desired import names
-from flamectl_operator.kube.views import ContainerState, ContainerStateRunning, ContainerStatus
+from flamectl_operator.kube.pod_views import ContainerState, ContainerStateRunning, ContainerStatus
 from flamectl_operator.planning.budget import Budget
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from tests.unit.builders import (
@@ -33,7 +33,7 @@ from tests.unit.builders import (
 )
 
 if TYPE_CHECKING:
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.planning.parts import RolloutPlan

@@ -32,7 +32,7 @@ from tests.unit.builders import (
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.planning.effective_spec import EffectiveSpec
 
 FOREIGN = controller_reference("somebody", "ReplicaSet", "web")

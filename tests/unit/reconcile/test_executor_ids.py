@@ -16,7 +16,7 @@ from tests.unit.builders import BOOTTIME, LIFE, NOW, executor_pod, observed, ses
 from tests.unit.subreconcilers.harness import executor_name
 
 if TYPE_CHECKING:
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.observed.cluster import ObservedCluster
 
 

@@ -15,6 +15,7 @@ from flamectl_operator.api.constants import CLUSTER_LABEL, DELETION_COST_ANNOTAT
 from flamectl_operator.desired.digests import MAX_VALUE_SIZE, is_too_large, is_too_large_policy
 from flamectl_operator.desired.network_policy import operators_rule
 from flamectl_operator.kube import resources
+from flamectl_operator.kube.pod_views import PodView
 from flamectl_operator.kube.resources import CONFIG_MAPS, SERVICES, Resource
 from flamectl_operator.kube.views import (
     REDUCED,
@@ -25,7 +26,6 @@ from flamectl_operator.kube.views import (
     NetworkPolicyView,
     OwnerReference,
     PersistentVolumeClaimView,
-    PodView,
     ServiceView,
 )
 from flamectl_operator.observed.flame_cluster import MAX_STATUS_SIZE, FlameClusterView

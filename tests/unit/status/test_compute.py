@@ -37,7 +37,7 @@ from tests.unit.builders import (
 )
 
 if TYPE_CHECKING:
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.planning.effective_spec import EffectiveSpec
 
 WELL = (session_manager(), executor_pod(0), executor_pod(1))

@@ -35,7 +35,7 @@ from tests.unit.builders import (
 )
 
 if TYPE_CHECKING:
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
 
 DEBOUNCE = Debounce(until=11.0, awaited=Awaited(starts=3), length=FIRST_INTERVAL)
 SHRINKING = Debounce(until=11.0, awaited=Awaited(ends=3), length=FIRST_INTERVAL)

@@ -10,7 +10,7 @@ from flamectl_operator.status.losses import loss_events
 from tests.unit.builders import condition, executor_pod, observed, session_manager, terminating
 
 if TYPE_CHECKING:
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
 
 SM = session_manager()
 EXECUTORS = [executor_pod(number) for number in range(5)]

@@ -27,7 +27,8 @@ from tests.unit.builders import (
 )
 
 if TYPE_CHECKING:
-    from flamectl_operator.kube.views import PodView, ServiceView
+    from flamectl_operator.kube.pod_views import PodView
+    from flamectl_operator.kube.views import ServiceView
     from flamectl_operator.runtime.outcome import Outcome
 
 WELL = (session_manager(), executor_pod(0), executor_pod(1))

@@ -10,7 +10,7 @@ import pytest
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER
 from flamectl_operator.api.status import FlameClusterStatus, Generations, find
-from flamectl_operator.kube.views import ContainerState, ContainerStateTerminated
+from flamectl_operator.kube.pod_views import ContainerState, ContainerStateTerminated
 from flamectl_operator.status.compute import StatusInput, compute_status
 from tests.unit.builders import (
     NOW,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from flamectl_operator.kube.views import ContainerStatus, PodView
+    from flamectl_operator.kube.pod_views import ContainerStatus, PodView
 
 SM = session_manager()
 RAISE = "it was killed at its memory limit (raise spec.executorManager.resources.limits.memory)"
@@ -207,7 +207,7 @@ def _waiting() -> ContainerState:
 
 
 def _reason() -> Any:
-    from flamectl_operator.kube.views import ContainerStateWaiting  # noqa: PLC0415
+    from flamectl_operator.kube.pod_views import ContainerStateWaiting  # noqa: PLC0415
 
     return ContainerStateWaiting()
 

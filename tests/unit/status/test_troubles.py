@@ -9,7 +9,7 @@ import pytest
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_MANAGER, WAIT_CONTAINER
 from flamectl_operator.api.status import FlameClusterStatus, Generations, find
-from flamectl_operator.kube.views import ContainerState, ContainerStateRunning, PodResourceClaimStatus
+from flamectl_operator.kube.pod_views import ContainerState, ContainerStateRunning, PodResourceClaimStatus
 from flamectl_operator.observed.waiting import READY_PATIENCE
 from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.troubles import patience_ends
@@ -34,7 +34,7 @@ from tests.unit.builders import (
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from flamectl_operator.kube.views import ContainerStatus, PodView
+    from flamectl_operator.kube.pod_views import ContainerStatus, PodView
 
 SM = session_manager()
 IMAGE = "example.com/executor:v1"

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
     from flamectl_operator.kube.client import WatchEvent
     from flamectl_operator.kube.errors import KubernetesError
+    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.views import PodView
 
 GONE = GoneError(410, "Expired", "too old resource version")
 LOST = ConnectionLostError("connection lost: reset by peer")

@@ -8,7 +8,7 @@ from flamectl_operator.kube.cache.store import Change, Store
 from tests.unit.kube.objects import added, bookmark, deleted, modified, pod
 
 if TYPE_CHECKING:
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
 
 
 @pytest.fixture

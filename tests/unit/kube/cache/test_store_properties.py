@@ -20,7 +20,7 @@ from flamectl_operator.kube.client import EventType, WatchEvent
 from tests.unit.kube.objects import bookmark, pod
 
 if TYPE_CHECKING:
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
 
 NAMES = st.sampled_from(["a", "b", "c"])
 

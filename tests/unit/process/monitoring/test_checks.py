@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from flamectl_operator.controller import Key
+    from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.views import PodView
 
 LIMIT = 600.0
 DAY = 24 * 3600.0

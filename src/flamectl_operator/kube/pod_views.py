@@ -1,0 +1,163 @@
+"""Views of Pods, with the fields that the operator reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from flamectl_operator.kube.views import KubernetesObject, View, parse_time
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+class ContainerStateWaiting(View, frozen=True):
+    """The reason why a container is not running yet."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerStateRunning(View, frozen=True):
+    """The start time of a running container."""
+
+    started: str | None = msgspec.field(default=None, name="startedAt")
+
+    @property
+    def started_at(self) -> datetime | None:
+        """The time when it started, if known."""
+        return parse_time(self.started)
+
+
+class ContainerStateTerminated(View, frozen=True):
+    """The exit of a container."""
+
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    finished: str | None = msgspec.field(default=None, name="finishedAt")
+    started: str | None = msgspec.field(default=None, name="startedAt")
+
+    @property
+    def started_at(self) -> datetime | None:
+        """The time when it started, if known."""
+        return parse_time(self.started)
+
+    @property
+    def finished_at(self) -> datetime | None:
+        """The time when it ended, if known."""
+        return parse_time(self.finished)
+
+
+class ContainerState(View, frozen=True):
+    """Exactly one of the three is set; none at all means waiting."""
+
+    waiting: ContainerStateWaiting | None = None
+    running: ContainerStateRunning | None = None
+    terminated: ContainerStateTerminated | None = None
+
+
+class ContainerStatus(View, frozen=True):
+    """An entry of `containerStatuses` or `initContainerStatuses`."""
+
+    name: str = ""
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+    image: str = ""
+    container_id: str = msgspec.field(default="", name="containerID")
+    ready: bool = False
+    started: bool | None = None
+
+
+class PodCondition(View, frozen=True):
+    """An entry of a Pod's `status.conditions`."""
+
+    type: str = ""
+    status: str = "Unknown"
+    reason: str = ""
+    message: str = ""
+    since: str | None = msgspec.field(default=None, name="lastTransitionTime")
+
+    @property
+    def last_transition_time(self) -> datetime | None:
+        """The time of the condition's last change, if known."""
+        return parse_time(self.since)
+
+
+class InitContainer(View, frozen=True):
+    """An entry of a Pod's `spec.initContainers`; with restartPolicy Always it is a sidecar."""
+
+    name: str = ""
+    restart_policy: str = ""
+
+
+class SchedulingGate(View, frozen=True):
+    """An entry of a Pod's `spec.schedulingGates`."""
+
+    name: str = ""
+
+
+class PodResourceClaim(View, frozen=True):
+    """An entry of a Pod's `spec.resourceClaims`, which names a ResourceClaim or a template of one."""
+
+    name: str = ""
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
+class PodResourceClaimStatus(View, frozen=True):
+    """An entry of a Pod's `status.resourceClaimStatuses`: the claim that was made from a template, if it needs one."""
+
+    name: str = ""
+
+
+class ClaimVolume(View, frozen=True):
+    """The claim that a volume mounts."""
+
+    claim_name: str = ""
+
+
+class Volume(View, frozen=True):
+    """An entry of a Pod's `spec.volumes`; stores keep those with a claim alone."""
+
+    persistent_volume_claim: ClaimVolume | None = None
+
+
+class PodSpec(View, frozen=True):
+    """The fields of a Pod's spec that decisions use."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+    init_containers: tuple[InitContainer, ...] = ()
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+    host_network: bool = False
+    volumes: tuple[Volume, ...] = ()
+
+
+class PodStatus(View, frozen=True):
+    """The fields of a Pod's status that decisions use."""
+
+    phase: str = "Pending"
+    reason: str = ""
+    message: str = ""
+    conditions: tuple[PodCondition, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    pod_ip: str = msgspec.field(default="", name="podIP")
+
+
+class PodView(KubernetesObject, frozen=True):
+    """A Pod."""
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def claim_names(self) -> tuple[str, ...]:
+        """The names of the PersistentVolumeClaims that it mounts."""
+        volumes = [each.persistent_volume_claim for each in self.spec.volumes]
+        return tuple(volume.claim_name for volume in volumes if volume is not None)
