@@ -19,6 +19,7 @@ from flamectl_operator.observed import executor_mark, pods
 from flamectl_operator.observed.claims import KnownClaims, users_of_claims
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
+from flamectl_operator.observed.first_seen import FirstSeen
 from flamectl_operator.observed.life import counted_lives, life_of, session_store
 from flamectl_operator.observed.object_cache import ObjectCaches
 
@@ -45,10 +46,7 @@ class ObservedCluster:
         executors: The executors of this FlameCluster, by id.
         other_pods: The Pods whose names are not those of executors, with any owner.
         highest_executor_id: The highest id in the name of a Pod of this FlameCluster; -1 when there is none.
-        first_seen_terminating: The `boottime` when this process first saw each Pod terminate, by uid.
-        first_seen_running: The `boottime` when this process first saw each executor run, by uid.
-        drain_changed: The `boottime` when this process saw a drain begin, or the time in its mark change, by the executor's uid.
-        unschedulable: The `boottime` when this process first saw the session manager unschedulable; None if it is not.
+        first_seen: When this process first saw it.
     """
 
     owner: Identity
@@ -57,10 +55,7 @@ class ObservedCluster:
     executors: tuple[Executor, ...]
     other_pods: tuple[PodView, ...]
     highest_executor_id: int
-    first_seen_terminating: Mapping[str, float]
-    first_seen_running: Mapping[str, float]
-    drain_changed: Mapping[str, float]
-    unschedulable: float | None
+    first_seen: FirstSeen
 
     @classmethod
     def of(
@@ -99,15 +94,9 @@ class ObservedCluster:
                 executors.append(Executor(pod, EXECUTOR_MANAGER, executor_id))
         executors.sort(key=attrgetter("executor_id"))
         highest = max(highest, executors[-1].executor_id) if executors else highest
-        known_terminating = {} if earlier is None else earlier.first_seen_terminating
-        terminating = _first_seen_terminating(views.labelled_pods, boottime, known_terminating)
-        known_running = {} if earlier is None else earlier.first_seen_running
-        running = dict.fromkeys([each.pod.uid for each in executors if each.running_since is not None], boottime)
-        running |= {uid: since for uid, since in known_running.items() if uid in running}
-        drains = _drain_changed(executors, boottime, earlier)
-        unschedulable = _unschedulable_since(manager, boottime, earlier)
-        pods_of = tuple(executors), tuple(others)
-        return cls(owner, views, manager, *pods_of, highest, terminating, running, drains, unschedulable)
+        seen, before = (FirstSeen(), ()) if earlier is None else (earlier.first_seen, earlier.executors)
+        seen = seen.after(views.labelled_pods, executors, manager, before, boottime)
+        return cls(owner, views, manager, tuple(executors), tuple(others), highest, seen)
 
     def child(self, kind: str, name: str) -> KubernetesObject | None:
         """Return the object with the kind and the name of a child, with any owner."""
@@ -308,34 +297,3 @@ class ObservedCluster:
         """The Pods that have failed or cannot be scheduled, sorted by name, each with its trouble."""
         found = [(component, component.ailment) for component in self.components if component.ailment is not None]
         return tuple(sorted(found, key=lambda entry: entry[0].name))
-
-
-def _first_seen_terminating(
-    labelled: Iterable[PodView], boottime: float, known: Mapping[str, float]
-) -> Mapping[str, float]:
-    return {pod.uid: known.get(pod.uid, boottime) for pod in labelled if pod.terminating}
-
-
-def _drain_changed(
-    executors: Iterable[Executor], boottime: float, earlier: ObservedCluster | None
-) -> Mapping[str, float]:
-    draining = [each for each in executors if each.draining]
-    if not draining or earlier is None:
-        return {}
-    before = {each.pod.uid: each.draining_since if each.draining else None for each in earlier.executors}
-    found = {}
-    for each in draining:
-        uid = each.pod.uid
-        if uid in before and before[uid] != each.draining_since:
-            found[uid] = boottime
-        elif uid in earlier.drain_changed:
-            found[uid] = earlier.drain_changed[uid]
-    return found
-
-
-def _unschedulable_since(manager: PodView | None, boottime: float, earlier: ObservedCluster | None) -> float | None:
-    if manager is None or pods.unschedulable_since(manager) is None:
-        return None
-    if earlier is None or earlier.unschedulable is None or earlier.session_manager_pod is None:
-        return boottime
-    return earlier.unschedulable if earlier.session_manager_pod.uid == manager.uid else boottime

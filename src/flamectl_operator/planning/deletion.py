@@ -57,7 +57,7 @@ def given_up_at(
     Its deletionTimestamp could give an earlier time, above all after a restart of the operator. But that is by the API server's
     clock, and if that is behind ours, a Pod would be force-deleted while it is alive.
     """
-    seen = now.boottime - observed.first_seen_terminating.get(component.pod.uid, now.boottime)
+    seen = now.boottime - observed.first_seen.terminating.get(component.pod.uid, now.boottime)
     grace = min(component.pod.metadata.deletion_grace_period_seconds or 0, LONGEST_GRACE)
     return now.wall + timedelta(seconds=grace + effective.settings.force_delete_after_seconds - seen)
 

@@ -130,7 +130,7 @@ def _begin(executor: Executor, since: datetime, observed: ObservedCluster, now: 
 
     Another operator whose clock is behind may have recorded a time that is long over by this clock.
     """
-    changed = observed.drain_changed.get(executor.pod.uid)
+    changed = observed.first_seen.drain_changed.get(executor.pod.uid)
     if changed is None:
         return since
     seen = now.wall - timedelta(seconds=now.boottime - changed)

@@ -71,7 +71,7 @@ def unregistered(observed: ObservedCluster, settings: FlameSettings, now: ClockR
             found.append(Unregistered(executor, since, since + timedelta(seconds=lost_after), message))
         elif not snapshot.known(executor.name):
             # An executor that was there before this life of the session manager has to register again.
-            seen = observed.first_seen_running[executor.pod.uid]
+            seen = observed.first_seen.running[executor.pod.uid]
             again = seen < flame.known_since
             # The clocks of its node and of the API server may differ, so this process counts what it has seen itself.
             since = _wall(max(seen, flame.known_since), now)

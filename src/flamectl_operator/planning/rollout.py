@@ -123,9 +123,10 @@ def _unschedulable_since(observed: ObservedCluster, manager: Component, now: Clo
     Its condition may be older, because a Pod with scheduling gates has the same condition for another reason.
     """
     since = pods.unschedulable_since(manager.pod)
-    if since is None or observed.unschedulable is None:
+    seen = observed.first_seen.unschedulable.get(manager.pod.uid)
+    if since is None or seen is None:
         return None
-    return max(since, now.wall - timedelta(seconds=now.boottime - observed.unschedulable))
+    return max(since, now.wall - timedelta(seconds=now.boottime - seen))
 
 
 def _starting(observed: ObservedCluster) -> Component | None:

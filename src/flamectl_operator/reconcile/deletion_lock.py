@@ -259,7 +259,9 @@ class DeletionLock:
         try:
             if lease is None:
                 return keep(await self._io.client.create(LEASES, namespace, self._io.common.added_to(body)))
-            return keep(await self._io.client.merge_patch(LEASES, namespace, lease.name, self._io.common.joined_to(body, lease)))
+            return keep(
+                await self._io.client.merge_patch(LEASES, namespace, lease.name, self._io.common.joined_to(body, lease))
+            )
         except (AlreadyExistsError, ConflictError, NotFoundError):
             WRITES.get().conflicts += 1
             return None

@@ -223,9 +223,9 @@ def test_first_seen_terminating_is_kept_until_the_pod_is_gone() -> None:
     )
     third = ObservedCluster.of(OWNER, replace(first.views, labelled_pods=(terminating(manager),)), BOOTTIME + 9, second)
 
-    assert first.first_seen_terminating == {leaving.uid: BOOTTIME}
-    assert second.first_seen_terminating == {leaving.uid: BOOTTIME, manager.uid: BOOTTIME + 5}
-    assert third.first_seen_terminating == {manager.uid: BOOTTIME + 5}
+    assert first.first_seen.terminating == {leaving.uid: BOOTTIME}
+    assert second.first_seen.terminating == {leaving.uid: BOOTTIME, manager.uid: BOOTTIME + 5}
+    assert third.first_seen.terminating == {manager.uid: BOOTTIME + 5}
 
 
 def test_first_seen_running_is_kept_while_the_executor_runs() -> None:
@@ -235,10 +235,10 @@ def test_first_seen_running_is_kept_while_the_executor_runs() -> None:
     second = ObservedCluster.of(OWNER, replace(first.views, labelled_pods=(running, changed)), BOOTTIME + 5, first)
     third = ObservedCluster.of(OWNER, replace(first.views, labelled_pods=(changed,)), BOOTTIME + 9, second)
 
-    assert waiting.uid not in first.first_seen_running
-    assert first.first_seen_running == {running.uid: BOOTTIME}
-    assert second.first_seen_running == {running.uid: BOOTTIME, changed.uid: BOOTTIME + 5}
-    assert third.first_seen_running == {changed.uid: BOOTTIME + 5}
+    assert waiting.uid not in first.first_seen.running
+    assert first.first_seen.running == {running.uid: BOOTTIME}
+    assert second.first_seen.running == {running.uid: BOOTTIME, changed.uid: BOOTTIME + 5}
+    assert third.first_seen.running == {changed.uid: BOOTTIME + 5}
 
 
 def test_first_seen_unschedulable_is_kept_until_the_session_manager_is_scheduled() -> None:
@@ -251,7 +251,7 @@ def test_first_seen_unschedulable_is_kept_until_the_session_manager_is_scheduled
     for at, manager in enumerate([held_back, unschedulable, again, another, session_manager(), another]):
         views = Views({}, (manager,))
         found = ObservedCluster.of(OWNER, views, BOOTTIME + at, found)
-        since.append(found.unschedulable)
+        since.append(found.first_seen.unschedulable.get(manager.uid))
 
     assert since == [None, BOOTTIME + 1, BOOTTIME + 1, BOOTTIME + 3, None, BOOTTIME + 5]
 
