@@ -6,7 +6,7 @@ PersistentVolumeClaims are no rows, because what happens to them is planned.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from flamectl_operator.api.constants import CONFIG_HASH_ANNOTATION
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from flamectl_operator.kube.resources import Resource
-    from flamectl_operator.kube.views import ConfigMapView, NetworkPolicyView
+    from flamectl_operator.kube.views import ConfigMapView, NetworkPolicyView, ServiceView
     from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_spec import EffectiveSpec
 
@@ -83,45 +83,37 @@ def _edited(existing: ConfigMapView, manifest: Mapping[str, Any]) -> bool:
     return existing.annotations.get(CONFIG_HASH_ANNOTATION) == wanted[CONFIG_HASH_ANNOTATION]
 
 
-CONFIG_MAP = Child(
-    CONFIG_MAPS,
-    names.config_map,
-    need="needs_config_map_update",
-    reason="UpdatingConfigMap",
-    words="the ConfigMap",
-    manifest=lambda effective: effective.config_map,
-    patch=drift.config_map_patch,
-    unpatchable=_unpatchable_config_map,
-    edited=_edited,
-)
-CLIENT_CONFIG = Child(
-    CONFIG_MAPS,
-    names.client_config,
-    need="needs_config_map_update",
-    reason="UpdatingConfigMap",
-    words="the ConfigMap",
-    manifest=lambda effective: effective.desired.client_config,
-    patch=drift.config_map_patch,
-    unpatchable=_unpatchable_config_map,
-)
-SESSION_MANAGER_SERVICE = Child(
-    SERVICES,
-    names.session_manager,
-    need="needs_service_update",
-    reason="UpdatingServices",
-    words="the Services",
-    manifest=lambda effective: effective.desired.services[0],
-    patch=drift.service_patch,
-)
-OBJECT_CACHE_SERVICE = Child(
-    SERVICES,
-    names.object_cache,
-    need="needs_service_update",
-    reason="UpdatingServices",
-    words="the Services",
-    manifest=lambda effective: effective.desired.services[1],
-    patch=drift.service_patch,
-)
+def _config_map(
+    name: Callable[[str], str], manifest: Callable[[EffectiveSpec], dict[str, Any] | None]
+) -> Child[ConfigMapView]:
+    return Child(
+        CONFIG_MAPS,
+        name,
+        need="needs_config_map_update",
+        reason="UpdatingConfigMap",
+        words="the ConfigMap",
+        manifest=manifest,
+        patch=drift.config_map_patch,
+        unpatchable=_unpatchable_config_map,
+    )
+
+
+def _service(name: Callable[[str], str], number: int) -> Child[ServiceView]:
+    return Child(
+        SERVICES,
+        name,
+        need="needs_service_update",
+        reason="UpdatingServices",
+        words="the Services",
+        manifest=lambda effective: effective.desired.services[number],
+        patch=drift.service_patch,
+    )
+
+
+CONFIG_MAP = replace(_config_map(names.config_map, lambda effective: effective.config_map), edited=_edited)
+CLIENT_CONFIG = _config_map(names.client_config, lambda effective: effective.desired.client_config)
+SESSION_MANAGER_SERVICE = _service(names.session_manager, 0)
+OBJECT_CACHE_SERVICE = _service(names.object_cache, 1)
 NETWORK_POLICY = Child(
     NETWORK_POLICIES,
     names.network_policy,

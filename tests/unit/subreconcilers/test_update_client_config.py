@@ -11,7 +11,7 @@ from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import DONE, Kind
 from flamectl_operator.subreconcilers.update_client_config import UpdateClientConfig
-from tests.unit.subreconcilers.errors import REFUSALS, broken, conflict, forbidden
+from tests.unit.subreconcilers.errors import REFUSALS, broken, conflict
 from tests.unit.subreconcilers.harness import StepHarness, converged
 
 if TYPE_CHECKING:
@@ -119,28 +119,3 @@ async def test_a_refused_deletion_is_an_error(refusal: Callable[[], KubernetesEr
         await _step(world)
 
     assert caught.value.reason == reason
-
-
-@pytest.mark.parametrize("wanted", [WANTED, NOT_WANTED])
-async def test_foreign_config_map_of_its_name_is_not_changed(wanted: dict[str, Any]) -> None:
-    world = StepHarness(wanted)
-    world.squat("configmaps", NAME, labels=LABEL, ownerReferences=[OTHER], uid="foreign")
-    before = _found(world)
-
-    outcome = await _step(world)
-
-    assert _found(world) == before
-    assert [write for write in _writes(world) if write[0] != "create"] == []
-    assert (outcome is DONE) == (wanted is NOT_WANTED)
-
-
-async def test_generation_is_not_reconciled_before_the_client_config_is_written() -> None:
-    world = await converged()
-    world.edit(WANTED)
-    world.api.fail("create", "configmaps", forbidden(), name=NAME)
-
-    await world.run_pass()
-
-    assert world.status.generations.reconciled == 1
-    await world.converge()
-    assert world.status.generations.reconciled == 2

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flamectl_operator.desired.network_policy import operators
-from flamectl_operator.kube.errors import KubernetesError
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.runtime.outcome import DONE, Kind
 from flamectl_operator.subreconcilers.update_network_policy import UpdateNetworkPolicy
@@ -17,6 +16,7 @@ from tests.unit.subreconcilers.harness import StepHarness, converged
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from flamectl_operator.kube.errors import KubernetesError
     from flamectl_operator.runtime.outcome import Outcome
 
 NAME = "my-flame-network-policy"
@@ -96,27 +96,6 @@ async def test_creation_with_a_lost_answer_is_not_repeated() -> None:
 
     assert await _step(world) is DONE
     assert len(_writes(world)) == 1
-
-
-async def test_deletion_with_a_lost_answer_is_not_repeated() -> None:
-    world = await converged(WANTED)
-    world.edit(NOT_WANTED)
-    world.api.fail("delete", "networkpolicies", broken(), applied=True)
-
-    assert await _step(world) is DONE
-    assert world.api.find("networkpolicies", NAME) is None
-
-
-async def test_failed_deletion_is_retried() -> None:
-    world = await converged(WANTED)
-    world.edit(NOT_WANTED)
-    world.api.fail("delete", "networkpolicies", broken())
-
-    with pytest.raises(KubernetesError):
-        await _step(world)
-    await world.converge()
-
-    assert world.api.find("networkpolicies", NAME) is None
 
 
 async def test_policy_that_changed_meanwhile_is_read_again() -> None:
