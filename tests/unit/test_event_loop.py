@@ -180,7 +180,7 @@ class _CountedOperator:
         await asyncio.sleep(1)
 
     async def start_pods(self) -> None:
-        ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        ready = {"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]}
         for _ in range(2):  # the session manager, then the executors
             await asyncio.sleep(60)
             with self.callbacks.uncounted():

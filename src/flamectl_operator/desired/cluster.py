@@ -29,6 +29,7 @@ class DesiredCluster:
     """The desired objects of a FlameCluster.
 
     Args:
+        spec_hash: The hash of all that the author set, by which a spec that reads differently is noticed.
         config_text: The content of flame-cluster.yaml.
         config_hash: The hash of that content.
         services: The Services' manifests.
@@ -42,6 +43,7 @@ class DesiredCluster:
 
     owner: Identity
     spec: FlameClusterSpec
+    spec_hash: str
     config_text: str
     config_hash: str
     services: tuple[dict[str, Any], ...]
@@ -62,11 +64,6 @@ class DesiredCluster:
         """The PersistentVolumeClaims that should exist."""
         caches = (object_cache_claim(self.owner, self.spec, ordinal) for ordinal in range(self.cache_replicas))
         return tuple(claim for claim in (self.session_manager_claim, *caches) if claim is not None)
-
-    @cached_property
-    def spec_hash(self) -> str:
-        """The hash of all that the author set, by which a spec that reads differently is noticed."""
-        return fingerprint(self.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True))
 
     @property
     def session_store(self) -> str:
@@ -100,6 +97,8 @@ class DesiredCluster:
         return cls(
             owner=owner,
             spec=spec,
+            # Not when it is first asked for, because the event loop would stand still for the hash of a large spec.
+            spec_hash=fingerprint(spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)),
             config_text=text,
             config_hash=flame_config.content_hash(text),
             services=services(owner, spec),

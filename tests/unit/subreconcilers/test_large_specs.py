@@ -100,4 +100,5 @@ async def test_large_spec_that_reads_differently_at_the_same_generation_is_plann
     found: dict[str, Any] = world.api.objects["flameclusters", OWNER.namespace, OWNER.name]
     found["spec"]["paused"] = False
     await world.converge()
-    assert world.session_manager is not None
+    assert world.condition("Degraded")[:2] == ("True", "OutdatedCRD")
+    assert "spec" in world.condition("Degraded")[2]
