@@ -72,7 +72,7 @@ from flamectl_operator.reconcile import (
     deletion_lock,
     reconcile_pass,
     spec_planner,
-    status_writer,
+    stored_status,
 )
 from flamectl_operator.reconcile.cluster_io import ClusterIO
 from flamectl_operator.reconcile.cluster_reads import ClusterReads
@@ -237,7 +237,7 @@ def ids_start_again_from_what_is_there() -> None:
         read = original(raw)
         return read.model_copy(update={"executor_manager": read.executor_manager.model_copy(update={"next_id": 0})})
 
-    _set(status_writer, "FlameClusterStatus", type("Forgetful", (), {"from_wire": staticmethod(forgetful)}))
+    _set(stored_status, "FlameClusterStatus", type("Forgetful", (), {"from_wire": staticmethod(forgetful)}))
 
 
 @_mutation
@@ -809,7 +809,7 @@ def counts_that_were_put_off_are_never_written() -> None:
     def wait(reason: str, message: str, delay: float) -> Any:
         return DONE if reason == "StatusThrottled" else original(reason, message, delay)
 
-    _set(status_writer, "wait", wait)
+    _set(stored_status, "wait", wait)
 
 
 @_mutation
