@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from flamectl_operator.api.constants import CLUSTER_LABEL, KIND, MANAGED_BY
+from flamectl_operator.api.constants import CLUSTER_LABEL, MANAGED_BY
 from flamectl_operator.controller import Controller
 from flamectl_operator.flame.watcher import Watcher
 from flamectl_operator.kube.cache.reflector import Reflector
 from flamectl_operator.kube.events import EventRecorder
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.observed import pods
+from flamectl_operator.reconcile.affected_keys import keys_of, keys_of_child, own_key
 from flamectl_operator.reconcile.stores import CHILDREN, FLAME_CLUSTERS, Stores
 from flamectl_operator.runtime.backoff import ExponentialBackoff
 from flamectl_operator.runtime.observer import UNOBSERVED
@@ -273,13 +274,13 @@ class Operator:
 
     def _subscribe(self) -> None:
         self.stores.doubts.subscribe(self._doubt)
-        self.stores.flame_clusters.subscribe(self._handler("FlameCluster", _own_key))
+        self.stores.flame_clusters.subscribe(self._handler("FlameCluster", own_key))
         # A pass that wrote a child, or learned of a change of it, is followed by another pass until one finds nothing new,
         # because the earlier steps used the old state and no watch event repeats a response. A write to the FlameCluster itself
         # brings no news, because it carries the resourceVersion of the pass's view; after a read of the FlameCluster, the
         # controller asks for another pass.
         for resource in CHILDREN:
-            handler: Callable[[Change[Any]], None] = self._handler(resource.kind, _keys_of_child)
+            handler: Callable[[Change[Any]], None] = self._handler(resource.kind, keys_of_child)
             if resource is PODS:
                 handler = self._pod_changed
             self.stores.of(resource).subscribe(handler, responses=True)
@@ -287,7 +288,7 @@ class Operator:
     def _handler(self, kind: str, keys: Callable[[KubernetesObject], Iterator[Key]]) -> Callable[[Change[Any]], None]:
         def handle(change: Change[Any]) -> None:
             priority = Priority.LOW if change.initial else Priority.NORMAL
-            for key in _keys_of(change, keys):
+            for key in keys_of(change, keys):
                 self._enqueue(key, kind, priority)
 
         return handle
@@ -295,7 +296,7 @@ class Operator:
     def _pod_changed(self, change: Change[PodView]) -> None:
         """Enqueue the FlameClusters of a Pod, after a while if the Pod is one of many executors that start."""
         priority = Priority.LOW if change.initial else Priority.NORMAL
-        for key in _keys_of(change, _keys_of_child):
+        for key in keys_of(change, keys_of_child):
             if self.watcher is not None and change.old is not None and pods.answers_elsewhere(change.old, change.new):
                 self.watcher.leave(key, change.old.uid)
             patience = 0.0 if change.initial else self._controller.patience(key, change)
@@ -324,21 +325,3 @@ def _ended(result: Result) -> Ended:
 def _namespace(key: Key) -> str:
     """Return the group of a key, so that thousands of FlameClusters in one namespace do not delay the others."""
     return key[0]
-
-
-def _keys_of(change: Change[Any], keys: Callable[[KubernetesObject], Iterator[Key]]) -> list[Key]:
-    """Return the keys that a change affects, in order."""
-    return sorted({key for each in (change.old, change.new) if each is not None for key in keys(each)})
-
-
-def _own_key(cluster: KubernetesObject) -> Iterator[Key]:
-    yield (cluster.namespace, cluster.name)
-
-
-def _keys_of_child(child: KubernetesObject) -> Iterator[Key]:
-    """Return the keys of the FlameClusters that a child affects: its owner, and the one in its label, whose name it may take."""
-    owner = child.controller
-    if owner is not None and owner.kind == KIND:
-        yield (child.namespace, owner.name)
-    if (label := child.labels.get(CLUSTER_LABEL)) is not None:
-        yield (child.namespace, label)
