@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,9 @@ _FILE = _CONFIG / "crd" / "flame.xflops.io_flameclusters.yaml"
 _SAMPLES = sorted(path for path in (_CONFIG / "samples").rglob("*.yaml") if "kind: FlameCluster" in path.read_text())
 
 
+@cache
 def _version() -> dict[str, Any]:
+    """Return the version of the definition, which is the same for all tests; no test changes it."""
     (version,) = custom_resource_definition()["spec"]["versions"]
     assert isinstance(version, dict)
     return version

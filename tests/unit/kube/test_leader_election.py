@@ -432,7 +432,7 @@ async def test_a_fence_closes_by_itself(scene: Scene) -> None:
         fence.check()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 async def test_there_are_never_two_leaders_whichever_request_hangs(scene: Scene, seed: int) -> None:
     random = Random(seed)
     processes = [scene.start(name) for name in ("a", "b", "c")]
