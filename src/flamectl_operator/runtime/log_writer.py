@@ -38,14 +38,10 @@ class LogWriter:
 
     Args:
         descriptor: The file descriptor to write to.
-        limit: Bytes of lines that may wait to be written.
-        patience: Seconds that the end of the context waits for the last lines.
     """
 
-    def __init__(self, descriptor: int, limit: int = MAX_WAITING, patience: float = STOP_PATIENCE) -> None:
+    def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._limit = limit
-        self._patience = patience
         self._changed = Condition()
         self._waiting: list[bytes] = []
         self._size = 0  # bytes that wait or are being written
@@ -66,7 +62,7 @@ class LogWriter:
         with self._changed:
             self._closing = True
             self._changed.notify()
-        self._thread.join(self._patience)
+        self._thread.join(STOP_PATIENCE)
 
     def write(self, text: str) -> int:
         """Take one line to be written, or lose it when too much waits already."""
@@ -74,7 +70,7 @@ class LogWriter:
         with self._changed:
             if self._closing and not self._thread.is_alive():
                 self._write([line])
-            elif self._size + len(line) > self._limit:
+            elif self._size + len(line) > MAX_WAITING:
                 self._lost += 1
             else:
                 self._waiting.append(line)

@@ -70,19 +70,14 @@ class Window:
 
 
 class SlowStart:
-    """A slow start that keeps its window from pass to pass when a pass runs out of time.
+    """A slow start that keeps its window from pass to pass when a pass runs out of time."""
 
-    Args:
-        size: The number of calls that may be in flight at first.
-    """
-
-    def __init__(self, size: int = 1) -> None:
-        self._size = size
+    def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
         """Start with few calls again."""
-        self._window = Window(self._size)
+        self.window = Window(1)
 
     async def run(
         self,
@@ -101,7 +96,7 @@ class SlowStart:
         Raises:
             asyncio.CancelledError: The caller was cancelled; all running calls have been cancelled and have ended.
         """
-        result = await _make_calls(count, self._window, limit, call, go_on, stop_at_error=True)
+        result = await _make_calls(count, self.window, limit, call, go_on, stop_at_error=True)
         if result.errors or not result.skipped:
             self.reset()
         return result

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import structlog
 
+from flamectl_operator.runtime import log_writer
 from flamectl_operator.runtime.log_writer import LogWriter, can_write
 from flamectl_operator.runtime.logs import configure_logging
 
@@ -82,9 +83,10 @@ def test_a_reader_who_stands_still_holds_up_no_logger_and_gets_everything_later(
     assert [line.get("namespace") for line in _logged(read)] == [*(str(number) for number in range(200)), None]
 
 
-def test_lines_beyond_the_limit_are_lost_and_counted_in_the_log(pipe: Pipe) -> None:
+def test_lines_beyond_the_limit_are_lost_and_counted_in_the_log(pipe: Pipe, mocker: MockerFixture) -> None:
+    mocker.patch.object(log_writer, "MAX_WAITING", 10_000)
     pipe.fill()
-    with LogWriter(pipe.writer, limit=10_000) as writer:
+    with LogWriter(pipe.writer) as writer:
         configure_logging("json", "info", writer)
         for number in range(200):
             structlog.get_logger(component="test").info("x" * 1000, namespace=str(number))
@@ -95,9 +97,10 @@ def test_lines_beyond_the_limit_are_lost_and_counted_in_the_log(pipe: Pipe) -> N
     assert [line["namespace"] for line in kept] == [str(number) for number in range(len(kept))]
 
 
-def test_the_context_ends_although_the_reader_stands_still(pipe: Pipe) -> None:
+def test_the_context_ends_although_the_reader_stands_still(pipe: Pipe, mocker: MockerFixture) -> None:
+    mocker.patch.object(log_writer, "STOP_PATIENCE", 0.01)
     pipe.fill()
-    with LogWriter(pipe.writer, patience=0.01) as writer:
+    with LogWriter(pipe.writer) as writer:
         writer.write("first\n")
     writer.write("second\n")
     assert pipe.read("second\n").endswith(".\nfirst\nsecond\n")

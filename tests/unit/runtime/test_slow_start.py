@@ -33,6 +33,13 @@ class Calls:
         return list(Counter(self.begun).values())
 
 
+def _grown(size: int) -> SlowStart:
+    """Return a slow start whose earlier calls succeeded."""
+    start = SlowStart()
+    start.window.size = size
+    return start
+
+
 async def test_calls_in_flight_double_with_each_round_trip() -> None:
     calls = Calls()
     result = await SlowStart().run(20, lambda: 100, calls)
@@ -49,7 +56,7 @@ async def test_no_call_follows_when_the_first_one_fails() -> None:
 
 async def test_calls_in_flight_are_finished_after_an_error_and_none_follows() -> None:
     calls = Calls(failing=frozenset({2, 5}))
-    result = await SlowStart(2).run(100, lambda: 100, calls)
+    result = await _grown(2).run(100, lambda: 100, calls)
     assert calls.batches == [2, 4]
     assert result.succeeded == 4
     assert [str(error) for error in result.errors] == ["2", "5"]
@@ -84,13 +91,13 @@ async def test_caller_that_continues_later_begins_with_the_window_it_reached() -
 async def test_limit_that_changes_holds_for_the_next_calls() -> None:
     calls, loop = Calls(), asyncio.get_running_loop()
     begun = loop.time()
-    await SlowStart(8).run(20, lambda: 2 if 1 <= loop.time() - begun < 3 else 8, calls)
+    await _grown(8).run(20, lambda: 2 if 1 <= loop.time() - begun < 3 else 8, calls)
     assert calls.batches == [8, 2, 2, 8]
 
 
 async def test_cancelling_ends_the_running_calls() -> None:
     calls = Calls()
-    batch = asyncio.create_task(SlowStart(8).run(8, lambda: 8, calls))
+    batch = asyncio.create_task(_grown(8).run(8, lambda: 8, calls))
     await asyncio.sleep(0.5)
     batch.cancel()
     with pytest.raises(asyncio.CancelledError):
