@@ -46,8 +46,8 @@ RETRY_BASE = 0.5
 RETRY_LIMIT = 60.0
 #: Seconds that running passes, and then events, may take to finish when the operator is asked to stop. Together they are below
 #: the 30 s that Kubernetes gives a Pod.
-STOP_PATIENCE = 20.0
-FLUSH_PATIENCE = 3.0
+PASSES_STOP_TIMEOUT = 20.0
+EVENTS_FLUSH_TIMEOUT = 3.0
 
 
 class Operator:
@@ -151,11 +151,11 @@ class Operator:
         self._log.info("stopping")
         self.queue.shut_down()
         try:
-            async with asyncio.timeout(STOP_PATIENCE):
+            async with asyncio.timeout(PASSES_STOP_TIMEOUT):
                 await self.queue.drained()
         except TimeoutError:
-            self._log.warning("passes in flight did not finish in time", seconds=STOP_PATIENCE)
-        await self.events.flush(FLUSH_PATIENCE)
+            self._log.warning("passes in flight did not finish in time", seconds=PASSES_STOP_TIMEOUT)
+        await self.events.flush(EVENTS_FLUSH_TIMEOUT)
 
     @property
     def some_known(self) -> bool:
@@ -275,10 +275,9 @@ class Operator:
     def _subscribe(self) -> None:
         self.stores.doubts.subscribe(self._doubt)
         self.stores.flame_clusters.subscribe(self._handler("FlameCluster", own_key))
-        # A pass that wrote a child, or learned of a change of it, is followed by another pass until one finds nothing new,
-        # because the earlier steps used the old state and no watch event repeats a response. A write to the FlameCluster itself
-        # brings no news, because it carries the resourceVersion of the pass's view; after a read of the FlameCluster, the
-        # controller asks for another pass.
+        # A pass that wrote a child, or learned of a change of it, is followed by another pass until one changes nothing, because
+        # the earlier steps used the old state and no watch event repeats a response. Writes of the status are not, because they
+        # carry the version that the pass started from. If the pass read the FlameCluster again, the controller requeues the key.
         for resource in CHILDREN:
             handler: Callable[[Change[Any]], None] = self._handler(resource.kind, keys_of_child)
             if resource is PODS:

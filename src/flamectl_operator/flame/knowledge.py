@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 #: Seconds for which a snapshot is valid: longer than two of the slow polls.
 BELIEVED = 75.0
-#: Age in seconds of a snapshot that still tells which executors have work, and whether a session is open. It is shorter than the
-#: period of a busy poller, so that a decision rests on an answer that came after the reason for it, as a rule.
+#: The age in seconds of the oldest snapshot that a deletion or a new size may rest on. It is shorter than the period of a busy
+#: poller, so the snapshot is usually newer than the change that asks for the decision.
 RECENT = 1.0
 
 

@@ -42,7 +42,7 @@ REFILL_INTERVAL = 30.0
 RESERVED_FOR_WARNINGS = 5
 
 #: Seconds that an Event waits for the end of more urgent work. Longer waits would show what no longer matters.
-PATIENCE = 30.0
+LONGEST_DELAY = 30.0
 
 #: The most waiting Events, the most objects whose budget is remembered, and the most characters of remembered Events together.
 QUEUE_LENGTH = 4000
@@ -159,7 +159,7 @@ class EventRecorder:
         """Wait until nothing more urgent is to be done, unless the Event has waited for long."""
         age = max(0.0, (self._clock.now() - entry.at).total_seconds())
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE - age):
+            async with asyncio.timeout(LONGEST_DELAY - age):
                 await self._calm()
 
     def _within_budget(self, entry: _Entry) -> bool:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from flamectl_operator.runtime.clock import Clock
 
 #: Seconds to release the Lease when the process ends.
-RELEASE_PATIENCE = 3.0
+RELEASE_TIMEOUT = 3.0
 
 #: The largest share of the retry period that is added to it, so that candidates do not all come at once.
 JITTER = 0.2
@@ -273,7 +273,7 @@ class LeaderElector:
             return
         body = lease.released(held, self._clock.now())
         try:
-            async with asyncio.timeout(RELEASE_PATIENCE):
+            async with asyncio.timeout(RELEASE_TIMEOUT):
                 await self._client.merge_patch(LEASES, self._namespace, self._name, body)
         except (KubernetesError, TimeoutError) as error:
             self._log.warning("the Lease could not be released; it will expire", error=str(error) or "timed out")

@@ -135,8 +135,8 @@ class ObservedCluster:
 
         An executor is rebound when it seems not to have started, but its kubelet may report the start too late. Then the times
         show that it started before this session manager, or in the same second. Times of two nodes are compared only for rebound
-        executors: the replacement of a wrongly judged executor is not rebound, so a slow clock on a node costs one Pod at most. A
-        fast clock hides that an executor started too early.
+        executors. Clock skew between two nodes costs at most one extra replacement, because the replacement is not rebound. A
+        node clock that is ahead may hide an executor that started too early.
         """
         if executor.session_manager_life not in self._present_lives:
             return self.misread(executor) and executor_mark.started_since(executor, self.session_manager)

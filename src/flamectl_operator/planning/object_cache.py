@@ -111,7 +111,7 @@ def _terminating(
     delete: list[CacheRemoval],
     waits: list[Outcome],
 ) -> None:
-    """Its name is needed, so an object cache that does not go is deleted by force in the end."""
+    """Delete a stuck terminating object cache by force, because its name blocks the replacement."""
     until = given_up_at(observed, cache, effective, now)
     forced = cache.pod.metadata.deletion_grace_period_seconds == 0
     if cache.pod.claim_names:

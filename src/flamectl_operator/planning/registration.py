@@ -91,9 +91,9 @@ def unregistered_to_delete(
 ) -> tuple[Executor, ...]:
     """Return the executors that are replaced now because they did not register.
 
-    They go within the budget of the update strategy; one by one while fewer than half of the executors are registered, since then
-    the session manager itself is in doubt, and after a restart of the session manager. Each failure counts like the end of a Pod,
-    and delays the next replacement alike.
+    At most `maxUnavailable` go at once. Only one goes while fewer than half are registered, or after a restart of the session
+    manager, because the session manager may be the cause. Each failure counts like the end of a Pod, and delays the next
+    replacement alike.
     """
     snapshot = observed.flame.fresh
     late = overdue(observed, effective.settings, now)

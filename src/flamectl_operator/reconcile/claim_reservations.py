@@ -1,4 +1,4 @@
-"""Which FlameCluster is about to create a Pod on a claim that a user made, while no store shows that Pod yet."""
+"""Reserves a user's claim for one FlameCluster until the Pod that mounts it is in the store."""
 
 from __future__ import annotations
 

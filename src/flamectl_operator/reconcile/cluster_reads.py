@@ -40,7 +40,7 @@ T = TypeVar("T", bound=KubernetesObject)
 
 _NONE: frozenset[str] = frozenset()
 #: Seconds until a claim is read again that Pods mount and that the watch does not show, because no event tells of its deletion.
-READ_CLAIMS_AGAIN = 10.0
+CLAIMS_RECHECK_SECONDS = 10.0
 #: The most such claims of one FlameCluster. Pods that mount others stay, because nothing is known about their claims.
 MAX_CLAIMS_READ = 64
 
@@ -202,7 +202,11 @@ class ClusterReads:
         if self._claims_read.keys() - set(unseen):
             self._claims_read = {name: claim for name, claim in self._claims_read.items() if name in unseen}
             self._claims_read_at = {name: at for name, at in self._claims_read_at.items() if name in unseen}
-        due = [name for name in unseen if self._claims_read_at.get(name, -READ_CLAIMS_AGAIN) + READ_CLAIMS_AGAIN <= now]
+        due = [
+            name
+            for name in unseen
+            if self._claims_read_at.get(name, -CLAIMS_RECHECK_SECONDS) + CLAIMS_RECHECK_SECONDS <= now
+        ]
         result = await in_parallel(due, self.writes_in_flight, self._read_claim)
         if due:
             self.claims_error = result.errors[0] if result.errors else None

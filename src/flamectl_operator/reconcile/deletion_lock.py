@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from flamectl_operator.runtime.clock import Clock
 
 #: Seconds until a lock that another operator holds is read again, because it may be released before it expires.
-READ_AGAIN = 5.0
+LEASE_RECHECK_SECONDS = 5.0
 #: The reason of outcomes for Pods that stay because this operator is denied the lock.
 LOCK_DENIED = "LockDenied"
 
@@ -219,7 +219,7 @@ class DeletionLock:
             case Foreign(lease=theirs):
                 return outcomes.name_taken(self._io.owner, LEASES, theirs)
             case HeldByOther() as held:
-                self._read_again = min(now + READ_AGAIN, held.until)
+                self._read_again = min(now + LEASE_RECHECK_SECONDS, held.until)
                 return self._wait.for_holder(held.by, self._read_again - now)
         if lease is not None and lease.terminating:
             self._wait.obstacle = f'Lease "{lease.name}" is being deleted, and its finalizers keep it'
@@ -288,7 +288,7 @@ class DeletionLock:
         lease = await self._io.look(LEASES, self._name)
         holder = lease.spec.holder_identity if lease is not None and lease.controlled_by(self._io.owner.uid) else None
         if holder and holder not in self._hold.options.deny_list:
-            return self._wait.for_holder(holder, READ_AGAIN)
+            return self._wait.for_holder(holder, LEASE_RECHECK_SECONDS)
         # Without a name, because all denied operators must report the same message.
         return blocked(
             LOCK_DENIED, "the operator deletes no Pods, because it is on the deny list (spec.lockOptions.denyList)"

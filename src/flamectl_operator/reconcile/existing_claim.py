@@ -1,7 +1,7 @@
 """Looks at a PersistentVolumeClaim that a user made, before the Pod that mounts it is created.
 
-The watch shows labelled claims only, so this claim is read. Without this look, a Pod would wait for its claim with a reason that
-only the scheduler's message has, and nothing would tell a claim with sessions from a claim that was made anew under its name.
+The watch shows labelled claims only, so this claim is read. Without this read the Pod stays Pending and only the scheduler says
+why, and a recreated, empty claim looks like the old one.
 """
 
 from __future__ import annotations

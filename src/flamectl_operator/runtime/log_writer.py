@@ -23,7 +23,7 @@ STDERR = 2
 #: Bytes of lines that wait to be written. Ten thousand FlameClusters that all change write about half of that at once.
 MAX_WAITING = 8 * 2**20
 #: Seconds that the end of the process waits for the last lines to be written.
-STOP_PATIENCE = 2.0
+LAST_LINES_TIMEOUT = 2.0
 
 
 def can_write(descriptor: int) -> bool:
@@ -62,7 +62,7 @@ class LogWriter:
         with self._changed:
             self._closing = True
             self._changed.notify()
-        self._thread.join(STOP_PATIENCE)
+        self._thread.join(LAST_LINES_TIMEOUT)
 
     def write(self, text: str) -> int:
         """Take one line to be written, or lose it when too much waits already."""

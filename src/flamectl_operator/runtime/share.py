@@ -17,8 +17,8 @@ K = TypeVar("K", bound="Hashable")
 
 #: The share of a key while others work. A few requests in flight still make hundreds in a second.
 BESIDE_OTHERS = 4
-#: Seconds for which a key counts as working after it was last seen to, because it waits for others between its steps.
-RECENT = 0.5
+#: A key counts as active for so many seconds after its last step began, because it waits for others between its steps.
+ACTIVE_SECONDS = 0.5
 
 
 class Shares(Generic[K]):
@@ -42,5 +42,5 @@ class Shares(Generic[K]):
             most: Its share when it works alone.
         """
         _, seen = self._other if self._last[0] == key else self._last
-        alone = asyncio.get_running_loop().time() - seen >= RECENT
+        alone = asyncio.get_running_loop().time() - seen >= ACTIVE_SECONDS
         return most if alone else min(most, BESIDE_OTHERS)

@@ -245,7 +245,7 @@ class FlameSettings(Section):
         30, description="Seconds that a failed or completed executor is kept, so that its logs can be read."
     )
     backoff_base_seconds: SomeSeconds = Field(10, description="Seconds before the second consecutive replacement.")
-    backoff_limit_seconds: SomeSeconds = Field(300, description="The most seconds between replacements.")
+    backoff_limit_seconds: SomeSeconds = Field(300, description="Longest time between two replacements, in seconds.")
     stable_after_seconds: SomeSeconds = Field(
         600, description="Seconds that Pods must be ready before earlier failures are forgotten."
     )

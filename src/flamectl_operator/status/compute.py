@@ -181,9 +181,11 @@ def _merged(
 def durable_fields(status: FlameClusterStatus) -> tuple[object, ...]:
     """Return the part of a status that must be stored before a pass acts on it; the rest can wait for the pass's end.
 
-    Ids are reserved before they are used, a failure is counted before it is repaired, a suspension is recorded before the first
-    Pod is deleted, the number of executors for the demand before it is acted on, and a new generation is acknowledged early, so
-    that no reader takes the old status for its status.
+    - Ids are reserved before they are used.
+    - A failure is counted before it is repaired.
+    - A suspension is recorded before the first Pod is deleted.
+    - The number of executors for the demand is recorded before the pass acts on it.
+    - A new generation is acknowledged first, so that no reader takes the status of the old one for its status.
     """
     manager, executors = status.session_manager, status.executor_manager
     return (

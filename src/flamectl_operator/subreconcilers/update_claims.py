@@ -10,7 +10,7 @@ from flamectl_operator.kube.resources import CLAIMS, PODS
 from flamectl_operator.planning.repairs import claim_patch, is_ours
 from flamectl_operator.reconcile import outcomes
 from flamectl_operator.reconcile.base import PlannedStep
-from flamectl_operator.reconcile.cluster_reads import READ_CLAIMS_AGAIN
+from flamectl_operator.reconcile.cluster_reads import CLAIMS_RECHECK_SECONDS
 from flamectl_operator.reconcile.refusals import RefusedError, collect
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine, wait
 
@@ -111,7 +111,7 @@ async def _look_again(pass_: Pass) -> Outcome:
         raise pass_.io.claims_error
     observed = pass_.observe()
     unseen = observed.claim_users.keys() - observed.claims.keys()
-    return wait("ReadingClaims", "", READ_CLAIMS_AGAIN) if unseen else DONE
+    return wait("ReadingClaims", "", CLAIMS_RECHECK_SECONDS) if unseen else DONE
 
 
 def _adopts(pass_: Pass, claim: PersistentVolumeClaimView, changes: dict[str, Any]) -> bool:

@@ -15,7 +15,7 @@ from flamectl_operator.kube.errors import (
     NotFoundError,
     ServerError,
 )
-from flamectl_operator.kube.events import PATIENCE, EventRecorder, ObjectReference
+from flamectl_operator.kube.events import LONGEST_DELAY, EventRecorder, ObjectReference
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.runtime.text import LONGEST_MESSAGE
 from tests.unit.runtime.virtual_time import VirtualClock
@@ -248,7 +248,7 @@ async def test_event_waits_for_the_end_of_more_urgent_work(client: EventClient) 
     recorder = _recorder(client, _wait_for(calm))
     async with running(recorder):
         recorder.event(ABOUT, "Normal", "PodCreated", "Created Pod a")
-        await asyncio.sleep(PATIENCE / 2)
+        await asyncio.sleep(LONGEST_DELAY / 2)
         assert reasons(client) == []
 
         calm.set()
@@ -262,7 +262,7 @@ async def test_events_are_written_in_spite_of_more_urgent_work_that_does_not_end
     async with running(recorder):
         for number in range(3):
             recorder.event(ABOUT, "Normal", "PodCreated", f"Created Pod {number}")
-        await asyncio.sleep(PATIENCE - 1)
+        await asyncio.sleep(LONGEST_DELAY - 1)
         assert reasons(client) == []
 
         await asyncio.sleep(2)

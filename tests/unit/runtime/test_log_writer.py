@@ -98,7 +98,7 @@ def test_lines_beyond_the_limit_are_lost_and_counted_in_the_log(pipe: Pipe, mock
 
 
 def test_the_context_ends_although_the_reader_stands_still(pipe: Pipe, mocker: MockerFixture) -> None:
-    mocker.patch.object(log_writer, "STOP_PATIENCE", 0.01)
+    mocker.patch.object(log_writer, "LAST_LINES_TIMEOUT", 0.01)
     pipe.fill()
     with LogWriter(pipe.writer) as writer:
         writer.write("first\n")

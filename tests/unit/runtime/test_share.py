@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from flamectl_operator.runtime.share import BESIDE_OTHERS, RECENT, Shares
+from flamectl_operator.runtime.share import ACTIVE_SECONDS, BESIDE_OTHERS, Shares
 
 
 async def test_key_that_works_alone_has_the_whole() -> None:
@@ -25,7 +25,7 @@ async def test_key_has_the_whole_again_when_the_others_have_ended() -> None:
     shares = Shares[str]()
     shares.note_work("small")
     shares.note_work("large")
-    await asyncio.sleep(RECENT)
+    await asyncio.sleep(ACTIVE_SECONDS)
     assert shares.share("large", 64) == 64
 
 
