@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from flamectl_operator.api.status import AutoscalingStatus
+from flamectl_operator.api.component_status import AutoscalingStatus
 from flamectl_operator.flame.knowledge import Phase
 from flamectl_operator.flame.snapshot import Load
 from flamectl_operator.planning.demand import compute_demand

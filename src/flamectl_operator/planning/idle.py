@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from flamectl_operator.api.status import IdleStatus
+from flamectl_operator.api.component_status import IdleStatus
 from flamectl_operator.flame.knowledge import RECENT, Phase
 
 if TYPE_CHECKING:

@@ -8,16 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flamectl_operator.api.component_status import (
+    AutoscalingStatus,
+    ExecutorManagerStatus,
+    SessionManagerStatus,
+    TlsStatus,
+)
 from flamectl_operator.api.constants import EXECUTOR_MANAGER
 from flamectl_operator.api.status import (
     MAX_UNHEALTHY_PODS,
-    AutoscalingStatus,
     ConditionType,
-    ExecutorManagerStatus,
     FlameClusterStatus,
     Generations,
-    SessionManagerStatus,
-    TlsStatus,
     UnhealthyPod,
     suspension_begun,
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flamectl_operator.api.status import ConditionType, SessionsStatus, find
+from flamectl_operator.api.component_status import SessionsStatus
+from flamectl_operator.api.status import ConditionType, find
 from flamectl_operator.flame.knowledge import Phase
 from flamectl_operator.planning.effective_spec import flame_can_be_asked
 from flamectl_operator.planning.endpoint import lacks_address

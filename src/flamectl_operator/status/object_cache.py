@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flamectl_operator.api.status import CacheState, ObjectCacheStatus
+from flamectl_operator.api.component_status import CacheState, ObjectCacheStatus
 from flamectl_operator.desired.flame_config import object_cache_endpoint
 from flamectl_operator.desired.tls import cache_is_secure
 

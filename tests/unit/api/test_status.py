@@ -9,16 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flamectl_operator.api.status import (
-    MAX_MESSAGE,
-    Condition,
-    ExecutorManagerStatus,
-    FlameClusterStatus,
-    Generations,
-    SessionManagerStatus,
-    State,
-    UnhealthyPod,
-)
+from flamectl_operator.api.component_status import MAX_MESSAGE, ExecutorManagerStatus, SessionManagerStatus
+from flamectl_operator.api.status import Condition, FlameClusterStatus, Generations, State, UnhealthyPod
 from flamectl_operator.runtime.text import LONGEST_MESSAGE
 
 _NOON = datetime(2026, 8, 1, 12, 0, 0, 999_999, tzinfo=timezone(timedelta(hours=2)))

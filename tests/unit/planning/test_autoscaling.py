@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flamectl_operator.api.autoscaling import Autoscaling
-from flamectl_operator.api.status import AutoscalingStatus
+from flamectl_operator.api.component_status import AutoscalingStatus
 from flamectl_operator.planning.autoscaling import Scaling, rescale
 from flamectl_operator.runtime.clock_reading import ClockReading
 from tests.unit.builders import BOOTTIME, MOMENT, NOW, ago, later

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flamectl_operator.api.status import IdleStatus
+from flamectl_operator.api.component_status import IdleStatus
 from flamectl_operator.flame.knowledge import RECENT, Knowledge, Phase
 from flamectl_operator.flame.snapshot import Session, Snapshot
 from flamectl_operator.planning.idle import Idleness, plan_idle

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flamectl_operator.api.status import ExecutorManagerStatus, FlameClusterStatus
+from flamectl_operator.api.component_status import ExecutorManagerStatus
+from flamectl_operator.api.status import FlameClusterStatus
 from flamectl_operator.desired.names import MAX_ID
 from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Snapshot

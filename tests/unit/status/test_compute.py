@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flamectl_operator.api.status import (
-    Condition,
-    ExecutorManagerStatus,
-    FlameClusterStatus,
-    Generations,
-    SessionManagerStatus,
-    find,
-)
+from flamectl_operator.api.component_status import ExecutorManagerStatus, SessionManagerStatus
+from flamectl_operator.api.status import Condition, FlameClusterStatus, Generations, find
 from flamectl_operator.planning.needs import NO_NEEDS
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff, remembered
 from flamectl_operator.runtime.outcome import blocked

@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from flamectl_operator.api.status import (
-    Condition,
-    ConditionType,
-    FlameClusterStatus,
-    Generations,
-    suspension_begun,
-)
+from flamectl_operator.api.status import Condition, ConditionType, FlameClusterStatus, Generations, suspension_begun
 from flamectl_operator.planning.needs import Needs
 from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from flamectl_operator.runtime.outcome import blocked, wait

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flamectl_operator.api.status import AutoscalingStatus, Condition, FlameClusterStatus
+from flamectl_operator.api.component_status import AutoscalingStatus
+from flamectl_operator.api.status import Condition, FlameClusterStatus
 from flamectl_operator.planning.autoscaling import Scaling
 from flamectl_operator.settings import FlameSettings
 from flamectl_operator.status.silence import PATIENCE, silence

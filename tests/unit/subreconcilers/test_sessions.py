@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flamectl_operator.api.status import SessionsStatus
+from flamectl_operator.api.component_status import SessionsStatus
 from tests.unit.builders import replicas
 from tests.unit.kube.certificates import AUTHORITY
 from tests.unit.subreconcilers.flame_harness import converged
