@@ -74,7 +74,7 @@ async def test_time_without_answers_does_not_count_as_idle() -> None:
     world.model.open_session("s", tasks=3, seconds=20)
     await world.live(10)
     world.asked.broken = "Network is unreachable"
-    await world.live(300)
+    await world.live(90)
     world.asked.broken = None
     await world.live(20)
     assert _desired(world) == 3
