@@ -30,7 +30,7 @@ from tests.unit.subreconcilers.harness import executor_name
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from flamectl_operator.kube.views import PodView
+    from flamectl_operator.kube.pod_views import PodView
 
 EVICT, DISRUPT, MARK = (
     "cluster-autoscaler.kubernetes.io/safe-to-evict",
