@@ -72,12 +72,6 @@ _KEPT = "tests/unit/reconcile/test_transform.py"
             id="a NetworkPolicy",
         ),
         pytest.param(
-            f"{_FLAME}.answers:MAX_ENTRIES",
-            _UNBOUNDED,
-            "tests/unit/flame/test_answers.py::test_answer_of_many_small_entries_is_refused_before_it_takes_memory",
-            id="entries of an answer",
-        ),
-        pytest.param(
             f"{_FLAME}.answers:MAX_NAME",
             _UNBOUNDED,
             "tests/unit/flame/test_answers.py::test_long_texts_are_not_kept",
