@@ -14,7 +14,7 @@ from flamectl_operator.flame.client import DEADLINE
 from flamectl_operator.flame.session_manager import FlameError
 from flamectl_operator.flame.snapshot import Snapshot
 from tests.flame.model import RECONNECT, FlameModel
-from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, name_of
+from tests.simulation.objects import FLAME_CLUSTERS, NAMESPACE, condition, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -213,6 +213,16 @@ class Flame:
             for task in session.tasks
             if task.state != "succeeded"
         )
+
+    def mend(self) -> None:
+        """People correct what keeps executors from registering, where a status asks them to."""
+        for cluster in self.server.all(FLAME_CLUSTERS):
+            failures = cluster.get("status", {}).get("executorManager", {}).get("failures", 0)
+            if condition(cluster, "Degraded").get("reason") != "ExecutorsNotRegistered" or failures <= 1:
+                continue
+            for manager in list(self.managers.values()):
+                if manager.run.owner == name_of(cluster) and not manager.joined:
+                    self.set_deaf(manager, deaf=False)
 
     # -- the way to session managers
 

@@ -506,14 +506,25 @@ class Judge:
         if len(staying) + len(client.knowledge.left(uid_of(owner), pass_begun())) < least:
             self._replaced(client, owner, pod, specs, lost=lost, stale=stale)
         if not lost and ready(pod):
-            self._serving_deleted(client, pod, staying, specs, stale=stale)
+            registered = None if self.work is None else self.work.registered(client, owner, [pod, *staying])
+            self._serving_deleted(client, pod, staying, specs, stale=stale, registered=registered)
 
     def _serving_deleted(
-        self, client: ModelClient, pod: Obj, staying: list[Obj], specs: list[Wanted], *, stale: bool
+        self,
+        client: ModelClient,
+        pod: Obj,
+        staying: list[Obj],
+        specs: list[Wanted],
+        *,
+        stale: bool,
+        registered: set[str] | None,
     ) -> None:
-        """An executor is deleted that serves, and others have to stay."""
+        """An executor is deleted that serves, and others have to stay.
+
+        With an answer of the session manager those serve that it calls registered.
+        """
         least = min(want.replicas for want in specs)
-        serving = sum(1 for each in staying if ready(each))
+        serving = sum(1 for each in staying if ready(each) and (registered is None or uid_of(each) in registered))
         refused = all(want.executors_refused for want in specs)
         if (not stale or refused) and len(staying) < least:
             self.blame(
@@ -523,9 +534,10 @@ class Judge:
         if any(want.strategy == "Recreate" for want in specs):
             return
         floor = min(want.floor for want in specs)
-        if serving < floor:
+        if serving < floor and (registered is None or uid_of(pod) in registered):
+            kind = "ready" if registered is None else "registered"
             self.blame(
-                f"{client.name} deletes {name_of(pod)} and leaves {serving} ready executors as far as it can know; "
+                f"{client.name} deletes {name_of(pod)} and leaves {serving} {kind} executors as far as it can know; "
                 f"{floor} must stay"
             )
 

@@ -514,8 +514,8 @@ def a_rollout_does_not_wait_for_the_session_manager() -> None:
 def unready_stale_executors_are_deleted_under_on_delete() -> None:
     original = rollout._stale_to_delete
 
-    def chosen(observed: Any, effective: Any, stale: Any, ready: Any) -> Any:
-        return original(observed, effective, stale, ready) or [executor for executor in stale if not executor.ready]
+    def chosen(observed: Any, effective: Any, stale: Any, *args: Any) -> Any:
+        return original(observed, effective, stale, *args) or [executor for executor in stale if not executor.ready]
 
     _set(rollout, "_stale_to_delete", chosen)
 
@@ -1284,9 +1284,9 @@ def executors_with_the_most_work_go_first() -> None:
             load, priority = self._snapshot.load(node)
             return -load, -priority
 
-    def order(executors: Any, effective: Any, snapshot: Any = None) -> Any:
+    def order(executors: Any, effective: Any, snapshot: Any = None, of_no_use: Any = ()) -> Any:
         contrary: Any = None if snapshot is None else Contrary(snapshot)
-        return original(executors, effective, contrary)
+        return original(executors, effective, contrary, of_no_use)
 
     for planner in (scale, rollout):
         _set(planner, "deletion_order", order)
@@ -1417,6 +1417,17 @@ def living_nodes_are_released() -> None:
 @_mutation_of_flame
 def executors_that_never_register_are_kept() -> None:
     _set(scale, "unregistered_to_delete", lambda *_args: ())
+
+
+@_mutation_of_flame
+def ready_executors_serve_although_they_do_not_register() -> None:
+    _set(observed.ObservedCluster, "serving_executors", property(lambda self: self.ready_executors))
+
+
+@_mutation_of_flame
+def executors_that_flame_does_not_know_stay_in_a_scale_down() -> None:
+    for planner in (scale, rollout):
+        _set(planner, "of_no_use", lambda _observed: frozenset())
 
 
 @_mutation_of_flame

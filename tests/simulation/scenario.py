@@ -156,6 +156,7 @@ class Scenario:
             draw.returns(child_random(seed, "returns"))
             draw.clocks(child_random(seed, "clocks"))
             draw.evictions(child_random(seed, "evictions"))
+            draw.mute_rollouts(child_random(seed, "mute rollouts"))
         else:
             draw.set_back(child_random(seed, "set back"))
             draw.other_crd(child_random(seed, "other crd"))
@@ -673,6 +674,24 @@ class _Draw:
         self._add(at + random.choice((3.0, 12.0)), kind, random.choice((900.0, 3600.0, -3600.0)))
         if random.random() < 0.5:
             self._add(at + random.choice((5.0, 14.0, 30.0)), "kill", random.choice((0.1, 10.0)))
+
+    def mute_rollouts(self, random: Random) -> None:
+        """A rollout or a scale-up to executors that never register, and then a scale-down or another rollout."""
+        if random.random() < 0.88:
+            return
+        name, at = random.choice(self.names), min(30.0 + random.random() * self._length, self._settled)
+        count = random.choice((3, 4, 5))
+        budget = {"rollingUpdate": {"maxUnavailable": random.choice((1, 1, 2)), "maxSurge": random.choice((0, 1))}}
+        drain = {"timeoutSeconds": random.choice((0, 30))}
+        executors = {"replicas": count, "autoscaling": None, "drain": drain, "updateStrategy": budget}
+        self._add(at - 20.0, "edit", name, {"executorManager": executors})
+        self._add(at - 0.5, "mute", random.choice((2, 3)))
+        if random.random() < 0.6:
+            self._add(at, "edit", name, {"executorManager": {"image": f"executor:mute-{random.randint(1, 9)}"}})
+        else:
+            self._add(at, "scale", name, count + 2)
+        if random.random() < 0.7:
+            self._add(at + random.choice((10.0, 30.0)), "scale", name, count - 1)
 
     def _work(self, random: Random, name: str) -> None:
         """Sessions of one FlameCluster, and what becomes of its executors meanwhile."""

@@ -95,12 +95,15 @@ class Work(Check):
             self._blame(f"{client.name} marks {name_of(pod)} by an answer that is old")
         if why == "Surplus":
             self._idle_first(client, owner, pod, known, answers)
+            self._strangers_first(client, owner, pod, known, answers)
 
     def deleting(
         self, client: ModelClient, owner: Obj, pod: Obj, known: list[Obj], specs: list[Wanted], *, stale: bool
     ) -> None:
         """Judge the deletion of an executor that counts, because it is surplus or stale."""
         answers = self._answers(client, owner)
+        if not stale:
+            self._strangers_first(client, owner, pod, known, answers)
         if any(want.drain == 0 for want in specs) or not ready(pod) or not answers:
             return
         if all(each.snapshot.load(name_of(pod))[0] is Load.BUSY for each in answers):
@@ -128,6 +131,28 @@ class Work(Check):
         if idle and len(idle) >= surplus:
             self._blame(f"{client.name} takes {name_of(pod)}, which has work, though {idle[0]} has none")
 
+    def _strangers_first(
+        self, client: ModelClient, owner: Obj, pod: Obj, known: list[Obj], answers: list[Answer]
+    ) -> None:
+        """No registered executor is surplus while others stay that the session manager does not know."""
+        if not answers or not all(each.snapshot.registered(name_of(pod)) for each in answers):
+            return
+        heard = client.knowledge.heard[name_of(owner)]
+        counted = [each for each in known if live(each) and uid_of(each) not in client.knowledge.leaving]
+        strangers = []
+        for each in counted:
+            since = client.knowledge.ready_known.get(uid_of(each), self._loop.now)
+            unknown = not any(answer.snapshot.known(name_of(each)) for answer in answers)
+            # One that was there before this session manager may still come back to its work.
+            began = container_status(each, "executor-manager").get("state", {}).get("running", {}).get("startedAt")
+            new = began is not None and moment(began) > heard.begun + CLOCKS
+            if each is not pod and unknown and new and ready(each) and since < pass_begun():
+                strangers.append(name_of(each))
+        wants = [want for want in client.knowledge.specs(owner, pass_begun()) if want.spec is not None]
+        surplus = len(counted) - min((want.replicas for want in wants), default=0)
+        if strangers and len(strangers) >= surplus:
+            self._blame(f"{client.name} takes {name_of(pod)}, which is registered, though {strangers[0]} is not")
+
     def draining_deleted(self, client: ModelClient, owner: Obj, pod: Obj, specs: list[Wanted], *, lost: bool) -> None:
         """An executor is about to be deleted that was marked before."""
         if any(want.spec is None or want.suspend for want in specs) or not standing(pod) or lost:
@@ -145,6 +170,13 @@ class Work(Check):
                 self._blame(
                     f"{client.name} deletes {name_of(pod)}, on which a task still runs, before its time is over"
                 )
+
+    def registered(self, client: ModelClient, owner: Obj, pods: list[Obj]) -> set[str] | None:
+        """The uids of executors that the answers, by which a pass may have chosen, call registered; None without an answer."""
+        answers = self._answers(client, owner)
+        if not answers:
+            return None
+        return {uid_of(pod) for pod in pods if any(each.snapshot.registered(name_of(pod)) for each in answers)}
 
     def unregistered(self, client: ModelClient, owner: Obj, pod: Obj) -> bool:
         """Whether a process knows that an executor runs for long and has not registered, or is not ready for Flame."""

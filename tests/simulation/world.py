@@ -472,6 +472,8 @@ class World:
             await asyncio.sleep(_STEP)
             if self.judge.violations:
                 return
+            if self.flame is not None:
+                self.flame.mend()
             # What Flame knows changes without any write.
             if looked_at != self.server.revision or self.work is not None:
                 looked_at = self.server.revision

@@ -98,12 +98,15 @@ class Flame(Protocol):
         ...
 
 
+_NOT_ASKED = Knowledge(since=0.0)
+
+
 class NotAsked:
     """Session managers without pollers."""
 
     def knowledge(self, key: Key) -> Knowledge:  # noqa: ARG002 - the contract of Flame
-        """Return that nothing is known."""
-        return OFF
+        """Return that nothing is known, and that nobody will ask."""
+        return _NOT_ASKED
 
     def follow(self, key: Key, target: Target | None, *, busy: bool) -> None:
         """Do nothing."""

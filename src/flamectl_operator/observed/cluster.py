@@ -271,6 +271,12 @@ class ObservedCluster:
         return tuple(executor for executor in self.executors if executor.ready)
 
     @cached_property
+    def serving_executors(self) -> tuple[Executor, ...]:
+        """The executors that are ready, and registered with the session manager as far as its last answer is believed."""
+        snapshot, found = self.flame.snapshot, self.ready_executors
+        return found if snapshot is None else tuple([each for each in found if snapshot.registered(each.name)])
+
+    @cached_property
     def terminal_executors(self) -> tuple[Executor, ...]:
         """The executors that have ended for good and are not deleted yet."""
         return tuple(executor for executor in self.executors if executor.terminal and not executor.terminating)

@@ -201,7 +201,7 @@ class ClusterPlan(Comparison):
     @cached_property
     def registration(self) -> Outcome:
         """The outcome about executors that are not registered with the session manager."""
-        return registration_outcome(self.observed, self.effective.settings, self.now)
+        return registration_outcome(self.observed, self.effective, self.now)
 
     @property
     def demand_waits(self) -> Iterator[Outcome]:

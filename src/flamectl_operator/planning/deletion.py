@@ -9,7 +9,7 @@ from flamectl_operator.api.constants import DELETION_COST_ANNOTATION
 from flamectl_operator.flame.snapshot import Load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from datetime import datetime
 
     from flamectl_operator.flame.snapshot import Snapshot
@@ -24,15 +24,20 @@ LONGEST_GRACE = 10**9
 
 
 def deletion_order(
-    executors: Iterable[Executor], effective: EffectiveSpec, snapshot: Snapshot | None = None
+    executors: Iterable[Executor],
+    effective: EffectiveSpec,
+    snapshot: Snapshot | None = None,
+    of_no_use: Collection[str] = (),
 ) -> list[Executor]:
     """Return executors in the order in which they are deleted, after ReplicaSet's ranking.
 
-    Not scheduled, then pending, then not ready, then lower deletion cost, then less work in Flame, then stale, then highest id.
+    Not scheduled, then pending, then not ready, then unknown to Flame, then lower deletion cost, then less work in Flame, then
+    stale, then highest id.
     Where the number of executors follows the demand, none that works goes before one that does not, whatever its deletion cost.
 
     Args:
         snapshot: The last snapshot of the session manager; None when unknown.
+        of_no_use: The names of ready executors that the session manager does not know.
     """
     return sorted(
         executors,
@@ -40,6 +45,7 @@ def deletion_order(
             executor.pod.spec.node_name != "",
             executor.pod.status.phase != "Pending",
             executor.ready,
+            executor.name not in of_no_use,
             effective.scaling is not None and snapshot is not None and snapshot.load(executor.name)[0] is Load.BUSY,
             _deletion_cost(executor),
             (0, 0) if snapshot is None else snapshot.load(executor.name),

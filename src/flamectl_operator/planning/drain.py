@@ -71,10 +71,11 @@ def undecided(observed: ObservedCluster, effective: EffectiveSpec, now: ClockRea
 
     The answer may be the first one, or the last one may be too old to tell which executors have work now.
     """
-    if effective.suspended or (effective.drain_timeout == 0 and effective.scaling is None):
-        return False
     flame = observed.flame
-    return flame.phase is Phase.ASKING or (flame.fresh is not None and now.boottime - flame.said_at > RECENT)
+    if effective.suspended or flame.phase is Phase.ASKING:
+        return not effective.suspended
+    load_matters = effective.drain_timeout > 0 or effective.scaling is not None
+    return load_matters and flame.fresh is not None and now.boottime - flame.said_at > RECENT
 
 
 def occupied(observed: ObservedCluster) -> int:
@@ -151,7 +152,7 @@ def _held(observed: ObservedCluster, effective: EffectiveSpec) -> set[str]:
     ]
     if effective.update_strategy.type == "Recreate":
         return set()
-    ready = len(observed.ready_executors) + len(serving)
+    ready = len(observed.serving_executors) + len(serving)
     floor = effective.replicas - Budget.of(effective.update_strategy, effective.replicas).unavailable
     return {each.name for each in serving[max(0, ready - floor) :]}
 

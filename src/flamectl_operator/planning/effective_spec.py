@@ -14,9 +14,11 @@ from flamectl_operator.api.constants import CONFIG_GENERATION_ANNOTATION, CONFIG
 from flamectl_operator.api.status import suspension_begun
 from flamectl_operator.desired import names
 from flamectl_operator.desired.config_map import config_map
+from flamectl_operator.flame.knowledge import Phase
 from flamectl_operator.planning import replacement_backoff
 from flamectl_operator.planning.autoscaling import plan_scaling
 from flamectl_operator.planning.budget import surge
+from flamectl_operator.planning.endpoint import lacks_address
 from flamectl_operator.planning.idle import IN_USE, Idleness, plan_idle
 
 if TYPE_CHECKING:
@@ -182,7 +184,7 @@ def resolve_effective_spec(
     manager_backoff, executor_backoff = replacement_backoff.remembered(before)
     wanted = desired.spec.executor_manager.replicas if scaling is None else scaling.desired
     replicas = 0 if suspended else wanted
-    executor_backoff = replacement_backoff.count_executors(
+    counted = replacement_backoff.count_executors(
         executor_backoff,
         observed,
         desired.executor.revision,
@@ -192,6 +194,9 @@ def resolve_effective_spec(
         now=now.wall,
         settings=settings,
     )
+    forgets = counted.failures < executor_backoff.failures and counted.revision == executor_backoff.revision
+    if not (replicas and forgets and askable and _first_answer_due(observed)):
+        executor_backoff = counted
     if replicas:
         executor_backoff = replacement_backoff.count_overdue(executor_backoff, overdue, next_id, now.wall, settings)
     return EffectiveSpec(
@@ -206,6 +211,18 @@ def resolve_effective_spec(
         scaling=scaling,
         idleness=idleness,
     )
+
+
+def answer_due(observed: ObservedCluster, settings: FlameSettings) -> bool:
+    """Return whether a session manager that can be asked has not answered yet, nor failed to, as after the operator's start."""
+    asked = observed.session_manager_ready and not lacks_address(observed, settings)
+    return asked and observed.flame.phase in {Phase.OFF, Phase.ASKING}
+
+
+def _first_answer_due(observed: ObservedCluster) -> bool:
+    """Return whether this process is about to hear from the session manager, so that executors may only seem to work."""
+    flame = observed.flame
+    return observed.session_manager_ready and (flame.phase is Phase.ASKING or flame.since == float("-inf"))
 
 
 def _suspended(observed: ObservedCluster, before: FlameClusterStatus, *, asked: bool, paused: bool) -> bool:

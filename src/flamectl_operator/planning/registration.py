@@ -2,6 +2,9 @@
 
 Such an executor is ready for Kubernetes and does nothing for Flame. Nothing is decided here unless the session manager answered
 the last question.
+
+A rollout stops when a new executor does not register: see `holds_rollout`. That executor is replaced once, because its node may
+be the cause, and then stays, because its image or its configuration is, and every further attempt would end alike.
 """
 
 from __future__ import annotations
@@ -10,9 +13,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from flamectl_operator.api.constants import SESSION_MANAGER
 from flamectl_operator.flame.snapshot import NodeState
+from flamectl_operator.observed import pods
 from flamectl_operator.planning.budget import Budget
-from flamectl_operator.runtime.outcome import DONE, wait, wait_until
+from flamectl_operator.runtime.outcome import DONE, blocked, wait, wait_until
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -32,6 +37,8 @@ PATIENCE = 15.0
 LOST_AFTER = 60.0
 #: The reason of an outcome for an executor that is not registered.
 NOT_REGISTERED = "ExecutorNotRegistered"
+#: The same when its replacement does not register either.
+NONE_REGISTERS = "ExecutorsNotRegistered"
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,9 @@ class Unregistered:
         since: Since when that is known.
         deadline: When it is replaced.
         message: The problem, as a sentence.
-        again: Whether it was there before the session manager restarted, and has to register again.
+        again: Whether this process saw it before the session manager answered, so that it may have to register again.
+        returns: Whether it also started before the session manager, so that it may come back to its work.
+        known: Whether the session manager has it in its table.
     """
 
     executor: Executor
@@ -50,6 +59,12 @@ class Unregistered:
     deadline: datetime
     message: str
     again: bool = False
+    returns: bool = False
+    known: bool = False
+
+    def new(self, effective: EffectiveSpec) -> bool:
+        """Return whether it is of the wanted revision and has never registered."""
+        return not self.known and not self.returns and not effective.stale(self.executor)
 
 
 def unregistered(observed: ObservedCluster, settings: FlameSettings, now: ClockReading) -> tuple[Unregistered, ...]:
@@ -68,7 +83,7 @@ def unregistered(observed: ObservedCluster, settings: FlameSettings, now: ClockR
             since = _wall(flame.not_ready_since.get(executor.name, now.boottime), now)
             word = "NotReady" if state is NodeState.NOT_READY else "Unknown"
             message = f"{executor.name} runs, but Flame reports its node as {word}"
-            found.append(Unregistered(executor, since, since + timedelta(seconds=lost_after), message))
+            found.append(Unregistered(executor, since, since + timedelta(seconds=lost_after), message, known=True))
         elif not snapshot.known(executor.name):
             # An executor that was there before this life of the session manager has to register again.
             seen = observed.first_seen.running[executor.pod.uid]
@@ -77,13 +92,52 @@ def unregistered(observed: ObservedCluster, settings: FlameSettings, now: ClockR
             since = _wall(max(seen, flame.known_since), now)
             patience = lost_after if again else settings.registration_deadline_seconds
             message = f"{executor.name} has run since {running_since:%H:%M:%S} UTC and is not registered with Flame"
-            found.append(Unregistered(executor, since, since + timedelta(seconds=patience), message, again))
+            returns = again and _started_before(observed, executor)
+            found.append(Unregistered(executor, since, since + timedelta(seconds=patience), message, again, returns))
     return tuple(found)
 
 
 def overdue(observed: ObservedCluster, settings: FlameSettings, now: ClockReading) -> tuple[Executor, ...]:
     """Return the executors whose time to register is over."""
     return tuple(each.executor for each in unregistered(observed, settings, now) if each.deadline <= now.wall)
+
+
+def of_no_use(observed: ObservedCluster) -> frozenset[str]:
+    """Return the names of executors that are ready and that the session manager does not know, so that no work is on them.
+
+    An executor that was there before this life of the session manager may still come back to its work.
+    """
+    flame = observed.flame
+    snapshot = flame.fresh
+    if snapshot is None:
+        return frozenset()
+    seen = observed.first_seen.running
+    unknown = [each for each in observed.ready_executors if not snapshot.known(each.name)]
+    early = [each for each in unknown if seen.get(each.pod.uid, flame.known_since) < flame.known_since]
+    returning = {each.name for each in early if _started_before(observed, each)}
+    return frozenset(each.name for each in unknown if each.name not in returning)
+
+
+def holds_rollout(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> bool:
+    """Return whether stale executors stay because a new one did not register in time, and none has shown since that it can."""
+    if effective.executor_backoff.failures == 0 or observed.flame.fresh is None:
+        return False
+    return any(each.new(effective) for each in unregistered(observed, effective.settings, now))
+
+
+def superseded(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> frozenset[str]:
+    """Return the names of stale executors that are ready, do not register and are of no use, so that they go without a budget.
+
+    There are none while fewer than half of the executors are registered, because the session manager itself is in doubt then.
+    """
+    if observed.flame.fresh is None or 2 * len(observed.serving_executors) < len(observed.live_executors):
+        return frozenset()
+    patience = timedelta(seconds=PATIENCE)
+    missing = unregistered(observed, effective.settings, now)
+    late = [
+        each.executor for each in missing if not each.known and not each.again and each.since + patience <= now.wall
+    ]
+    return frozenset(executor.name for executor in late if effective.stale(executor))
 
 
 def unregistered_to_delete(
@@ -93,7 +147,7 @@ def unregistered_to_delete(
 
     At most `maxUnavailable` go at once. Only one goes while fewer than half are registered, or after a restart of the session
     manager, because the session manager may be the cause. Each failure counts like the end of a Pod, and delays the next
-    replacement alike.
+    replacement alike. In a rollout none goes any more after its replacement did not register either.
     """
     snapshot = observed.flame.fresh
     late = overdue(observed, effective.settings, now)
@@ -107,13 +161,16 @@ def unregistered_to_delete(
         1 if in_doubt or restarted else max(1, Budget.of(effective.update_strategy, effective.replicas).unavailable)
     )
     starting = max(0, effective.replicas - registered - len(late))
-    counted = [executor for executor in late if executor.executor_id < effective.executor_backoff.attempt_id]
+    given_up = effective.executor_backoff.repeated and _rolls_out(observed, effective)
+    kept = {each.executor.name for each in missing if each.new(effective)} if given_up else set()
+    due = [executor for executor in late if executor.name not in kept]
+    counted = [executor for executor in due if executor.executor_id < effective.executor_backoff.attempt_id]
     return tuple(counted[: max(0, at_once - starting)])
 
 
-def registration_outcome(observed: ObservedCluster, settings: FlameSettings, now: ClockReading) -> Outcome:
+def registration_outcome(observed: ObservedCluster, effective: EffectiveSpec, now: ClockReading) -> Outcome:
     """Return the outcome about executors that are not registered, and when to look again."""
-    missing = unregistered(observed, settings, now)
+    missing = unregistered(observed, effective.settings, now)
     if not missing:
         return DONE
     patience = timedelta(seconds=PATIENCE)
@@ -122,7 +179,35 @@ def registration_outcome(observed: ObservedCluster, settings: FlameSettings, now
     message = late[0].message if late else ""
     if len(late) > 1:
         message += f", and {len(late) - 1} more"
-    return wait_until(NOT_REGISTERED, min(times), now.wall, message) if times else wait(NOT_REGISTERED, message)
+    found = wait_until(NOT_REGISTERED, min(times), now.wall, message) if times else wait(NOT_REGISTERED, message)
+    new = [each for each in late if each.new(effective)]
+    if not new or effective.executor_backoff.failures == 0:
+        return found
+    return blocked(NONE_REGISTERS, f"{new[0].message}: {_advice(observed, effective)}", found.delay)
+
+
+def _advice(observed: ObservedCluster, effective: EffectiveSpec) -> str:
+    """Return what a person can do, and what happens until then."""
+    look = "look at its log, and correct spec.executorManager"
+    if not _rolls_out(observed, effective):
+        return look
+    stale = len(observed.live_executors) - len(effective.fresh_executors(observed))
+    stay = (
+        "1 executor of the earlier revision stays" if stale == 1 else f"{stale} executors of the earlier revision stay"
+    )
+    return f"{look}. The rollout has stopped until the spec changes, and {stay}"
+
+
+def _rolls_out(observed: ObservedCluster, effective: EffectiveSpec) -> bool:
+    """Return whether executors of an earlier revision are still there."""
+    return len(effective.fresh_executors(observed)) < len(observed.live_executors)
+
+
+def _started_before(observed: ObservedCluster, executor: Executor) -> bool:
+    """Return whether an executor started before the session manager's container, as far as the clocks of their nodes tell."""
+    manager, started = observed.session_manager, executor.running_since
+    since = None if manager is None else pods.running_since(manager.pod, SESSION_MANAGER)
+    return started is None or since is None or started < since
 
 
 def _may_replace(backoff: ReplacementBackoff, now: ClockReading) -> bool:

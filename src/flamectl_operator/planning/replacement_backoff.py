@@ -208,7 +208,7 @@ def executors_reset_at(
 
     Executors created since the last failure show whether the fault is fixed, once one of them has been ready for
     `stableAfterSeconds`. If none was needed, or none has found a node yet, all others must have been ready for that long, and the
-    oldest executor that waits for a node must have existed for that long.
+    oldest executor that waits for a node must have existed for that long. One that Flame says is not registered shows nothing.
 
     Args:
         backoff: The failures.
@@ -219,11 +219,11 @@ def executors_reset_at(
         return None
     made_since = [executor for executor in observed.live_executors if _made_since(executor, backoff)]
     if tried := [executor for executor in made_since if executor.pod.spec.node_name]:
-        return min((time for each in tried if (time := _stable_at(each, settings)) is not None), default=None)
+        return min((time for each in tried if (time := _works_at(each, observed, settings)) is not None), default=None)
     others = [executor for executor in observed.live_executors if executor.pod.spec.node_name]
     if not others or not _all_there(observed, backoff.revision, replicas, surge):
         return None
-    times = [_stable_at(each, settings) for each in others]
+    times = [_works_at(each, observed, settings) for each in others]
     if made_since:
         times.append(_waited_at(made_since, settings))
     known = [time for time in times if time is not None]
@@ -239,6 +239,12 @@ def _waited_at(executors: Iterable[Executor], settings: FlameSettings) -> dateti
     """Return when the oldest executor will have existed for the stable time."""
     born = [time for each in executors if (time := each.pod.metadata.creation_timestamp) is not None]
     return min(born) + timedelta(seconds=settings.stable_after_seconds) if born else None
+
+
+def _works_at(executor: Executor, observed: ObservedCluster, settings: FlameSettings) -> datetime | None:
+    """Return when an executor will have worked for the stable time; None when it does not work."""
+    snapshot = observed.flame.snapshot
+    return _stable_at(executor, settings) if snapshot is None or snapshot.registered(executor.name) else None
 
 
 def _stable_at(component: Component, settings: FlameSettings) -> datetime | None:

@@ -10,6 +10,7 @@ from flamectl_operator.planning.budget import Budget
 from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.drain import LOOK_AGAIN, split_drainable, undecided
 from flamectl_operator.planning.parts import LOST, MAKE_ROOM, STALE, RolloutPlan
+from flamectl_operator.planning.registration import holds_rollout, of_no_use, superseded
 from flamectl_operator.runtime.outcome import wait, wait_until
 
 if TYPE_CHECKING:
@@ -57,11 +58,11 @@ def plan_rollout(
     stale = [each for each in compared.stale_executors if each.name not in gone]
     # By their times they are of no use, but clocks of nodes differ. So they are replaced within the budget.
     stale += [each for each in observed.unmarked_executors if each not in stale]
-    serving = [each for each in observed.ready_executors if each.name not in gone] if stale else []
+    serving = [each for each in observed.serving_executors if each.name not in gone] if stale else []
     caches_first = compared.object_caches_first
     asking = bool(stale) and undecided(observed, effective, now)
     may_replace = current and not caches_first and not keep_stale and not asking
-    chosen = _stale_to_delete(observed, effective, observed.deletable(stale), serving) if may_replace else []
+    chosen = _stale_to_delete(observed, effective, observed.deletable(stale), serving, now) if may_replace else []
     leaving = gone | {executor.name for executor in chosen}
     drain, delete = split_drainable(chosen, observed, effective)
     left = len(stale) - len(chosen)
@@ -70,7 +71,7 @@ def plan_rollout(
     elif caches_first:
         put_off = wait("WaitingForObjectCache")
     else:
-        put_off = _rollout_wait(observed, effective, left)
+        put_off = _rollout_wait(observed, effective, left, held=bool(left) and holds_rollout(observed, effective, now))
     return RolloutPlan(
         delete=(
             *((executor, LOST) for executor in lost),
@@ -136,32 +137,37 @@ def _starting(observed: ObservedCluster) -> Component | None:
 
 
 def _stale_to_delete(
-    observed: ObservedCluster, effective: EffectiveSpec, stale: Sequence[Executor], ready: Sequence[Executor]
+    observed: ObservedCluster,
+    effective: EffectiveSpec,
+    stale: Sequence[Executor],
+    serving: Sequence[Executor],
+    now: ClockReading,
 ) -> list[Executor]:
     strategy = effective.update_strategy
     if strategy.type == "OnDelete" or not stale:
         return []
     if strategy.type == "Recreate":
         return list(stale)
-    # A stale executor that is not ready can be deleted without budget, because it does not count as available. So a broken
-    # rollout can be rolled back or superseded.
-    free = [executor for executor in stale if not executor.ready]
-    if effective.executor_backoff.repeated:
+    # A stale executor that is not ready, or does not register, can be deleted without budget, because it does not serve. So a
+    # broken rollout can be rolled back or superseded.
+    useless = superseded(observed, effective, now)
+    free = [executor for executor in stale if not executor.ready or executor.name in useless]
+    if effective.executor_backoff.repeated or holds_rollout(observed, effective, now):
         # Each attempt is ready for a moment before it fails, so without this each attempt would cost working executors.
         return free
     budget = Budget.of(strategy, effective.replicas)
-    spare = max(0, len(ready) - (effective.replicas - budget.unavailable))
-    serving = [executor for executor in stale if executor.ready]
-    return free + deletion_order(serving, effective, observed.work)[:spare]
+    spare = max(0, len(serving) - (effective.replicas - budget.unavailable))
+    ready = [executor for executor in stale if executor.ready and executor.name not in useless]
+    return free + deletion_order(ready, effective, observed.work, of_no_use(observed))[:spare]
 
 
-def _rollout_wait(observed: ObservedCluster, effective: EffectiveSpec, left: int) -> Outcome:
+def _rollout_wait(observed: ObservedCluster, effective: EffectiveSpec, left: int, *, held: bool) -> Outcome:
     if effective.update_strategy.type == "OnDelete":
         stale = f"{left} stale executor{'s' * (left != 1)}"
         return wait("OnDelete", f"{stale} will be replaced after somebody deletes {'it' if left == 1 else 'them'}")
     fresh = len(effective.fresh_executors(observed))
     message = f"rolling update: {fresh} of {effective.replicas} executors are on the current revision"
-    if effective.executor_backoff.repeated:
+    if effective.executor_backoff.repeated and not held:
         seconds = effective.settings.stable_after_seconds
         message += f"; some failed, and the update continues after a newer executor has been ready for {seconds:.0f} s"
     return wait("RollingUpdate", message)

@@ -16,7 +16,7 @@ from flamectl_operator.planning.budget import surge
 from flamectl_operator.planning.deletion import deletion_order, given_up_at
 from flamectl_operator.planning.drain import CLOCKS_DIFFER, LOOK_AGAIN, occupied, split_drainable, undecided
 from flamectl_operator.planning.parts import ScalePlan
-from flamectl_operator.planning.registration import unregistered_to_delete
+from flamectl_operator.planning.registration import of_no_use, unregistered_to_delete
 from flamectl_operator.planning.replacement_backoff import executor_uncounted
 from flamectl_operator.runtime.outcome import wait, wait_until
 
@@ -45,7 +45,8 @@ def plan_scale(compared: Comparison, now: ClockReading, limit: int) -> ScalePlan
     if len(live) > target:
         if undecided(observed, effective, now):
             return replace(plan, waits=(*waits, wait("AskingSessionManager", "", LOOK_AGAIN)))
-        surplus = deletion_order(observed.deletable(live), effective, observed.work)[: len(live) - target]
+        order = deletion_order(observed.deletable(live), effective, observed.work, of_no_use(observed))
+        surplus = order[: len(live) - target]
         drain, delete = split_drainable(surplus, observed, effective)
         return replace(plan, drain=drain, delete=delete)
     plan = replace(plan, delete_unregistered=observed.deletable(unregistered_to_delete(observed, effective, now)))

@@ -150,6 +150,7 @@ class Pass:
         Args:
             next_id: The high-water mark of executor ids.
         """
+        plan = None if self.spec is None else self.plan
         persistent = self.status.persistent_failure(self.report.errors)
         lasting = self.io.repairs.fights()
         outcomes = (*self.report.outcomes, *lasting, *([persistent] if persistent.attention else []))
@@ -158,10 +159,10 @@ class Pass:
             generation=self.generation,
             observed=observed,
             effective=self.spec,
-            needs=NO_NEEDS if self.spec is None else self.plan.needs,
+            needs=NO_NEEDS if plan is None else plan.needs,
             next_id=next_id,
             problem=self.problem,
             outcomes=outcomes if self.report.acting_steps_ran else None,
-            registration=DONE if self.spec is None or self.report.acting_steps_ran else self.plan.registration,
+            registration=DONE if plan is None else plan.registration,
             requests_failed=self.report.requests_failed,
         )

@@ -25,9 +25,11 @@ from flamectl_operator.api.status import (
 )
 from flamectl_operator.desired import names, tls
 from flamectl_operator.desired.flame_config import session_manager_endpoint
+from flamectl_operator.planning.effective_spec import answer_due
 from flamectl_operator.planning.kept_claims import claims_in_danger
 from flamectl_operator.planning.needs import NO_NEEDS, Needs
 from flamectl_operator.planning.outdated_crd import read_as
+from flamectl_operator.planning.registration import NONE_REGISTERS, NOT_REGISTERED
 from flamectl_operator.planning.repairs import is_ours
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.status.conditions import ConditionWriter, carried_over, compute_conditions, suspending
@@ -69,7 +71,7 @@ class StatusInput:
         next_id: The high-water mark of executor ids.
         problem: Why the spec is invalid; empty when it is valid.
         outcomes: Outcomes of the steps of this pass; None before the acting steps have run.
-        registration: The outcome about executors that are not registered, for the time before the steps have run.
+        registration: The outcome about executors that are not registered.
         requests_failed: Whether failed requests kept the pass from finding out all that the status should say.
         needs: The work that is left.
     """
@@ -233,7 +235,15 @@ def _outcomes(given: StatusInput) -> tuple[Sequence[Outcome], bool]:
     if given.outcomes is None:
         return (*earlier, given.registration), True
     silent = given.requests_failed and not any(outcome.attention for outcome in given.outcomes)
-    return (*given.outcomes, *(earlier if silent else ())), given.requests_failed
+    kept = earlier if silent else tuple(each for each in earlier if _still_unregistered(each, given))
+    return (*given.outcomes, *kept), given.requests_failed
+
+
+def _still_unregistered(said: Outcome, given: StatusInput) -> bool:
+    """Return whether executors were said not to register, and a new operator, or their successors, have yet to show more."""
+    if said.reason != NONE_REGISTERS or given.effective is None:
+        return False
+    return given.registration.reason == NOT_REGISTERED or answer_due(given.observed, given.effective.settings)
 
 
 def _session_manager(given: StatusInput) -> SessionManagerStatus:

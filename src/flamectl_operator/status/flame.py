@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from flamectl_operator.api.component_status import SessionsStatus
 from flamectl_operator.api.status import ConditionType, find
 from flamectl_operator.flame.knowledge import Phase
-from flamectl_operator.planning.effective_spec import flame_can_be_asked
+from flamectl_operator.planning.effective_spec import answer_due, flame_can_be_asked
 from flamectl_operator.planning.endpoint import lacks_address
 from flamectl_operator.status.reason import SESSION_MANAGER_NOT_REACHABLE
 
@@ -37,7 +37,7 @@ def registered(observed: ObservedCluster, effective: EffectiveSpec, before: Flam
         return None
     if (snapshot := observed.flame.snapshot) is not None:
         return sum(snapshot.registered(executor.name) for executor in observed.live_executors)
-    return before.executor_manager.registered if _not_asked_yet(observed, effective) else None
+    return before.executor_manager.registered if answer_due(observed, effective.settings) else None
 
 
 def sessions(observed: ObservedCluster, effective: EffectiveSpec, before: FlameClusterStatus) -> SessionsStatus:
@@ -47,7 +47,7 @@ def sessions(observed: ObservedCluster, effective: EffectiveSpec, before: FlameC
     if (snapshot := observed.flame.snapshot) is not None:
         found = snapshot.counts
         return SessionsStatus(open=found.sessions, pending_tasks=found.pending, running_tasks=found.running)
-    return before.sessions if _not_asked_yet(observed, effective) else SessionsStatus()
+    return before.sessions if answer_due(observed, effective.settings) else SessionsStatus()
 
 
 def flame_conditions(
@@ -73,7 +73,7 @@ def flame_conditions(
             writer.make(kind, status=status, reason="NoAddress", message=message)
             for kind, status in zip(KINDS, (False, None), strict=True)
         )
-    if _not_asked_yet(observed, effective):
+    if answer_due(observed, effective.settings):
         return tuple(stored)
     unknown = observed.flame.phase is Phase.UNKNOWN
     problem = observed.flame.problem
@@ -112,12 +112,6 @@ def _behind_tls(writer: ConditionWriter, effective: EffectiveSpec) -> tuple[Cond
     return (
         writer.make(kind, status=False, reason="TLSNotSupported" if mutual else "AuthorityUnknown", message=message),
     )
-
-
-def _not_asked_yet(observed: ObservedCluster, effective: EffectiveSpec) -> bool:
-    """Return whether the first answer is missing, as after a restart of the operator."""
-    silent = not observed.session_manager_ready or lacks_address(observed, effective.settings)
-    return not silent and observed.flame.phase in {Phase.OFF, Phase.ASKING}
 
 
 def _registered(writer: ConditionWriter, observed: ObservedCluster) -> Condition:

@@ -75,7 +75,8 @@ PRECEDENCE: tuple[str, ...] = (
     PODS_FAILING,
     "NodeNotReporting",
     UNSCHEDULABLE,
-    # The Pods are as they should be, and Flame does not answer.
+    # The Pods are as they should be, and do not serve Flame, or Flame does not answer.
+    "ExecutorsNotRegistered",
     SESSION_MANAGER_NOT_REACHABLE,
     # Pods take long, and may become ready by themselves.
     "NotScheduled",

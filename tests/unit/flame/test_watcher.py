@@ -299,7 +299,7 @@ def test_nothing_is_known_when_polling_is_off() -> None:
     nobody.follow(KEY, TARGET, busy=True)
     nobody.ask_now(KEY)
     nobody.forget(KEY)
-    assert nobody.knowledge(KEY) is OFF
+    assert (nobody.knowledge(KEY).phase, nobody.knowledge(KEY).snapshot) == (Phase.OFF, None)
     assert nobody.session_manager(KEY) is None
 
 

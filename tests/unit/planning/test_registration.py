@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
-from flamectl_operator.api.constants import EXECUTOR_MANAGER
+from flamectl_operator.api.constants import DELETION_COST_ANNOTATION, EXECUTOR_MANAGER
 from flamectl_operator.flame.knowledge import Knowledge, Phase
-from flamectl_operator.flame.snapshot import Snapshot
+from flamectl_operator.flame.snapshot import NodeState, Snapshot
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.planning.registration import overdue
+from flamectl_operator.planning.deletion import deletion_order
+from flamectl_operator.planning.registration import of_no_use, overdue, superseded
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.settings import FlameSettings
-from tests.unit.builders import BOOTTIME, LIFE, NOW, OWNER, ago, executor_pod, later, observed, running, session_manager
+from tests.unit.builders import (
+    BOOTTIME,
+    LIFE,
+    NOW,
+    OWNER,
+    ago,
+    cluster_plan,
+    effective,
+    executor_pod,
+    later,
+    observed,
+    replicas,
+    rolling,
+    running,
+    session_manager,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from flamectl_operator.kube.pod_views import PodView
 
 _SETTINGS = FlameSettings(registration_deadline_seconds=120)
 
@@ -45,3 +67,58 @@ def test_executor_that_was_there_before_the_session_manager_answered_has_less_ti
     seen = ObservedCluster.of(OWNER, replace(first.views, flame=flame), BOOTTIME, first)
 
     assert overdue(seen, _SETTINGS, ClockReading(NOW, BOOTTIME)) == seen.live_executors
+
+
+def _answered(*pods: PodView, registered: Iterable[int], known_since: float = 600) -> ObservedCluster:
+    """Executors beside an answer of the session manager, which has answered for so many seconds."""
+    nodes = {executor_pod(each).name: NodeState.READY for each in registered}
+    flame = Knowledge(Phase.KNOWN, LIFE, snapshot=Snapshot(nodes), said_at=BOOTTIME, known_since=BOOTTIME - known_since)
+    first = observed(session_manager(), *pods, first_seen_ago=100)
+    return ObservedCluster.of(OWNER, replace(first.views, flame=flame), BOOTTIME, first)
+
+
+def test_ready_executor_serves_only_when_it_is_registered() -> None:
+    pods = [executor_pod(0), executor_pod(1), executor_pod(2, "starting")]
+    assert [each.executor_id for each in _answered(*pods, registered=[1, 2]).serving_executors] == [1]
+    assert [each.executor_id for each in observed(session_manager(), *pods).serving_executors] == [0, 1]
+
+
+def test_executor_that_the_session_manager_does_not_know_is_of_no_use_unless_it_may_come_back() -> None:
+    pods = [executor_pod(0, since=ago(90)), executor_pod(1, since=ago(90))]
+    assert of_no_use(_answered(*pods, registered=[0])) == {executor_pod(1).name}
+    # An operator that has just started saw it before the first answer.
+    assert of_no_use(_answered(*pods, registered=[0], known_since=50)) == {executor_pod(1).name}
+    older = executor_pod(1, containers=[running(EXECUTOR_MANAGER, since=ago(2000))])
+    assert of_no_use(_answered(executor_pod(0), older, registered=[0], known_since=50)) == frozenset()
+    assert of_no_use(observed(session_manager(), *pods)) == frozenset()
+
+
+def test_executor_of_no_use_is_deleted_before_one_that_costs_less_to_delete() -> None:
+    cheap = {DELETION_COST_ANNOTATION: "-9"}
+    seen = _answered(executor_pod(0, annotations=cheap), executor_pod(1, since=ago(90)), registered=[0])
+    order = deletion_order(seen.live_executors, effective(replicas(1)), seen.flame.fresh, of_no_use(seen))
+    assert [each.executor_id for each in order] == [1, 0]
+
+
+@pytest.mark.parametrize(("registered", "names"), [([0, 1], {3}), ([0], set())])
+def test_stale_executors_that_do_not_register_go_without_a_budget_unless_the_session_manager_is_in_doubt(
+    registered: list[int], names: set[int]
+) -> None:
+    pods = [
+        executor_pod(0),
+        executor_pod(1),
+        executor_pod(2, since=ago(90)),
+        executor_pod(3, revision="old", since=ago(90)),
+    ]
+    found = superseded(_answered(*pods, registered=registered), effective(replicas(4)), ClockReading(NOW, BOOTTIME))
+    assert found == {executor_pod(each).name for each in names}
+
+
+def test_answer_that_is_still_believed_keeps_the_budget_although_the_last_question_had_none() -> None:
+    pods = [executor_pod(0, revision="old"), executor_pod(1, revision="old"), executor_pod(2, since=ago(90))]
+    seen = _answered(*pods, registered=[0, 1])
+    seen = ObservedCluster.of(OWNER, replace(seen.views, flame=replace(seen.flame, failing=True)), BOOTTIME, seen)
+    wanted = effective(rolling(3, 1, 0))
+    rollout = cluster_plan(seen, wanted, accepted=frozenset({wanted.desired.executor.rendered})).rollout
+    assert not rollout.delete
+    assert not rollout.drain
