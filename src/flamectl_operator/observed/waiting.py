@@ -99,7 +99,7 @@ def _not_ready(pod: PodView) -> tuple[Trouble, datetime] | None:
 
 
 def _creating(pod: PodView, subject: str) -> tuple[Trouble, datetime] | None:
-    how = f'node "{pod.spec.node_name}" has prepared its image and volumes since'
+    how = f'node "{pod.spec.node_name}" has been preparing its image and volumes since'
     return _waits(CONTAINER_CREATING, subject, how, _begun(pod))
 
 

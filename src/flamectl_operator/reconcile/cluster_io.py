@@ -20,6 +20,7 @@ from flamectl_operator.kube.errors import (
     KubernetesError,
     NamespaceTerminatingError,
     NotFoundError,
+    UndecodableError,
 )
 from flamectl_operator.kube.events import ObjectReference
 from flamectl_operator.kube.pod_views import PodView
@@ -149,6 +150,8 @@ class ClusterIO(ClusterReads):
         before = store.before_request(self.owner.namespace, name)
         try:
             patched = await self.client.merge_patch(resource, self.owner.namespace, name, changes)
+            if before.obj is not None and patched.uid != before.obj.uid:
+                raise UndecodableError(f'the answer of the API server is not the patched {resource.kind} "{name}"')
         except (ConflictError, NotFoundError):
             WRITES.get().conflicts += 1
             await self.refresh(resource, name)

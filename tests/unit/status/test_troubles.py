@@ -304,7 +304,7 @@ def test_pod_without_containers_is_reported() -> None:
     [
         pytest.param(
             {"phase": "Pending"},
-            'ContainerCreating: node "node-1": it has prepared images and volumes since',
+            'ContainerCreating: node "node-1": it has been preparing images and volumes since',
             id="a nodeName whose kubelet says nothing",
         ),
         pytest.param(
@@ -357,14 +357,14 @@ def test_running_container_that_stays_unready_is_named(started: bool | None, cau
             [WAITED, PROXY],
             [waiting(EXECUTOR_MANAGER)],
             "ContainerCreating",
-            'container "executor-manager": node "node-1" has prepared its image and volumes since',
+            'container "executor-manager": node "node-1" has been preparing its image and volumes since',
             id="a started native sidecar",
         ),
         pytest.param(
             [PROXY, WAITED],
             [waiting(EXECUTOR_MANAGER)],
             "ContainerCreating",
-            'container "executor-manager": node "node-1" has prepared its image and volumes since',
+            'container "executor-manager": node "node-1" has been preparing its image and volumes since',
             id="a native sidecar before the other init containers",
         ),
         pytest.param(
@@ -378,28 +378,28 @@ def test_running_container_that_stays_unready_is_named(started: bool | None, cau
             [WAITED, waiting("proxy")],
             [waiting(EXECUTOR_MANAGER)],
             "ContainerCreating",
-            'init container "proxy": node "node-1" has prepared its image and volumes since',
+            'init container "proxy": node "node-1" has been preparing its image and volumes since',
             id="a native sidecar whose image is pulled",
         ),
         pytest.param(
             [PROXY, waiting(WAIT_CONTAINER)],
             [waiting(EXECUTOR_MANAGER)],
             "ContainerCreating",
-            'init container "wait-for-session-manager": node "node-1" has prepared its image and volumes since',
+            'init container "wait-for-session-manager": node "node-1" has been preparing its image and volumes since',
             id="the waiting container, whose image is pulled",
         ),
         pytest.param(
             [WAITED],
             [running("log-shipper"), waiting(EXECUTOR_MANAGER, "ContainerCreating")],
             "ContainerCreating",
-            'container "executor-manager": node "node-1" has prepared its image and volumes since',
+            'container "executor-manager": node "node-1" has been preparing its image and volumes since',
             id="an ordinary sidecar runs",
         ),
         pytest.param(
             [WAITED],
             [running(EXECUTOR_MANAGER), waiting("log-shipper", "ContainerCreating")],
             "ContainerCreating",
-            'container "log-shipper": node "node-1" has prepared its image and volumes since',
+            'container "log-shipper": node "node-1" has been preparing its image and volumes since',
             id="only an ordinary sidecar does not run",
         ),
         pytest.param(

@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from flamectl_operator.kube.errors import NotFoundError
+import msgspec
+
+from flamectl_operator.kube.errors import NotFoundError, UndecodableError
 from flamectl_operator.kube.resources import PODS
 from tests.unit.builders import OWNER, replicas
 from tests.unit.subreconcilers.errors import forbidden, lost, quota
 from tests.unit.subreconcilers.harness import SM_NAME, StepHarness, converged, executor_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytest_mock import MockerFixture
+
+    from flamectl_operator.kube.resources import Resource
 
 
 async def test_404_for_the_resource_does_not_count_as_deleted() -> None:
@@ -99,3 +105,24 @@ async def test_unknown_writes_are_read_in_parallel(mocker: MockerFixture) -> Non
         await run.io.resolve_unknown_writes()
 
     assert run.io._unknown_writes == set()
+
+
+async def test_patch_that_is_answered_with_another_object_has_an_unknown_outcome(mocker: MockerFixture) -> None:
+    world = await converged(replicas(1))
+    world.edit({"commonLabels": {"team": "a"}})
+    patch = world.api.merge_patch
+
+    async def of_another(resource: Resource[Any], namespace: str, name: str, body: Mapping[str, Any]) -> Any:
+        found = await patch(resource, namespace, name, body)
+        if name != executor_name(0):
+            return found
+        return msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, uid="another"))
+
+    mocker.patch.object(world.api, "merge_patch", of_another)
+
+    result = await world.run_pass()
+
+    assert [type(error) for error in result.errors] == [UndecodableError]
+    known = world.stores.pods.get(OWNER.namespace, executor_name(0))
+    assert known is not None
+    assert known.uid != "another"
