@@ -103,7 +103,7 @@ def overdue(observed: ObservedCluster, settings: FlameSettings, now: ClockReadin
 
 
 def of_no_use(observed: ObservedCluster) -> frozenset[str]:
-    """Return the names of executors that are ready and that the session manager does not know, so that no work is on them.
+    """Return the names of executors that are ready, and that the session manager neither calls registered nor lists work on.
 
     An executor that was there before this life of the session manager may still come back to its work.
     """
@@ -112,7 +112,11 @@ def of_no_use(observed: ObservedCluster) -> frozenset[str]:
     if snapshot is None:
         return frozenset()
     seen = observed.first_seen.running
-    unknown = [each for each in observed.ready_executors if not snapshot.known(each.name)]
+    unknown = [
+        each
+        for each in observed.ready_executors
+        if not snapshot.registered(each.name) and each.name not in snapshot.by_node
+    ]
     early = [each for each in unknown if seen.get(each.pod.uid, flame.known_since) < flame.known_since]
     returning = {each.name for each in early if _started_before(observed, each)}
     return frozenset(each.name for each in unknown if each.name not in returning)

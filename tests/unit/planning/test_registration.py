@@ -9,7 +9,7 @@ import pytest
 
 from flamectl_operator.api.constants import DELETION_COST_ANNOTATION, EXECUTOR_MANAGER
 from flamectl_operator.flame.knowledge import Knowledge, Phase
-from flamectl_operator.flame.snapshot import NodeState, Snapshot
+from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Snapshot
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.registration import of_no_use, overdue, superseded
@@ -69,10 +69,19 @@ def test_executor_that_was_there_before_the_session_manager_answered_has_less_ti
     assert overdue(seen, _SETTINGS, ClockReading(NOW, BOOTTIME)) == seen.live_executors
 
 
-def _answered(*pods: PodView, registered: Iterable[int], known_since: float = 600) -> ObservedCluster:
+def _answered(
+    *pods: PodView,
+    registered: Iterable[int],
+    silent: Iterable[int] = (),
+    listed: tuple[FlameExecutor, ...] = (),
+    known_since: float = 600,
+) -> ObservedCluster:
     """Executors beside an answer of the session manager, which has answered for so many seconds."""
-    nodes = {executor_pod(each).name: NodeState.READY for each in registered}
-    flame = Knowledge(Phase.KNOWN, LIFE, snapshot=Snapshot(nodes), said_at=BOOTTIME, known_since=BOOTTIME - known_since)
+    nodes = {executor_pod(each).name: NodeState.UNKNOWN for each in silent}
+    nodes |= {executor_pod(each).name: NodeState.READY for each in registered}
+    flame = Knowledge(
+        Phase.KNOWN, LIFE, snapshot=Snapshot(nodes, listed), said_at=BOOTTIME, known_since=BOOTTIME - known_since
+    )
     first = observed(session_manager(), *pods, first_seen_ago=100)
     return ObservedCluster.of(OWNER, replace(first.views, flame=flame), BOOTTIME, first)
 
@@ -91,6 +100,15 @@ def test_executor_that_the_session_manager_does_not_know_is_of_no_use_unless_it_
     older = executor_pod(1, containers=[running(EXECUTOR_MANAGER, since=ago(2000))])
     assert of_no_use(_answered(executor_pod(0), older, registered=[0], known_since=50)) == frozenset()
     assert of_no_use(observed(session_manager(), *pods)) == frozenset()
+
+
+@pytest.mark.parametrize("works", [False, True], ids=["no work", "work"])
+def test_executor_whose_node_is_not_ready_in_flame_is_of_no_use_unless_work_is_listed_on_it(*, works: bool) -> None:
+    silent = executor_pod(1, since=ago(90)).name
+    listed = (FlameExecutor(silent, ExecutorState.BOUND, "session"),) if works else ()
+    seen = _answered(executor_pod(0), executor_pod(1, since=ago(90)), registered=[0], silent=[1], listed=listed)
+
+    assert of_no_use(seen) == (frozenset() if works else {silent})
 
 
 def test_executor_of_no_use_is_deleted_before_one_that_costs_less_to_delete() -> None:
