@@ -31,13 +31,13 @@ def deletion_order(
 ) -> list[Executor]:
     """Return executors in the order in which they are deleted, after ReplicaSet's ranking.
 
-    Not scheduled, then pending, then not ready, then unknown to Flame, then lower deletion cost, then less work in Flame, then
+    Not scheduled, then pending, then not ready, then of no use to Flame, then lower deletion cost, then less work in Flame, then
     stale, then highest id.
     Where the number of executors follows the demand, none that works goes before one that does not, whatever its deletion cost.
 
     Args:
         snapshot: The last snapshot of the session manager; None when unknown.
-        of_no_use: The names of ready executors that the session manager does not know.
+        of_no_use: The names of ready executors that are not registered and have no work.
     """
     return sorted(
         executors,
