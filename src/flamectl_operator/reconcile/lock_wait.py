@@ -1,8 +1,8 @@
 """What is told about a wait for the deletion lock, and when.
 
 At first the status does not mention the lock, because its holder writes the status. A holder that deletes nothing for minutes
-may be no operator, because everybody who may write Leases in the namespace can hold the lock. Who holds it for longer than an
-operator ever does is none.
+may be no operator, because everybody who may write Leases in the namespace can hold the lock. A holder that asks for longer than
+any operator does is certainly none.
 """
 
 from __future__ import annotations
