@@ -232,3 +232,27 @@ def test_rollout_to_executors_that_never_register_stops_with_all_others_register
         world.change(executorManager={"image": "registry.example/executor:good"})
         world.wait("the next rollout", lambda: not (before | {second}) & _executors(world), PATIENCE)
         world.wait_running(executors=8, timeout=PATIENCE)
+
+
+def test_session_manager_waits_with_a_change_until_no_task_runs(
+    world: E2ENamespace, flame: Flame, tmp_path: Path
+) -> None:
+    with operator_with(world, tmp_path):
+        _start(world, flame, 2)
+        before = world.session_manager()["metadata"]["uid"]
+        name = "my-flame-session-manager"
+        flame.ask(lambda model: model.open_session("s", tasks=4, seconds=8, max_instances=1))
+        world.wait("a task to run", lambda: flame.busy("s"))
+
+        world.change(sessionManager={"updateStrategy": {"type": "WhenIdle"}, "env": [{"name": "A", "value": "b"}]})
+        world.wait(
+            "the status to say what it waits for", lambda: "has tasks that run" in world.status().get("message", "")
+        )
+        assert world.status()["sessionManager"]["updatePendingSince"]
+        assert world.session_manager()["metadata"]["uid"] == before
+        assert not flame.done("s")
+        world.wait("its end", lambda: (world.get("pod", name) or {}).get("metadata", {}).get("uid") != before, PATIENCE)
+
+        assert (flame.done("s"), flame.runs("s")) == (True, [1] * 4)
+        world.wait_running(executors=2, timeout=PATIENCE)
+        assert "updatePendingSince" not in world.status()["sessionManager"]

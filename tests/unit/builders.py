@@ -162,6 +162,7 @@ def effective(
     executor_backoff: ReplacementBackoff | None = None,
     scaling: Scaling | None = None,
     idleness: Idleness = IN_USE,
+    update_pending_since: datetime | None = None,
     settings: FlameSettings = SETTINGS,
 ) -> EffectiveSpec:
     wanted = desired(changes, settings=settings)
@@ -174,6 +175,7 @@ def effective(
         executor_backoff=executor_backoff or ReplacementBackoff(wanted.executor.revision),
         scaling=scaling,
         idleness=idleness,
+        update_pending_since=update_pending_since,
     )
 
 

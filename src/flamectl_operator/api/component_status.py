@@ -57,6 +57,10 @@ class SessionManagerStatus(AtomicModel):
     last_failure: str | None = Field(
         None, description="The uid of the last failed Pod that was counted, so that it is counted once."
     )
+    update_pending_since: Time | None = Field(
+        None,
+        description="Time since when a change of the spec has waited for the end of tasks (updateStrategy WhenIdle).",
+    )
 
 
 class AutoscalingStatus(Model):

@@ -46,6 +46,7 @@ def warnings(spec: FlameClusterSpec) -> Iterator[Problem]:
     yield from _versions(spec)
     yield from _memory(spec)
     yield from _without_effect(spec)
+    yield from _without_answers(spec)
     yield from _lost_tasks(spec)
     yield from _node_certificates(spec)
     yield from _long_evictions(spec)
@@ -134,18 +135,23 @@ def _without_effect(spec: FlameClusterSpec) -> Iterator[Problem]:
             f"has no effect: Flame {version} has the policies {' and '.join(_POLICIES)}; to use another policy, set "
             "configOverrides.cluster.policies",
         )
-    if not spec.session_manager_verifiable:
-        help_ = "it needs a client's certificate" if version == "0.7" else "set spec.tls.caBundle"
-        for path, field in (
-            ("spec.executorManager.autoscaling", spec.executor_manager.autoscaling),
-            ("spec.idle", spec.idle),
-        ):
-            if field is not None:
-                yield Problem(
-                    path, f"has no effect: the operator cannot ask a session manager that serves TLS; {help_}"
-                )
     if version == "0.6" and spec.executor_manager.max_executors != _MAX_EXECUTORS:
         yield Problem("spec.executorManager.maxExecutors", "has no effect: Flame 0.6 reads it and does not enforce it")
+
+
+def _without_answers(spec: FlameClusterSpec) -> Iterator[Problem]:
+    if spec.session_manager_verifiable:
+        return
+    help_ = "it needs a client's certificate" if spec.flame_version == "0.7" else "set spec.tls.caBundle"
+    why = f"the operator cannot ask a session manager that serves TLS; {help_}"
+    for path, field in (
+        ("spec.executorManager.autoscaling", spec.executor_manager.autoscaling),
+        ("spec.idle", spec.idle),
+    ):
+        if field is not None:
+            yield Problem(path, f"has no effect: {why}")
+    if spec.session_manager.update_strategy.type == "WhenIdle":
+        yield Problem("spec.sessionManager.updateStrategy", f"always waits for all of maxWaitSeconds: {why}")
 
 
 def _lost_tasks(spec: FlameClusterSpec) -> Iterator[Problem]:

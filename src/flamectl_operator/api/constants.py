@@ -65,6 +65,8 @@ RENDERED_ANNOTATION: Final = f"{OWN_PREFIX}rendered"
 SESSION_MANAGER_ANNOTATION: Final = f"{OWN_PREFIX}session-manager"
 #: On a session manager: the identity of the first container of its Pod.
 FIRST_CONTAINER_ANNOTATION: Final = f"{OWN_PREFIX}first-container"
+#: On a session manager: the hash of the part of the spec that executors and object caches read as well.
+SHARED_ANNOTATION: Final = f"{OWN_PREFIX}shared-revision"
 #: On a session manager with a claim: which storage it keeps its sessions in, so that its successor is known to go on with them.
 SESSION_STORE_ANNOTATION: Final = f"{OWN_PREFIX}session-store"
 #: On Pods that mount a claim which a user made: the uid of that claim.

@@ -24,7 +24,7 @@ from flamectl_operator.api.rules import Rule
 from flamectl_operator.api.slot import DEFAULT as DEFAULT_SLOT
 from flamectl_operator.api.slot import PATTERN_0_5, SlotText, readable_by_0_5
 from flamectl_operator.api.tls import ClusterTlsSpec
-from flamectl_operator.api.update_strategy import UpdateStrategy
+from flamectl_operator.api.update_strategy import SessionManagerUpdateStrategy, UpdateStrategy
 
 #: Executors of a manifest that says nothing about their number.
 DEFAULT_REPLICAS = 1
@@ -82,6 +82,9 @@ class SessionManagerSpec(Model):
         "executors stay when the session manager restarts or is replaced.",
     )
     recovery: Recovery = Field(Recovery(), description="Handling of executors that fail to start a session.")
+    update_strategy: SessionManagerUpdateStrategy = Field(
+        SessionManagerUpdateStrategy(), description="Replacement of the session manager after a change of the spec."
+    )
     pod_template: Annotated[dict[str, Any], CheckedAgainst(SessionManagerPodTemplate)] | None = Field(
         None,
         description="Additions to the Pod: a partial Pod template. Fields that the operator must set take precedence.",
@@ -217,6 +220,12 @@ class FlameClusterSpec(Model):
             lambda spec: spec.flame_version != "0.5" or not spec.executor_manager.drain.on_termination.enabled,
             "must be false for Flame 0.5, whose nodes cannot be released, so that they would get new work to the end",
             ".executorManager.drain.onTermination.enabled",
+        ),
+        Rule(
+            "self.flameVersion != '0.5' || self.sessionManager.updateStrategy.type != 'WhenIdle'",
+            lambda spec: spec.flame_version != "0.5" or spec.session_manager.update_strategy.type != "WhenIdle",
+            "must not be WhenIdle for Flame 0.5, which cannot be asked for its sessions",
+            ".sessionManager.updateStrategy.type",
         ),
         _not_in_0_5("executor_manager.autoscaling", "which cannot be asked for its sessions"),
         _not_in_0_5("idle", "which cannot be asked for its sessions"),

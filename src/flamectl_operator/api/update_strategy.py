@@ -7,10 +7,14 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from flamectl_operator.api.model import IntOrString, Model
+from flamectl_operator.api.model import Int32, IntOrString, Model
 from flamectl_operator.api.rules import Rule
 
 UpdateStrategyType = Literal["RollingUpdate", "Recreate", "OnDelete"]
+SessionManagerUpdateType = Literal["Recreate", "WhenIdle", "OnDelete"]
+
+#: Longest wait in seconds for the end of tasks: a week.
+MAX_WAIT = 7 * 24 * 3600
 
 
 def _percentage(limit: str, what: str) -> Rule:
@@ -63,4 +67,19 @@ class UpdateStrategy(Model):
     )
     rolling_update: RollingUpdate = Field(
         RollingUpdate(), description="Limits of a rolling update; ignored for other types."
+    )
+
+
+class SessionManagerUpdateStrategy(Model):
+    """Replacement of the session manager after a change of the spec."""
+
+    type: SessionManagerUpdateType = Field(
+        "Recreate",
+        description="Recreate replaces the session manager at once, WhenIdle when no task runs, and OnDelete when a user deletes "
+        "its Pod. A session manager whose container does not run is replaced at once, because the change may mend it.",
+    )
+    max_wait_seconds: Annotated[Int32, Field(ge=1, le=MAX_WAIT)] = Field(
+        3600,
+        description="The most seconds that WhenIdle waits for the end of tasks; then the session manager is replaced although "
+        "tasks run. Ignored for other types.",
     )

@@ -14,7 +14,7 @@ from flamectl_operator.desired.client_config import client_config_map
 from flamectl_operator.desired.network_policy import network_policy
 from flamectl_operator.desired.object_cache import object_cache_pod
 from flamectl_operator.desired.pods import executor_pod, session_manager_pod
-from flamectl_operator.desired.revision import fingerprint
+from flamectl_operator.desired.revision import fingerprint, shared_revision
 from flamectl_operator.desired.services import services
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class DesiredCluster:
 
     Args:
         spec_hash: The hash of all that the author set, by which a spec that reads differently is noticed.
+        shared_revision: The hash of the part of the spec that all components read.
         config_text: The content of flame-cluster.yaml.
         config_hash: The hash of that content.
         services: The Services' manifests.
@@ -44,6 +45,7 @@ class DesiredCluster:
     owner: Identity
     spec: FlameClusterSpec
     spec_hash: str
+    shared_revision: str
     config_text: str
     config_hash: str
     services: tuple[dict[str, Any], ...]
@@ -99,6 +101,7 @@ class DesiredCluster:
             spec=spec,
             # Not when it is first asked for, because the event loop would stand still for the hash of a large spec.
             spec_hash=fingerprint(spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)),
+            shared_revision=shared_revision(owner.name, spec),
             config_text=text,
             config_hash=flame_config.content_hash(text),
             services=services(owner, spec),

@@ -16,7 +16,7 @@ from flamectl_operator.desired.tls import read_by_executors, read_by_services
 if TYPE_CHECKING:
     from flamectl_operator.api.flamecluster import FlameClusterSpec
 
-#: Fields that control the number and the replacement of executors, not the content of their Pods.
+#: Fields that control the number and the replacement of Pods, not their content.
 _NOT_IN_THE_POD = frozenset({"replicas", "autoscaling", "updateStrategy", "drain"})
 #: Fields of `objectCache` that have an effect although the operator runs no object cache.
 _READ_BESIDE_EXECUTORS = frozenset({"networkInterface", "storage", "eviction"})
@@ -30,7 +30,13 @@ def session_manager_revision(name: str, spec: FlameClusterSpec) -> str:
         "tls": read_by_services(spec.tls) if spec.tls is not None else None,
     }
     options = {option: value for option, value in asked.items() if value}
-    return fingerprint([_read_by_all(name, spec), spec.session_manager.authored(), *([options] if options else [])])
+    own = {key: value for key, value in spec.session_manager.authored().items() if key not in _NOT_IN_THE_POD}
+    return fingerprint([_read_by_all(name, spec), own, *([options] if options else [])])
+
+
+def shared_revision(name: str, spec: FlameClusterSpec) -> str:
+    """Return the hash of the part that all components read, so that they change together."""
+    return fingerprint([_read_by_all(name, spec), read_by_services(spec.tls) if spec.tls is not None else None])
 
 
 def executor_revision(name: str, spec: FlameClusterSpec) -> str:

@@ -16,6 +16,8 @@ BELIEVED = 75.0
 #: The age in seconds of the oldest snapshot that a deletion or a new size may rest on. It is shorter than the period of a busy
 #: poller, so the snapshot is usually newer than the change that asks for the decision.
 RECENT = 1.0
+#: Seconds until executors are chosen that wait for a newer answer.
+LOOK_AGAIN = 0.5
 
 
 class Phase(Enum):

@@ -41,6 +41,9 @@ class ExecutorState(_State):
     RELEASED = 7
 
 
+_SERVES = frozenset({ExecutorState.BINDING, ExecutorState.BOUND})
+
+
 class Load(IntEnum):
     """How much is lost when a node goes, from nothing to a session's work."""
 
@@ -218,6 +221,12 @@ class Snapshot:
         return any(session.is_open or session.suspended for session in self.sessions)
 
     @cached_property
+    def busy(self) -> bool:
+        """Whether a task runs, or waits in a session that executors work for, as it does between two tasks."""
+        served = {each.session for each in self.executors if each.state in _SERVES}
+        return any(each.running > 0 or (each.pending > 0 and each.name in served) for each in self.sessions)
+
+    @cached_property
     def demand(self) -> Mapping[Resources | None, int]:
         """The executors that open sessions can use now, by what each of them takes; None stands for the cluster's slot."""
         found: Counter[Resources | None] = Counter()
@@ -230,6 +239,7 @@ class Snapshot:
         """Return whether neither a decision nor the status differs between this snapshot and another."""
         return (
             self.nodes == other.nodes
+            and self.busy == other.busy
             and self._loads == other._loads
             and self.keeps_idle == other.keeps_idle
             and (self.counts, self.in_use, self.demand) == (other.counts, other.in_use, other.demand)

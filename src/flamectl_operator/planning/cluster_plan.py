@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from flamectl_operator.flame.knowledge import LOOK_AGAIN
 from flamectl_operator.planning.budget import surge
 from flamectl_operator.planning.claims import plan_claims
 from flamectl_operator.planning.comparison import Comparison
-from flamectl_operator.planning.drain import LOOK_AGAIN, plan_drain
+from flamectl_operator.planning.drain import plan_drain
 from flamectl_operator.planning.kept_claims import KEEPS_CLAIM
 from flamectl_operator.planning.lost_nodes import lost_nodes, plan_lost_nodes
 from flamectl_operator.planning.needs import Needs, needs
@@ -25,6 +26,7 @@ from flamectl_operator.planning.replacement_backoff import executors_reset_at, s
 from flamectl_operator.planning.rollout import plan_rollout
 from flamectl_operator.planning.scale import ids_to_reserve, plan_scale
 from flamectl_operator.planning.session_manager import plan_session_manager
+from flamectl_operator.planning.session_manager_update import update_wait
 from flamectl_operator.runtime.outcome import wait, wait_until
 
 if TYPE_CHECKING:
@@ -146,11 +148,21 @@ class ClusterPlan(Comparison):
         if manager is not None and self.session_manager_to_replace and self._session_manager_replaceable:
             if manager.pod.uid in self.observed.kept:
                 return RolloutPlan(waits=(KEEPS_CLAIM,))
-            return RolloutPlan(session_manager=manager)
+            if self.update_wait is None:
+                work = self.observed.flame.fresh
+                overdue = self.effective.update_pending_since is not None and (work is None or work.busy)
+                return RolloutPlan(session_manager=manager, overdue=overdue)
         plan = plan_rollout(self, self.now, keep_stale=not self._executors_replaceable)
         caches = stale_to_replace(self) if self._object_caches_replaceable else ()
-        progress = rollout_wait(self)
-        return replace(plan, object_caches=caches, waits=(*(() if progress is None else (progress,)), *plan.waits))
+        waits = [each for each in (self.update_wait, rollout_wait(self)) if each is not None]
+        return replace(plan, object_caches=caches, waits=(*waits, *plan.waits))
+
+    @cached_property
+    def update_wait(self) -> Outcome | None:
+        """The reason why a stale session manager is not replaced yet; None when its replacement is due, or it is not stale."""
+        if not self.session_manager_to_replace:
+            return None
+        return update_wait(self.effective.desired, self.observed, self.effective.update_pending_since, self.now)
 
     # --- Conclusions
 
@@ -175,7 +187,7 @@ class ClusterPlan(Comparison):
             return any(not component.terminating for component in observed.components)
         caches = observed.object_caches.ours.values()
         return bool(
-            self.session_manager_to_replace
+            (self.session_manager_to_replace and self.update_wait is None)
             or len(observed.live_executors) > effective.replicas
             or any(each.ordinal >= effective.cache_replicas for each in caches)
             or observed.draining_executors
@@ -189,7 +201,8 @@ class ClusterPlan(Comparison):
     def answers_needed(self) -> bool:
         """Whether answers of the session manager are needed soon: something starts, has to go, terminates or is lost."""
         observed, effective = self.observed, self.effective
-        if effective.idleness.undecided or len(observed.ready_executors) < len(observed.executors):
+        waits_for_tasks = effective.update_pending_since is not None
+        if waits_for_tasks or effective.idleness.undecided or len(observed.ready_executors) < len(observed.executors):
             return True
         replacing = effective.update_strategy.type != "OnDelete" and bool(self.stale_executors)
         snapshot = observed.flame.snapshot

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.observed.pods import unschedulable
 from flamectl_operator.planning.children import CHILDREN, CONFIG_MAP
+from flamectl_operator.planning.session_manager_update import stands_alone
 
 if TYPE_CHECKING:
     from flamectl_operator.observed.cluster import ObservedCluster
@@ -41,10 +42,12 @@ class Comparison:
         return manager is not None and manager.live and self.effective.session_manager_stale(manager)
 
     @cached_property
-    def session_manager_current(self) -> bool:
-        """Whether the session manager exists, is live, and has the wanted revision."""
+    def session_manager_first(self) -> bool:
+        """Whether stale executors and object caches have to wait, because the session manager comes before them."""
         manager = self.observed.session_manager
-        return manager is not None and manager.live and not self.session_manager_to_replace
+        if manager is None or not manager.ready:
+            return True
+        return self.session_manager_to_replace and not stands_alone(manager, self.effective.desired)
 
     @cached_property
     def stale_executors(self) -> tuple[Executor, ...]:

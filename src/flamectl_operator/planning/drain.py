@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 #: Seconds without an answer of the session manager after which marked executors are deleted, as if there were no drains.
 GIVE_UP_AFTER = 60.0
-#: Seconds until executors are chosen that wait for a newer answer.
-LOOK_AGAIN = 0.5
 #: Seconds until a drain is looked at again that only lacks an answer to a newer question. That answer may say what the last one
 #: said, and then no event brings a pass.
 CONFIRM_AFTER = 1.0

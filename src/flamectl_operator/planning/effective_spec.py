@@ -20,9 +20,11 @@ from flamectl_operator.planning.autoscaling import plan_scaling
 from flamectl_operator.planning.budget import surge
 from flamectl_operator.planning.endpoint import lacks_address
 from flamectl_operator.planning.idle import IN_USE, Idleness, plan_idle
+from flamectl_operator.planning.session_manager_update import pending_since
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
     from typing import Any
 
     from flamectl_operator.api.flamecluster import FlameClusterSpec
@@ -54,6 +56,7 @@ class EffectiveSpec:
         session_manager_backoff: The replacement backoff of the session manager.
         scaling: The number of executors where it follows the demand.
         idleness: Whether the cluster has suspended itself because no session is open.
+        update_pending_since: Since when the session manager has waited with a change of the spec; None when it does not.
     """
 
     desired: DesiredCluster
@@ -64,6 +67,7 @@ class EffectiveSpec:
     executor_backoff: ReplacementBackoff
     scaling: Scaling | None = None
     idleness: Idleness = IN_USE
+    update_pending_since: datetime | None = None
 
     @property
     def wanted_replicas(self) -> int:
@@ -210,6 +214,7 @@ def resolve_effective_spec(
         executor_backoff=executor_backoff,
         scaling=scaling,
         idleness=idleness,
+        update_pending_since=pending_since(desired, observed, before.session_manager.update_pending_since, now.wall),
     )
 
 

@@ -74,7 +74,7 @@ def stale_to_replace(compared: Comparison) -> tuple[ObjectCache, ...]:
     a time, the highest ordinal first, while all others are ready.
     """
     observed = compared.observed
-    if not (observed.session_manager_ready and compared.session_manager_current):
+    if compared.session_manager_first:
         return ()
     stale = tuple(each for each in compared.stale_object_caches if each.pod.uid not in observed.kept)
     broken = tuple(cache for cache in stale if not cache.ready)

@@ -283,6 +283,7 @@ class RolloutPlan(Part):
 
     Args:
         session_manager: The session manager to replace; then nothing else is done.
+        overdue: Whether its tasks have kept it for as long as the spec allows.
         object_caches: Object caches to replace.
         delete: Executors to replace, each with the reason as text.
         drain: Stale executors that may have work, which they end before they are deleted.
@@ -292,11 +293,17 @@ class RolloutPlan(Part):
     """
 
     session_manager: Component | None = None
+    overdue: bool = False
     object_caches: tuple[ObjectCache, ...] = ()
     delete: tuple[tuple[Executor, str], ...] = ()
     drain: tuple[Executor, ...] = ()
     rebind: tuple[Executor, ...] = ()
     mend: tuple[Executor, ...] = ()
+
+    @property
+    def why(self) -> str:
+        """The reason for replacing the session manager, as text for an event."""
+        return f"{STALE}, and tasks still ran after updateStrategy.maxWaitSeconds" if self.overdue else STALE
 
     @property
     def removes(self) -> tuple[Component, ...]:
@@ -307,7 +314,7 @@ class RolloutPlan(Part):
     def lines(self) -> Iterator[str]:
         """See `Part`."""
         if self.session_manager is not None:
-            yield f'delete session manager Pod "{self.session_manager.name}": {STALE}'
+            yield f'delete session manager Pod "{self.session_manager.name}": {self.why}'
         yield from (f'delete object cache Pod "{each.name}": {STALE}' for each in self.object_caches)
         for reason in dict.fromkeys(why for _, why in self.delete):
             yield from removing("replace", [executor for executor, why in self.delete if why == reason], reason)

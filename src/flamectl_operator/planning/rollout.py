@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from flamectl_operator.flame.knowledge import LOOK_AGAIN
 from flamectl_operator.observed import pods
 from flamectl_operator.planning.budget import Budget
 from flamectl_operator.planning.deletion import deletion_order
-from flamectl_operator.planning.drain import LOOK_AGAIN, split_drainable, undecided
+from flamectl_operator.planning.drain import split_drainable, undecided
 from flamectl_operator.planning.parts import LOST, MAKE_ROOM, STALE, RolloutPlan
 from flamectl_operator.planning.registration import holds_rollout, of_no_use, superseded
 from flamectl_operator.runtime.outcome import wait, wait_until
@@ -52,7 +53,6 @@ def plan_rollout(
     if not observed.session_manager_ready:
         return _without_session_manager(compared, now)
     others = observed.unbound_executors
-    current = compared.session_manager_current
     lost = [executor for executor in observed.deletable(others) if executor.started and not observed.misread(executor)]
     gone = {executor.name for executor in lost}
     stale = [each for each in compared.stale_executors if each.name not in gone]
@@ -61,12 +61,13 @@ def plan_rollout(
     serving = [each for each in observed.serving_executors if each.name not in gone] if stale else []
     caches_first = compared.object_caches_first
     asking = bool(stale) and undecided(observed, effective, now)
-    may_replace = current and not caches_first and not keep_stale and not asking
+    manager_first = compared.session_manager_first
+    may_replace = not manager_first and not caches_first and not keep_stale and not asking
     chosen = _stale_to_delete(observed, effective, observed.deletable(stale), serving, now) if may_replace else []
     leaving = gone | {executor.name for executor in chosen}
     drain, delete = split_drainable(chosen, observed, effective)
     left = len(stale) - len(chosen)
-    if not current:
+    if manager_first:
         put_off = _WAITING
     elif caches_first:
         put_off = wait("WaitingForObjectCache")

@@ -10,11 +10,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from flamectl_operator.flame.knowledge import LOOK_AGAIN
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.executor import terminal_since
 from flamectl_operator.planning.budget import surge
 from flamectl_operator.planning.deletion import deletion_order, given_up_at
-from flamectl_operator.planning.drain import CLOCKS_DIFFER, LOOK_AGAIN, occupied, split_drainable, undecided
+from flamectl_operator.planning.drain import CLOCKS_DIFFER, occupied, split_drainable, undecided
 from flamectl_operator.planning.parts import ScalePlan
 from flamectl_operator.planning.registration import of_no_use, unregistered_to_delete
 from flamectl_operator.planning.replacement_backoff import executor_uncounted
@@ -69,8 +70,7 @@ def _wanted_now(compared: Comparison) -> int:
     if replicas == 0:
         return replicas
     most = replicas + (min(surge(effective.update_strategy, replicas), len(stale)) if stale else 0)
-    manager_first = not (observed.session_manager_ready and compared.session_manager_current)
-    if not manager_first and not compared.object_caches_first:
+    if not compared.session_manager_first and not compared.object_caches_first:
         return most
     return max(replicas, min(len(live), most))
 

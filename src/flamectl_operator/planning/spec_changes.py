@@ -18,6 +18,7 @@ _HARMLESS = (
     "spec.idle",
     "spec.tls.caBundle",
     "spec.executorManager.updateStrategy",
+    "spec.sessionManager.updateStrategy",
     "spec.paused",
     "spec.suspend",
     "spec.lockOptions",

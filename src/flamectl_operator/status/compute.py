@@ -259,6 +259,7 @@ def _session_manager(given: StatusInput) -> SessionManagerStatus:
             "failures": backoff.failures,
             "next_attempt": backoff.next_attempt,
             "last_failure": backoff.last_failure or None,
+            "update_pending_since": effective.update_pending_since,
         }
     return given.before.session_manager.model_copy(update=found)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from flamectl_operator.api.constants import CLAIM_ANNOTATION, SESSION_STORE_ANNOTATION
+from flamectl_operator.api.constants import CLAIM_ANNOTATION, SESSION_STORE_ANNOTATION, SHARED_ANNOTATION
 from flamectl_operator.desired import names
 from flamectl_operator.kube.resources import PODS
 from flamectl_operator.planning.parts import SessionManagerAction, SessionManagerPlan
@@ -65,16 +65,16 @@ class AddSessionManager(PlannedStep[SessionManagerPlan]):
         desired = pass_.effective.desired
         persistence, own = desired.spec.session_manager.persistence, desired.session_manager_claim
         claim = observed.claims.get(own.name) if own is not None else None
-        annotations: dict[str, str] = {}
+        annotations = {SHARED_ANNOTATION: desired.shared_revision}
         if persistence is not None and persistence.existing_claim is not None:
             found = await reserve_existing_claim(pass_.io, persistence.existing_claim, _EXISTING_CLAIM)
             if isinstance(found, Outcome):
                 return found
-            claim, annotations = found, {CLAIM_ANNOTATION: found.uid}
+            claim, annotations[CLAIM_ANNOTATION] = found, found.uid
         if store := pass_.effective.session_store(claim):
             annotations[SESSION_STORE_ANNOTATION] = store
         with nullcontext() if claim is None else mount_reserved(pass_.io, claim):
-            return await _named(pass_).create(desired.session_manager, annotations or None)
+            return await _named(pass_).create(desired.session_manager, annotations)
 
 
 def _named(pass_: Pass) -> NamedPod:

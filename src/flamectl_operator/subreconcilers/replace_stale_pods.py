@@ -42,16 +42,16 @@ class ReplaceStalePods(PlannedStep["RolloutPlan"]):
     async def delete(self, pass_: Pass, plan: RolloutPlan, /) -> Outcome:
         """Delete the stale Pods that are due."""
         if plan.session_manager is not None:
-            return await self._replace_session_manager(pass_, plan.session_manager)
+            return await self._replace_session_manager(pass_, plan.session_manager, plan.why)
         ends = await collect(partial(self._replace_object_caches, pass_, plan), partial(self._replace_executors, pass_))
         return combine(ends)
 
-    async def _replace_session_manager(self, pass_: Pass, manager: Component) -> Outcome:
+    async def _replace_session_manager(self, pass_: Pass, manager: Component, why: str) -> Outcome:
         if not await pass_.io.delete(PODS, manager.pod):
             return outcomes.changed()
         pass_.io.record_event(
             "SessionManagerDeleted",
-            f'Deleted session manager Pod "{manager.name}": {because(STALE, pass_.changes.session_manager)}',
+            f'Deleted session manager Pod "{manager.name}": {because(why, pass_.changes.session_manager)}',
         )
         return wait("Terminating", "replacing the session manager")
 

@@ -231,6 +231,12 @@ REJECTIONS: tuple[Rejection, ...] = (
         "must be false for Flame 0.5",
     ),
     Rejection(
+        "a session manager of Flame 0.5 that waits for the end of tasks",
+        {"spec": {"flameVersion": "0.5", "sessionManager": {"updateStrategy": {"type": "WhenIdle"}}}},
+        "spec.sessionManager.updateStrategy.type",
+        "must not be WhenIdle for Flame 0.5, which cannot be asked for its sessions",
+    ),
+    Rejection(
         "autoscaling for Flame 0.5",
         {"spec": {"flameVersion": "0.5", "executorManager": {"autoscaling": {"maxReplicas": 3}}}},
         f"{_EXECUTOR}.autoscaling",

@@ -67,6 +67,7 @@ NEITHER = (False, False)
         pytest.param({"executorManager": {"autoscaling": {"maxReplicas": 9}}}, NEITHER, id="autoscaling"),
         pytest.param({"executorManager": {"drain": {"timeoutSeconds": 9}}}, NEITHER, id="drain"),
         pytest.param({"executorManager": {"drain": {"onTermination": {"enabled": True}}}}, NEITHER, id="onTermination"),
+        pytest.param({"sessionManager": {"updateStrategy": {"type": "WhenIdle"}}}, NEITHER, id="its updateStrategy"),
         pytest.param({"idle": {"timeoutSeconds": 9}}, NEITHER, id="idle"),
         pytest.param({"suspend": True}, NEITHER, id="suspend"),
         pytest.param({"paused": True}, NEITHER, id="paused"),

@@ -76,16 +76,16 @@ def test_config_map_is_current_when_owned_and_equal_to_the_desired_one() -> None
     [
         pytest.param(None, False, id="none"),
         pytest.param(session_manager(), True, id="ready"),
-        pytest.param(session_manager("starting"), True, id="starting"),
+        pytest.param(session_manager("starting"), False, id="starting"),
         pytest.param(session_manager("failed"), False, id="over"),
         pytest.param(session_manager(revision="old"), False, id="stale"),
         pytest.param(terminating(session_manager()), False, id="terminating"),
         pytest.param(session_manager(owner=None), False, id="somebody else's"),
     ],
 )
-def test_session_manager_is_current_when_live_and_of_the_wanted_revision(
+def test_others_wait_unless_the_session_manager_is_ready_and_of_the_wanted_revision(
     view: PodView | None, *, current: bool
 ) -> None:
     found = observed(*([view] if view is not None else []))
 
-    assert Comparison(found, effective()).session_manager_current == current
+    assert Comparison(found, effective()).session_manager_first != current

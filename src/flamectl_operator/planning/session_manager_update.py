@@ -1,0 +1,87 @@
+"""When a stale session manager is replaced, under `sessionManager.updateStrategy`.
+
+With `WhenIdle` it stays until no task runs, at most for `maxWaitSeconds`. The status remembers since when it has waited.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from flamectl_operator.api.constants import SESSION_MANAGER, SHARED_ANNOTATION
+from flamectl_operator.flame.knowledge import LOOK_AGAIN, RECENT
+from flamectl_operator.observed import pods
+from flamectl_operator.runtime.outcome import wait, wait_until
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from flamectl_operator.desired.cluster import DesiredCluster
+    from flamectl_operator.observed.cluster import ObservedCluster
+    from flamectl_operator.observed.component import Component
+    from flamectl_operator.runtime.clock_reading import ClockReading
+    from flamectl_operator.runtime.outcome import Outcome
+
+#: How long a session manager that runs may be unready before it counts as broken, because a probe may fail for a moment.
+UNREADY_PATIENCE = timedelta(seconds=60)
+
+
+def pending_since(
+    desired: DesiredCluster, observed: ObservedCluster, before: datetime | None, now: datetime
+) -> datetime | None:
+    """Return since when a change of the spec has waited for the end of tasks; None when none waits.
+
+    Args:
+        before: The time that the status remembers. A further change of the spec does not begin a new wait.
+    """
+    manager = observed.session_manager
+    waits = desired.spec.session_manager.update_strategy.type == "WhenIdle"
+    if not waits or manager is None or not manager.live or manager.revision == desired.session_manager.revision:
+        return None
+    return before or now.replace(microsecond=0)
+
+
+def stands_alone(manager: Component, desired: DesiredCluster) -> bool:
+    """Return whether other Pods need not wait for the replacement of a stale session manager.
+
+    It may stay for long, and the part of its spec that the others read as well is as wanted.
+    """
+    stays = desired.spec.session_manager.update_strategy.type != "Recreate"
+    return stays and manager.pod.annotations.get(SHARED_ANNOTATION) == desired.shared_revision
+
+
+def update_wait(
+    desired: DesiredCluster, observed: ObservedCluster, since: datetime | None, now: ClockReading
+) -> Outcome | None:
+    """Return why a stale session manager is not replaced yet; None when its replacement is due.
+
+    Args:
+        since: Since when the change of the spec has waited; see `pending_since`.
+    """
+    strategy, manager = desired.spec.session_manager.update_strategy, observed.session_manager
+    if strategy.type == "Recreate" or manager is None or _broken(manager, now):
+        return None
+    if strategy.type == "OnDelete":
+        return wait("OnDelete", f'the session manager will be replaced after somebody deletes Pod "{manager.name}"')
+    until = now.counted_from(since or now.wall) + timedelta(seconds=strategy.max_wait_seconds)
+    if until <= now.wall:
+        return None
+    snapshot = observed.flame.fresh
+    if snapshot is not None and not snapshot.busy:
+        if now.boottime - observed.flame.said_at <= RECENT:
+            return None
+        return wait("AskingSessionManager", "", LOOK_AGAIN)
+    why = "does not tell whether tasks run" if snapshot is None else "has tasks that run"
+    end = f"{until:%Y-%m-%d %H:%M:%S} UTC"
+    message = f"the session manager {why}; it will be replaced when none runs, and at {end} in any case"
+    return wait_until("WhenIdle", until, now.wall, message)
+
+
+def _broken(manager: Component, now: ClockReading) -> bool:
+    """Return whether its container does not run, or nobody has reached it for a while, so that nothing is lost with it."""
+    if manager.ready:
+        return False
+    status = pods.container(manager.pod, SESSION_MANAGER)
+    if status is None or status.state.running is None:
+        return True
+    return manager.waiting is not None and now.wall - now.counted_from(manager.waiting[1]) >= UNREADY_PATIENCE
