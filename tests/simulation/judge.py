@@ -415,6 +415,8 @@ class Judge:
             if want.session_manager_refused or (followed and want.executors_refused):
                 continue
             if annotations_of(pod).get(REVISION_ANNOTATION) != want.desired.session_manager.revision:
+                if self.work is not None and all(each.waits_for_idleness for each in specs):
+                    self.work.updating(client, owner, pod, specs)
                 return
         if phase(pod) not in {"Failed", "Succeeded"}:
             self.blame(f"{client.name} deletes the session manager {name_of(pod)} for no reason")
@@ -570,7 +572,8 @@ class Judge:
         elif manager is not None and client.knowledge.surely_counted(uid_of(manager), pass_begun()):
             revision = annotations_of(manager).get(REVISION_ANNOTATION)
             # A lost one is of no use, should the session manager have to stay.
-            if not lost and all(want.desired.session_manager.revision != revision for want in specs):
+            waits = any(want.waits_for_idleness for want in specs)  # then others need not wait for each change
+            if not lost and not waits and all(want.desired.session_manager.revision != revision for want in specs):
                 self.blame(f"{what} before the session manager is current")
 
 

@@ -57,6 +57,7 @@ from flamectl_operator.planning import (
     rollout,
     scale,
     session_manager,
+    session_manager_update,
 )
 from flamectl_operator.planning import effective_spec as effective
 from flamectl_operator.planning.cluster_plan import ClusterPlan
@@ -125,6 +126,11 @@ def _mutation_of_flame(function: Mutation) -> Mutation:
 
 def _mutation_of_evictions(function: Mutation) -> Mutation:
     _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.evicts
+    return _mutation(function)
+
+
+def _mutation_of_patience(function: Mutation) -> Mutation:
+    _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.waits_for_idleness
     return _mutation(function)
 
 
@@ -1356,6 +1362,19 @@ def the_protection_of_executors_is_never_taken_off() -> None:
 @_mutation_of_evictions
 def the_protection_of_executors_changes_more_often_than_once_a_minute() -> None:
     _set(protection, "AT_MOST_EVERY", timedelta(0))
+
+
+# -- Flame: session managers that wait with a change
+
+
+@_mutation_of_patience
+def a_session_manager_that_waits_is_replaced_under_its_tasks() -> None:
+    _set(cluster_plan, "update_wait", lambda *_args: None)
+
+
+@_mutation_of_patience
+def a_session_manager_is_replaced_by_an_old_answer() -> None:
+    _set(session_manager_update, "RECENT", float("inf"))
 
 
 # -- Flame: nodes and registration

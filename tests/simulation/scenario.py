@@ -119,6 +119,10 @@ class Scenario:
         return any(each.kind == "evict_worker" for each in self.actions)
 
     @property
+    def waits_for_idleness(self) -> bool:
+        return any("WhenIdle" in str(each.args) for each in self.actions)
+
+    @property
     def sets_back(self) -> bool:
         return any(each.kind == "set_back" for each in self.actions)
 
@@ -157,6 +161,7 @@ class Scenario:
             draw.clocks(child_random(seed, "clocks"))
             draw.evictions(child_random(seed, "evictions"))
             draw.mute_rollouts(child_random(seed, "mute rollouts"))
+            draw.patient_updates(child_random(seed, "patient updates"))
         else:
             draw.set_back(child_random(seed, "set back"))
             draw.other_crd(child_random(seed, "other crd"))
@@ -692,6 +697,24 @@ class _Draw:
             self._add(at, "scale", name, count + 2)
         if random.random() < 0.7:
             self._add(at + random.choice((10.0, 30.0)), "scale", name, count - 1)
+
+    def patient_updates(self, random: Random) -> None:
+        """Changes of a session manager that wait for the end of tasks, which may take longer than the change waits."""
+        if random.random() < 0.85:
+            return
+        name = random.choice(self.names)
+        strategy = {"type": "WhenIdle", "maxWaitSeconds": random.choice((20, 60))}
+        self._add(3.5 + random.random(), "edit", name, {"sessionManager": {"updateStrategy": strategy}})
+        for number in range(random.choice((1, 2))):
+            at = min(25.0 + random.random() * self._length, self._settled)
+            self._add(at - 6.0, "session", name, random.choice((1, 4)), random.choice((8.0, 15.0, 90.0)), 0, True)  # noqa: FBT003
+            changes: tuple[dict[str, Any], ...] = (
+                {"sessionManager": {"image": f"manager:{6 + number}"}},
+                {"configOverrides": {"cluster": {"limits": {"max_sessions": 60 + number}}}},
+            )
+            self._add(at, "edit", name, random.choice(changes))
+            if random.random() < 0.4:
+                self._add(at + 3.0, "edit", name, {"executorManager": {"image": f"executor:{6 + number}"}})
 
     def _work(self, random: Random, name: str) -> None:
         """Sessions of one FlameCluster, and what becomes of its executors meanwhile."""

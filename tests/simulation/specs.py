@@ -61,6 +61,10 @@ class Wanted:
         return float("inf") if self.spec is None else self.spec.executor_manager.drain.timeout_seconds
 
     @property
+    def waits_for_idleness(self) -> bool:
+        return self.spec is not None and self.spec.session_manager.update_strategy.type == "WhenIdle"
+
+    @property
     def caches(self) -> int:
         return 0 if self.spec is None or self.suspend else self.desired.cache_replicas
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from flamectl_operator.api.constants import PROTECTION_ANNOTATION, SAFE_TO_EVICT_ANNOTATION
+from flamectl_operator.api.constants import PROTECTION_ANNOTATION, REVISION_ANNOTATION, SAFE_TO_EVICT_ANNOTATION
 from flamectl_operator.flame.snapshot import Load, NodeState
 from tests.simulation.check import Check
 from tests.simulation.objects import (
@@ -20,6 +20,7 @@ from tests.simulation.objects import (
     executor_number,
     is_executor,
     live,
+    manager_key,
     moment,
     name_of,
     phase,
@@ -34,6 +35,7 @@ from tests.simulation.specs import remembered, wanted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from flamectl_operator.flame.snapshot import Snapshot
     from tests.flame.model import FlameModel
     from tests.simulation.api_server import Change
     from tests.simulation.check import Surroundings
@@ -69,8 +71,12 @@ class Work(Check):
         #: When each Pod was marked for draining, by uid, and since when each node of the table is wrong.
         self._marked: dict[str, float] = {}
         self._wrong: dict[tuple[str, str], float] = {}
+        #: Since when each session manager has been stale, by the uid of its Pod.
+        self._stale: dict[str, float] = {}
 
     def _observe(self, change: Change) -> None:
+        if change.resource == FLAME_CLUSTERS and change.new is not None:
+            self._updated(change.new)
         if change.resource != PODS or change.new is None:
             return
         if draining(change.new):
@@ -86,7 +92,32 @@ class Work(Check):
             if abs(apart) < PROTECTED - CLOCKS:
                 self._blame(f"{actor} changes the protection of {name_of(new)} again after {apart:.0f} s")
 
+    def _updated(self, cluster: Obj) -> None:
+        """Note since when a session manager has been stale, unless the spec was changed back."""
+        manager, want = self._server.find(PODS, manager_key(cluster)), wanted(cluster)
+        if manager is None or want.spec is None:
+            return
+        if annotations_of(manager).get(REVISION_ANNOTATION) == want.desired.session_manager.revision:
+            self._stale.pop(uid_of(manager), None)
+        else:
+            self._stale.setdefault(uid_of(manager), self._loop.now)
+
     # -- when a write is sent
+
+    def updating(self, client: ModelClient, owner: Obj, pod: Obj, specs: list[Wanted]) -> None:
+        """A session manager is about to be deleted for a change of the spec that waits until no task runs."""
+        longest = min(want.spec.session_manager.update_strategy.max_wait_seconds for want in specs if want.spec)
+        if not ready(pod) or self._loop.now - self._stale.get(uid_of(pod), self._loop.now) >= longest - CLOCKS:
+            return
+        heard = client.knowledge.heard.get(name_of(owner))
+        # The answer may have come while the pass ran, and a later question may have failed.
+        answers = [] if heard is None else [each for each in heard.answers if each.said >= pass_begun() - CLOCKS]
+        if not answers:
+            self._blame(f"{client.name} replaces {name_of(pod)} without an answer about its tasks")
+        elif all(_tasks_run(each.snapshot) for each in answers):
+            self._blame(
+                f"{client.name} replaces {name_of(pod)}, whose tasks run, before the change has waited long enough"
+            )
 
     def marking(self, client: ModelClient, owner: Obj, pod: Obj, known: list[Obj], why: str) -> None:
         """An executor is about to be marked for draining."""
@@ -359,6 +390,10 @@ class Work(Check):
         since = [each for each in heard.answers if each.said >= pass_begun()]
         before = [each for each in heard.answers if each.said < pass_begun()]
         return [*before[-1:], *since] if before else []
+
+
+def _tasks_run(snapshot: Snapshot) -> bool:
+    return any(session.running for session in snapshot.sessions)
 
 
 def _cost(pod: Obj) -> str:
