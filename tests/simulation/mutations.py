@@ -15,6 +15,7 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 from weakref import WeakSet
@@ -1239,6 +1240,13 @@ def drains_end_by_the_clock_of_the_machine() -> None:
 @_mutation_of_flame
 def drains_end_by_a_clock_that_has_jumped() -> None:
     _set(ClockReading, "counted_from", lambda reading, time: min(time, reading.wall))
+
+
+@_mutation_of_flame
+def marked_executors_serve_on_beyond_the_budget() -> None:
+    original = budget.Budget.of
+    one_less = SimpleNamespace(of=lambda *args: replace(original(*args), unavailable=original(*args).unavailable - 1))
+    _set(drain, "Budget", one_less)
 
 
 @_mutation_of_flame

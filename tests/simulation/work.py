@@ -14,6 +14,7 @@ from tests.simulation.objects import (
     PODS,
     Obj,
     annotations_of,
+    condition,
     container_status,
     controller_uid,
     draining,
@@ -73,10 +74,15 @@ class Work(Check):
         self._wrong: dict[tuple[str, str], float] = {}
         #: Since when each session manager has been stale, by the uid of its Pod.
         self._stale: dict[str, float] = {}
+        #: Below which number operators have given executors names, by uid of the FlameCluster, whoever edited its status since.
+        self._named: dict[str, int] = {}
 
     def _observe(self, change: Change) -> None:
         if change.resource == FLAME_CLUSTERS and change.new is not None:
             self._updated(change.new)
+        if change.resource == FLAME_CLUSTERS and change.actor.startswith("operator"):
+            uid, name = uid_of(change.last), change.key[1]
+            self._named[uid] = max(self._named.get(uid, 0), self.flame.highest_id(name))
         if change.resource != PODS or change.new is None:
             return
         if draining(change.new):
@@ -232,9 +238,9 @@ class Work(Check):
         self._telling(client, cluster, node, "reports as lost", draining_too=False)
 
     def _telling(self, client: ModelClient, cluster: str, node: str, what: str, *, draining_too: bool) -> None:
-        number = executor_number(cluster, node)
-        if number is None or number >= self.flame.highest_id(cluster):
-            owner = self._server.find(FLAME_CLUSTERS, (NAMESPACE, cluster))
+        number, owner = executor_number(cluster, node), self._server.find(FLAME_CLUSTERS, (NAMESPACE, cluster))
+        named = self._named.get(uid_of(owner), 0) if owner is not None else 0
+        if number is None or number >= max(named, self.flame.highest_id(cluster)):
             known = client.knowledge.named(FLAME_CLUSTERS, (NAMESPACE, cluster))
             if number is None or (owner is not None and known is not None and uid_of(owner) == uid_of(known)):
                 self._blame(f"{client.name} {what} {node}, which is somebody else's")
@@ -289,6 +295,7 @@ class Work(Check):
         want, name, model = wanted(cluster), name_of(cluster), self._model(cluster)
         if model is None or want.spec is None or want.suspend or want.paused or terminating(cluster):
             return
+        held = self._held(cluster, want)
         for node in {*model.nodes, *(each.node for each in model.executors.values())}:
             number = executor_number(name, node)
             if number is None or number >= self.flame.highest_id(name):
@@ -296,20 +303,37 @@ class Work(Check):
             pod = self._server.find(PODS, (NAMESPACE, node))
             if pod is None or phase(pod) in {"Failed", "Succeeded"}:
                 yield node, "is in Flame's table without an executor"
-            elif node in model.nodes and controller_uid(pod) == uid_of(cluster) and (draining(pod) or terminating(pod)):
+            elif node in model.nodes and controller_uid(pod) == uid_of(cluster) and self._leaves(pod, held):
                 yield node, "is in Flame's table though its executor is on its way out"
         for pod in self._server.tables[PODS].values():
             manager = self._manager(pod) if controller_uid(pod) == uid_of(cluster) else None
-            if manager is not None and manager.model is model and (why := self._deviates(cluster, pod, manager)):
+            if manager is not None and manager.model is model and (why := self._deviates(cluster, pod, manager, held)):
                 yield name_of(pod), why
 
-    def _deviates(self, cluster: Obj, pod: Obj, manager: Manager) -> str:
+    def _held(self, cluster: Obj, want: Wanted) -> set[str]:
+        """Executors that serve on although they are marked, because without them fewer would serve than must stay."""
+        if want.strategy == "Recreate":
+            return set()
+        pods = [each for each in self._server.tables[PODS].values() if controller_uid(each) == uid_of(cluster)]
+        serving = {
+            executor_number(name_of(cluster), name_of(each)) or 0: each
+            for each in pods
+            if is_executor(cluster, each) and standing(each) and _is_ready(each) and self.serves(each)
+        }
+        marked = [name_of(each) for _, each in sorted(serving.items()) if draining(each)]
+        return set(marked[max(0, len(serving) - want.floor) :])
+
+    @staticmethod
+    def _leaves(pod: Obj, held: set[str]) -> bool:
+        return terminating(pod) or bool(draining(pod) and name_of(pod) not in held)
+
+    def _deviates(self, cluster: Obj, pod: Obj, manager: Manager, held: set[str]) -> str:
         """What is wrong with an executor of the present session manager; nothing, as a rule."""
         name, model = name_of(pod), manager.model
         if not is_executor(cluster, pod):
             return ""  # or no longer, because a user removed one of its labels
         if draining(pod) and standing(pod):
-            kept = any(each.node == name for each in model.executors.values())
+            kept = name in held or any(each.node == name for each in model.executors.values())
             kept = kept or self._server.admission.refuses("delete", PODS)
             return "" if kept else "is drained and still there"
         if not ready(pod):
@@ -394,6 +418,11 @@ class Work(Check):
 
 def _tasks_run(snapshot: Snapshot) -> bool:
     return any(session.running for session in snapshot.sessions)
+
+
+def _is_ready(pod: Obj) -> bool:
+    """Whether a Pod is ready, marked or not."""
+    return condition(pod, "Ready").get("status") == "True"
 
 
 def _cost(pod: Obj) -> str:
