@@ -3,19 +3,22 @@
 The model has no sockets and no clock of its own, so that it serves behind gRPC (`tests/flame/server.py`) as well as in worlds of
 virtual time. What it models:
 
-- a table of nodes that are never forgotten, whatever becomes of them, and a scheduler that does not look at their state;
+- a table of nodes that are never forgotten, whatever becomes of them;
+- a scheduler that gives an executor to the first node with room, dead or alive, in an order that is another one in each round;
 - a connection for each node: 30 s after it is lost the node is NotReady, its executors are removed and their tasks run again, if
   the storage can retry; a node that is silent is Unknown after 15 s, and 30 s later the same happens;
 - ReleaseNode: the node leaves the table, its executors go on to the end of their sessions, its heartbeats are ignored. When it is
-  lost after that, its executors stay listed for ever;
+  lost after that, its executors stay listed for ever. With SQLite, they are Unbinding for ever after the end of their sessions;
 - a node that comes back within 30 s under its hostname is Ready and starts nothing;
 - executors without a task stay bound to their session for a while (`delay_release`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+from zlib import crc32
 
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Resources, Session, Snapshot
 
@@ -104,6 +107,8 @@ class ModelExecutor:
     state: ExecutorState = ExecutorState.VOID
     task: Task | None = None
     stuck: bool = False
+    #: Whether the database no longer knows it, so that nothing can change its state for good.
+    forgotten: bool = False
 
 
 @dataclass
@@ -152,6 +157,7 @@ class FlameModel:
         self._next = 0
         self._lost_at: dict[str, float] = {}
         self._scheduled = False
+        self._round = 0
 
     # --- What the API answers
 
@@ -190,6 +196,8 @@ class FlameModel:
         """ReleaseNode: the node leaves the table; its executors stay."""
         self.released.append(name)
         self.nodes.pop(name, None)
+        for executor in self.executors.values():
+            executor.forgotten |= executor.node == name and self.storage.startswith("sqlite")
 
     def connect(self, name: str, connection: object) -> None:
         """WatchNode: the stream of a node is there."""
@@ -350,8 +358,9 @@ class FlameModel:
             self._later(SCHEDULE, self._schedule)
 
     def _schedule(self) -> None:
-        """Give each session the executors that it lacks, spread over all nodes in the table, dead or alive."""
+        """Give each session the executors that it lacks, on the nodes in the table with room, dead or alive."""
         self._scheduled = False
+        self._round += 1
         if not self.running:
             return
         for session in sorted(self.sessions.values(), key=lambda each: -each.priority):
@@ -366,15 +375,16 @@ class FlameModel:
                     mine.append(executor)
                     self._begin(executor)
             for _ in range(wanted - len(mine)):
-                name = self._roomiest()
+                name = self._with_room()
                 if name is None:
                     return
                 self._place(session, name)
 
-    def _roomiest(self) -> str | None:
-        used = {name: sum(each.node == name for each in self.executors.values()) for name in self.nodes}
+    def _with_room(self) -> str | None:
+        """Return the first node with room. Flame reads the nodes from a hash map, so each round has another order."""
+        used = Counter(each.node for each in self.executors.values())
         free = [name for name, node in self.nodes.items() if used[name] < node.capacity]
-        return min(free, key=lambda name: used[name] / self.nodes[name].capacity, default=None)
+        return min(free, key=lambda name: crc32(f"{self._round} {name}".encode()), default=None)
 
     def _place(self, session: ModelSession, name: str) -> None:
         self._next += 1
@@ -431,6 +441,9 @@ class FlameModel:
         self._later(self.delay_release, give_up)
 
     def _leave(self, executor: ModelExecutor) -> None:
+        if executor.forgotten:
+            executor.session, executor.task, executor.state = None, None, ExecutorState.UNBINDING
+            return
         if not self.keeps_idle:
             self.executors.pop(executor.number, None)
             self._look()

@@ -48,8 +48,15 @@ async def test_tasks_of_a_lost_node_run_elsewhere_after_thirty_seconds() -> None
     assert [task.runs for task in session.tasks] == [2]
 
 
-async def test_release_of_a_living_node_lets_its_session_end_and_brings_no_new_work() -> None:
-    model = _model()
+@pytest.mark.parametrize(
+    ("storage", "left"),
+    [("fs:///var/lib/flame/session", []), ("sqlite://flame.db", [ExecutorState.UNBINDING])],
+)
+async def test_release_of_a_living_node_lets_its_session_end_and_brings_no_new_work(
+    storage: str, left: list[ExecutorState]
+) -> None:
+    """With SQLite its executors stay Unbinding for ever."""
+    model = _model(storage=storage)
     model.start_executor_manager("a")
     session = model.open_session("s", tasks=40, seconds=1)
     await asyncio.sleep(5)
@@ -57,7 +64,8 @@ async def test_release_of_a_living_node_lets_its_session_end_and_brings_no_new_w
     await asyncio.sleep(60)
     assert session.done
     assert [task.runs for task in session.tasks] == [1] * 40
-    assert model.snapshot().executors == ()
+    assert [each.state for each in model.snapshot().executors] == left
+    assert model.snapshot().drained("a")
     other = model.open_session("t", tasks=1)
     await asyncio.sleep(60)
     assert not other.done
@@ -171,3 +179,34 @@ async def test_executor_manager_that_reconnects_while_an_executor_begins_loses_n
     await asyncio.sleep(60)
     assert session.done
     assert [task.runs for task in session.tasks] == [1, 1]
+
+
+async def test_report_of_a_lost_node_removes_executors_that_are_unbinding_for_ever() -> None:
+    model = _model()
+    model.start_executor_manager("a")
+    session = model.open_session("s", tasks=1)
+    await asyncio.sleep(0.5)
+    model.release_node("a")
+    await asyncio.sleep(60)
+    model.kill_executor_manager("a")
+    await asyncio.sleep(60)
+    assert session.done
+    assert [each.state for each in model.snapshot().executors] == [ExecutorState.UNBINDING]
+    _report_lost(model, "a")
+    await asyncio.sleep(60)
+    assert model.snapshot().executors == ()
+
+
+async def test_sessions_fill_one_node_before_another_and_not_always_the_same() -> None:
+    model = _model()
+    for name in "abcd":
+        model.start_executor_manager(name, capacity=3)
+    first = set()
+    for number in range(12):
+        model.open_session(str(number), tasks=2, seconds=5)
+        await asyncio.sleep(1)
+        nodes = {each.node for each in model.executors.values()}
+        assert len(nodes) == 1
+        first |= nodes
+        await asyncio.sleep(60)
+    assert len(first) > 1
