@@ -256,3 +256,23 @@ def test_session_manager_waits_with_a_change_until_no_task_runs(
         assert (flame.done("s"), flame.runs("s")) == (True, [1] * 4)
         world.wait_running(executors=2, timeout=PATIENCE)
         assert "updatePendingSince" not in world.status()["sessionManager"]
+
+
+def test_executor_with_work_is_protected_from_autoscalers_of_nodes(
+    world: E2ENamespace, flame: Flame, tmp_path: Path
+) -> None:
+    with operator_with(world, tmp_path):
+        _start(world, flame, 3)
+        uids = {pod["metadata"]["uid"] for pod in world.executors()}
+        world.change(executorManager={"drain": {"protectBusy": True}})
+        flame.ask(lambda model: model.open_session("s", tasks=1, seconds=600))
+        world.wait("the task to run", lambda: flame.busy("s"))
+
+        world.wait("the annotations", lambda: _protected(world) == flame.busy("s"), PATIENCE)
+        assert {pod["metadata"]["uid"] for pod in world.executors()} == uids
+
+
+def _protected(world: E2ENamespace) -> set[str]:
+    wanted = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
+    pods = [pod["metadata"] for pod in world.executors()]
+    return {pod["name"] for pod in pods if wanted.items() <= pod["annotations"].items()}
