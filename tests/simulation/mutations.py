@@ -22,7 +22,7 @@ from weakref import WeakSet
 
 from flamectl_operator import operator
 from flamectl_operator.api import validation
-from flamectl_operator.api.constants import KIND, SESSION_STORE_ANNOTATION
+from flamectl_operator.api.constants import KIND
 from flamectl_operator.api.status import FlameClusterStatus, State
 from flamectl_operator.desired import claims as desired_claims
 from flamectl_operator.desired import names
@@ -473,9 +473,9 @@ def executors_of_a_dead_session_manager_are_kept() -> None:
 
 @_mutation
 def a_life_of_the_session_manager_is_the_count_of_its_restarts() -> None:
-    def counted(manager: Any) -> str:
-        known = life.life_of(manager)
-        if not known or SESSION_STORE_ANNOTATION in manager.pod.annotations:
+    def counted(manager: Any, store: str) -> str:
+        known = life.life_of(manager, store)
+        if not known or store:
             return known
         return f"{manager.pod.uid}.{life._restarts(manager.pod)}"
 

@@ -20,7 +20,7 @@ from flamectl_operator.observed.claims import KnownClaims, users_of_claims
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.first_seen import FirstSeen
-from flamectl_operator.observed.life import counted_lives, life_of, session_store
+from flamectl_operator.observed.life import counted_lives, life_of
 from flamectl_operator.observed.object_cache import ObjectCaches
 
 if TYPE_CHECKING:
@@ -123,12 +123,17 @@ class ObservedCluster:
 
         A session manager whose sessions persist goes on where the one before it ended, so its life is that of its storage.
         """
-        return life_of(self.session_manager)
+        return life_of(self.session_manager, self.session_store)
+
+    @cached_property
+    def session_store(self) -> str:
+        """Which storage the session manager keeps its sessions in; empty when they do not persist, or without one."""
+        return "" if self.session_manager is None else self.views.storage.of(self.session_manager, self.known_claims)
 
     @cached_property
     def _present_lives(self) -> tuple[str, ...]:
         """The annotations of executors that belong to the present life of the session manager."""
-        return (self.session_manager_life, *counted_lives(self.session_manager))
+        return (self.session_manager_life, *counted_lives(self.session_manager, self.session_store))
 
     def follows(self, executor: Executor) -> bool:
         """Return whether an executor belongs to the present life of the session manager.
@@ -141,7 +146,7 @@ class ObservedCluster:
         if executor.session_manager_life not in self._present_lives:
             return self.misread(executor) and executor_mark.started_since(executor, self.session_manager)
         manager = self.session_manager
-        if not executor.rebound or manager is None or session_store(manager.pod):
+        if not executor.rebound or manager is None or self.session_store:
             return True
         started = executor.running_since
         since = pods.running_since(manager.pod, SESSION_MANAGER)

@@ -8,11 +8,13 @@ soon as that container runs, an annotation of the Pod records its identity, so t
 is `<uid>.<identity>`. Earlier versions wrote `<uid>.<restarts>`, which holds while both agree.
 
 Anybody who may write Pods may edit these annotations. One that has not the form in which the operator writes it tells nothing.
+Which storage a session manager uses, the spec and the claim tell as well, and they are believed first.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import (
@@ -20,10 +22,13 @@ from flamectl_operator.api.constants import (
     SESSION_MANAGER,
     SESSION_STORE_ANNOTATION,
 )
+from flamectl_operator.desired import names
 from flamectl_operator.observed import pods
 
 if TYPE_CHECKING:
+    from flamectl_operator.desired.cluster import DesiredCluster
     from flamectl_operator.kube.pod_views import PodView
+    from flamectl_operator.observed.claims import KnownClaims
     from flamectl_operator.observed.component import Component
 
 #: The identity of a container: its id with the runtime, or the time of its start.
@@ -32,45 +37,76 @@ _CONTAINER = re.compile(r"[\w.+-]+://\S+|\d{4}-\d\d-\d\dT\S+")
 _STORE = re.compile(r"[0-9a-z]+\.[\w-]+")
 
 
-def life_of(manager: Component | None) -> str:
+@dataclass(frozen=True)
+class Storage:
+    """Where session managers of one revision keep their sessions, by the spec.
+
+    Args:
+        store: The storage, without the claim; empty when sessions do not persist.
+        claim: The name of the claim.
+    """
+
+    revision: str = ""
+    store: str = ""
+    claim: str = ""
+
+    @classmethod
+    def wanted(cls, desired: DesiredCluster) -> Storage:
+        """Return where session managers of the wanted revision keep their sessions."""
+        persistence, store = desired.spec.session_manager.persistence, desired.session_store
+        if persistence is None or not store:
+            return NO_STORAGE
+        claim = persistence.existing_claim or names.session_manager(desired.owner.name)
+        return cls(desired.session_manager.revision, store, claim)
+
+    def of(self, manager: Component, claims: KnownClaims) -> str:
+        """Return which storage a session manager keeps its sessions in; empty when they do not persist."""
+        if self.store and manager.revision == self.revision and (claim := claims.find(self.claim)) is not None:
+            born, there = manager.pod.metadata.creation_timestamp, claim.metadata.creation_timestamp
+            # A claim that is younger than the Pod is not the one that the Pod mounts.
+            if born is not None and there is not None and there <= born:
+                return f"{self.store}.{claim.uid}"
+        store = manager.pod.annotations.get(SESSION_STORE_ANNOTATION, "")
+        return store if store and _STORE.fullmatch(store) else ""
+
+
+NO_STORAGE = Storage()
+
+
+def life_of(manager: Component | None, store: str = "") -> str:
     """Return the life of a session manager; empty without one that is live.
 
     A session manager whose sessions persist goes on where the one before it ended, so its life is that of its storage.
+
+    Args:
+        store: The storage that the session manager keeps its sessions in; empty when they do not persist.
     """
     if manager is None or not manager.live:
         return ""
-    annotations = manager.pod.annotations
-    if SESSION_STORE_ANNOTATION in annotations and (store := session_store(manager.pod)):
+    if store:
         return store
     identity, restarts = _identity(manager.pod), _restarts(manager.pod)
-    recorded = annotations.get(FIRST_CONTAINER_ANNOTATION, "")
+    recorded = manager.pod.annotations.get(FIRST_CONTAINER_ANNOTATION, "")
     first = restarts == 0 and (identity in {"", recorded} or not is_identity(recorded))
     return f"{manager.pod.uid}.{restarts if first or not identity else identity}"
 
 
-def counted_lives(manager: Component | None) -> tuple[str, ...]:
-    """Return the annotations of earlier versions that stand for the present life of a session manager."""
-    if manager is None or not manager.live:
+def counted_lives(manager: Component | None, store: str) -> tuple[str, ...]:
+    """Return the annotations of earlier versions that stand for the present life of a session manager; see `life_of`."""
+    if manager is None or not manager.live or store:
         return ()
     restarts = _restarts(manager.pod)
-    return (f"{manager.pod.uid}.{restarts}",) if restarts and not session_store(manager.pod) else ()
+    return (f"{manager.pod.uid}.{restarts}",) if restarts else ()
 
 
 def first_container(pod: PodView) -> str:
-    """Return the identity of the first container of a session manager's Pod; empty when it is not known or need not be."""
-    stored = SESSION_STORE_ANNOTATION in pod.annotations and session_store(pod)
-    return _identity(pod) if not stored and _restarts(pod) == 0 else ""
+    """Return the identity of the first container of a session manager's Pod; empty when it is not known."""
+    return _identity(pod) if _restarts(pod) == 0 else ""
 
 
 def is_identity(text: str) -> bool:
     """Return whether an annotation has the form of a container's identity."""
     return _CONTAINER.fullmatch(text) is not None
-
-
-def session_store(pod: PodView) -> str:
-    """Return which storage a session manager keeps its sessions in; empty when they do not persist."""
-    store = pod.annotations.get(SESSION_STORE_ANNOTATION, "")
-    return store if store and _STORE.fullmatch(store) else ""
 
 
 def _identity(pod: PodView) -> str:

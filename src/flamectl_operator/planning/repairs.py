@@ -15,6 +15,7 @@ from flamectl_operator.api.constants import (
     KIND,
     OBJECT_CACHE,
     SESSION_MANAGER,
+    SESSION_STORE_ANNOTATION,
 )
 from flamectl_operator.api.quantity import parse_quantity
 from flamectl_operator.observed.component import Component
@@ -26,14 +27,15 @@ if TYPE_CHECKING:
     from flamectl_operator.desired.metadata import Identity
     from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
+    from flamectl_operator.observed.cluster import ObservedCluster
     from flamectl_operator.planning.effective_spec import EffectiveSpec
 
 #: Phase of a claim that has a volume. Only such a claim can grow.
 BOUND = "Bound"
 
 
-def session_manager_repair(pod: PodView, owner: Identity, effective: EffectiveSpec) -> dict[str, Any] | None:
-    """Return the merge patch that restores labels and records the first container; None when nothing is missing.
+def session_manager_repair(pod: PodView, observed: ObservedCluster, effective: EffectiveSpec) -> dict[str, Any] | None:
+    """Return the merge patch that restores labels and what the operator records on the Pod; None when nothing is missing.
 
     A stale session manager only gets back its selector labels, because it may serve for long if its replacement would be refused.
     Other changes of the template apply to the replacement.
@@ -41,23 +43,25 @@ def session_manager_repair(pod: PodView, owner: Identity, effective: EffectiveSp
     Args:
         pod: The session manager's Pod.
     """
-    if effective.session_manager_stale(Component(pod)):
+    manager, owner = Component(pod), observed.owner
+    store = observed.views.storage.of(manager, observed.known_claims)
+    if effective.session_manager_stale(manager):
         labels = owner.labels(SESSION_MANAGER) | owner.selector(SESSION_MANAGER)
-        return _recording(pod, drift.metadata_patch(pod, {"metadata": {"labels": labels}}))
-    return _recording(pod, drift.metadata_patch(pod, effective.desired.session_manager.pod(pod.name)))
+        return _recording(pod, store, drift.metadata_patch(pod, {"metadata": {"labels": labels}}))
+    return _recording(pod, store, drift.metadata_patch(pod, effective.desired.session_manager.pod(pod.name)))
 
 
-def _recording(pod: PodView, repair: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return a repair that also records the first container, once it runs."""
-    first = first_container(pod)
-    recorded = pod.annotations.get(FIRST_CONTAINER_ANNOTATION, "")
+def _recording(pod: PodView, store: str, repair: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return a repair that also records the storage, or without one the first container, once it runs."""
+    key, value = (SESSION_STORE_ANNOTATION, store) if store else (FIRST_CONTAINER_ANNOTATION, first_container(pod))
+    recorded = pod.annotations.get(key, "")
     # Whatever form a runtime gives its ids, one that is recorded is not recorded again.
-    if not first or recorded == first or is_identity(recorded):
+    if not value or recorded == value or (not store and is_identity(recorded)):
         return repair
     metadata: dict[str, Any] = (
         repair["metadata"] if repair is not None else {"resourceVersion": pod.metadata.resource_version}
     )
-    annotations = {**metadata.get("annotations", {}), FIRST_CONTAINER_ANNOTATION: first}
+    annotations = {**metadata.get("annotations", {}), key: value}
     return {"metadata": {**metadata, "annotations": annotations}}
 
 

@@ -40,7 +40,7 @@ def plan_session_manager(compared: Comparison, now: ClockReading) -> SessionMana
         return SessionManagerPlan(SessionManagerAction.DELETE, "suspended", pod=manager)
     if manager.terminal:
         return _over(manager, effective)
-    if session_manager_repair(manager.pod, observed.owner, effective) is not None:
+    if session_manager_repair(manager.pod, observed, effective) is not None:
         return SessionManagerPlan(SessionManagerAction.REPAIR)
     return SessionManagerPlan(SessionManagerAction.NOTHING)
 

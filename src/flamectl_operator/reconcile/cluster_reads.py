@@ -14,7 +14,7 @@ from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.claims import KnownClaims, users_of_claims
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.component import Component
-from flamectl_operator.observed.life import life_of
+from flamectl_operator.observed.life import NO_STORAGE, life_of
 from flamectl_operator.observed.views import Views
 from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
@@ -59,6 +59,8 @@ class ClusterReads:
         self.clock = clock
         #: Returns the most concurrent requests of a batch at the moment.
         self.writes_in_flight: Callable[[], int] = lambda: 1
+        #: Where the session manager keeps its sessions, by the spec of this pass.
+        self.storage = NO_STORAGE
         self._generation = 0
         self._unknown_writes: set[str] = set()
         self._observed: ObservedCluster | None = None
@@ -92,7 +94,7 @@ class ClusterReads:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
         observed, flame = self._observed, self.stores.flame.knowledge(self.owner.key)
         # Each step takes a snapshot, and few of them change anything.
-        present = (self.stores.changes, self._quota_refused, self._claims_read, self._losses_confirmed)
+        present = (self.stores.changes, self._quota_refused, self._claims_read, self._losses_confirmed, self.storage)
         if observed is None or observed.views.flame is not flame or self._observed_at != present:
             self._observed_at = present
             observed = ObservedCluster.of(self.owner, self._views(flame), self.clock.boottime(), observed)
@@ -114,21 +116,28 @@ class ClusterReads:
             quota_refused=self._quota_refused,
             claims_read=self._claims_read,
             losses_confirmed=self._losses_confirmed,
+            storage=self.storage,
         )
 
     def keeps_claim(self, pod: PodView) -> bool:
         """Return whether a Pod must stay by what is known now, without a snapshot; see `KnownClaims.keep`."""
         if not pod.claim_names:
             return False
-        found = {name: self.stores.claims.get(pod.namespace, name) for name in pod.claim_names}
+        return self._known_claims(pod.claim_names).keep(pod)
+
+    def _known_claims(self, names: Iterable[str]) -> KnownClaims:
+        found = {name: self.stores.claims.get(self.owner.namespace, name) for name in names}
         labelled = {name: claim for name, claim in found.items() if claim is not None}
-        return KnownClaims(labelled, self._claims_read, self._losses_confirmed).keep(pod)
+        return KnownClaims(labelled, self._claims_read, self._losses_confirmed)
 
     @property
     def session_manager_life(self) -> str:
         """The present life of the session manager, without a snapshot, which costs more with each executor."""
         pod = self.stores.pods.get(self.owner.namespace, names.session_manager(self.owner.name))
-        return life_of(Component(pod)) if pod is not None and pod.controlled_by(self.owner.uid) else ""
+        if pod is None or not pod.controlled_by(self.owner.uid):
+            return ""
+        manager = Component(pod)
+        return life_of(manager, self.storage.of(manager, self._known_claims([self.storage.claim])))
 
     @property
     def superseded(self) -> bool:

@@ -79,7 +79,7 @@ class AddSessionManager(PlannedStep[SessionManagerPlan]):
 
 def _named(pass_: Pass) -> NamedPod:
     def repair(pod: PodView) -> dict[str, object] | None:
-        return session_manager_repair(pod, pass_.io.owner, pass_.effective)
+        return session_manager_repair(pod, pass_.observe(), pass_.effective)
 
     return NamedPod(pass_, names.session_manager(pass_.io.owner.name), "session manager", "SessionManager", repair)
 

@@ -128,8 +128,8 @@ def test_session_manager_whose_sessions_persist_has_the_life_of_its_storage() ->
     stored = {SESSION_STORE_ANNOTATION: "fs.claim"}
     view = session_manager("ready", restarts=4, annotations=stored)
 
-    assert life_of(Component(view)) == "fs.claim"
     found = observed(view, executor_pod(0, life="sm-uid.4"))
+    assert found.session_manager_life == "fs.claim"
     assert not found.follows(found.executors[0])
 
 

@@ -13,7 +13,6 @@ from flamectl_operator.planning.replacement_backoff import ReplacementBackoff
 from tests.unit.builders import (
     MOMENT,
     NOW,
-    OWNER,
     SETTINGS,
     ago,
     cluster_plan,
@@ -202,7 +201,7 @@ def test_stale_session_manager_gets_only_its_selector_labels_back() -> None:
     manager = session_manager(labels=labels)
 
     assert _plan(manager, wanted=wanted).action is SessionManagerAction.REPAIR
-    patch = session_manager_repair(manager, OWNER, wanted)
+    patch = session_manager_repair(manager, observed(manager), wanted)
     assert patch is not None
     assert patch["metadata"]["labels"] == {"app": "flame-session-manager"}
 

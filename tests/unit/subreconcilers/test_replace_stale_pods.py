@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,19 @@ from flamectl_operator.api.constants import (
     SESSION_STORE_ANNOTATION,
 )
 from flamectl_operator.kube.errors import BadRequestError
-from flamectl_operator.kube.resources import PODS
+from flamectl_operator.kube.resources import CLAIMS, PODS
 from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.subreconcilers.replace_stale_pods import ReplaceStalePods
-from tests.unit.builders import container_id, desired, executor_template, merged, replicas, rolling
+from tests.unit.builders import (
+    NOW,
+    container_id,
+    desired,
+    executor_template,
+    merged,
+    replicas,
+    rolling,
+)
+from tests.unit.builders import text as rfc3339
 from tests.unit.subreconcilers.errors import (
     REFUSALS,
     bad_request,
@@ -112,6 +122,76 @@ async def test_annotation_of_the_session_manager_that_somebody_edits_costs_no_ex
     recorded = world.session_manager["metadata"]["annotations"][FIRST_CONTAINER_ANNOTATION]
     assert recorded == container_id(SESSION_MANAGER)
     assert len(world.writes) == (annotation == FIRST_CONTAINER_ANNOTATION), "a repair, once"
+
+
+_STORED: dict[str, Any] = {"storage": "fs:///var/lib/flame/session"}
+_OWN_CLAIM = {"sessionManager": _STORED | {"persistence": {"size": "1Gi"}}}
+_EXISTING_CLAIM = {"sessionManager": _STORED | {"persistence": {"existingClaim": "mine"}}}
+
+
+async def _with_storage(claim: dict[str, Any]) -> tuple[StepHarness, str]:
+    """Return a world that has converged with a claim for sessions, and the storage that its session manager names."""
+    world = StepHarness(replicas(2) | claim)
+    mine = {"name": "mine", "namespace": "default", "uid": "first", "creationTimestamp": rfc3339(NOW)}
+    world.api.put(CLAIMS.plural, {"metadata": mine})
+    await world.converge()
+    world.writes.clear()
+    assert world.session_manager is not None
+    return world, str(world.session_manager["metadata"]["annotations"][SESSION_STORE_ANNOTATION])
+
+
+def _name_storage(world: StepHarness, text: str | None) -> None:
+    """Somebody edits the storage that the session manager names, or takes it off."""
+    found = world.session_manager
+    assert found is not None
+    annotations = {**found["metadata"]["annotations"], SESSION_STORE_ANNOTATION: text}
+    annotations = {key: value for key, value in annotations.items() if value is not None}
+    world.api.put("pods", found | {"metadata": found["metadata"] | {"annotations": annotations}})
+
+
+@pytest.mark.parametrize("claim", [_OWN_CLAIM, _EXISTING_CLAIM], ids=["own claim", "existing claim"])
+@pytest.mark.parametrize("text", ["", "nonsense", "none.such", "0123456789abcdef.first", None])
+async def test_storage_of_the_session_manager_that_somebody_edits_comes_back_and_costs_no_executor(
+    claim: dict[str, Any], text: str | None
+) -> None:
+    world, store = await _with_storage(claim)
+    _name_storage(world, text)
+
+    await world.converge()
+
+    assert world.deleted == []
+    assert world.session_manager is not None
+    assert world.session_manager["metadata"]["annotations"][SESSION_STORE_ANNOTATION] == store
+    assert len(world.writes) == 1, "a repair, once"
+
+
+async def test_nothing_is_replaced_while_the_storage_that_somebody_edited_cannot_be_repaired() -> None:
+    world, store = await _with_storage(_OWN_CLAIM)
+    _name_storage(world, "nonsense")
+    world.api.fail("patch", "pods", broken(), times=3)
+
+    world.edit(replicas(3))
+    for _ in range(3):
+        await world.run_pass()
+    assert world.leaving_ids == []
+    await world.converge()
+
+    assert world.executor_ids == [0, 1, 2]
+    assert {_life(world, each) for each in world.executor_ids} == {store}
+
+
+async def test_claim_that_was_made_anew_beside_the_session_manager_is_another_storage() -> None:
+    world, store = await _with_storage(_OWN_CLAIM)
+    claim = world.api.find(CLAIMS.plural, SM_NAME)
+    assert claim is not None
+    anew = claim["metadata"] | {"uid": "another", "creationTimestamp": rfc3339(NOW + timedelta(days=1))}
+    world.api.put(CLAIMS.plural, claim | {"metadata": anew})
+
+    await world.converge()
+
+    assert world.session_manager is not None
+    assert world.session_manager["metadata"]["annotations"][SESSION_STORE_ANNOTATION] == store
+    assert world.deleted == []
 
 
 async def test_waiting_executors_are_rebound_and_stay() -> None:
