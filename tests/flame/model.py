@@ -4,7 +4,8 @@ The model has no sockets and no clock of its own, so that it serves behind gRPC 
 virtual time. What it models:
 
 - a table of nodes that are never forgotten, whatever becomes of them;
-- a scheduler that gives an executor to the first node with room, dead or alive, in an order that is another one in each round;
+- a scheduler that gives each session one executor in a round, on the first node with room, dead or alive, in an order that is
+  another one in each round;
 - a connection for each node: 30 s after it is lost the node is NotReady, its executors are removed and their tasks run again, if
   the storage can retry; a node that is silent is Unknown after 15 s, and 30 s later the same happens;
 - ReleaseNode: the node leaves the table, its executors go on to the end of their sessions, its heartbeats are ignored. When it is
@@ -358,7 +359,7 @@ class FlameModel:
             self._later(SCHEDULE, self._schedule)
 
     def _schedule(self) -> None:
-        """Give each session the executors that it lacks, on the nodes in the table with room, dead or alive."""
+        """Give each session one of the executors that it lacks, on a node in the table with room, dead or alive."""
         self._scheduled = False
         self._round += 1
         if not self.running:
@@ -374,11 +375,9 @@ class FlameModel:
                     executor.session = session
                     mine.append(executor)
                     self._begin(executor)
-            for _ in range(wanted - len(mine)):
-                name = self._with_room()
-                if name is None:
-                    return
+            if len(mine) < wanted and (name := self._with_room()) is not None:
                 self._place(session, name)
+                self._look()
 
     def _with_room(self) -> str | None:
         """Return the first node with room. Flame reads the nodes from a hash map, so each round has another order."""
