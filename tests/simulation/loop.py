@@ -40,6 +40,29 @@ THREAD_SECONDS = 0.3
 PROCESS: ContextVar[object] = ContextVar("PROCESS")
 
 
+class Callback:
+    """A call that is due once: what asyncio needs of an `asyncio.Handle` or a `TimerHandle`, and nothing more."""
+
+    __slots__ = ("_due", "args", "call", "context", "over")
+
+    def __init__(self, call: Callable[..., object], args: tuple[Any, ...], context: Context | None, due: float) -> None:
+        self.call = call
+        self._due = due
+        self.args = args
+        self.context = copy_context() if context is None else context
+        #: Whether it was cancelled.
+        self.over = False
+
+    def cancel(self) -> None:
+        self.over = True
+
+    def cancelled(self) -> bool:
+        return self.over
+
+    def when(self) -> float:
+        return self._due
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """A loop that never really waits and has no sockets, no threads and no signals; calls for a thread run in the loop.
 
@@ -56,12 +79,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.turns = 0
         #: The context of what belongs to no process.
         self.outside = copy_context()
-        self._due: deque[asyncio.Handle] = deque()
+        self._due: deque[Callback] = deque()
         #: A heap of when, number and callback; the number has those of one time in the order in which they were set.
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timers: list[tuple[float, int, Callback]] = []
         self._timers_set = 0
         #: By process that stands still, what has come due since.
-        self._stopped: dict[object, list[asyncio.Handle]] = {}
+        self._stopped: dict[object, list[Callback]] = {}
 
     def forgive(self) -> None:
         self.turns = 0
@@ -80,24 +103,24 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def call_at(  # type: ignore[override]  # its type variables add nothing here
         self, when: float, callback: Any, *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
+    ) -> Callback:
         """See `asyncio.BaseEventLoop.call_at`."""
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer = Callback(callback, args, context, when)
         self._timers_set += 1
         heapq.heappush(self._timers, (when, self._timers_set, timer))
         return timer
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Any, *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
+    ) -> Callback:
         """See `asyncio.BaseEventLoop.call_later`."""
         return self.call_at(self.now + delay, callback, *args, context=context)
 
     def call_soon(  # type: ignore[override]
         self, callback: Any, *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
+    ) -> Callback:
         """See `asyncio.BaseEventLoop.call_soon`."""
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = Callback(callback, args, context, self.now)
         self._due.append(handle)
         return handle
 
@@ -126,7 +149,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if self.turns > MAX_TURNS:
             raise LivelockError
         due, timers = self._due, self._timers
-        while timers and timers[0][2].cancelled():
+        while timers and timers[0][2].over:
             heapq.heappop(timers)
         if not due and not self._stopping:
             if not timers:
@@ -135,21 +158,21 @@ class VirtualLoop(asyncio.BaseEventLoop):
         while timers and timers[0][0] <= self.now:
             due.append(heapq.heappop(timers)[2])
         for _ in range(len(due)):
-            handle = due.popleft()
-            if not (handle._cancelled or (self._stopped and self._withheld(handle))):
-                handle._run()
+            callback = due.popleft()
+            if callback.over or (self._stopped and self._withheld(callback)):
+                continue
+            try:
+                callback.context.run(callback.call, *callback.args)
+            except Exception as error:  # noqa: BLE001 - as `asyncio.Handle` does
+                self.call_exception_handler({"message": f"Exception in callback {callback.call}", "exception": error})
 
-    def _withheld(self, handle: asyncio.Handle) -> bool:
+    def _withheld(self, handle: Callback) -> bool:
         """Return whether a callback belongs to a stopped process; if so, keep it for later."""
-        context: Context = handle._context  # type: ignore[attr-defined]  # public from Python 3.12 on
-        kept = self._stopped.get(context.get(PROCESS))
+        kept = self._stopped.get(handle.context.get(PROCESS))
         if kept is None:
             return False
         kept.append(handle)
         return True
-
-    def _timer_handle_cancelled(self, _handle: asyncio.TimerHandle) -> None:
-        """Do nothing, because a cancelled timer is dropped when its time comes."""
 
     def _process_events(self, _events: list[Any]) -> None:
         """There is no I/O."""

@@ -212,8 +212,12 @@ def init_image(executor: Obj) -> str:
 
 def is_executor(cluster: Obj, pod: Obj) -> bool:
     """Return whether a Pod is an executor of a FlameCluster, by its name and labels."""
-    labels = {"app": "flame-executor-manager", CLUSTER_LABEL: name_of(cluster)}
-    return executor_number(name_of(cluster), name_of(pod)) is not None and selects(labels, labels_of(pod))
+    name, labels = name_of(cluster), labels_of(pod)
+    return (
+        executor_number(name, name_of(pod)) is not None
+        and labels.get("app") == "flame-executor-manager"
+        and labels.get(CLUSTER_LABEL) == name
+    )
 
 
 def life_of(manager: Obj) -> str:
@@ -233,6 +237,7 @@ def has_started(pod: Obj, container: str) -> bool:
     return "running" in state or "terminated" in state or status.get("restartCount", 0) > 0
 
 
+@functools.lru_cache
 def cache_ordinal(cluster: str, pod: str) -> int | None:
     """The number in the name of an object cache or its claim; None for every other object."""
     prefix = f"{cluster}-object-cache-"
@@ -246,6 +251,7 @@ def mounted_claims(pod: Obj) -> set[str]:
     return {str(each["persistentVolumeClaim"]["claimName"]) for each in volumes if "persistentVolumeClaim" in each}
 
 
+@functools.lru_cache
 def executor_number(cluster: str, pod: str) -> int | None:
     """The number in an executor's name; None for every other Pod."""
     prefix = f"{cluster}-executor-manager-"
