@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from flamectl_operator.api.model import Atomic, AtomicModel, Int32, Int64, Model
+from flamectl_operator.api.model import Atomic, AtomicModel, Int32, Int64, PlainModel
 from flamectl_operator.runtime.text import shortened
 
 #: Characters of a condition's message, the limit of metav1.Condition.
@@ -63,7 +63,7 @@ class SessionManagerStatus(AtomicModel):
     )
 
 
-class AutoscalingStatus(Model):
+class AutoscalingStatus(PlainModel):
     """The number of executors that the demand asks for, and the times that it depends on."""
 
     desired: Int32 | None = Field(None, description="Number of wanted executors; the spec is never written.")

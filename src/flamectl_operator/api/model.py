@@ -24,8 +24,8 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
-class Model(BaseModel):
-    """An object of the API: camelCase in JSON, immutable, and strict about unknown fields."""
+class PlainModel(BaseModel):
+    """An object of the API without rules about several fields: camelCase in JSON, immutable, and strict about unknown fields."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -35,6 +35,10 @@ class Model(BaseModel):
         frozen=True,
         defer_build=True,
     )
+
+
+class Model(PlainModel):
+    """An object of a spec, which may have rules and explicit nulls."""
 
     #: Rules about several fields; a rule about one field is declared at the field.
     rules: ClassVar[tuple[Rule, ...]] = ()
@@ -88,7 +92,7 @@ def _authored(value: Any) -> Any:
     return value
 
 
-class AtomicModel(Model):
+class AtomicModel(PlainModel):
     """An object that one owner replaces as a whole, so the API server does not record an owner of each of its fields.
 
     These records would be a fifth of each FlameCluster, and a quarter of what a write of the status costs the API server.

@@ -7,13 +7,13 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flamectl_operator.api.model import Model
+    from flamectl_operator.api.model import PlainModel
 
 _REFERENCE = "#/$defs/"
 _ORDER = ("description", "type", "format", "enum", "default", "required", "properties", "additionalProperties", "items")
 
 
-def structural(model: type[Model], *, defaults: bool = True) -> dict[str, Any]:
+def structural(model: type[PlainModel], *, defaults: bool = True) -> dict[str, Any]:
     """Return the structural schema of a model.
 
     Args:

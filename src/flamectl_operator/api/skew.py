@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flamectl_operator.api.model import Model
+from flamectl_operator.api.model import PlainModel
 from flamectl_operator.api.status import FlameClusterStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def with_unknown(wire: dict[str, Any], stored: Any, model: type[Model] = FlameClusterStatus) -> dict[str, Any]:
+def with_unknown(wire: dict[str, Any], stored: Any, model: type[PlainModel] = FlameClusterStatus) -> dict[str, Any]:
     """Return a status with the unknown fields of the stored status added.
 
     Args:
@@ -28,7 +28,7 @@ def with_unknown(wire: dict[str, Any], stored: Any, model: type[Model] = FlameCl
     known = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
     result = wire | {name: value for name, value in stored.items() if name not in known}
     for name, part in known.items():
-        if name in stored and isinstance(part, type) and issubclass(part, Model):
+        if name in stored and isinstance(part, type) and issubclass(part, PlainModel):
             inner = with_unknown(wire.get(name, {}), stored[name], part)
             if inner:
                 result[name] = inner

@@ -25,7 +25,7 @@ from flamectl_operator.api.component_status import (
     TlsStatus,
 )
 from flamectl_operator.api.lenient import drop_invalid
-from flamectl_operator.api.model import Atomic, AtomicModel, Int32, Int64, MapKey, Model
+from flamectl_operator.api.model import Atomic, AtomicModel, Int32, Int64, MapKey, PlainModel
 
 #: The most entries in `unhealthyPods`, because a status must stay small.
 MAX_UNHEALTHY_PODS = 10
@@ -116,7 +116,7 @@ class RecentFailure(AtomicModel):
     message: Message | None = Field(None, description="Cause of the last failure, and its remedy.")
 
 
-class FlameClusterStatus(Model):
+class FlameClusterStatus(PlainModel):
     """The observed state of a cluster."""
 
     state: State | None = Field(
@@ -203,7 +203,10 @@ class FlameClusterStatus(Model):
 
 def find(status: FlameClusterStatus, kind: str) -> Condition | None:
     """Return a condition by its type."""
-    return next((condition for condition in status.conditions if condition.type == kind), None)
+    for condition in status.conditions:
+        if condition.type == kind:
+            return condition
+    return None
 
 
 def suspension_begun(status: FlameClusterStatus) -> bool:

@@ -124,7 +124,10 @@ class KubernetesObject(View, frozen=True):
     @property
     def controller(self) -> OwnerReference | None:
         """The owner reference with `controller: true`; there is at most one."""
-        return next((ref for ref in self.metadata.owner_references if ref.controller), None)
+        for reference in self.metadata.owner_references:
+            if reference.controller:
+                return reference
+        return None
 
     @property
     def too_large(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
@@ -117,8 +118,14 @@ def address(pod: PodView) -> str:
     """
     if not is_ready(pod) or pod.status.phase != "Running" or pod.spec.host_network:
         return ""
+    return _own_address(pod.status.pod_ip)
+
+
+@lru_cache
+def _own_address(text: str) -> str:
+    """Return an IP address that can be that of one Pod; empty for another text."""
     try:
-        ip = ip_address(pod.status.pod_ip)
+        ip = ip_address(text)
     except ValueError:
         return ""
     shared = ip.is_unspecified or ip.is_multicast or ip.is_link_local

@@ -32,10 +32,12 @@ class KeepChildren(Subreconciler):
 
     async def run(self, pass_: Pass, /) -> Outcome:
         """Create, repair or delete the children."""
-        if len(self.children) == 1:
-            return await ensure(pass_.io, self.children[0], pass_.effective)
+        outdated = pass_.plan.outdated_children
+        children = [child for child in self.children if child in outdated]
+        if len(children) == 1:
+            return await ensure(pass_.io, children[0], pass_.effective)
         ends, errors = await collect_in_parallel(
-            *(partial(ensure, pass_.io, child, pass_.effective) for child in self.children)
+            *(partial(ensure, pass_.io, each, pass_.effective) for each in children)
         )
         refused = [error for error in errors if isinstance(error, RefusedError)]
         if refused:

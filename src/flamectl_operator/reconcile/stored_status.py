@@ -50,6 +50,8 @@ class StoredStatus:
         self._cluster: FlameClusterView | None = None
         self._parsed: tuple[msgspec.Raw, FlameClusterStatus] | None = None
         self._computed: FlameClusterStatus | None = None
+        #: The status that the last pass found stored as it is, and what was stored.
+        self._agreed: tuple[msgspec.Raw, FlameClusterStatus] | None = None
         #: `specHash` of the last status that was to be written.
         self.spec_hash: str | None = None
         #: When the pass began and how many objects had been created by then, and the seconds that one took lately.
@@ -119,16 +121,20 @@ class StoredStatus:
             KubernetesError: The write failed, or its outcome is unknown.
         """
         self._computed, self.spec_hash = status, status.spec_hash
+        if self._agreed == (self.cluster.raw_status, status):
+            return None
         wire, before, now = status.to_wire(), self.cluster.status, self._io.clock.monotonic()
         if wire != before:
             wire = with_unknown(wire, before)
         if wire == before or self._pruned == (wire, before):
             self._contention = self._contention.agreed(before)
+            self._agreed = (self.cluster.raw_status, status)
             return None
         if (delay := self._contention.delay(wire, before, now)) > 0:
             return wait("StatusContention", "", delay)
         earlier, version = self.stored, self.cluster.metadata.resource_version
         self._note_creations(now)
+        self._agreed = None
         if (delay := self._throttle.delay(before, wire, now, self._creation_seconds)) > 0:
             return wait("StatusThrottled", "", delay)
         WRITES.get().sent += 1

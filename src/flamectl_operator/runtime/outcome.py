@@ -114,9 +114,10 @@ def combine(outcomes: Iterable[Outcome]) -> Outcome:
     It has the strictest kind, the shortest delay and all messages. An outcome that needs attention comes first and gives the
     reason, then an outcome with a message.
     """
-    result = Result(outcomes=tuple(outcome for outcome in outcomes if outcome.kind is not Kind.DONE))
-    if not result.outcomes:
-        return DONE
+    left = tuple([outcome for outcome in outcomes if outcome.kind is not Kind.DONE])
+    if len(left) < 2:  # noqa: PLR2004 - nothing to join
+        return left[0] if left else DONE
+    result = Result(outcomes=left)
     waits = sorted(result.outcomes, key=lambda outcome: (not outcome.attention, not outcome.message))
     kind = Kind.STOP if result.interrupted else Kind.WAIT
     messages = dict.fromkeys(outcome.message for outcome in waits if outcome.message)

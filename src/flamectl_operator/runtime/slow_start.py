@@ -44,6 +44,9 @@ class SlowStartResult:
     skipped: int
 
 
+_NO_CALLS = SlowStartResult(0, (), 0)
+
+
 class Window:
     """The number of calls that may be in flight.
 
@@ -132,6 +135,8 @@ async def _make_calls(
     stop_at_error: bool = False,
 ) -> SlowStartResult:
     """Make calls until all are made or `go_on` returns False, and wait for all of them."""
+    if not count:
+        return _NO_CALLS
     now = asyncio.get_running_loop().time
     made = in_flight = 0
     errors: dict[int, Exception] = {}  # by index

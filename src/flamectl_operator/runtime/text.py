@@ -31,6 +31,8 @@ def one_line(text: str, limit: int) -> str:
         text: Text that a server, a user or a container wrote.
         limit: The most characters of the result, at least 3.
     """
+    if len(text) <= limit and text.isprintable() and "  " not in text:
+        return text.strip(" ")
     # Only as much is read as the result can hold, because the text may have megabytes.
     flat = _WHITE_SPACE.sub(" ", text[: 2 * limit + 1]).strip(" ")
     escaped = _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", flat)

@@ -8,6 +8,7 @@ restart.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -77,6 +78,7 @@ def listen_on(bind_address: str) -> tuple[str, int] | None:
 POD_IP = "{podIP}"
 
 
+@lru_cache
 def endpoint(template: str, *, name: str, namespace: str, cluster_domain: str, pod_ip: str) -> tuple[str, int]:
     """Return host and port of a session manager.
 

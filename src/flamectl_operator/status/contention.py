@@ -8,9 +8,10 @@ overwritten is repeated ever more slowly.
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
 
 #: Seconds from writing a status to repeating it after it was overwritten: at first, and at most. The wait doubles each time.
 FIRST_REPEAT = 1.0
@@ -73,5 +74,5 @@ def fingerprint(status: dict[str, Any]) -> str:
         {key: value for key, value in condition.items() if key != "lastTransitionTime"}
         for condition in status.get("conditions", ())
     ]
-    text = json.dumps({**status, "conditions": conditions}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    text = msgspec.json.encode({**status, "conditions": conditions}, order="deterministic")
+    return hashlib.sha256(text).hexdigest()[:16]
