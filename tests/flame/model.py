@@ -11,11 +11,14 @@ virtual time. What it models:
 - ReleaseNode: the node leaves the table, its executors go on to the end of their sessions, its heartbeats are ignored. When it is
   lost after that, its executors stay listed for ever. With SQLite, they are Unbinding for ever after the end of their sessions;
 - a node that comes back within 30 s under its hostname is Ready and starts nothing;
-- executors without a task stay bound to their session for a while (`delay_release`).
+- executors without a task stay bound to their session for a while (`delay_release`);
+- a session to which executors fail to bind: after some failures it is paused, which its events tell for ever. The count of
+  failures is in memory, so that a restart ends the pause.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -36,6 +39,9 @@ DELAY_RELEASE = 60.0
 #: Seconds until an executor manager has started an executor, and until the scheduler looks again.
 START = 0.2
 SCHEDULE = 0.1
+#: Codes of a session's events, and after how many failures a session is paused.
+BIND_FAILED, RETRY_LIMIT_REACHED = 1001, 1002
+RETRY_LIMIT = 5
 #: Seconds after which executor managers reconnect to a session manager that restarted.
 RECONNECT = 3.0
 
@@ -78,8 +84,25 @@ class Task:
 
 
 @dataclass
+class Event:
+    """What Flame tells of a session.
+
+    Args:
+        at: Seconds since 1970.
+    """
+
+    code: int
+    message: str
+    at: float
+
+
+@dataclass
 class ModelSession:
-    """A session."""
+    """A session.
+
+    Args:
+        retries: How many executors failed to bind to it in this life of the session manager.
+    """
 
     name: str
     tasks: list[Task]
@@ -89,6 +112,8 @@ class ModelSession:
     resources: Resources | None = None
     is_open: bool = True
     closes: bool = True
+    retries: int = 0
+    events: list[Event] = field(default_factory=list)
 
     def count(self, state: str) -> int:
         return sum(task.state == state for task in self.tasks)
@@ -133,6 +158,7 @@ class FlameModel:
         storage: `none` loses everything at a restart and cannot run tasks again; others keep and retry.
         keeps_idle: Whether executors without a session stay, as Idle ones, for twice `delay_release` (0.7).
         delay_release: Seconds that an executor keeps its session after the last task.
+        wall: The time in seconds since 1970.
     """
 
     def __init__(
@@ -142,7 +168,11 @@ class FlameModel:
         storage: str = "sqlite://flame.db",
         keeps_idle: bool = False,
         delay_release: float = DELAY_RELEASE,
+        wall: Callable[[], float] = time.time,
     ) -> None:
+        self._wall = wall
+        #: Whether executors bind to sessions.
+        self.binds = True
         self._timer = timer
         self.storage = storage
         self.keeps_idle = keeps_idle
@@ -162,8 +192,12 @@ class FlameModel:
 
     # --- What the API answers
 
-    def snapshot(self) -> Snapshot:
-        """The nodes, executors and sessions."""
+    def snapshot(self, began: float = 0.0) -> Snapshot:
+        """The nodes, executors and sessions.
+
+        Args:
+            began: The time in seconds since 1970 before which events do not count.
+        """
         return Snapshot(
             nodes={name: node.state for name, node in self.nodes.items()},
             executors=tuple(
@@ -180,6 +214,8 @@ class FlameModel:
                     min_instances=each.min_instances,
                     max_instances=each.max_instances,
                     resources=each.resources,
+                    failed=each.count("failed"),
+                    paused=next((it.message for it in reversed(each.events) if _pauses(it) and it.at >= began), ""),
                 )
                 for each in self.sessions.values()
             ),
@@ -365,7 +401,7 @@ class FlameModel:
         if not self.running:
             return
         for session in sorted(self.sessions.values(), key=lambda each: -each.priority):
-            if not session.is_open:
+            if not session.is_open or session.retries >= RETRY_LIMIT:
                 continue
             mine = [each for each in self.executors.values() if each.session is session]
             wanted = session.count("pending") + sum(each.task is not None for each in mine)
@@ -395,10 +431,25 @@ class FlameModel:
         def begin() -> None:
             # An executor manager that connects again before that begins once.
             if self._works(executor) and executor.session is not None and executor.state is not ExecutorState.BOUND:
-                executor.state = ExecutorState.BOUND
-                self._next_task(executor)
+                if self.binds:
+                    executor.state = ExecutorState.BOUND
+                    self._next_task(executor)
+                else:
+                    self._bind_failed(executor, executor.session)
 
         self._later(START, begin)
+
+    def _bind_failed(self, executor: ModelExecutor, session: ModelSession) -> None:
+        del self.executors[executor.number]
+        session.retries += 1
+        session.events.append(Event(BIND_FAILED, f"Executor <{executor.number}> failed to bind", self._wall()))
+        if session.retries == RETRY_LIMIT:
+            message = (
+                f"Session retry limit reached after {RETRY_LIMIT}/{RETRY_LIMIT} failed attempts; new executor assignment is "
+                "paused for this session; existing executors are unchanged"
+            )
+            session.events.append(Event(RETRY_LIMIT_REACHED, message, self._wall()))
+        self._look()
 
     def _next_task(self, executor: ModelExecutor) -> None:
         session = executor.session
@@ -468,6 +519,8 @@ class FlameModel:
     def start(self) -> None:
         """Start again: with persistent storage everything is restored, and running tasks run again."""
         self.running = True
+        for session in self.sessions.values():
+            session.retries = 0
         busy = {each.node for each in self.executors.values()}
         for executor in list(self.executors.values()):
             del self.executors[executor.number]
@@ -489,3 +542,7 @@ class FlameModel:
                 action()
 
         self._timer.call_later(seconds, act)
+
+
+def _pauses(event: Event) -> bool:
+    return event.code == RETRY_LIMIT_REACHED

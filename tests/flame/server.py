@@ -25,6 +25,9 @@ LOOPBACK = "127.0.0.1"
 DIALECTS = {"0.6": ("ListExecutor", "ListSession"), "0.7": ("ListExecutors", "ListSessions")}
 
 _EMPTY, _RESULT = message_class("EmptyRequest"), message_class("Result")
+_EVENT = message_class("Event")
+#: The number of a session's events in its status.
+EVENTS = 8
 
 
 class _Service:
@@ -165,12 +168,25 @@ class FlameServer:
                 session.spec.resreq.cpu, session.spec.resreq.memory, session.spec.resreq.gpu = each.resources
             session.status.state = 0 if each.is_open else 1
             session.status.pending, session.status.running = each.pending, each.running
+            session.status.failed = each.failed
+            for event in self.model.sessions[each.name].events:
+                told = _EVENT(code=event.code, message=event.message, creation_time=int(event.at * 1000))
+                session.status.MergeFromString(entry(EVENTS, told.SerializeToString()))
 
     def _release(self, asked: Any, _answer: Any) -> None:
         self.model.release_node(asked.node_name)
 
     def _register(self, asked: Any, _answer: Any) -> None:
         self.model.register_node(asked.node.metadata.name, asked.node.status.capacity.cpu)
+
+
+def entry(number: int, content: bytes) -> bytes:
+    """Return a field of a message on the wire: its number, its length, and its content."""
+    length, encoded = len(content), bytearray([number << 3 | 2])
+    while length >= 0x80:
+        encoded.append(length & 0x7F | 0x80)
+        length >>= 7
+    return bytes([*encoded, length]) + content
 
 
 def two_free_ports() -> int:

@@ -110,6 +110,11 @@ class SessionsStatus(AtomicModel):
     open: Int32 | None = Field(None, description="Number of open sessions.")
     pending_tasks: Int64 | None = Field(None, description="Number of waiting tasks of open sessions.")
     running_tasks: Int64 | None = Field(None, description="Number of running tasks of open sessions.")
+    failed_tasks: Int64 | None = Field(None, description="Number of failed tasks of open sessions.")
+    paused: Int32 | None = Field(
+        None,
+        description="Number of open sessions to which Flame assigns no more executors, because some failed to bind.",
+    )
 
 
 class IdleStatus(AtomicModel):

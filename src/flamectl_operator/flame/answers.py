@@ -14,12 +14,14 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Self
 
+from google.protobuf.unknown_fields import UnknownFieldSet
 from grpclib.exceptions import ProtocolError
 
 from flamectl_operator.flame.budget import Budget
 from flamectl_operator.flame.messages import message_class
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Resources, Session, Snapshot
 from flamectl_operator.flame.wire import TooLargeError, batches
+from flamectl_operator.runtime.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,12 +46,19 @@ MAX_KEPT = 14 * 2**20
 MAX_NAME = 253
 #: Bytes that a node, an executor and a session take in a snapshot beside their names.
 _NODE, _EXECUTOR, _SESSION = 400, 96, 256
+#: Bytes of a session whose events are read, events that are read of an answer, and characters of an event that are kept. Flame
+#: gives a session some six events of a hundred bytes.
+MAX_WITH_EVENTS, MAX_EVENTS, MAX_EVENT = 16 * 2**10, 10_000, 200
 #: One thread, because each further thread would delay the event loop by 5 ms at the interpreter's lock.
 _READER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="flame-answers")
 #: Shared by all session managers. A large answer takes all of it.
 BUDGET = Budget(MAX_RECEIVED)
 
 _NODES, _EXECUTORS, _SESSIONS = (message_class(f"{kind}List") for kind in ("Node", "Executor", "Session"))
+
+_EVENT = message_class("Event")
+#: The number of a session's events in its status, and the code of the event that Flame assigns no more executors.
+_EVENTS, _PAUSED = 8, 1002
 
 _OPEN = 0
 #: Suspending and Suspended, from Flame 0.7 on.
@@ -91,7 +100,7 @@ def limit_messages(stream: Any, share: Share) -> None:
     receiver.recv_data = receive_within_limit
 
 
-async def read(nodes: bytes, executors: bytes, sessions: bytes, *, keeps_idle: bool) -> Snapshot:
+async def read(nodes: bytes, executors: bytes, sessions: bytes, *, keeps_idle: bool, began: float = 0.0) -> Snapshot:
     """Return the snapshot of three answers; large ones are read in a thread.
 
     Args:
@@ -99,6 +108,7 @@ async def read(nodes: bytes, executors: bytes, sessions: bytes, *, keeps_idle: b
         executors: An encoded ExecutorList.
         sessions: An encoded SessionList.
         keeps_idle: Whether this Flame keeps idle executors for minutes.
+        began: When this session manager began, in seconds since 1970. Earlier events do not count.
 
     Raises:
         TooLargeError: An answer has more than `MAX_ENTRIES`, or takes more memory than `MAX_KEPT`.
@@ -106,12 +116,18 @@ async def read(nodes: bytes, executors: bytes, sessions: bytes, *, keeps_idle: b
     """
     lists = (nodes, executors, sessions)
     if sum(map(len, lists)) <= MAX_IN_LOOP:
-        return _snapshot(*lists, keeps_idle)
-    return await asyncio.get_running_loop().run_in_executor(_READER, _snapshot, *lists, keeps_idle)
+        return _snapshot(*lists, keeps_idle, began)
+    return await asyncio.get_running_loop().run_in_executor(_READER, _snapshot, *lists, keeps_idle, began)
 
 
-def _snapshot(nodes: bytes, executors: bytes, sessions: bytes, keeps_idle: bool) -> Snapshot:  # noqa: FBT001 - see `read`
-    reader = _Reader()
+def _snapshot(
+    nodes: bytes,
+    executors: bytes,
+    sessions: bytes,
+    keeps_idle: bool,  # noqa: FBT001 - see `read`
+    began: float,
+) -> Snapshot:
+    reader = _Reader(began)
     states = dict(reader.all(nodes, _NODES, "nodes", reader.node))
     snapshot = Snapshot(
         nodes=states,
@@ -127,8 +143,10 @@ def _snapshot(nodes: bytes, executors: bytes, sessions: bytes, keeps_idle: bool)
 class _Reader:
     """Reads the entries of one snapshot, and counts what it keeps of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, began: float) -> None:
         self.size = 0
+        self._began = began
+        self._events = MAX_EVENTS  # that are still read
         self._names: dict[str, str] = {}
 
     def all(self, data: bytes, kind: Any, field: str, read: Callable[[Any], Any]) -> Iterator[Any]:
@@ -172,7 +190,21 @@ class _Reader:
             batch_size=spec.batch_size,
             resources=_resources(spec.resreq) if spec.HasField("resreq") else None,
             suspended=status.state in _SUSPENDED,
+            failed=max(0, status.failed),
+            paused=self._paused(message),
         )
+
+    def _paused(self, message: Any) -> str:
+        """Return why Flame assigns no more executors to a session, in Flame's words; empty when it does."""
+        fields = UnknownFieldSet(message.status) if message.ByteSize() <= MAX_WITH_EVENTS else ()
+        last = [fields[number] for number in range(max(0, len(fields) - self._events), len(fields))]
+        self._events -= len(last)
+        events = [_EVENT.FromString(each.data) for each in last if _is_event(each)]
+        paused = [each for each in events if each.code == _PAUSED and each.creation_time >= self._began * 1000]
+        if not paused:
+            return ""
+        newest = max(paused, key=lambda event: event.creation_time)
+        return self._name(one_line(newest.message, MAX_EVENT) or "new executor assignment is paused for this session")
 
     def _session(self, workspace: str, name: str) -> str:
         """Return the name of a session, which a later Flame gives within a workspace; its ids are not the names then."""
@@ -187,6 +219,10 @@ class _Reader:
             # The text takes up to four bytes for each character, its object and its place here a hundred.
             self.size += 100 + (len(name) if name.isascii() else 4 * len(name))
         return known
+
+
+def _is_event(field: Any) -> bool:
+    return bool(field.field_number == _EVENTS and isinstance(field.data, bytes))
 
 
 def _resources(message: Any) -> Resources | None:

@@ -64,6 +64,7 @@ class GrpcSessionManager:
         tls: How to check the server, or None for a connection without TLS.
         certified_name: The name in the server's certificate; empty for the host.
         deadline: Seconds that a call may take.
+        began: When the session manager began, in seconds since 1970.
     """
 
     def __init__(
@@ -74,7 +75,9 @@ class GrpcSessionManager:
         *,
         certified_name: str = "",
         deadline: float = DEADLINE,
+        began: float = 0.0,
     ) -> None:
+        self._began = began
         self._host = host
         self._port = port
         self._tls = tls
@@ -90,7 +93,7 @@ class GrpcSessionManager:
             nodes = await self._call(share, FRONTEND, "ListNodes", _EMPTY(), Encoded)
             executors = await self._list(share, "ListExecutor")
             sessions = await self._list(share, "ListSession")
-            return await answers.read(nodes, executors, sessions, keeps_idle=self._plural)
+            return await answers.read(nodes, executors, sessions, keeps_idle=self._plural, began=self._began)
 
     async def release_node(self, name: str) -> None:
         """See `SessionManager`."""

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
@@ -97,11 +98,15 @@ class SessionCounts(NamedTuple):
         sessions: Open sessions.
         pending: Their tasks that wait.
         running: Their tasks that run.
+        failed: Their tasks that failed.
+        paused: Open sessions that get no more executors.
     """
 
     sessions: int
     pending: int
     running: int
+    failed: int = 0
+    paused: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +124,8 @@ class Session:
         batch_size: Executors that start together; 0 stands for 1.
         resources: What each of its executors takes; None for the slot of the cluster.
         suspended: Whether it takes no tasks for now, and will go on later (from Flame 0.7 on).
+        failed: Tasks that failed.
+        paused: Why Flame assigns no more executors to it, as a sentence; empty when it does. Those that it has stay.
     """
 
     name: str
@@ -131,6 +138,8 @@ class Session:
     batch_size: int = 0
     resources: Resources | None = None
     suspended: bool = False
+    failed: int = 0
+    paused: str = ""
 
     @property
     def instances(self) -> int:
@@ -213,26 +222,48 @@ class Snapshot:
     def counts(self) -> SessionCounts:
         """How much work there is."""
         found = [session for session in self.sessions if session.is_open]
-        return SessionCounts(len(found), sum(each.pending for each in found), sum(each.running for each in found))
+        return SessionCounts(
+            len(found),
+            sum(each.pending for each in found),
+            sum(each.running for each in found),
+            sum(each.failed for each in found),
+            len(self.paused),
+        )
+
+    @cached_property
+    def paused(self) -> tuple[Session, ...]:
+        """The open sessions that get no more executors, by name."""
+        return tuple(sorted((each for each in self.sessions if each.is_open and each.paused), key=attrgetter("name")))
+
+    @cached_property
+    def _serving(self) -> Mapping[str, int]:
+        """How many executors work for each session that some work for."""
+        return Counter(each.session for each in self.executors if each.state in _SERVES)
+
+    def instances(self, session: Session) -> int:
+        """Return the executors that a session can use now. A paused one keeps those that it has, and gets no others."""
+        return self._serving.get(session.name, 0) if session.paused else session.instances
 
     @property
     def in_use(self) -> bool:
-        """Whether a session is open, or will go on later."""
-        return any(session.is_open or session.suspended for session in self.sessions)
+        """Whether a session is open, or will go on later. A paused one that no executor works for does nothing more."""
+        return any(
+            session.suspended or (session.is_open and not (session.paused and not self.instances(session)))
+            for session in self.sessions
+        )
 
     @cached_property
     def busy(self) -> bool:
         """Whether a task runs, or waits in a session that executors work for, as it does between two tasks."""
-        served = {each.session for each in self.executors if each.state in _SERVES}
-        return any(each.running > 0 or (each.pending > 0 and each.name in served) for each in self.sessions)
+        return any(each.running > 0 or (each.pending > 0 and each.name in self._serving) for each in self.sessions)
 
     @cached_property
     def demand(self) -> Mapping[Resources | None, int]:
         """The executors that open sessions can use now, by what each of them takes; None stands for the cluster's slot."""
         found: Counter[Resources | None] = Counter()
         for session in self.sessions:
-            if session.is_open and session.instances:
-                found[session.resources] += session.instances
+            if session.is_open and (instances := self.instances(session)):
+                found[session.resources] += instances
         return found
 
     def same_for_decisions(self, other: Snapshot) -> bool:
@@ -243,4 +274,5 @@ class Snapshot:
             and self._loads == other._loads
             and self.keeps_idle == other.keeps_idle
             and (self.counts, self.in_use, self.demand) == (other.counts, other.in_use, other.demand)
+            and self.paused == other.paused
         )

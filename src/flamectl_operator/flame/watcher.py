@@ -58,6 +58,7 @@ class Target:
         authority: Certificate authorities in PEM by which it is verified; empty when it serves no TLS.
         server: Which server it is. Another one ends the connection, even if it continues the life of this one.
         certified_name: The name in its certificate; empty for the host.
+        began: When its container began, in seconds since 1970 by the clock of its node.
     """
 
     host: str
@@ -67,6 +68,7 @@ class Target:
     authority: str = ""
     server: str = ""
     certified_name: str = ""
+    began: float = float("inf")
 
 
 class Flame(Protocol):

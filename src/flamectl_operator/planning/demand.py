@@ -79,7 +79,7 @@ def compute_demand(snapshot: Snapshot, spec: FlameClusterSpec, most: int) -> Dem
     large = (
         session.name
         for session in snapshot.sessions
-        if session.is_open and session.instances and not offer.fits(session.resources or slot)
+        if session.is_open and snapshot.instances(session) and not offer.fits(session.resources or slot)
     )
     requests = {request or slot: count for request, count in snapshot.demand.items() if request is not None}
     requests[slot] = requests.get(slot, 0) + snapshot.demand.get(None, 0)

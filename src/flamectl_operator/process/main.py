@@ -156,7 +156,11 @@ def _session_manager(target: Target) -> SessionManager:
     )
 
     return GrpcSessionManager(
-        target.host, target.port, verified_by(target.authority), certified_name=target.certified_name
+        target.host,
+        target.port,
+        verified_by(target.authority),
+        certified_name=target.certified_name,
+        began=target.began,
     )
 
 

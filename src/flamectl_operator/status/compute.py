@@ -43,6 +43,7 @@ from flamectl_operator.status.flame import (
 )
 from flamectl_operator.status.health import compute_health
 from flamectl_operator.status.object_cache import object_cache_status
+from flamectl_operator.status.paused_sessions import paused_sessions
 from flamectl_operator.status.reason import summary
 from flamectl_operator.status.recent_failures import recent_failures, summaries
 from flamectl_operator.status.silence import told_silence
@@ -113,7 +114,7 @@ def compute_status(given: StatusInput, now: datetime) -> FlameClusterStatus:
         effective,
         outstanding,
         troubles,
-        (*summaries(observed.owner.name, recent), *unheard),
+        (*summaries(observed.owner.name, recent), *unheard, *paused_sessions(observed)),
         problem=given.problem,
         paused=given.paused,
         outcomes=outcomes,

@@ -46,7 +46,13 @@ def sessions(observed: ObservedCluster, effective: EffectiveSpec, before: FlameC
         return SessionsStatus()
     if (snapshot := observed.flame.snapshot) is not None:
         found = snapshot.counts
-        return SessionsStatus(open=found.sessions, pending_tasks=found.pending, running_tasks=found.running)
+        return SessionsStatus(
+            open=found.sessions,
+            pending_tasks=found.pending,
+            running_tasks=found.running,
+            failed_tasks=found.failed,
+            paused=found.paused,
+        )
     return before.sessions if answer_due(observed, effective.settings) else SessionsStatus()
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from flamectl_operator.planning.effective_spec import EffectiveSpec
     from flamectl_operator.planning.needs import Needs
     from flamectl_operator.runtime.outcome import Outcome
+    from flamectl_operator.status.paused_sessions import PausedSessions
     from flamectl_operator.status.silence import Silence
     from flamectl_operator.status.troubles import TroubleGroup
 
@@ -42,15 +43,15 @@ class Health:
         message: The message in one line.
         healthy: Whether all desired objects exist, current and ready.
         troubles: The unhealthy Pods, in groups, that the recent failures do not tell of.
-        recent: What a person has to look at although all Pods may be ready: a session manager that does not answer, and the
-            recent failures of each component that does not fail now, because that tells more.
+        recent: What a person has to look at although all Pods may be ready: a session manager that does not answer, sessions
+            that are paused, and the recent failures of each component that does not fail now, because that tells more.
     """
 
     state: State
     message: str
     healthy: bool = False
     troubles: tuple[TroubleGroup, ...] = ()
-    recent: tuple[FailureSummary | Silence, ...] = ()
+    recent: tuple[FailureSummary | Silence | PausedSessions, ...] = ()
 
 
 def compute_health(
@@ -58,7 +59,7 @@ def compute_health(
     effective: EffectiveSpec | None,
     outstanding: Needs,
     troubles: tuple[TroubleGroup, ...] = (),
-    recent: tuple[FailureSummary | Silence, ...] = (),
+    recent: tuple[FailureSummary | Silence | PausedSessions, ...] = (),
     *,
     problem: str = "",
     paused: bool = False,
@@ -69,7 +70,7 @@ def compute_health(
     Args:
         outstanding: The work that is left.
         troubles: Unhealthy Pods, in groups.
-        recent: The recent failures of each component, and a session manager that does not answer.
+        recent: The recent failures of each component, a session manager that does not answer, and paused sessions.
         problem: The reason why the spec is invalid.
         paused: Whether the spec pauses the operator.
         outcomes: Outcomes of the steps of this pass.
@@ -104,7 +105,7 @@ def _unsuspended(
     effective: EffectiveSpec,
     outstanding: Needs,
     troubles: tuple[TroubleGroup, ...],
-    recent: tuple[FailureSummary | Silence, ...],
+    recent: tuple[FailureSummary | Silence | PausedSessions, ...],
     outcomes: Sequence[Outcome],
 ) -> Health:
     executors_ready = len(observed.ready_executors) >= effective.replicas

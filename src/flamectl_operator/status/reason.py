@@ -27,6 +27,7 @@ IDLE_SUSPENDED = "IdleSuspended"
 PODS_FAILING = "PodsFailing"
 UNSCHEDULABLE = "Unschedulable"
 SESSION_MANAGER_NOT_REACHABLE = "SessionManagerNotReachable"
+SESSION_PAUSED = "SessionPaused"
 RECOVERING = "Recovering"
 UPDATING = "Updating"
 STARTING = "Starting"
@@ -78,6 +79,7 @@ PRECEDENCE: tuple[str, ...] = (
     # The Pods are as they should be, and do not serve Flame, or Flame does not answer.
     "ExecutorsNotRegistered",
     SESSION_MANAGER_NOT_REACHABLE,
+    SESSION_PAUSED,
     # Pods take long, and may become ready by themselves.
     "NotScheduled",
     "InitContainerWaiting",

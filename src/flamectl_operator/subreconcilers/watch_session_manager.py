@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flamectl_operator.api.constants import SESSION_MANAGER
 from flamectl_operator.flame.watcher import DEMAND_PERIOD, IDLE_PERIOD, Target
+from flamectl_operator.observed.pods import running_since
 from flamectl_operator.planning.endpoint import certified_name, session_manager_endpoint
 from flamectl_operator.reconcile.base import Subreconciler
 from flamectl_operator.runtime.outcome import DONE, Outcome, combine
@@ -40,7 +42,7 @@ def _target(observed: ObservedCluster, effective: EffectiveSpec) -> Target | Non
     manager, where = observed.session_manager, session_manager_endpoint(observed, effective.settings)
     if manager is None or where is None:
         return None
-    tls = effective.desired.spec.tls
+    tls, began = effective.desired.spec.tls, running_since(manager.pod, SESSION_MANAGER)
     followed = effective.scaling is not None or effective.desired.spec.executor_manager.drain.protect_busy
     return Target(
         *where,
@@ -49,4 +51,5 @@ def _target(observed: ObservedCluster, effective: EffectiveSpec) -> Target | Non
         authority="" if tls is None else tls.ca_bundle or "",
         server=manager.pod.uid,
         certified_name=certified_name(observed.owner, effective.settings),
+        began=float("inf") if began is None else began.timestamp(),
     )

@@ -13,6 +13,7 @@ from flamectl_operator.flame.budget import Budget
 from flamectl_operator.flame.messages import MESSAGES, message_class
 from flamectl_operator.flame.snapshot import Load
 from flamectl_operator.flame.wire import BATCH, TooLargeError, batches
+from tests.flame.server import EVENTS, entry
 
 MIB = 2**20
 _LISTS = ("Node", "Executor", "Session")
@@ -48,6 +49,51 @@ async def test_honest_answer_of_the_largest_cluster_is_read() -> None:
     assert (len(snapshot.nodes), len(snapshot.executors), len(snapshot.sessions)) == (5_000, 50_000, 10_000)
     assert snapshot.load("my-flame-executor-manager-4999")[0] is Load.BUSY
     assert snapshot.size < MAX_KEPT
+
+
+def _with_events(*events: tuple[int, str, float], padding: int = 0) -> bytes:
+    """A list of one open session with these events: code, message, seconds since 1970."""
+    sessions = message_class("SessionList")()
+    session = sessions.sessions.add()
+    session.metadata.id, session.status.failed = "s" + "x" * padding, 3
+    for code, message, at in events:
+        event = message_class("Event")(code=code, message=message, creation_time=int(at * 1000))
+        session.status.MergeFromString(entry(EVENTS, event.SerializeToString()))
+    return bytes(sessions.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("sessions", "paused"),
+    [
+        pytest.param(_with_events(), "", id="no event"),
+        pytest.param(_with_events((1001, "failed to bind", 200)), "", id="an executor failed to bind"),
+        pytest.param(_with_events((1001, "x", 200), (1002, "paused after 5/5", 201)), "paused after 5/5", id="paused"),
+        pytest.param(_with_events((1002, "old", 99)), "", id="an event of an earlier session manager"),
+        pytest.param(_with_events((1002, "new", 300), (1002, "old", 101)), "new", id="the newest counts"),
+        pytest.param(_with_events((1002, "two\nlines\x1b[2J", 300)), "two lines\\u001b[2J", id="control characters"),
+        pytest.param(
+            _with_events((1002, "", 300)), "new executor assignment is paused for this session", id="no message"
+        ),
+        pytest.param(
+            _with_events((1002, "x", 300), padding=20_000), "", id="a session that is larger than any of Flame"
+        ),
+    ],
+)
+async def test_session_is_paused_by_an_event_of_this_session_manager(sessions: bytes, paused: str) -> None:
+    snapshot = await read(b"", b"", sessions, keeps_idle=False, began=100.0)
+
+    assert [session.paused for session in snapshot.sessions] == [paused]
+    assert snapshot.counts.failed == 3
+    assert snapshot.counts.paused == bool(paused)
+
+
+async def test_events_of_one_answer_are_read_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "MAX_EVENTS", 5)
+    sessions = _with_events(*[(1001, "x", 200)] * 5) + _with_events((1002, "paused", 200))
+
+    snapshot = await read(b"", b"", sessions, keeps_idle=False)
+
+    assert [session.paused for session in snapshot.sessions] == ["", ""]
 
 
 async def test_sessions_of_two_workspaces_with_one_name_are_told_apart() -> None:

@@ -58,3 +58,24 @@ def test_cluster_is_in_use_while_a_session_is_open_or_will_go_on(session: Sessio
 def test_decisions_are_made_anew_when_an_executor_has_left_its_session() -> None:
     leaving = Snapshot({}, (FlameExecutor("node", ExecutorState.UNBINDING, "s"),))
     assert not leaving.same_for_decisions(Snapshot({}, (FlameExecutor("node", ExecutorState.UNBINDING),)))
+
+
+_BOUND = tuple(FlameExecutor(f"n{number}", ExecutorState.BOUND, "s") for number in range(2))
+
+
+@pytest.mark.parametrize(
+    ("executors", "instances"), [pytest.param(_BOUND, 2, id="two are bound"), pytest.param((), 0, id="none is bound")]
+)
+def test_paused_session_counts_for_the_executors_that_it_has(
+    executors: tuple[FlameExecutor, ...], instances: int
+) -> None:
+    session = Session("s", pending=9, running=1, min_instances=4, paused="paused after 5/5")
+    snapshot = Snapshot({}, executors=executors, sessions=(session,))
+
+    assert snapshot.demand == ({None: instances} if instances else {})
+    assert snapshot.in_use == bool(instances)
+    assert snapshot.counts.paused == 1
+
+
+def test_closed_session_is_not_paused() -> None:
+    assert Snapshot({}, sessions=(Session("s", is_open=False, paused="x"),)).paused == ()

@@ -44,6 +44,8 @@ class Entry:
         sessions: Open sessions; None when that is unknown.
         pending: Tasks of open sessions that wait.
         running: Tasks of open sessions that run.
+        failed: Tasks of open sessions that failed.
+        paused: Open sessions that get no more executors.
     """
 
     namespace: str
@@ -60,6 +62,8 @@ class Entry:
     sessions: int | None = None
     pending: int = 0
     running: int = 0
+    failed: int = 0
+    paused: int = 0
 
 
 class ClusterSamples:
@@ -101,6 +105,8 @@ def sample(cluster: FlameClusterView) -> Entry:
         sessions=_count(status.get("sessions"), "open"),
         pending=_number(status.get("sessions"), "pendingTasks"),
         running=_number(status.get("sessions"), "runningTasks"),
+        failed=_number(status.get("sessions"), "failedTasks"),
+        paused=_number(status.get("sessions"), "paused"),
         conditions=frozenset(str(each.get("type")) for each in conditions if each.get("status") == "True"),
     )
 

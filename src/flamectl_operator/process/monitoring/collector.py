@@ -59,6 +59,8 @@ _FAMILIES: dict[str, tuple[Sequence[str], str]] = {
     "flamectl_sessions_open": (_CLUSTER, "Open sessions, where Flame can be asked."),
     "flamectl_tasks_pending": (_CLUSTER, "Waiting tasks of open sessions."),
     "flamectl_tasks_running": (_CLUSTER, "Running tasks of open sessions."),
+    "flamectl_tasks_failed": (_CLUSTER, "Failed tasks of open sessions."),
+    "flamectl_sessions_paused": (_CLUSTER, "Open sessions to which Flame assigns no more executors."),
     "flamectl_session_manager_reachable": (_CLUSTER, "Whether the session manager answers the operator."),
     "flamectl_cluster_condition": (
         (*_CLUSTER, "condition"),
@@ -164,5 +166,7 @@ def _read_flame(entry: Entry, families: dict[str, Family]) -> None:
         families["flamectl_sessions_open"].add_metric(key, entry.sessions)
         families["flamectl_tasks_pending"].add_metric(key, entry.pending)
         families["flamectl_tasks_running"].add_metric(key, entry.running)
+        families["flamectl_tasks_failed"].add_metric(key, entry.failed)
+        families["flamectl_sessions_paused"].add_metric(key, entry.paused)
     if entry.reachable is not None:
         families["flamectl_session_manager_reachable"].add_metric(key, entry.reachable)

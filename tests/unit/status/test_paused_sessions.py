@@ -1,0 +1,41 @@
+"""Sessions that Flame has paused are told in Flame's words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flamectl_operator.flame.knowledge import Knowledge, Phase
+from flamectl_operator.flame.snapshot import Session, Snapshot
+from flamectl_operator.status.paused_sessions import paused_sessions
+from tests.unit.builders import LIFE, observed, session_manager
+
+
+def _told(*sessions: Session) -> list[str]:
+    seen = observed(session_manager())
+    flame = Knowledge(Phase.KNOWN, LIFE, snapshot=Snapshot({}, sessions=sessions))
+    return [str(each) for each in paused_sessions(replace(seen, views=replace(seen.views, flame=flame)))]
+
+
+@pytest.mark.parametrize(
+    ("sessions", "begin"),
+    [
+        ((Session("b", paused="limit reached after 5/5"),), 'session "b" is paused: limit reached after 5/5 ('),
+        ((Session("b", paused="x"), Session("a", paused="y"), Session("c")), 'session "a" and 1 more are paused: y ('),
+    ],
+)
+def test_message_names_the_first_session_and_the_cause(sessions: tuple[Session, ...], begin: str) -> None:
+    [said] = _told(*sessions)
+    assert said.startswith(begin)
+    assert said.endswith("open a new session; the log of an executor has the cause)")
+
+
+def test_name_of_a_session_is_cut_and_safe_to_print() -> None:
+    [said] = _told(Session("\x1b[2J" + "x" * 300, paused="y"))
+    assert "\x1b" not in said
+    assert len(said) < 300
+
+
+def test_sessions_that_run_are_not_told() -> None:
+    assert _told(Session("a"), Session("b", is_open=False, paused="x")) == []
