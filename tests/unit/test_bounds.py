@@ -24,6 +24,7 @@ sys.exit(pytest.main(["-q", "-x", "-n", "0", "-p", "no:cacheprovider", test]))
 """
 _TRANSFORM, _FLAME = "flamectl_operator.reconcile.transform", "flamectl_operator.flame"
 _KEPT = "tests/unit/reconcile/test_transform.py"
+_ANSWERS = "tests/unit/flame/test_answers.py::test_answer_of_many_small_entries_is_refused_before_it_takes_memory"
 
 
 @pytest.mark.parametrize(
@@ -76,6 +77,38 @@ _KEPT = "tests/unit/reconcile/test_transform.py"
             _UNBOUNDED,
             "tests/unit/flame/test_answers.py::test_long_texts_are_not_kept",
             id="names in an answer",
+        ),
+        pytest.param(
+            f"{_FLAME}.answers:MAX_ENTRIES",
+            _UNBOUNDED,
+            f"{_ANSWERS}[longer texts that Flame does not have]",
+            id="entries of an answer",
+        ),
+        pytest.param(
+            f"{_FLAME}.answers:batches",
+            f"lambda data, _, counted=owner.batches: counted(data, {_UNBOUNDED})",
+            f"{_ANSWERS}[numbers that Flame does not have]",
+            id="entries that take few bytes of an answer",
+        ),
+        pytest.param(
+            "flamectl_operator.reconcile.executor_ids:MAX_STEP",
+            _UNBOUNDED,
+            "tests/unit/reconcile/test_executor_ids.py"
+            "::test_session_manager_that_lies_in_each_life_uses_up_no_more_than_a_step_each_time",
+            id="ids that an answer uses up",
+        ),
+        pytest.param(
+            "flamectl_operator.reconcile.session_manager_io:PASS_LIMIT",
+            "60.0",
+            "tests/unit/reconcile/test_session_manager_io.py"
+            "::test_session_manager_that_never_answers_keeps_a_pass_no_longer_than_the_limit",
+            id="the time of a pass for what it tells a session manager",
+        ),
+        pytest.param(
+            "flamectl_operator.kube.api_server_client:MAX_PAGE_SIZE",
+            _UNBOUNDED,
+            "tests/unit/kube/test_api_server_client.py::test_list_of_large_objects_arrives_in_pages_of_a_few_mib",
+            id="a page of a list",
         ),
         pytest.param(
             f"{_FLAME}.frames:FrameLimit.admits",

@@ -123,6 +123,7 @@ async def test_sessions_of_two_workspaces_with_one_name_are_told_apart() -> None
         pytest.param(0, "7800", id="numbers that Flame does not have"),
         pytest.param(1, "7a00", id="texts that Flame does not have"),
         pytest.param(2, "7d00000000", id="fixed numbers that Flame does not have"),
+        pytest.param(0, "7a06000000000000", id="longer texts that Flame does not have"),
     ],
 )
 async def test_answer_of_many_small_entries_is_refused_before_it_takes_memory(list_of: int, unit: str) -> None:

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from flamectl_operator.kube.api_server_client import MAX_PAGE_SIZE, ApiServerClient
-from flamectl_operator.kube.errors import UndecodableError
+from flamectl_operator.kube.errors import AnswerTooLargeError, UndecodableError
 from flamectl_operator.kube.http.request import MAX_ANSWER_SIZE
+from flamectl_operator.kube.pages import list_pages
 from flamectl_operator.kube.resources import CONFIG_MAPS, PODS
 
 if TYPE_CHECKING:
@@ -131,6 +132,31 @@ async def test_page_may_be_small_and_a_single_object_as_large_as_any(
     page = await client.list_page(PODS, "ns", limit=limit)
     assert request.call_args.args[0].max_size == most
     assert page.size == len(answer)
+
+
+async def test_list_of_large_objects_arrives_in_pages_of_a_few_mib(
+    client: ApiServerClient, transport: RecordingTransport, mocker: MockerFixture
+) -> None:
+    number, read = 1000, []
+
+    async def answer(request: Request) -> bytes:
+        begin, limit = int(request.query.get("continue", "0")), int(request.query["limit"])
+        end = min(number, begin + limit)
+        items = [
+            {"metadata": {"name": f"{each}", "uid": "u", "resourceVersion": "7"}, "data": {"a": "d" * 16_000}}
+            for each in range(begin, end)
+        ]
+        page = {"metadata": {"resourceVersion": "9", "continue": str(end) if end < number else ""}, "items": items}
+        encoded = msgspec.json.encode(page)
+        if len(encoded) > request.max_size:
+            raise AnswerTooLargeError("too large")
+        read.append(len(encoded))
+        return encoded
+
+    mocker.patch.object(transport, "send", answer)
+    names = [item.name async for page in list_pages(client, PODS, "ns") for item in page.items]
+    assert names == [f"{each}" for each in range(number)]
+    assert max(read) <= 4 * 2**20
 
 
 @pytest.mark.parametrize("answer", [b"", b'{"kind":"Pod","meta', b"[]", b'{"metadata":{"name":5}}', b"\xff"])

@@ -70,7 +70,7 @@ async def test_session_manager_that_never_answers_keeps_a_pass_no_longer_than_th
         assert outcome is not None
         assert outcome.delay is not None
         assert outcome.delay >= RETRY
-    assert _now() - begun <= PASS_LIMIT
+    assert _now() - begun <= PASS_LIMIT < 5
 
 
 async def test_session_manager_that_never_answers_is_told_ever_more_rarely_and_at_once_by_its_successor() -> None:
