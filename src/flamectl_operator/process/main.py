@@ -24,7 +24,7 @@ from flamectl_operator.kube.http.retrying import RetryingTransport
 from flamectl_operator.process.container import Host, restarted_pod_uid
 from flamectl_operator.process.descriptors import raise_descriptor_limit
 from flamectl_operator.process.live_settings import LiveConfig
-from flamectl_operator.process.memory import collect_rarely, shrink_tls_buffers
+from flamectl_operator.process.memory import collect_rarely, return_large_blocks, shrink_tls_buffers
 from flamectl_operator.process.monitoring import Monitor
 from flamectl_operator.process.replica import Replica
 from flamectl_operator.process.startup import StartUp, access_checks
@@ -67,6 +67,7 @@ async def run(where: ConfigLocations, log: LogWriter) -> None:
     raise_descriptor_limit()
     collect_rarely()
     shrink_tls_buffers()
+    return_large_blocks()
     await _serve(where, stop, log)
 
 

@@ -1,7 +1,9 @@
-"""How the interpreter uses memory: how often it looks for cycles, and how much each connection holds."""
+"""How the process uses memory: how often it looks for cycles, what a connection holds, and what goes back to the system."""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import gc
 from asyncio.sslproto import SSLProtocol
 
@@ -14,6 +16,11 @@ THRESHOLDS = (20_000, 20, 20)
 #: default of 256 KiB takes 16 MiB for the 64 connections of a scale-up and makes no request quicker.
 TLS_BUFFER = 32 * 1024
 
+#: Bytes from which a block goes back to the system when it is freed: glibc's first value, which glibc raises to the size of the
+#: largest block that was freed, such as a page of a list. Then what large objects took would stay with the process.
+LARGE_BLOCK = 128 * 1024
+_M_MMAP_THRESHOLD = -3  # of mallopt(3)
+
 
 def collect_rarely() -> None:
     """Examine new objects less often, and those of the imports never again, because modules stay for as long as the process."""
@@ -25,3 +32,9 @@ def collect_rarely() -> None:
 def shrink_tls_buffers() -> None:
     """Give each new TLS connection a buffer of `TLS_BUFFER` bytes."""
     SSLProtocol.max_size = TLS_BUFFER
+
+
+def return_large_blocks() -> None:
+    """Give freed blocks of `LARGE_BLOCK` bytes back to the system for as long as the process runs. musl does that by itself."""
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)

@@ -46,3 +46,27 @@ assert after == TLS_BUFFER < before, (before, after)
 
 def test_tls_connection_made_after_the_buffers_were_shrunk_has_a_small_one() -> None:
     subprocess.run([sys.executable, "-c", _CONNECTION], check=True)
+
+
+_BLOCKS = """
+from pathlib import Path
+from flamectl_operator.process.memory import return_large_blocks
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+return_large_blocks()
+bytes(b"a" * 8_000_000)  # glibc would keep blocks of this size from now on
+kept = [b"a" * 1_000_000, bytearray(1)]
+before = resident()
+large = []
+for _ in range(20):
+    large.append(b"a" * 1_000_000)
+    kept.append(b"a" * 100_000)
+large.clear()
+assert resident() - before < 8_000_000, resident() - before
+"""
+
+
+def test_memory_of_large_objects_goes_back_to_the_system_while_smaller_ones_stay() -> None:
+    subprocess.run([sys.executable, "-c", _BLOCKS], check=True)
