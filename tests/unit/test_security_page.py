@@ -175,3 +175,14 @@ def test_policy_allows_nothing_by_default_but_labels_and_annotations_without_the
     allowed = {name: value for name, value in PodPolicy().model_dump().items() if value}
     assert allowed == {"labels": ("*",), "annotations": ("*",)}
     assert 'The default `["*"]` allows every key except well-known ones' in TEXT
+
+
+def test_every_attack_on_the_page_names_tests_that_exist() -> None:
+    attacks = PAGE.split("## Tenants that misbehave", 1)[1].split("## podPolicy", 1)[0]
+    rows = re.findall(r"^\| .+ \|$", attacks, re.MULTILINE)
+    named = {row: re.findall(r"`((?:unit|e2e)/[\w/]+\.py)::(test_\w+)`", row) for row in rows}
+    assert [row for row, tests in named.items() if not tests and not row.startswith("| a tenant makes |")] == []
+    tests = {each for found in named.values() for each in found}
+    assert len(tests) > 15
+    code = {file: (ROOT / "tests" / file).read_text(encoding="utf-8") for file, _ in tests}
+    assert [test for file, test in tests if f"def {test}(" not in code[file]] == []
