@@ -170,7 +170,7 @@ def test_session_manager_deleted_by_hand_tells_who_that_it_comes_back_and_what_f
     world.delete_without_waiting("pod", MANAGER)
     words = (
         "Session manager is terminating",
-        f'Pod "{MANAGER}" vanished. This operator did not delete it. Cause: somebody deleted it',
+        f'Pod "{MANAGER}" is being deleted. This operator did not delete it. Cause: somebody deleted it',
         "The operator creates another one. Executors are replaced when it is ready, unless sessions persist",
     )
     world.wait("the loss to be told", partial(told, world, "Recovering", *words))
@@ -187,7 +187,7 @@ def test_executor_deleted_by_hand_tells_which_and_that_it_is_replaced(
     world.annotate("pod", pod, f"{HOLD}=true")
     world.delete_without_waiting("pod", pod)
     words = (
-        f'Pod "{pod}" vanished. This operator did not delete it. Cause: somebody deleted it',
+        f'Pod "{pod}" is being deleted. This operator did not delete it. Cause: somebody deleted it',
         "The operator replaces what is still wanted",
     )
     world.wait("the loss to be told", partial(told, world, "Healthy", *words))

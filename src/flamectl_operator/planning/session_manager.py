@@ -11,6 +11,7 @@ from flamectl_operator.planning.parts import SessionManagerAction, SessionManage
 from flamectl_operator.planning.repairs import is_predecessors, session_manager_repair
 from flamectl_operator.planning.replacement_backoff import session_manager_uncounted
 from flamectl_operator.runtime.outcome import wait, wait_until
+from flamectl_operator.runtime.text import joined
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -79,13 +80,15 @@ def _terminating(
     """Wait for the Pod to terminate, or force its deletion when its time is over, because its name is needed."""
     until = given_up_at(observed, manager, effective, now)
     forced = manager.pod.metadata.deletion_grace_period_seconds == 0
-    message = f'waiting for Pod "{manager.name}" to terminate'
-    if finalizers := manager.pod.metadata.finalizers:
-        message += f" (held by finalizer {', '.join(finalizers)})"
+    # The status says that the session manager terminates, so here is only what keeps its Pod.
+    finalizers = manager.pod.metadata.finalizers
+    message = f'Pod "{manager.name}" is held by finalizer {", ".join(finalizers)}' if finalizers else ""
     if manager.pod.claim_names:
         # A process on a node that does not report may still write. After a forced deletion, a new Pod would share its claim.
-        message += "; the operator does not force-delete it, because it may still write to its claim"
-        return SessionManagerPlan(SessionManagerAction.WAIT, wait=wait("Terminating", message))
+        kept = f'the operator does not force-delete Pod "{manager.name}", because it may still write to its claim'
+        return SessionManagerPlan(
+            SessionManagerAction.WAIT, wait=wait("Terminating", joined(filter(None, (message, kept))))
+        )
     if until <= now.wall and not forced:
         return SessionManagerPlan(SessionManagerAction.FORCE_DELETE, "stuck terminating", pod=manager)
     put_off = wait("Terminating", message) if forced else wait_until("Terminating", until, now.wall, message)

@@ -46,6 +46,7 @@ from flamectl_operator.status.object_cache import object_cache_status
 from flamectl_operator.status.paused_sessions import paused_sessions
 from flamectl_operator.status.reason import summary
 from flamectl_operator.status.recent_failures import recent_failures, summaries
+from flamectl_operator.status.remedies import for_pod
 from flamectl_operator.status.silence import told_silence
 from flamectl_operator.status.troubles import WAITING, group_troubles
 
@@ -156,7 +157,7 @@ def _unhealthy_pods(troubles: Sequence[TroubleGroup]) -> tuple[UnhealthyPod, ...
     listed = [(group.reason in WAITING, each.name, group) for group in troubles for each in group.components]
     listed.sort(key=lambda entry: entry[:2])
     return tuple(
-        UnhealthyPod(name=name, reason=group.trouble.reason, message=group.message or None)
+        UnhealthyPod(name=name, reason=group.trouble.reason, message=for_pod(group.message, name) or None)
         for _, name, group in listed[:MAX_UNHEALTHY_PODS]
     )
 

@@ -1,4 +1,4 @@
-"""Pods that vanished although the operator did not delete them."""
+"""Pods that vanished or terminate although the operator did not delete them."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _MAX_NAMES = 3
 
 @dataclass(frozen=True)
 class Loss:
-    """An event about Pods of one component that vanished."""
+    """An event about Pods of one component that vanished or terminate."""
 
     reason: str
     message: str
 
 
 def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Collection[str]) -> Iterator[Loss]:
-    """Yield an event for each component whose Pods vanished.
+    """Yield an event for each component whose Pods vanished or terminate.
 
     Args:
         earlier: The objects at the pass before.
@@ -67,7 +67,9 @@ def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Co
             why = "; ".join(dict.fromkeys(_why(current, several=several) for _, current in some))
             who, them = _listed([each for each, _ in some]), "them" if several else "it"
             follow = _EXECUTORS_FOLLOW if kind is Component else _FOLLOW
-            yield Loss(reason, f"{who} vanished. This operator did not delete {them}. Cause: {why}{follow}")
+            gone = any(current is None for _, current in some)
+            verb = "vanished" if gone else "are being deleted" if several else "is being deleted"
+            yield Loss(reason, f"{who} {verb}. This operator did not delete {them}. Cause: {why}{follow}")
 
 
 def _why(current: Component | None, *, several: bool) -> str:

@@ -18,7 +18,7 @@ from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.object_cache import ObjectCache
 from flamectl_operator.observed.trouble import OOM_KILLED
 from flamectl_operator.status.reason import PODS_FAILING
-from flamectl_operator.status.remedies import explained
+from flamectl_operator.status.remedies import explained, without_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -100,6 +100,10 @@ def recent_failures(
         elif earlier.last < failure.last:
             counted = {"count": earlier.count + 1, "since": earlier.since}
             known[failure.name] = failure.model_copy(update=counted)
+    there = {component.name for component in observed.components}
+    for name in known.keys() - there:
+        told = known[name]
+        known[name] = told.model_copy(update={"message": without_log(told.message) if told.message else None})
     window = _window(effective)
     # A time far in the future comes from a clock that is wrong, or from a person.
     recent = [each for each in known.values() if abs(now - each.last) < window]

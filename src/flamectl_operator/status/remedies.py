@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, OBJECT_CACHE, SESSION_MANAGER, WAIT_CONTAINER
@@ -26,6 +27,9 @@ _COMPONENTS: dict[type[Component], tuple[str, str]] = {
     Executor: ("spec.executorManager", EXECUTOR_MANAGER),
     ObjectCache: ("spec.objectCache", OBJECT_CACHE),
 }
+#: Advice to read a log, and a command about one Pod.
+_LOG = re.compile(r" \(see kubectl logs [^()]*\)$")
+_COMMAND = re.compile(r"(kubectl (?:logs|describe pod) )[a-z0-9][-a-z0-9.]*")
 #: The setting for executor images without a shell, in which the waiting container cannot run.
 _INIT_IMAGE = "the operator's setting flame.initImage"
 
@@ -41,6 +45,16 @@ def still_explains(
     """Return whether a stored message is about the same, in the words of another attempt or with other numbers."""
     tail = _tail(component, trouble, template)
     return message.endswith(tail) and gist(message.removesuffix(tail)) == gist(trouble.message)
+
+
+def without_log(message: str) -> str:
+    """Return what is told of a Pod that is gone: its log cannot be read any more."""
+    return _LOG.sub(" (its log is gone with the Pod)", message)
+
+
+def for_pod(message: str, name: str) -> str:
+    """Return a message about several Pods for one of them, so that its commands name this Pod."""
+    return _COMMAND.sub(rf"\g<1>{name}", message)
 
 
 def _tail(component: Component, trouble: Trouble, template: ComponentTemplate | None) -> str:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from flamectl_operator.planning.parts import ScalePlan
     from flamectl_operator.reconcile.reconcile_pass import Pass
 
+#: The most ranges of ids in an event.
+MAX_RANGES = 5
+
 
 class ScaleExecutors(PlannedStep["ScalePlan"]):
     """Create missing executors, and delete surplus and terminal ones.
@@ -70,7 +73,7 @@ class ScaleExecutors(PlannedStep["ScalePlan"]):
         if creation.created:
             pass_.io.record_event(
                 "ExecutorsCreated",
-                f"Created {_span(pass_.io.owner.name, creation.created)} ({before} -> {before + len(creation.created)})",
+                f"Created {span(pass_.io.owner.name, creation.created)} ({before} -> {before + len(creation.created)})",
             )
         if result.errors:
             raise primary_error(result.errors)
@@ -125,9 +128,21 @@ class _Creation:
             pass_.dry_runs.check_executor(template, pod, manifest)
 
 
-def _span(cluster: str, ids: set[int]) -> str:
+def span(cluster: str, ids: set[int]) -> str:
     """Return the number and the names of executors, for an event and a log line."""
-    first, last = min(ids), max(ids)
-    if first == last:
-        return f"executor {names.executor(cluster, first)}"
-    return f"{len(ids)} executors {names.executor(cluster, first)}..{last}"
+    few = _ranges(ids)
+    spans = [f"-{first}" if first == last else f"-{first}..{last}" for first, last in few[:MAX_RANGES]]
+    spans[0] = names.executor(cluster, few[0][0]).removesuffix(f"-{few[0][0]}") + spans[0]
+    count = "executor" if len(ids) == 1 else f"{len(ids)} executors"
+    return f"{count} {', '.join(spans)}{', ...' * (len(few) > MAX_RANGES)}"
+
+
+def _ranges(ids: set[int]) -> list[tuple[int, int]]:
+    """Return ids without a gap between them as the first and the last of them."""
+    found: list[tuple[int, int]] = []
+    for each in sorted(ids):
+        if found and found[-1][1] == each - 1:
+            found[-1] = (found[-1][0], each)
+        else:
+            found.append((each, each))
+    return found

@@ -29,11 +29,17 @@ def test_deleted_session_manager_is_lost() -> None:
         (
             "SessionManagerLost",
             (
-                'Pod "my-flame-session-manager" vanished. This operator did not delete it. Cause: somebody deleted it. '
+                'Pod "my-flame-session-manager" is being deleted. This operator did not delete it. Cause: somebody deleted it. '
                 "The operator creates another one. Executors are replaced when it is ready, unless sessions persist"
             ),
         )
     ]
+
+
+def test_executors_that_somebody_deletes_are_named_before_they_are_gone() -> None:
+    ((_, message),) = _events([SM, *EXECUTORS[:2]], [SM, *(terminating(each) for each in EXECUTORS[:2])])
+
+    assert message.startswith('Pods "my-flame-executor-manager-0", "my-flame-executor-manager-1" are being deleted. ')
 
 
 def test_lost_executors_are_one_event() -> None:

@@ -238,3 +238,26 @@ def test_failures_end_with_their_revision_and_without_wanted_pods(
 )
 def test_end_of_an_executor_that_says_nothing_is_not_told(pod: PodView) -> None:
     assert _status(pod, executor_pod(1)).recent_failures == ()
+
+
+def _exited(number: int) -> PodView:
+    return executor_pod(number, "failed", containers=[ended(EXECUTOR_MANAGER, 1, "Error", finished_at=ago(5))])
+
+
+def test_log_of_a_pod_that_is_gone_is_not_advised() -> None:
+    first = _status(_exited(0))
+    assert "(see kubectl logs my-flame-executor-manager-0)" in (first.recent_failures[0].message or "")
+
+    later_on = _status(executor_pod(1), before=first)
+
+    assert "kubectl logs" not in (later_on.message or "")
+    assert (later_on.recent_failures[0].message or "").endswith(" (its log is gone with the Pod)")
+
+
+def test_row_of_an_unhealthy_pod_names_its_own_log() -> None:
+    status = _status(_exited(0), _exited(1), changes=replicas(2))
+
+    rows = {each.name: each.message or "" for each in status.unhealthy_pods}
+    assert len(rows) == 2
+    assert all(message.endswith(f"(see kubectl logs {name})") for name, message in rows.items()), rows
+    assert _status(_exited(0), _exited(1), before=status, changes=replicas(2)).unhealthy_pods == status.unhealthy_pods

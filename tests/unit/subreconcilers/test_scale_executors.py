@@ -20,7 +20,7 @@ from flamectl_operator.reconcile.refusals import RefusedError
 from flamectl_operator.reconcile.stores import FLAME_CLUSTERS
 from flamectl_operator.runtime.outcome import DONE
 from flamectl_operator.subreconcilers.add_session_manager import AddSessionManager
-from flamectl_operator.subreconcilers.scale_executors import ScaleExecutors
+from flamectl_operator.subreconcilers.scale_executors import ScaleExecutors, span
 from flamectl_operator.subreconcilers.update_config_map import UpdateConfigMap
 from tests.unit.builders import OWNER, desired, executor, replicas
 from tests.unit.subreconcilers.errors import (
@@ -76,6 +76,20 @@ async def test_missing_executors_are_created_with_ids_from_0() -> None:
         "ExecutorsCreated",
         "Created 5 executors my-flame-executor-manager-0..4 (0 -> 5)",
     ) in world.events.told
+
+
+@pytest.mark.parametrize(
+    ("ids", "said"),
+    [
+        ({4}, "executor my-flame-executor-manager-4"),
+        ({0, 1, 2}, "3 executors my-flame-executor-manager-0..2"),
+        ({0, 2}, "2 executors my-flame-executor-manager-0, -2"),
+        ({0, 1, 3, 5, 6}, "5 executors my-flame-executor-manager-0..1, -3, -5..6"),
+        (set(range(0, 20, 2)), "10 executors my-flame-executor-manager-0, -2, -4, -6, -8, ..."),
+    ],
+)
+def test_event_names_no_executor_that_was_not_created(ids: set[int], said: str) -> None:
+    assert span("my-flame", ids) == said
 
 
 async def test_an_id_is_never_used_again_even_when_the_status_is_lost() -> None:

@@ -10,12 +10,12 @@ from tests.unit.subreconcilers.flame_harness import converged
 
 async def test_status_counts_open_sessions_and_their_tasks() -> None:
     world = await converged(replicas(2))
-    assert world.status.sessions == SessionsStatus(open=0, pending_tasks=0, running_tasks=0)
+    assert world.status.sessions == SessionsStatus(open=0, pending_tasks=0, running_tasks=0, failed_tasks=0, paused=0)
 
     world.model.open_session("s", tasks=5, seconds=1000)
     await world.live(30)
 
-    assert world.status.sessions == SessionsStatus(open=1, pending_tasks=3, running_tasks=2)
+    assert world.status.sessions == SessionsStatus(open=1, pending_tasks=3, running_tasks=2, failed_tasks=0, paused=0)
 
 
 async def test_status_counts_nothing_where_the_session_manager_cannot_be_asked() -> None:
