@@ -96,8 +96,8 @@ class Judge:
         self.demand: Demand | None = None
         #: The true life of a session manager behind each life in annotations: the same storage is the same life.
         self._lives: dict[str, str] = {}
-        #: Every storage that a session manager's Pod has named.
-        self._stores: set[str] = set()
+        #: What specs called each storage that a session manager's Pod has named, by that name.
+        self._stores: dict[str, set[str]] = {}
         #: Number of writes of operators, Events included, and of all others, by name of the FlameCluster that they are about.
         self.writes: Counter[str] = Counter()
         self.others: Counter[str] = Counter()
@@ -144,6 +144,7 @@ class Judge:
             return
         self._promises.creating(client, owner, body, now)
         self._check_config_map(client, owner, name)
+        self._note_storage(client, owner, body)
         if executor_number(name_of(owner), name) is None:
             return
         manager = self._parts(client, owner)[0]
@@ -165,6 +166,12 @@ class Judge:
         most = max((want.standing if waits else want.replicas) + want.surge for want in known)
         if len(executors) >= most:
             self.blame(f"{client.name} creates {name} although it knows of {len(executors)} executors, {most} allowed")
+
+    def _note_storage(self, client: ModelClient, owner: Obj, pod: Obj) -> None:
+        """A session manager is about to be created, and its Pod names the storage of its sessions."""
+        if store := annotations_of(pod).get(SESSION_STORE_ANNOTATION):
+            specs = [want.spec for want in client.knowledge.specs(owner, pass_begun()) if want.spec is not None]
+            self._stores.setdefault(store, set()).update(spec.session_manager.storage for spec in specs)
 
     def _check_config_map(self, client: ModelClient, owner: Obj, name: str) -> None:
         """A Pod mounts the ConfigMap, which comes first."""
@@ -339,7 +346,6 @@ class Judge:
             if store:
                 # A container that restarts in place may find other storage in the ConfigMap, which its Pod does not tell.
                 self._lives.setdefault(store, run.life)
-                self._stores.add(store)
         for other in runs:
             same = other.key == run.key and (other.owner, other.main) == (run.owner, run.main)
             if other is run or not other.alive or not same:
@@ -462,7 +468,8 @@ class Judge:
         annotated = annotations_of(pod).get(LIFE_ANNOTATION, "")
         started = has_started(pod, "executor-manager")
         # The container of a Pod that names the storage before an edit may find the storage after it. Nobody can know that.
-        renamed = annotated != life and {annotated, life} <= self._stores
+        storages = [self._stores.get(each, set()) for each in (annotated, life)]
+        renamed = annotated != life and all(storages) and len(set.union(*storages)) > 1
         changed = self._lives.get(annotated, annotated) != self._lives.get(life, life)
         return (started and (renamed or changed)) or (
             manager is not None

@@ -25,6 +25,7 @@ from flamectl_operator.api import validation
 from flamectl_operator.api.constants import KIND
 from flamectl_operator.api.status import FlameClusterStatus, State
 from flamectl_operator.desired import claims as desired_claims
+from flamectl_operator.desired import cluster as desired_cluster
 from flamectl_operator.desired import names
 from flamectl_operator.desired import pods as desired_pods
 from flamectl_operator.flame import watcher
@@ -1189,6 +1190,16 @@ def executors_are_replaced_although_their_sessions_persist() -> None:
         return f"{manager.pod.uid}.{life._identity(manager.pod)}"
 
     _set(observed.ObservedCluster, "session_manager_life", property(container))
+
+
+@_mutation_of_storage
+def a_storage_is_named_after_its_session_manager() -> None:
+    original: Any = vars(desired_cluster.DesiredCluster)["session_store"].fget
+
+    def store(self: Any) -> str:
+        return f"{original(self)}{self.session_manager.revision}" if original(self) else ""
+
+    _set(desired_cluster.DesiredCluster, "session_store", property(store))
 
 
 @_mutation_of_storage
