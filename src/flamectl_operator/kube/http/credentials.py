@@ -48,6 +48,11 @@ _ACT_AS = ("as", "as-uid", "as-groups", "as-user-extra")
 #: The package's error for a missing key. The rest of the message is a path that quotes whole entries.
 _MISSING_KEY = re.compile(r"(Expected key \S+) in .*", re.DOTALL)
 
+#: The package's error for a name that no entry has, and its words for a kubeconfig without a choice of context.
+_NO_ENTRY = re.compile(r".*Expected object with name (.*) in .*/(context|cluster|user)s list.*", re.DOTALL)
+_NO_CHOICE = "Expected key current-context"
+_CHOOSE = "name one of its contexts by --context, or in current-context"
+
 #: Names that PyYAML quotes in a description of a problem; a password that begins with `*` or `!` counts as a name.
 _YAML_NAME = re.compile(r"\b(alias|tag|handle) ['\"].*", re.DOTALL)
 
@@ -274,8 +279,14 @@ def _one_line(error: Any) -> str:
 
 
 def _without_entries(error: Any) -> str:
-    """Return the package's error as one line, without the kubeconfig entries and tokens that it may quote."""
-    return _MISSING_KEY.sub(r"\1", _one_line(error))
+    """Return the package's error in plain words, without the kubeconfig entries and tokens that it may quote."""
+    text = _one_line(error)
+    if (missing := _NO_ENTRY.fullmatch(text)) is not None:
+        name, kind = missing.groups()
+        return f'it has no {kind} "{name}"' + f" ({_CHOOSE})" * (kind == "context")
+    if _NO_CHOICE in text:
+        return f"it has no current context ({_CHOOSE})"
+    return _MISSING_KEY.sub(r"\1", text)
 
 
 def _without_address(error: aiohttp.ClientError) -> str:

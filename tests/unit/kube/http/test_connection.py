@@ -180,7 +180,7 @@ async def test_unreadable_file_is_named(
         ("", "is not a kubeconfig"),
         ("just a line", "is not a kubeconfig"),
         ("- a\n- b\n", "is not a kubeconfig"),
-        ("a: 1\n", "Expected key current-context"),
+        ("a: 1\n", "it has no current context (name one of its contexts by --context, or in current-context)"),
         ("clusters: 5\n", "is not valid"),
     ],
 )
@@ -189,7 +189,8 @@ async def test_file_without_a_kubeconfig_is_refused(content: str, words: str, wr
 
 
 async def test_unknown_context_is_named(config: Config, write: Callable[[object], Path]) -> None:
-    assert "Expected object with name nowhere" in await refusal(write(config), "nowhere")
+    said = await refusal(write(config), "nowhere")
+    assert said.endswith('it has no context "nowhere" (name one of its contexts by --context, or in current-context)')
 
 
 USER, CLUSTER, CONTEXT = ("users", "user"), ("clusters", "cluster"), ("contexts", "context")
@@ -199,7 +200,7 @@ NO_CERTIFICATE = base64.b64encode(b"no certificate").decode()
 @pytest.mark.parametrize(
     ("entry", "value", "words"),
     [
-        (CONTEXT, {"cluster": "nowhere", "user": "u"}, "Expected object with name nowhere"),
+        (CONTEXT, {"cluster": "nowhere", "user": "u"}, 'it has no cluster "nowhere"'),
         (CONTEXT, {"cluster": "c"}, "is not valid"),
         (CLUSTER, {"proxy-url": "http://p"}, "is not an http or https address"),
         (CLUSTER, {"server": ""}, "is not an http or https address"),
