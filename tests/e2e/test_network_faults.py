@@ -260,7 +260,7 @@ def test_replaced_certificate_authorities_are_loaded_at_run_time(
         world.wait_running(executors=2)
 
         authority = http_proxy.show("kube-scheduler")
-        refused = "CERTIFICATE_VERIFY_FAILED"
+        refused = "its certificate is not trusted"
         world.wait("it to be refused", partial(complains_after_cut, operator, http_proxy, refused))
         scale(world, 3)
         put_in_place(files.authority, authority.read_bytes())

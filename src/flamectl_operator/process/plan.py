@@ -19,7 +19,7 @@ from flamectl_operator.api.constants import API_VERSION, CLUSTER_LABEL, KIND
 from flamectl_operator.api.status import ConditionType, FlameClusterStatus, find
 from flamectl_operator.controller import Controller
 from flamectl_operator.kube.api_server_client import ApiServerClient
-from flamectl_operator.kube.errors import KubernetesError, NotFoundError
+from flamectl_operator.kube.errors import KubernetesError, NotFoundError, UnauthorizedError, UntrustedServerError
 from flamectl_operator.kube.events import EventRecorder
 from flamectl_operator.kube.http import wire
 from flamectl_operator.kube.http.connection import connect
@@ -249,7 +249,9 @@ async def plan(where: ConfigLocations, name: str | None, file: Path | None, name
 
 
 def _plan_error(error: KubernetesError) -> PlanError:
-    """Return the error for a person, who is told how to install the CRD where it is missing."""
+    """Return the error for a person, who is told what to do about a missing CRD and credentials that do not work."""
+    if isinstance(error, UnauthorizedError | UntrustedServerError):
+        return PlanError(f"{what_to_do(error)}; correct the kubeconfig, or choose another by --kubeconfig or --context")
     unknown = isinstance(error, NotFoundError) and error.reason != "NotFound"
     return PlanError(what_to_do(error) if unknown else str(error))
 

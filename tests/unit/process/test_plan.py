@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from flamectl_operator.kube.errors import ForbiddenError, NotFoundError
-from flamectl_operator.process.plan import PlanError, _manifest, plan_of, rendered
+from flamectl_operator.kube.errors import ForbiddenError, NotFoundError, UnauthorizedError, UntrustedServerError
+from flamectl_operator.process.plan import PlanError, _manifest, _plan_error, plan_of, rendered
 from tests.unit.builders import cached, executor_template, merged, raw_spec, replicas, session_template
 from tests.unit.subreconcilers.harness import CM_NAME, KEY, SM_NAME, StepHarness, converged, executor_name
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from flamectl_operator.kube.errors import KubernetesError
     from flamectl_operator.process.plan import PlanResult
 
 #: Resources whose writes a plan does not show: how work goes, and what keeps operators apart.
@@ -181,6 +182,11 @@ async def test_new_pod_that_the_api_server_would_refuse_is_an_error_of_the_plan(
     assert "Fails: " in plan.text()
     assert "denied the request: no" in plan.text()
     assert "create Pod" not in plan.text()
+
+
+@pytest.mark.parametrize("error", [UnauthorizedError(401, "Unauthorized", "nope"), UntrustedServerError("who?")])
+def test_credentials_that_do_not_work_are_told_with_the_options_that_choose_others(error: KubernetesError) -> None:
+    assert str(_plan_error(error)).endswith("; correct the kubeconfig, or choose another by --kubeconfig or --context")
 
 
 async def test_missing_crd_is_told_with_the_way_to_install_it() -> None:

@@ -12,7 +12,6 @@ import atexit
 import contextlib
 import hashlib
 import logging
-import os
 import re
 import ssl
 import sys
@@ -28,6 +27,7 @@ from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.config import ConfigException, kube_config, load_incluster_config, load_kube_config
 
 from flamectl_operator.kube.errors import ConfigurationError
+from flamectl_operator.kube.http.kubeconfig import check_kubeconfig, yaml_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -47,14 +47,6 @@ _ACT_AS = ("as", "as-uid", "as-groups", "as-user-extra")
 
 #: The package's error for a missing key. The rest of the message is a path that quotes whole entries.
 _MISSING_KEY = re.compile(r"(Expected key \S+) in .*", re.DOTALL)
-
-#: The package's error for a name that no entry has, and its words for a kubeconfig without a choice of context.
-_NO_ENTRY = re.compile(r".*Expected object with name (.*) in .*/(context|cluster|user)s list.*", re.DOTALL)
-_NO_CHOICE = "Expected key current-context"
-_CHOOSE = "name one of its contexts by --context, or in current-context"
-
-#: Names that PyYAML quotes in a description of a problem; a password that begins with `*` or `!` counts as a name.
-_YAML_NAME = re.compile(r"\b(alias|tag|handle) ['\"].*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -122,7 +114,7 @@ def _load_in_cluster() -> Credentials:
 
 async def _load_kubeconfig(location: str, context: str | None) -> Credentials:
     source = f"kubeconfig {location}"
-    _check_files(location)
+    check_kubeconfig(location, context)
     configuration = _new_configuration()
     with _readable_errors(source), _no_files_left(), _complaints() as complaints:
         # persist_config would write to the user's file, and in this version persists nothing.
@@ -162,27 +154,6 @@ def _new_configuration() -> Configuration:
     # Authority Key Identifier"). Chain, expiry and host name are still checked, as kubectl does.
     configuration.disable_strict_ssl_verification = True
     return configuration
-
-
-def _check_files(location: str) -> None:
-    """Check that the kubeconfig exists and is YAML, because the package only logs a missing file.
-
-    Raises:
-        ConfigurationError: A file is missing or is not YAML; the error names it.
-    """
-    files = [Path(part).expanduser() for part in location.split(os.pathsep) if part]
-    found = [file for file in files if file.is_file()]
-    if not found:
-        raise ConfigurationError(f"kubeconfig {location}: there is no such file")
-    for file in found:
-        try:
-            content = yaml.safe_load(file.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ConfigurationError(f"kubeconfig {file}: cannot be read: {error.strerror}") from error
-        except (yaml.YAMLError, ValueError) as error:
-            raise ConfigurationError(f"kubeconfig {file}: is not YAML: {_yaml_problem(error)}") from None
-        if not isinstance(content, dict):
-            raise ConfigurationError(f"kubeconfig {file}: is not a kubeconfig, it holds no mapping")
 
 
 def _check(configuration: Configuration, complaints: Sequence[logging.LogRecord]) -> None:
@@ -246,7 +217,7 @@ def _readable_errors(source: str) -> Iterator[None]:
     except ConfigException as error:
         raise ConfigurationError(f"{source}: {_without_entries(error)}") from None
     except yaml.YAMLError as error:  # the file was replaced after the check
-        raise ConfigurationError(f"{source}: is not YAML: {_yaml_problem(error)}") from None
+        raise ConfigurationError(f"{source}: is not YAML: {yaml_problem(error)}") from None
     except aiohttp.ClientError as error:  # some are also an OSError or an SSLError
         raise ConfigurationError(
             f"{source}: the identity provider cannot be reached: {_without_address(error)}"
@@ -279,14 +250,8 @@ def _one_line(error: Any) -> str:
 
 
 def _without_entries(error: Any) -> str:
-    """Return the package's error in plain words, without the kubeconfig entries and tokens that it may quote."""
-    text = _one_line(error)
-    if (missing := _NO_ENTRY.fullmatch(text)) is not None:
-        name, kind = missing.groups()
-        return f'it has no {kind} "{name}"' + f" ({_CHOOSE})" * (kind == "context")
-    if _NO_CHOICE in text:
-        return f"it has no current context ({_CHOOSE})"
-    return _MISSING_KEY.sub(r"\1", text)
+    """Return the package's error as one line, without the kubeconfig entries and tokens that it may quote."""
+    return _MISSING_KEY.sub(r"\1", _one_line(error))
 
 
 def _without_address(error: aiohttp.ClientError) -> str:
@@ -296,13 +261,3 @@ def _without_address(error: aiohttp.ClientError) -> str:
     if isinstance(error, aiohttp.InvalidURL):
         return "an address that is not valid"
     return _one_line(error) or type(error).__name__
-
-
-def _yaml_problem(error: Exception) -> str:
-    """Return the error and its position, without the line itself, which PyYAML would quote."""
-    if isinstance(error, yaml.MarkedYAMLError):
-        problem, mark = _YAML_NAME.sub(r"\1", error.problem or "it cannot be parsed"), error.problem_mark
-        return problem if mark is None else f"{problem} (line {mark.line + 1}, column {mark.column + 1})"
-    if isinstance(error, yaml.reader.ReaderError | UnicodeDecodeError):
-        return _one_line(error)  # it names only a character and a position
-    return "a value has the wrong format, such as a date or a number"

@@ -265,6 +265,9 @@ def _reason(error: BaseException) -> str:
     """Return an error as one line; some errors, such as a timeout, have no text."""
     if isinstance(error, TimeoutError):
         return "timed out"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = getattr(error.certificate_error, "verify_message", "") or type(error.certificate_error).__name__
+        return f"{error.host}:{error.port}: its certificate is not trusted: {cause}"
     if isinstance(error, aiohttp.ClientConnectorError):
         return f"{error.host}:{error.port}: {error.os_error.strerror or _reason(error.os_error)}"
     if isinstance(error, aiohttp.ClientHttpProxyError):

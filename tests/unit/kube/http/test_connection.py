@@ -158,7 +158,8 @@ def encoded(text: str) -> str:
 
 
 async def test_missing_file_is_named(tmp_path: Path) -> None:
-    assert (await refusal(tmp_path / "missing")).endswith("there is no such file")
+    words = "there is no such file; name one by --kubeconfig or by KUBECONFIG"
+    assert (await refusal(tmp_path / "missing")).endswith(words)
 
 
 async def test_unreadable_file_is_named(
@@ -180,8 +181,9 @@ async def test_unreadable_file_is_named(
         ("", "is not a kubeconfig"),
         ("just a line", "is not a kubeconfig"),
         ("- a\n- b\n", "is not a kubeconfig"),
-        ("a: 1\n", "it has no current context (name one of its contexts by --context, or in current-context)"),
-        ("clusters: 5\n", "is not valid"),
+        ("a: 1\n", "it has no current-context; choose one by --context: none"),
+        ("contexts: 5\n", "contexts is not a list of mappings"),
+        ("contexts: [{}]\n", "an entry of contexts has no name"),
     ],
 )
 async def test_file_without_a_kubeconfig_is_refused(content: str, words: str, write: Callable[[object], Path]) -> None:
@@ -189,8 +191,13 @@ async def test_file_without_a_kubeconfig_is_refused(content: str, words: str, wr
 
 
 async def test_unknown_context_is_named(config: Config, write: Callable[[object], Path]) -> None:
-    said = await refusal(write(config), "nowhere")
-    assert said.endswith('it has no context "nowhere" (name one of its contexts by --context, or in current-context)')
+    message = await refusal(write(config), "nowhere")
+    assert message.endswith(": --context nowhere: there is no such context, only here, there")
+
+    config["current-context"] = "gone"
+    assert (await refusal(write(config))).endswith(": current-context gone: there is no such context, only here, there")
+    del config["current-context"]
+    assert (await refusal(write(config))).endswith(": it has no current-context; choose one by --context: here, there")
 
 
 USER, CLUSTER, CONTEXT = ("users", "user"), ("clusters", "cluster"), ("contexts", "context")
@@ -200,14 +207,23 @@ NO_CERTIFICATE = base64.b64encode(b"no certificate").decode()
 @pytest.mark.parametrize(
     ("entry", "value", "words"),
     [
-        (CONTEXT, {"cluster": "nowhere", "user": "u"}, 'it has no cluster "nowhere"'),
-        (CONTEXT, {"cluster": "c"}, "is not valid"),
+        (
+            CONTEXT,
+            {"cluster": "nowhere", "user": "u"},
+            "context here names the cluster nowhere, which is missing; the clusters are c, d",
+        ),
+        (CONTEXT, {"cluster": "c", "user": "me"}, "context here names the user me, which is missing; the users are u"),
+        (CONTEXT, {"cluster": "c"}, "context here names no user; the users are u"),
         (CLUSTER, {"proxy-url": "http://p"}, "is not an http or https address"),
         (CLUSTER, {"server": ""}, "is not an http or https address"),
         (CLUSTER, {"server": "here.test:6443"}, "is not an http or https address"),
         (CLUSTER, {"server": "ftp://here.test"}, "is not an http or https address"),
         (CLUSTER, {"server": "https://"}, "is not an http or https address"),
-        (CLUSTER, {"server": "https://a", "certificate-authority": "/missing/ca.crt"}, "/missing/ca.crt"),
+        (
+            CLUSTER,
+            {"server": "https://a", "certificate-authority": "/missing/ca.crt"},
+            "cluster c: certificate-authority: there is no such file: /missing/ca.crt",
+        ),
         (CLUSTER, {"server": "https://a", "certificate-authority-data": "%%%"}, "is not "),
         (CLUSTER, {"server": "https://a", "certificate-authority-data": NO_CERTIFICATE}, "is not usable"),
         (USER, {"token": ""}, "the user has no credentials"),
@@ -281,10 +297,10 @@ async def test_file_replaced_during_the_load_is_not_quoted(
 ) -> None:
     path = write(config)
 
-    def replace(_: str) -> None:
+    def replace(*_: object) -> None:
         write(f"password: *{PASSWORD}")
 
-    monkeypatch.setattr(credentials, "_check_files", replace)
+    monkeypatch.setattr(credentials, "check_kubeconfig", replace)
     message = await refusal(path)
     assert "is not YAML: found undefined alias (line 1, column 11)" in message
 
