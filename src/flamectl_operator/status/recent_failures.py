@@ -93,15 +93,16 @@ def recent_failures(
         for each in before.recent_failures
         if (kind := _kind(observed.owner.name, each.name)) is not None and _is_of(wanted[kind], stored[kind])
     }
-    for failure in _seen(observed, wanted):
+    seen = {each.name: each for each in _seen(observed, wanted)}
+    for failure in seen.values():
         earlier = known.get(failure.name)
         if earlier is None:
             known[failure.name] = failure
         elif earlier.last < failure.last:
             counted = {"count": earlier.count + 1, "since": earlier.since}
             known[failure.name] = failure.model_copy(update=counted)
-    there = {component.name for component in observed.components}
-    for name in known.keys() - there:
+    # The Pods of some components keep their names, so a Pod of this name may be another one, with another log.
+    for name in known.keys() - seen.keys():
         told = known[name]
         known[name] = told.model_copy(update={"message": without_log(told.message) if told.message else None})
     window = _window(effective)

@@ -112,6 +112,16 @@ def test_several_failures_tell_how_many_since_when_and_the_last_cause() -> None:
     assert status.reason == "PodsFailing"
 
 
+def test_log_of_a_session_manager_that_was_replaced_is_not_advised() -> None:
+    failed = session_manager(containers=[_restarted(SESSION_MANAGER, NOW, 1, "Error")])
+    first = _status(failed, executor_pod(0))
+    assert "(see kubectl logs my-flame-session-manager --previous)" in str(first.message)
+
+    status = _status(SM, executor_pod(0), before=first, now=later(31))
+
+    assert "it ended with exit code 137 (its log is gone with the Pod)" in str(status.message)
+
+
 def test_failure_that_is_seen_again_is_counted_once_and_changes_nothing() -> None:
     pods = (_killed(0), executor_pod(1))
     first = _status(*pods)
