@@ -39,7 +39,10 @@ FAILED_ONCE = (
 )
 #: Seeds whose worlds fail now, and nobody knows yet whether the operator or a check is wrong. A failure is reported and blocks
 #: nothing.
-UNEXPLAINED: tuple[int, ...] = ()
+#:
+#: 243: failures are forgotten a minute later than the judge expects after the API server's clock jumped back. The wait for that
+#: moment was planned by the clock before the jump.
+UNEXPLAINED: tuple[int, ...] = (243,)
 #: Seeds of worlds that nobody has seen, from the first to the last.
 _UNSEEN = range(10_000_000, 1_000_000_000)
 
