@@ -42,7 +42,8 @@ FAILED_ONCE = (
 #:
 #: 243: failures are forgotten a minute later than the judge expects after the API server's clock jumped back. The wait for that
 #: moment was planned by the clock before the jump.
-UNEXPLAINED: tuple[int, ...] = (243,)
+#: 1044: a user deletes the claim of the session manager; executors of the storage before are deleted, and the judge counts them.
+UNEXPLAINED: tuple[int, ...] = (243, 1044)
 #: Seeds of worlds that nobody has seen, from the first to the last.
 _UNSEEN = range(10_000_000, 1_000_000_000)
 
