@@ -150,7 +150,8 @@ class ClusterPlan(Comparison):
                 return RolloutPlan(waits=(KEEPS_CLAIM,))
             if self.update_wait is None:
                 work = self.observed.flame.fresh
-                overdue = self.effective.update_pending_since is not None and (work is None or work.busy)
+                waited = self.effective.update_pending_since is not None and manager.ready
+                overdue = waited and (work is None or work.busy)
                 return RolloutPlan(session_manager=manager, overdue=overdue)
         plan = plan_rollout(self, self.now, keep_stale=not self._executors_replaceable)
         caches = stale_to_replace(self) if self._object_caches_replaceable else ()

@@ -283,7 +283,7 @@ class RolloutPlan(Part):
 
     Args:
         session_manager: The session manager to replace; then nothing else is done.
-        overdue: Whether its tasks have kept it for as long as the spec allows.
+        overdue: Whether it has waited for the end of its tasks for as long as the spec allows.
         object_caches: Object caches to replace.
         delete: Executors to replace, each with the reason as text.
         drain: Stale executors that may have work, which they end before they are deleted.
@@ -303,7 +303,7 @@ class RolloutPlan(Part):
     @property
     def why(self) -> str:
         """The reason for replacing the session manager, as text for an event."""
-        return f"{STALE}, and tasks still ran after updateStrategy.maxWaitSeconds" if self.overdue else STALE
+        return f"{STALE}, and updateStrategy.maxWaitSeconds are over" if self.overdue else STALE
 
     @property
     def removes(self) -> tuple[Component, ...]:

@@ -131,10 +131,10 @@ class _Creation:
 def span(cluster: str, ids: set[int]) -> str:
     """Return the number and the names of executors, for an event and a log line."""
     few = _ranges(ids)
-    spans = [f"-{first}" if first == last else f"-{first}..{last}" for first, last in few[:MAX_RANGES]]
-    spans[0] = names.executor(cluster, few[0][0]).removesuffix(f"-{few[0][0]}") + spans[0]
+    spans = [f"{first}" if first == last else f"{first}..{last}" for first, last in few[:MAX_RANGES]]
     count = "executor" if len(ids) == 1 else f"{len(ids)} executors"
-    return f"{count} {', '.join(spans)}{', ...' * (len(few) > MAX_RANGES)}"
+    stem = names.executor(cluster, 0).removesuffix("0")
+    return f"{count} {stem}{', -'.join(spans)}{', ...' * (len(few) > MAX_RANGES)}"
 
 
 def _ranges(ids: set[int]) -> list[tuple[int, int]]:

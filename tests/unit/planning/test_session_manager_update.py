@@ -114,7 +114,7 @@ def test_wait_ends_with_its_time_and_the_event_says_so(said: Snapshot | None) ->
     rollout = _plan(_strategy("WhenIdle"), said, since=ago(600)).rollout
 
     assert rollout.session_manager is not None
-    assert rollout.why == "no longer as specified, and tasks still ran after updateStrategy.maxWaitSeconds"
+    assert rollout.why == "no longer as specified, and updateStrategy.maxWaitSeconds are over"
 
 
 def test_old_answer_without_tasks_has_to_be_confirmed() -> None:
@@ -160,7 +160,10 @@ _CRASHES = session_manager(
     ],
 )
 def test_broken_session_manager_is_replaced_at_any_time(kind: str, manager: Any, *, replaced: bool) -> None:
-    assert (_plan(_strategy(kind), None, manager=manager).rollout.session_manager is not None) == replaced
+    rollout = _plan(_strategy(kind), None, manager=manager).rollout
+
+    assert (rollout.session_manager is not None) == replaced
+    assert rollout.why == "no longer as specified"
 
 
 def _made_from(changes: dict[str, Any]) -> Any:
