@@ -40,8 +40,8 @@ FAILED_ONCE = (
 #: Seeds whose worlds fail now, and nobody knows yet whether the operator or a check is wrong. A failure is reported and blocks
 #: nothing.
 #:
-#: 243: failures are forgotten a minute later than the judge expects after the API server's clock jumped back. The wait for that
-#: moment was planned by the clock before the jump.
+#: 243: the operator forgets failures with the next resync and not when they are over, because nothing plans the wait again when
+#: the API server's clock jumps ahead.
 #: 1044: a user deletes the claim of the session manager; executors of the storage before are deleted, and the judge counts them.
 UNEXPLAINED: tuple[int, ...] = (243, 1044)
 #: Seeds of worlds that nobody has seen, from the first to the last.
