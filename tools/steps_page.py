@@ -57,7 +57,7 @@ Every line that a pass causes has these fields:
 | `part` | the part; none when the part has the name of its stage. `Observe` is what a pass does before its first part |
 | `phase` | of UpdateStatus alone: `opening` or `closing` |
 | `namespace`, `cluster`, `generation` | the FlameCluster |
-| `reconcile_id`, `trigger` | one value per pass; the kinds of objects that changed, `settings`, `resync` or `retry` |
+| `reconcile_id`, `trigger` | one value per pass; the kinds of objects that changed, `settings`, `clock`, `resync` or `retry` |
 
 The metrics of parts have the labels `subreconciler`, `part` and `phase` as well.
 

@@ -121,6 +121,10 @@ class Operator:
             # Settings change desired objects, and no watch event reports that.
             self._enqueue_all("settings")
 
+    def clock_jumped(self) -> None:
+        """Plan every wait again, because its end is a time of a clock that has jumped."""
+        self._enqueue_all("clock")
+
     async def run(self, stop: asyncio.Event) -> None:
         """Run until asked to stop.
 

@@ -140,6 +140,7 @@ class Process:
             Host(self.pod, f"uid-of-{self.pod}"),
             connect=partial(world.flame.connect, self.client) if world.flame is not None else None,
         )
+        clock.subscribe(self._replica.clock_jumped)
         self.client.lease_identity = self._replica.candidate.identity
         self._stop = asyncio.Event()
         self.stopping = False

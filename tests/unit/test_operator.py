@@ -436,6 +436,17 @@ async def test_flame_settings_enqueue_all_clusters_with_low_priority() -> None:
     assert await _queued(operator) == ["default/c", "default/a", "default/b"]
 
 
+async def test_jump_of_the_servers_clock_enqueues_all_clusters_with_low_priority() -> None:
+    operator, _ = _operator()
+    operator.stores.flame_clusters.replace([flame_cluster(metadata=_meta(name, uid=name)) for name in ("a", "b")], "5")
+    await _queued(operator)
+
+    operator.clock_jumped()
+    operator.stores.pods.apply(WatchEvent(EventType.ADDED, PodView(metadata=_meta(version=6, label="b"))))
+
+    assert await _queued(operator) == ["default/b", "default/a"]
+
+
 @pytest.mark.parametrize("seconds", [10, 10_000])
 async def test_resync_period_may_change_during_the_wait(seconds: float) -> None:
     operator, api = _operator({"controller": {"resyncSeconds": 1000}})

@@ -138,6 +138,7 @@ async def _serve(where: ConfigLocations, stop: asyncio.Event, output: LogWriter)
             _session_manager,
         )
         monitor.watch(replica)
+        clock.subscribe(replica.clock_jumped)
         namespaces = list(settings.controller.namespaces)
         if not await _unless_stopped(startup.take(*access_checks(ApiServerClient(retrying), namespaces)), stop):
             return

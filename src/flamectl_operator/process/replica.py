@@ -100,6 +100,11 @@ class Replica:
         if self.operator is not None:
             self.operator.reconfigure(config)
 
+    def clock_jumped(self) -> None:
+        """See `Operator.clock_jumped`."""
+        if self.operator is not None:
+            self.operator.clock_jumped()
+
     def tell(self, about: ObjectReference, kind: EventKind, reason: str, message: str) -> None:
         """Record an event about a fact that all replicas see; only the leading replica writes it."""
         if self.operator is not None:

@@ -15,6 +15,8 @@ import structlog
 from flamectl_operator.runtime.clock_reading import ALWAYS, ClockReading
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from flamectl_operator.runtime.clock import Clock
 
 #: Seconds that two clocks may be apart until they count as different. Clocks that are kept right differ by less than one.
@@ -58,7 +60,12 @@ class ServerClock:
         self._own: float | None = None
         self._claim: _Claim | None = None
         self._steady_since = ALWAYS
+        self._subscribers: list[Callable[[], None]] = []
         self._log = structlog.get_logger(component="clock")
+
+    def subscribe(self, subscriber: Callable[[], None]) -> None:
+        """Call a function after each jump, because a wait until a time of this clock has another length then."""
+        self._subscribers.append(subscriber)
 
     def now(self) -> datetime:
         """Return the server's time in UTC."""
@@ -124,6 +131,8 @@ class ServerClock:
         # A jump back makes every wait longer by itself, but no wait may count from the future.
         self._steady_since = present if seconds > 0 else min(self._steady_since, present)
         self._log.warning("the API server's clock jumped", seconds=round(seconds, 1))
+        for subscriber in self._subscribers:
+            subscriber()
 
     def _compare_own(self, now: float) -> None:
         """Say when the wall clock of this machine has jumped, although nothing depends on it."""

@@ -136,6 +136,9 @@ class Parts:
     def reconfigure(self, config: OperatorConfig) -> None:
         self.configs.append(config)
 
+    def clock_jumped(self) -> None:
+        """No answer tells a time here."""
+
     def tell(self, *_event: object) -> None:
         """There are none for a file."""
 

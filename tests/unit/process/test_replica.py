@@ -34,10 +34,14 @@ class Term:
         self.planner = more[-1]
         self.configs = [config]
         self.events = Recorded(FakeApi(clock), clock)
+        self.jumps = 0
         self.terms.append(self)
 
     def reconfigure(self, config: OperatorConfig) -> None:
         self.configs.append(config)
+
+    def clock_jumped(self) -> None:
+        self.jumps += 1
 
     async def run(self, stop: asyncio.Event) -> None:
         await stop.wait()
@@ -76,6 +80,19 @@ async def test_new_settings_apply_in_this_and_later_terms(terms: list[Term]) -> 
     await replica.run(stop)
     assert terms[1].configs == [three]
     assert terms[0].configs == [one, two]
+
+
+async def test_operator_of_this_term_hears_of_a_jump_of_the_servers_clock(terms: list[Term]) -> None:
+    replica, stop = _replica(_config(1)), asyncio.Event()
+    replica.clock_jumped()
+    running = asyncio.create_task(replica.run(stop))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    replica.clock_jumped()
+    stop.set()
+    await running
+    replica.clock_jumped()
+    assert [term.jumps for term in terms] == [1]
 
 
 async def test_each_term_reuses_the_plans_of_the_previous_term(terms: list[Term]) -> None:

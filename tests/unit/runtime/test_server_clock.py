@@ -150,11 +150,16 @@ def test_jump_of_the_servers_clock_is_followed_once_it_lasts_and_is_logged(
     jump: float, log: list[MutableMapping[str, Any]]
 ) -> None:
     machine = Machine()
+    times: list[datetime] = []
+    machine.clock.subscribe(lambda: times.append(machine.clock.now()))
     machine.live(20)
     machine.jumped = jump
     machine.live(CONFIRM_AFTER / 2)
     assert machine.error() == pytest.approx(-jump, abs=0.5)
+    assert times == []
     machine.live(CONFIRM_AFTER)
+    [told] = times
+    assert timedelta(0) <= machine.server - told <= timedelta(seconds=CONFIRM_AFTER), "subscribers read the new time"
     assert abs(machine.error()) < 0.5
     [(event, seconds)] = _jumps(log)
     assert event == "the API server's clock jumped"
