@@ -34,6 +34,11 @@ def surge(strategy: UpdateStrategy, replicas: int) -> int:
     return Budget.of(strategy, replicas).surge if strategy.type == "RollingUpdate" else 0
 
 
+def floor(strategy: UpdateStrategy, replicas: int) -> int:
+    """Return how many of the wanted executors must serve, whatever the operator deletes."""
+    return replicas - Budget.of(strategy, replicas).unavailable
+
+
 def _resolve(value: int | str, replicas: int, *, up: bool) -> int:
     if isinstance(value, int):
         return value

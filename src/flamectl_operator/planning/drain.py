@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from flamectl_operator.flame.knowledge import RECENT, Phase
 from flamectl_operator.flame.snapshot import Load
 from flamectl_operator.observed import pods
-from flamectl_operator.planning.budget import Budget
+from flamectl_operator.planning.budget import floor
 from flamectl_operator.planning.parts import Deletion, DrainPlan, DrainReason
 from flamectl_operator.runtime.outcome import wait_until
 
@@ -151,8 +151,7 @@ def _held(observed: ObservedCluster, effective: EffectiveSpec) -> set[str]:
     if effective.update_strategy.type == "Recreate":
         return set()
     ready = len(observed.serving_executors) + len(serving)
-    floor = effective.replicas - Budget.of(effective.update_strategy, effective.replicas).unavailable
-    return {each.name for each in serving[max(0, ready - floor) :]}
+    return {each.name for each in serving[max(0, ready - floor(effective.update_strategy, effective.replicas)) :]}
 
 
 def _deletion(

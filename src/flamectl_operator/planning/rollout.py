@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.flame.knowledge import LOOK_AGAIN
 from flamectl_operator.observed import pods
-from flamectl_operator.planning.budget import Budget
+from flamectl_operator.planning.budget import floor
 from flamectl_operator.planning.deletion import deletion_order
 from flamectl_operator.planning.drain import split_drainable, undecided
 from flamectl_operator.planning.parts import LOST, MAKE_ROOM, STALE, RolloutPlan
@@ -156,8 +156,7 @@ def _stale_to_delete(
     if effective.executor_backoff.repeated or holds_rollout(observed, effective, now):
         # Each attempt is ready for a moment before it fails, so without this each attempt would cost working executors.
         return free
-    budget = Budget.of(strategy, effective.replicas)
-    spare = max(0, len(serving) - (effective.replicas - budget.unavailable))
+    spare = max(0, len(serving) - floor(strategy, effective.replicas))
     ready = [executor for executor in stale if executor.ready and executor.name not in useless]
     return free + deletion_order(ready, effective, observed.work, of_no_use(observed))[:spare]
 

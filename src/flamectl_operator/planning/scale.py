@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from flamectl_operator.flame.knowledge import LOOK_AGAIN
 from flamectl_operator.observed import pods
 from flamectl_operator.observed.executor import terminal_since
-from flamectl_operator.planning.budget import surge
+from flamectl_operator.planning.budget import floor, surge
 from flamectl_operator.planning.deletion import deletion_order, given_up_at
 from flamectl_operator.planning.drain import CLOCKS_DIFFER, occupied, split_drainable, undecided
 from flamectl_operator.planning.parts import ScalePlan
-from flamectl_operator.planning.registration import of_no_use, unregistered_to_delete
+from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, overdue, unregistered_to_delete
 from flamectl_operator.planning.replacement_backoff import executor_uncounted
 from flamectl_operator.runtime.outcome import wait, wait_until
 
@@ -46,10 +46,10 @@ def plan_scale(compared: Comparison, now: ClockReading, limit: int) -> ScalePlan
     if len(live) > target:
         if undecided(observed, effective, now):
             return replace(plan, waits=(*waits, wait("AskingSessionManager", "", LOOK_AGAIN)))
-        order = deletion_order(observed.deletable(live), effective, observed.work, of_no_use(observed))
-        surplus = order[: len(live) - target]
+        surplus = _surplus(observed, effective, len(live) - target, now)
         drain, delete = split_drainable(surplus, observed, effective)
-        return replace(plan, drain=drain, delete=delete)
+        held = () if len(surplus) == len(live) - target else (wait(NOT_REGISTERED),)
+        return replace(plan, drain=drain, delete=delete, waits=(*waits, *held))
     plan = replace(plan, delete_unregistered=observed.deletable(unregistered_to_delete(observed, effective, now)))
     missing = target - occupied(observed)
     if missing <= 0:
@@ -57,6 +57,25 @@ def plan_scale(compared: Comparison, now: ClockReading, limit: int) -> ScalePlan
     if (hold := _creation_wait(compared, now)) is not None:
         return replace(plan, waits=(*waits, hold))
     return replace(plan, create=min(missing, limit), missing=missing)
+
+
+def _surplus(observed: ObservedCluster, effective: EffectiveSpec, count: int, now: ClockReading) -> list[Executor]:
+    """Return so many executors to delete, but no registered one without which fewer would serve than must stay.
+
+    The others may still come back to their work. If they do not, they are overdue in the end, and go first.
+    """
+    useless = of_no_use(observed) | {each.name for each in overdue(observed, effective.settings, now)}
+    order = deletion_order(observed.deletable(observed.live_executors), effective, observed.work, useless)
+    serving = {each.name for each in observed.serving_executors}
+    spare = len(serving) - floor(effective.update_strategy, effective.replicas)
+    chosen: list[Executor] = []
+    for executor in order[:count]:
+        if executor.name in serving and effective.update_strategy.type != "Recreate":
+            spare -= 1
+            if spare < 0:
+                continue
+        chosen.append(executor)
+    return chosen
 
 
 def _wanted_now(compared: Comparison) -> int:

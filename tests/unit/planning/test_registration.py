@@ -12,7 +12,7 @@ from flamectl_operator.flame.knowledge import Knowledge, Phase
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Snapshot
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.planning.deletion import deletion_order
-from flamectl_operator.planning.registration import of_no_use, overdue, superseded
+from flamectl_operator.planning.registration import NOT_REGISTERED, of_no_use, overdue, superseded
 from flamectl_operator.runtime.clock_reading import ClockReading
 from flamectl_operator.settings import FlameSettings
 from tests.unit.builders import (
@@ -116,6 +116,21 @@ def test_executor_of_no_use_is_deleted_before_one_that_costs_less_to_delete() ->
     seen = _answered(executor_pod(0, annotations=cheap), executor_pod(1, since=ago(90)), registered=[0])
     order = deletion_order(seen.live_executors, effective(replicas(1)), seen.flame.fresh, of_no_use(seen))
     assert [each.executor_id for each in order] == [1, 0]
+
+
+@pytest.mark.parametrize(("silent_for", "taken"), [(59, {3}), (61, {1, 2})], ids=["may come back", "is given up"])
+def test_scale_down_leaves_registered_executors_that_must_stay_while_others_may_come_back_to_their_work(
+    silent_for: float, taken: set[int]
+) -> None:
+    names = [executor_pod(each).name for each in range(4)]
+    listed = tuple(FlameExecutor(names[each], ExecutorState.BOUND, "session") for each in (1, 2))
+    seen = _answered(*(executor_pod(each) for each in range(4)), registered=[0, 3], silent=[1, 2], listed=listed)
+    flame = replace(seen.flame, not_ready_since={names[each]: BOOTTIME - silent_for for each in (1, 2)})
+    seen = ObservedCluster.of(OWNER, replace(seen.views, flame=flame), BOOTTIME, seen)
+    plan = cluster_plan(seen, effective(replicas(2)), ClockReading(NOW, BOOTTIME)).scale
+
+    assert {each.name for each in plan.removes} == {executor_pod(each).name for each in taken}
+    assert [each.reason for each in plan.waits] == [NOT_REGISTERED] * (2 - len(taken))
 
 
 @pytest.mark.parametrize(("registered", "names"), [([0, 1], {3}), ([0], set())])
