@@ -22,6 +22,7 @@ from tests.simulation.objects import (
     condition,
     controller_uid,
     has_started,
+    is_cache,
     is_executor,
     key_of,
     labels_of,
@@ -92,7 +93,7 @@ def _of(world: World, cluster: Obj) -> Iterator[str]:
     yield from _network_policy(world, cluster, want)
     yield from _services(world, cluster, want)
     if want.suspend:
-        yield from _suspended(world, cluster)
+        yield from _suspended(world, cluster, want)
     else:
         yield from _pods(world, cluster, want)
 
@@ -159,8 +160,8 @@ def _executors(world: World, cluster: Obj) -> list[Obj]:
     return [pod for pod in _owned_pods(world, cluster) if is_executor(cluster, pod)]
 
 
-def _caches(world: World, cluster: Obj) -> list[Obj]:
-    return [pod for pod in _owned_pods(world, cluster) if cache_ordinal(name_of(cluster), name_of(pod)) is not None]
+def _caches(world: World, cluster: Obj, want: Wanted) -> list[Obj]:
+    return [pod for pod in _owned_pods(world, cluster) if is_cache(cluster, pod, want.desired.cache_replicas)]
 
 
 def _held(world: World, claim: Obj) -> bool:
@@ -168,7 +169,7 @@ def _held(world: World, claim: Obj) -> bool:
 
 
 def _object_caches(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
-    caches = {name_of(pod): pod for pod in _caches(world, cluster)}
+    caches = {name_of(pod): pod for pod in _caches(world, cluster, want)}
     wanted_names = {f"{name_of(cluster)}-object-cache-{number}" for number in range(want.caches)}
     if caches.keys() != wanted_names:
         yield f"object caches {', '.join(caches) or 'none'} are there, wanted are {', '.join(sorted(wanted_names)) or 'none'}"
@@ -208,9 +209,9 @@ def _unheard(world: World, pod: Obj) -> bool:
     return run is not None and run.node.silent and terminating(pod)
 
 
-def _suspended(world: World, cluster: Obj) -> Iterator[str]:
+def _suspended(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
     manager = [pod for pod in _owned_pods(world, cluster) if key_of(pod) == manager_key(cluster)]
-    pods = [*_executors(world, cluster), *_caches(world, cluster), *manager]
+    pods = [*_executors(world, cluster), *_caches(world, cluster, want), *manager]
     # The operator deletes by force only a session manager that cannot write to a claim.
     stuck = [name_of(pod) for pod in pods if _unheard(world, pod) and (pod not in manager or mounted_claims(pod))]
     left = [name_of(pod) for pod in pods if name_of(pod) not in stuck]
@@ -236,7 +237,7 @@ def _pods(world: World, cluster: Obj, want: Wanted) -> Iterator[str]:
         return
     if annotations_of(manager).get(REVISION_ANNOTATION) != want.desired.session_manager.revision:
         yield "session manager is stale"
-    if any(_unheard(world, pod) and _is_left(cluster, pod, want) for pod in _caches(world, cluster)):
+    if any(_unheard(world, pod) and _is_left(cluster, pod, want) for pod in _caches(world, cluster, want)):
         return  # likewise
     yield from _object_caches(world, cluster, want)
     yield from _claims(world, cluster, want)

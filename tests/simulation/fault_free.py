@@ -13,8 +13,10 @@ from tests.simulation.objects import (
     SERVICES,
     Obj,
     annotations_of,
+    cache_ordinal,
     controller_uid,
     executor_number,
+    is_cache,
     is_executor,
     labels_of,
     manager_key,
@@ -110,6 +112,14 @@ def _owned(server: ApiServer, resource: str, cluster: Obj) -> list[Obj]:
     return [each for each in server.all(resource) if controller_uid(each) == uid_of(cluster)]
 
 
+def _has_left(cluster: Obj, pod: Obj) -> bool:
+    """Return whether somebody took an executor or an object cache out of its cluster."""
+    if executor_number(name_of(cluster), name_of(pod)) is not None:
+        return not is_executor(cluster, pod)
+    caches = wanted(cluster).desired.cache_replicas
+    return cache_ordinal(name_of(cluster), name_of(pod)) is not None and not is_cache(cluster, pod, caches)
+
+
 def _portrait(server: ApiServer, cluster: Obj, *, same_settings: bool, went_back: bool) -> dict[str, Any]:
     """Return the state of a FlameCluster without its history and without annotations."""
     portrait: dict[str, Any] = {}
@@ -124,8 +134,8 @@ def _portrait(server: ApiServer, cluster: Obj, *, same_settings: bool, went_back
     pods = []
     for pod in _owned(server, PODS, cluster):
         number = executor_number(name_of(cluster), name_of(pod))
-        if number is not None and not is_executor(cluster, pod):
-            continue  # somebody took it out of the cluster
+        if _has_left(cluster, pod):
+            continue
         name = name_of(pod) if number is None else "an executor"
         spec = {field: value for field, value in pod["spec"].items() if field != "nodeName" and same_settings}
         pods.append((name, annotations_of(pod)[REVISION_ANNOTATION], labels_of(pod), spec))

@@ -52,6 +52,7 @@ from tests.simulation.objects import (
     live,
     manager_key,
     moment,
+    mounted_claims,
     name_of,
     orphaned,
     phase,
@@ -96,7 +97,7 @@ class Judge:
         self.demand: Demand | None = None
         #: The true life of a session manager behind each life in annotations: the same storage is the same life.
         self._lives: dict[str, str] = {}
-        #: What specs called each storage that a session manager's Pod has named, by that name.
+        #: What specs called each storage that a session manager's Pod has named, and its claims then, by that name.
         self._stores: dict[str, set[str]] = {}
         #: Number of writes of operators, Events included, and of all others, by name of the FlameCluster that they are about.
         self.writes: Counter[str] = Counter()
@@ -171,7 +172,9 @@ class Judge:
         """A session manager is about to be created, and its Pod names the storage of its sessions."""
         if store := annotations_of(pod).get(SESSION_STORE_ANNOTATION):
             specs = [want.spec for want in client.knowledge.specs(owner, pass_begun()) if want.spec is not None]
-            self._stores.setdefault(store, set()).update(spec.session_manager.storage for spec in specs)
+            found = [self._server.find(CLAIMS, (key_of(owner)[0], name)) for name in sorted(mounted_claims(pod))]
+            claims = ",".join(uid_of(claim) for claim in found if claim is not None)
+            self._stores.setdefault(store, set()).update(f"{spec.session_manager.storage} {claims}" for spec in specs)
 
     def _check_config_map(self, client: ModelClient, owner: Obj, name: str) -> None:
         """A Pod mounts the ConfigMap, which comes first."""
@@ -467,7 +470,8 @@ class Judge:
         life = life_of(manager) if manager is not None and live(manager) else ""
         annotated = annotations_of(pod).get(LIFE_ANNOTATION, "")
         started = has_started(pod, "executor-manager")
-        # The container of a Pod that names the storage before an edit may find the storage after it. Nobody can know that.
+        # The container of a Pod that names the storage before an edit, or before a user deleted its claim, may find the storage
+        # after it. Nobody can know that.
         storages = [self._stores.get(each, set()) for each in (annotated, life)]
         renamed = annotated != life and all(storages) and len(set.union(*storages)) > 1
         changed = self._lives.get(annotated, annotated) != self._lives.get(life, life)

@@ -949,6 +949,16 @@ def settings_that_change_are_ignored() -> None:
 
 
 @_mutation
+def registered_executors_that_must_stay_are_surplus() -> None:
+    _set(scale, "floor", lambda *_: 0)
+
+
+@_mutation
+def no_key_is_queued_when_the_api_servers_clock_jumps() -> None:
+    _set(operator.Operator, "clock_jumped", _nothing)
+
+
+@_mutation
 def settings_that_change_hold_for_one_term() -> None:
     def reconfigure(self: Any, config: Any) -> None:
         if self.operator is not None:

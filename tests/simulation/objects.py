@@ -245,6 +245,16 @@ def cache_ordinal(cluster: str, pod: str) -> int | None:
     return int(number) if number.isdecimal() and str(int(number)) == number else None
 
 
+def is_cache(cluster: Obj, pod: Obj, replicas: int) -> bool:
+    """Return whether a Pod is an object cache of a FlameCluster: one without its label is so only while the spec asks for it.
+
+    Args:
+        replicas: How many the spec asks for.
+    """
+    ordinal = cache_ordinal(name_of(cluster), name_of(pod))
+    return ordinal is not None and (CLUSTER_LABEL in labels_of(pod) or ordinal < replicas)
+
+
 def mounted_claims(pod: Obj) -> set[str]:
     """Names of the claims that a Pod mounts."""
     volumes = pod["spec"].get("volumes") or ()

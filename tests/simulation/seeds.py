@@ -34,16 +34,16 @@ FAILED_ONCE = (
     9200101,
     9301141,
     9301169,
+    22682013,
+    489397904,
+    589379928,
     713529964,
+    847130119,
     849276394,
 )
 #: Seeds whose worlds fail now, and nobody knows yet whether the operator or a check is wrong. A failure is reported and blocks
 #: nothing.
-#:
-#: 243: the operator forgets failures with the next resync and not when they are over, because nothing plans the wait again when
-#: the API server's clock jumps ahead.
-#: 1044: a user deletes the claim of the session manager; executors of the storage before are deleted, and the judge counts them.
-UNEXPLAINED: tuple[int, ...] = (243, 1044)
+UNEXPLAINED: tuple[int, ...] = ()
 #: Seeds of worlds that nobody has seen, from the first to the last.
 _UNSEEN = range(10_000_000, 1_000_000_000)
 

@@ -303,7 +303,7 @@ class Work(Check):
             pod = self._server.find(PODS, (NAMESPACE, node))
             if pod is None or phase(pod) in {"Failed", "Succeeded"}:
                 yield node, "is in Flame's table without an executor"
-            elif node in model.nodes and controller_uid(pod) == uid_of(cluster) and self._leaves(pod, held):
+            elif node in model.nodes and _is_ours(cluster, pod) and self._leaves(pod, held):
                 yield node, "is in Flame's table though its executor is on its way out"
         for pod in self._server.tables[PODS].values():
             manager = self._manager(pod) if controller_uid(pod) == uid_of(cluster) else None
@@ -364,7 +364,7 @@ class Work(Check):
         if told != registered:
             yield f"{told} executors are said to be registered, {registered} are"
         for pod in self._server.tables[PODS].values():
-            if is_executor(cluster, pod) and controller_uid(pod) == uid_of(cluster) and standing(pod) and draining(pod):
+            if _is_ours(cluster, pod) and standing(pod) and draining(pod):
                 yield f"{name_of(pod)} is still being drained"
         if wanted(cluster).replicas and "bad" not in str(cluster["spec"]["executorManager"]["image"]):
             yield from self._sessions(name_of(cluster), model)
@@ -393,9 +393,7 @@ class Work(Check):
 
     def _counting(self, cluster: Obj) -> list[Obj]:
         pods = self._server.tables[PODS].values()
-        return [
-            pod for pod in pods if controller_uid(pod) == uid_of(cluster) and is_executor(cluster, pod) and live(pod)
-        ]
+        return [pod for pod in pods if _is_ours(cluster, pod) and live(pod)]
 
     def _protected_without_work(self, cluster: Obj, model: FlameModel) -> Iterator[str]:
         busy = {each.node for each in model.executors.values()}
@@ -418,6 +416,11 @@ class Work(Check):
 
 def _tasks_run(snapshot: Snapshot) -> bool:
     return any(session.running for session in snapshot.sessions)
+
+
+def _is_ours(cluster: Obj, pod: Obj) -> bool:
+    """Return whether a Pod is an executor of a FlameCluster that nobody took out of it by a label or its owner."""
+    return controller_uid(pod) == uid_of(cluster) and is_executor(cluster, pod)
 
 
 def _is_ready(pod: Obj) -> bool:
