@@ -5,6 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from flamectl_operator.api.constants import (
+    DRAINING_ANNOTATION,
+    DRAINING_SINCE_ANNOTATION,
+    FIRST_CONTAINER_ANNOTATION,
+)
 from flamectl_operator.kube import errors
 from flamectl_operator.operator import RETRY_LIMIT
 from flamectl_operator.reconcile.status_writer import RECHECK_CRD
@@ -20,6 +25,7 @@ from tests.simulation.objects import (
     ELECTION,
     FLAME_CLUSTERS,
     LEASES,
+    LIFE_ANNOTATION,
     NAMESPACE,
     NETWORK_POLICIES,
     PODS,
@@ -276,6 +282,23 @@ class Actors:
             for child in self._children(resource, name):
                 body = {"metadata": {"annotations": {"example.com/note": str(pick)}}}
                 self._server.patch(resource, key_of(child), body, USER)
+
+    def edit_marks(self, name: str, how: str) -> None:
+        """Edit the marks of all executors, or of the session manager; see `EDITS`."""
+        manager = self._server.find(PODS, (NAMESPACE, f"{name}-session-manager"))
+        if how == "container" and manager is not None:
+            self._annotate(manager, {FIRST_CONTAINER_ANNOTATION: "nonsense"})
+        marks: dict[str, Obj] = {
+            "nonsense": {LIFE_ANNOTATION: "nonsense"},
+            "nothing": {LIFE_ANNOTATION: None},
+            "restarts": {LIFE_ANNOTATION: f"{uid_of(manager)}.7" if manager is not None else "nonsense"},
+            "drain": {DRAINING_ANNOTATION: "ScaleDown", DRAINING_SINCE_ANNOTATION: "2020-01-01T00:00:00+00:00"},
+        }
+        for pod in self._executors(name) if how in marks else ():
+            self._annotate(pod, marks[how])
+
+    def _annotate(self, pod: Obj, annotations: Obj) -> None:
+        self._server.patch(PODS, key_of(pod), {"metadata": {"annotations": annotations}}, USER)
 
     def foreign(self, name: str, what: str) -> None:
         """Put an object that is not the operator's under a name that it needs."""

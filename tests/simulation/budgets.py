@@ -31,6 +31,7 @@ from tests.simulation.objects import (
     ready,
     terminating,
     uid_of,
+    with_metadata,
 )
 from tests.simulation.promises import suspending
 from tests.simulation.specs import Wanted, remembered, wanted
@@ -77,6 +78,8 @@ class Budgets(Check):
         #: Whether an executor is ready for Flame as well, where there is one.
         self.can_work: Callable[[Obj], bool] = lambda _pod: True
         self._pasts: dict[str, _Past] = {}
+        #: The annotations that operators wrote on each Pod, by uid: others may edit them, which is no reason for a deletion.
+        self._marks: dict[str, dict[str, str]] = {}
 
     def _observe(self, change: Change) -> None:
         if change.resource == FLAME_CLUSTERS and change.new is not None:
@@ -91,15 +94,18 @@ class Budgets(Check):
 
     def _pod_changed(self, change: Change, cluster: Obj) -> None:
         past = self._past(cluster)
+        served = change.old is not None and self._serves(cluster, change.old)
+        if change.new is not None and change.actor.startswith("operator"):
+            self._note_marks(change.old, change.new)
         if change.key == manager_key(cluster):
             if _life(change.old) != _life(change.new):
                 past.upheaval = self._loop.now
             return
         by_operator = change.actor.startswith("operator")
         if change.old is None:
-            if by_operator and _counts(cluster, change.last):
+            if by_operator and is_executor(cluster, change.last) and live(change.last):
                 self._made(cluster, past, name_of(change.last))
-        elif _serves(cluster, change.old) and not (change.new is not None and _serves(cluster, change.new)):
+        elif served and not (change.new is not None and self._serves(cluster, change.new)):
             if by_operator:
                 self._deleted(cluster, past, change.old)
             else:
@@ -126,7 +132,7 @@ class Budgets(Check):
         if any(want.spec is None or want.suspend or want.strategy == "Recreate" for want in wants):
             return
         manager = self._server.find(PODS, manager_key(cluster))
-        life, notes = _life(manager), annotations_of(pod)
+        life, notes = _life(manager), self._marks.get(uid_of(pod), {})
         if not life or notes.get(LIFE_ANNOTATION) != life or REBOUND_ANNOTATION in notes:
             return  # it serves a session manager that is no more, or may do so
         if not self.can_work(pod):
@@ -134,10 +140,25 @@ class Budgets(Check):
         if moment(condition(pod, "Ready")["lastTransitionTime"]) + 1 > since:
             return  # nobody need have known that it serves
         floor = min(want.floor for want in wants)
-        left = sum(1 for each in self._pods(cluster) if _serves(cluster, each))
+        left = sum(1 for each in self._pods(cluster) if self._serves(cluster, each))
         losses = sum(1 for when in past.losses if when > since)
         if left + losses < floor:
             self._blame(f"{name_of(pod)} is deleted, which leaves {left} executors that serve; {floor} must stay")
+
+    def _note_marks(self, old: Obj | None, new: Obj) -> None:
+        """Remember which annotations an operator changed."""
+        before, after = annotations_of(old) if old is not None else {}, annotations_of(new)
+        marks = self._marks.setdefault(uid_of(new), {})
+        for name in before.keys() | after.keys():
+            if before.get(name) != after.get(name):
+                marks.pop(name, None)
+                if name in after:
+                    marks[name] = after[name]
+
+    def _serves(self, cluster: Obj, pod: Obj) -> bool:
+        """Return whether a Pod is an executor that serves, unless an operator has marked it."""
+        marked = with_metadata(pod, annotations=self._marks.get(uid_of(pod), {}))
+        return is_executor(cluster, pod) and ready(marked) and controller_uid(pod) == uid_of(cluster)
 
     def _past(self, cluster: Obj) -> _Past:
         return self._pasts.setdefault(uid_of(cluster), _Past())
@@ -152,14 +173,5 @@ def _life(manager: Obj | None) -> str:
     return life_of(manager) if manager is not None and ready(manager) else ""
 
 
-def _counts(cluster: Obj, pod: Obj) -> bool:
-    """Return whether a Pod of a FlameCluster is a live executor."""
-    return is_executor(cluster, pod) and live(pod)
-
-
 def _keeps_place(cluster: Obj, pod: Obj) -> bool:
     return is_executor(cluster, pod) and keeps_place(pod)
-
-
-def _serves(cluster: Obj, pod: Obj) -> bool:
-    return _counts(cluster, pod) and ready(pod) and controller_uid(pod) == uid_of(cluster)

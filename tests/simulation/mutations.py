@@ -36,7 +36,7 @@ from flamectl_operator.kube.cache import reflector, store
 from flamectl_operator.kube.fence import Fence
 from flamectl_operator.kube.leader_election import Candidate, LeaderElector
 from flamectl_operator.observed import cluster as observed
-from flamectl_operator.observed import component, life
+from flamectl_operator.observed import component, executor_mark, life
 from flamectl_operator.observed import pods as observed_pods
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.flame_cluster import FlameClusterView
@@ -153,6 +153,11 @@ def _mutation_of_set_back(function: Mutation) -> Mutation:
 
 def _mutation_of_other_crd(function: Mutation) -> Mutation:
     _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.reads_differently
+    return _mutation(function)
+
+
+def _mutation_of_marks(function: Mutation) -> Mutation:
+    _NEEDS[function.__name__.replace("_", " ")] = lambda scenario: scenario.edits_marks
     return _mutation(function)
 
 
@@ -308,6 +313,16 @@ def a_plan_holds_for_a_generation_whatever_its_spec() -> None:
         return bool(self.generation == cluster.metadata.generation and self.settings == settings)
 
     _set(spec_planner.PlannedSpec, "holds_for", holds_for)
+
+
+@_mutation_of_marks
+def a_mark_that_cannot_be_read_is_believed() -> None:
+    _set(executor_mark, "misread", lambda *_: False)
+
+
+@_mutation_of_marks
+def drains_that_somebody_else_ordered_go_below_the_budget() -> None:
+    _set(drain, "_held", lambda *_: set())
 
 
 @_mutation_of_other_crd

@@ -165,6 +165,7 @@ class Scenario:
         else:
             draw.set_back(child_random(seed, "set back"))
             draw.other_crd(child_random(seed, "other crd"))
+        draw.edited_marks(child_random(seed, "edited marks"))
         draw.late_failures(child_random(seed, "late failures"))
         draw.costly_specs(child_random(seed, "costly specs"))
         draw.batches(child_random(seed, "batches"))
@@ -225,6 +226,10 @@ def _moods(random: Random) -> list[str]:
         return []
     share = random.choice((0.2, 0.4, 0.6, 1.0))
     return [mood for mood in _MOODS if random.random() < (0.8 if mood == "edits" else share)]
+
+
+#: What somebody does to marks: they become nonsense, are taken off, count restarts that were none, or order a drain of long ago.
+EDITS = ("nonsense", "nonsense", "nothing", "restarts", "drain", "container")
 
 
 class _Draw:
@@ -349,6 +354,23 @@ class _Draw:
         for _ in range(random.choice((2, 3, 4))):
             self._add(at, "crash_newest_executor", name)
             at += random.choice((2.0, 4.0, 12.0))
+
+    def edited_marks(self, random: Random) -> None:
+        """Somebody edits or takes off the marks of executors in a few worlds, mostly when all have worked for long."""
+        if random.random() < 0.97:
+            return
+        name, at = random.choice(self.names), min(30.0 + random.random() * self._length, self._settled)
+        budget = {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": random.choice((0, 1))}}
+        executors = {"replicas": random.choice((3, 4)), "autoscaling": None, "updateStrategy": budget}
+        self._add(at - 20.0, "edit", name, {"executorManager": executors})
+        if random.random() < 0.7:
+            at = self._settled + LONG
+        if random.random() < 0.5:
+            self._add(at - 1.0, "quota", 0)  # no other executor can take the place of those
+            self._add(at + random.choice((30.0, 90.0)), "quota", None)
+        for _ in range(random.choice((1, 1, 2))):
+            self._add(at, "edit_marks", name, random.choice(EDITS))
+            at += random.choice((0.5, 5.0, 20.0))
 
     def other_crd(self, random: Random) -> None:
         """Specs read differently for a while, under another CRD, in a few worlds whose etcd is not set back."""

@@ -20,7 +20,7 @@ from flamectl_operator.observed.claims import KnownClaims, users_of_claims
 from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.first_seen import FirstSeen
-from flamectl_operator.observed.life import counted_lives, life_of
+from flamectl_operator.observed.life import life_of, other_names
 from flamectl_operator.observed.object_cache import ObjectCaches
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class ObservedCluster:
     @cached_property
     def _present_lives(self) -> tuple[str, ...]:
         """The annotations of executors that belong to the present life of the session manager."""
-        return (self.session_manager_life, *counted_lives(self.session_manager, self.session_store))
+        return (self.session_manager_life, *other_names(self.session_manager, self.session_store))
 
     def follows(self, executor: Executor) -> bool:
         """Return whether an executor belongs to the present life of the session manager.

@@ -91,12 +91,17 @@ def life_of(manager: Component | None, store: str = "") -> str:
     return f"{manager.pod.uid}.{restarts if first or not identity else identity}"
 
 
-def counted_lives(manager: Component | None, store: str) -> tuple[str, ...]:
-    """Return the annotations of earlier versions that stand for the present life of a session manager; see `life_of`."""
+def other_names(manager: Component | None, store: str) -> tuple[str, ...]:
+    """Return what else stands for the present life of a session manager; see `life_of`.
+
+    Earlier versions wrote a count of restarts. The identity of the present container is true even where it seems to be the first
+    one, because somebody took off the record of that one and the kubelet has lost its count.
+    """
     if manager is None or not manager.live or store:
         return ()
-    restarts = _restarts(manager.pod)
-    return (f"{manager.pod.uid}.{restarts}",) if restarts else ()
+    restarts, identity = _restarts(manager.pod), _identity(manager.pod)
+    names = (str(restarts) if restarts else "", identity)
+    return tuple(f"{manager.pod.uid}.{each}" for each in names if each)
 
 
 def first_container(pod: PodView) -> str:

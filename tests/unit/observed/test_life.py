@@ -112,6 +112,12 @@ def test_container_that_ended_is_still_the_same_life(container: str) -> None:
         pytest.param(
             "sm-uid.2", _manager(SECOND, restarts=3), False, id="the count of an earlier version does not agree"
         ),
+        pytest.param(
+            f"sm-uid.{SECOND}",
+            _manager(SECOND, first="nonsense"),
+            True,
+            id="the count is lost, and somebody edited the record",
+        ),
         pytest.param(LIFE, _manager(SECOND, restarts=1), False, id="restarted"),
         pytest.param(LIFE, _manager(SECOND), False, id="restarted, and the kubelet lost the count"),
         pytest.param(f"sm-uid.{SECOND}", _manager("containerd://third"), False, id="the second container is gone"),
