@@ -475,13 +475,17 @@ class Judge:
         storages = [self._stores.get(each, set()) for each in (annotated, life)]
         renamed = annotated != life and all(storages) and len(set.union(*storages)) > 1
         changed = self._lives.get(annotated, annotated) != self._lives.get(life, life)
-        return (started and (renamed or changed)) or (
-            manager is not None
-            and SESSION_STORE_ANNOTATION not in annotations_of(manager)
-            and REBOUND_ANNOTATION in annotations_of(pod)
-            # Times have whole seconds: within one nobody can tell.
-            and "" < _started(pod, "executor-manager") <= _started(manager, "session-manager")
+        if started and (renamed or changed):
+            return True
+        rebound = annotations_of(pod).get(REBOUND_ANNOTATION)
+        if manager is None or rebound is None:
+            return False
+        # Times have whole seconds: within one nobody can tell.
+        before = (
+            rebound if SESSION_STORE_ANNOTATION in annotations_of(manager) else _started(manager, "session-manager")
         )
+        since = _started(pod, "executor-manager")
+        return bool(since and before) and moment(since) <= moment(before)
 
     def _work_kept(
         self, client: ModelClient, owner: Obj, pod: Obj, specs: list[Wanted], *, mark: str, stale: bool

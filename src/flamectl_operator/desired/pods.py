@@ -35,6 +35,8 @@ from flamectl_operator.desired.tls import add_authorities, add_server_files
 from flamectl_operator.desired.wait_container import wait_command, wait_defaults
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from flamectl_operator.api.flame_options import RuntimeStorage
     from flamectl_operator.api.flamecluster import FlameClusterSpec
     from flamectl_operator.desired.metadata import Identity
@@ -169,9 +171,9 @@ def executor_annotations(session_manager_life: str) -> dict[str, str]:
     return {SESSION_MANAGER_ANNOTATION: session_manager_life}
 
 
-def rebinding_annotations(session_manager_life: str) -> dict[str, str]:
+def rebinding_annotations(session_manager_life: str, now: datetime) -> dict[str, str]:
     """Return the annotations that bind an executor which has not started yet to another life of the session manager."""
-    return executor_annotations(session_manager_life) | {REBOUND_ANNOTATION: "true"}
+    return executor_annotations(session_manager_life) | {REBOUND_ANNOTATION: now.replace(microsecond=0).isoformat()}
 
 
 def _stored(volumes: list[dict[str, Any]], storage: RuntimeStorage) -> list[dict[str, Any]]:

@@ -139,17 +139,18 @@ class ObservedCluster:
         """Return whether an executor belongs to the present life of the session manager.
 
         An executor is rebound when it seems not to have started, but its kubelet may report the start too late. Then the times
-        show that it started before this session manager, or in the same second. Times of two nodes are compared only for rebound
-        executors. Clock skew between two nodes costs at most one extra replacement, because the replacement is not rebound. A
-        node clock that is ahead may hide an executor that started too early.
+        show that it started before this session manager, or in the same second. Where the life is that of a storage, which may
+        have outlived session managers since, they show that it started before it was rebound. Times of two clocks are compared
+        only for rebound executors. Clock skew costs at most one extra replacement, because the replacement is not rebound. A node
+        clock that is ahead may hide an executor that started too early.
         """
         if executor.session_manager_life not in self._present_lives:
             return self.misread(executor) and executor_mark.started_since(executor, self.session_manager)
         manager = self.session_manager
-        if not executor.rebound or manager is None or self.session_store:
+        if not executor.rebound or manager is None:
             return True
         started = executor.running_since
-        since = pods.running_since(manager.pod, SESSION_MANAGER)
+        since = executor.rebound_at if self.session_store else pods.running_since(manager.pod, SESSION_MANAGER)
         return started is None or since is None or started > since
 
     def misread(self, executor: Executor) -> bool:

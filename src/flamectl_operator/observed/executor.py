@@ -43,6 +43,11 @@ class Executor(Component):
         return REBOUND_ANNOTATION in self.pod.annotations
 
     @cached_property
+    def rebound_at(self) -> datetime | None:
+        """When it was bound to that life; None when the annotation holds no valid time, as that of earlier versions."""
+        return _time(self.pod.annotations.get(REBOUND_ANNOTATION, ""))
+
+    @cached_property
     def draining(self) -> bool:
         """Whether it will be deleted when nothing runs on it any more. A drain is never cancelled."""
         return DRAINING_ANNOTATION in self.pod.annotations

@@ -89,7 +89,7 @@ class ReplaceStalePods(PlannedStep["RolloutPlan"]):
         if not plan.rebind and not plan.mend:
             return DONE
         life = pass_.observe().session_manager_life
-        marks = [(each, rebinding_annotations(life)) for each in plan.rebind]
+        marks = [(each, rebinding_annotations(life, pass_.clock.now())) for each in plan.rebind]
         marks += [(each, executor_annotations(life)) for each in plan.mend]
         changed: list[Outcome] = []
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flamectl_operator.api.constants import CLUSTER_LABEL, REBOUND_ANNOTATION
+from flamectl_operator.api.constants import CLUSTER_LABEL, REBOUND_ANNOTATION, SESSION_STORE_ANNOTATION
 from flamectl_operator.kube.pod_views import ContainerState, ContainerStateRunning, ContainerStatus
 from flamectl_operator.observed.cluster import ObservedCluster
 from flamectl_operator.observed.executor import terminal_since
@@ -164,6 +164,26 @@ def test_executor_follows_the_session_manager_in_its_annotation(
     marks = {REBOUND_ANNOTATION: "true"} if rebound else {}
     follower = executor(0, life=life, annotations=marks, containers=[_since("executor-manager", executor_start)])
     found = observed(session_manager(containers=[_since("session-manager", manager_start)]), follower.pod)
+
+    assert found.follows(follower) == follows
+
+
+@pytest.mark.parametrize(
+    ("mark", "started", "follows"),
+    [
+        pytest.param(ago(100).isoformat(), ago(99), True, id="started later"),
+        pytest.param(ago(100).isoformat(), ago(100), False, id="started in the same second"),
+        pytest.param(ago(100).isoformat(), ago(101), False, id="started before, which its kubelet reported late"),
+        pytest.param("true", ago(101), True, id="an earlier version bound it"),
+    ],
+)
+def test_executor_that_was_bound_to_a_storage_follows_unless_it_had_started_before(
+    mark: str, started: datetime, *, follows: bool
+) -> None:
+    store = "0a1b.claim-uid"
+    running_since = [_since("executor-manager", started)]
+    follower = executor(0, life=store, annotations={REBOUND_ANNOTATION: mark}, containers=running_since)
+    found = observed(session_manager(annotations={SESSION_STORE_ANNOTATION: store}), follower.pod)
 
     assert found.follows(follower) == follows
 

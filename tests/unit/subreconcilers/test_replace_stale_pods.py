@@ -435,7 +435,10 @@ async def test_failed_dry_run_keeps_only_stale_pods(error: Callable[[], Kubernet
 
     assert world.leaving_ids == [0], "it started under the session manager's earlier life"
     waiting: Any = world.api.find("pods", executor_name(1))
-    assert waiting["metadata"]["annotations"]["flame.xflops.io/rebound"] == "true"
+    assert (
+        waiting["metadata"]["annotations"]["flame.xflops.io/rebound"]
+        == world.clock.now().replace(microsecond=0).isoformat()
+    )
     assert any(str(each) == str(error()) for each in result.errors)
 
 
