@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 #: Seconds without an answer after which nobody waits for one: the operator's minute, and what a pass may take.
 SILENT = 55.0
 #: Seconds that an answer may be old by which executors are chosen, and that the choice may take until it is sent.
-OLD = 20.0
+OLD = 3.0
 #: Seconds that an executor has to register, at the least, and within which a new registration need not be known.
 REGISTERS = 55.0
 UNAWARE = 20.0
@@ -128,7 +128,9 @@ class Work(Check):
     def marking(self, client: ModelClient, owner: Obj, pod: Obj, known: list[Obj], why: str) -> None:
         """An executor is about to be marked for draining."""
         answers = self._answers(client, owner)
-        if answers and self._loop.now - answers[-1].asked > OLD + self._patience():
+        # While the session manager is not ready, what it said last is all there is.
+        ready_known = client.knowledge.served(manager_key(owner), pass_begun())
+        if answers and ready_known and self._loop.now - answers[-1].asked > OLD + self._patience():
             self._blame(f"{client.name} marks {name_of(pod)} by an answer that is old")
         if why == "Surplus":
             self._idle_first(client, owner, pod, known, answers)
