@@ -170,6 +170,15 @@ class E2ENamespace:
         """
         return self.plane._post(_PATHS[manifest["kind"].lower()].format(self.namespace), manifest)
 
+    def create_all(self, manifests: Iterable[Object]) -> None:
+        """Create many objects at once."""
+        paths = {kind: path.format(self.namespace) for kind, path in _PATHS.items()}
+        self.plane.create_all([(paths[each["kind"].lower()], each) for each in manifests])
+
+    def delete_all(self, kind: str, label: str) -> None:
+        """Delete all objects of a kind that have a label, by one request."""
+        self.plane.delete_all(f"{_PATHS[kind].format(self.namespace)}?labelSelector={label}")
+
     def patch(self, kind: str, name: str, changes: Object, *, subresource: str = "") -> None:
         """`kubectl patch` with a JSON merge patch, by a request like kubectl's; kubectl itself says why one is refused."""
         path = f"{_PATHS[kind].format(self.namespace)}/{name}"

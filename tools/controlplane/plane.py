@@ -21,7 +21,7 @@ from tools.controlplane.supervisor import Address, Orders
 from tools.controlplane.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 # Seconds. A component is ready in one or two; a loaded machine may take much longer.
 _READY_TIMEOUT = 120.0
@@ -282,6 +282,29 @@ class Plane:
         query = "?fieldManager=kubectl&force=true" if apply else ""
         response = self._request("PATCH", path + query, body, f"application/{kind}")
         return response.status < HTTPStatus.BAD_REQUEST
+
+    def create_all(self, creates: Sequence[tuple[str, object]]) -> None:
+        """Create many objects at once.
+
+        Args:
+            creates: Where to post each of them.
+
+        Raises:
+            OSError: The API server can't be reached, or refuses one of them.
+        """
+        connection = self._running
+        http_api.post_all(creates, port=connection.ports.apiserver, ca=self._files.ca, token=connection.token)
+
+    def delete_all(self, path: str) -> None:
+        """Delete all objects of a collection by one request.
+
+        Args:
+            path: Path and query, which may select some of them.
+
+        Raises:
+            ControlPlaneError: The API server refuses it.
+        """
+        self._checked(self._request("DELETE", path), f"DELETE {path}")
 
     def create_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> None:
         """Create a namespace in which Pods can be created when this returns, and nothing else appears by itself.

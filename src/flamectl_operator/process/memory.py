@@ -16,9 +16,9 @@ THRESHOLDS = (20_000, 20, 20)
 #: default of 256 KiB takes 16 MiB for the 64 connections of a scale-up and makes no request quicker.
 TLS_BUFFER = 32 * 1024
 
-#: Bytes from which a block goes back to the system when it is freed: glibc's first value, which glibc raises to the size of the
-#: largest block that was freed, such as a page of a list. Then what large objects took would stay with the process.
-LARGE_BLOCK = 128 * 1024
+#: Bytes from which a block goes back to the system when it is freed. By default glibc begins with 128 KiB, and raises that to the
+#: size of the largest block that was freed, such as a page of a list. Then what large objects took would stay with the process.
+LARGE_BLOCK = 16 * 1024
 _M_MMAP_THRESHOLD = -3  # of mallopt(3)
 
 

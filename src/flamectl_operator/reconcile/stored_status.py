@@ -129,6 +129,8 @@ class StoredStatus:
         if wire == before or self._pruned == (wire, before):
             self._contention = self._contention.agreed(before)
             self._agreed = (self.cluster.raw_status, status)
+            if wire == before:
+                self._parsed = self._agreed  # one of two equal ones is enough to keep
             return None
         if (delay := self._contention.delay(wire, before, now)) > 0:
             return wait("StatusContention", "", delay)
