@@ -33,7 +33,8 @@ def misread(executor: Executor, manager: Component) -> bool:
     if not of or not number:
         return True
     if of == present.uid:
-        return number.isdecimal() and int(number) > pods.restarts(present, SESSION_MANAGER)
+        restarts = pods.restarts(present, SESSION_MANAGER)
+        return number.isdecimal() and number not in map(str, range(restarts + 1))
     if _is_uid(present.uid) and not _is_uid(of) and not _is_uid(life.rpartition(".")[2]):
         return True
     born, there = executor.pod.metadata.creation_timestamp, present.metadata.creation_timestamp
