@@ -20,6 +20,7 @@ from flamectl_operator.api.constants import (
 from flamectl_operator.desired import names
 from flamectl_operator.planning.rollout import ROOM_PATIENCE
 from flamectl_operator.reconcile.status_writer import OUTDATED_CRD
+from tests.simulation.api_server import ETCD
 from tests.simulation.caches import Caches
 from tests.simulation.loop import START
 from tests.simulation.objects import (
@@ -318,6 +319,8 @@ class Judge:
                 self._denied[uid_of(change.new), denied] = change.new["metadata"]["generation"]
         if not change.actor.startswith("operator"):
             self.others[_about(change)] += 1
+            if change.actor == ETCD and change.resource == FLAME_CLUSTERS:
+                self._promises.set_back(change)
             before = change.old.get("status") if change.old is not None else None
             if change.resource == FLAME_CLUSTERS and change.new is not None and change.new.get("status") != before:
                 self._promises.tampered(change)

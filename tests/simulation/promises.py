@@ -56,6 +56,8 @@ class Promises:
         #: The highest configGeneration that was ever stored, which a process may know though somebody took it out since.
         self._highest_configs: dict[str, int] = {}
         self._generations: dict[str, int] = {}
+        #: FlameClusters that were set back with etcd, and whose status no operator has written since in the new order.
+        self._set_back: set[str] = set()
 
     # -- when a status is sent
 
@@ -140,6 +142,10 @@ class Promises:
 
     # -- when it is stored
 
+    def set_back(self, change: Change) -> None:
+        """Etcd, and with it a FlameCluster, was set back to a copy."""
+        self._set_back.add(uid_of(change.last))
+
     def stored(self, change: Change) -> None:
         """The operator wrote a status."""
         cluster, status = change.last, change.last.get("status", {})
@@ -152,7 +158,10 @@ class Promises:
         self._next_ids[uid] = next_id
         self._reserved[uid] = max(self._reserved.get(uid, 0), next_id)
         observed, seen = status.get("observedGeneration", 0), self._generations.get(uid, 0)
-        if not seen <= observed <= cluster["metadata"]["generation"]:
+        if seen <= observed <= cluster["metadata"]["generation"]:
+            self._set_back.discard(uid)
+        elif uid not in self._set_back:
+            # What was computed before may still be stored, because versions come again.
             self._blame(f"observedGeneration of {name} went from {seen} to {observed}")
         self._generations[uid] = observed
         if "configGeneration" in status:
