@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: Session managers of each of the eight modes: more than sixty together.
 OF_EACH = 8
 #: Bytes of memory that the operator may use; its container has 512 MiB.
-MEMORY = 200 * 2**20
+MEMORY = 200_000_000
 PATIENCE = 240.0
 #: Seconds that the kubelet gives a Pod to end.
 GRACE = 30
