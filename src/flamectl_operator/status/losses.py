@@ -48,7 +48,7 @@ class Loss:
 
 
 def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Collection[str]) -> Iterator[Loss]:
-    """Yield an event for each component whose Pods vanished or terminate.
+    """Yield an event for the Pods of each component that vanished, and one for those that terminate.
 
     Args:
         earlier: The objects at the pass before.
@@ -61,13 +61,14 @@ def loss_events(earlier: ObservedCluster, observed: ObservedCluster, deleted: Co
     lost = [(each, now.get(each.pod.uid)) for each in left if each.pod.uid not in deleted]
     lost = [(each, current) for each, current in lost if current is None or current.terminating]
     for kind, reason in _REASONS.items():
-        some = [(each, current) for each, current in lost if type(each) is kind]
-        if some:
+        for gone in (True, False):
+            some = [(each, current) for each, current in lost if type(each) is kind and (current is None) is gone]
+            if not some:
+                continue
             several = len(some) > 1
             why = "; ".join(dict.fromkeys(_why(current, several=several) for _, current in some))
             who, them = _listed([each for each, _ in some]), "them" if several else "it"
             follow = _EXECUTORS_FOLLOW if kind is Component else _FOLLOW
-            gone = any(current is None for _, current in some)
             verb = "vanished" if gone else "are being deleted" if several else "is being deleted"
             yield Loss(reason, f"{who} {verb}. This operator did not delete {them}. Cause: {why}{follow}")
 

@@ -52,6 +52,14 @@ def test_lost_executors_are_one_event() -> None:
     assert message.endswith(f"{cause}. The operator replaces what is still wanted")
 
 
+def test_executors_that_vanished_and_executors_that_terminate_are_two_events() -> None:
+    vanished, being_deleted = _events([SM, *EXECUTORS[:2]], [SM, terminating(EXECUTORS[1])])
+
+    assert vanished[1].startswith('Pod "my-flame-executor-manager-0" vanished. ')
+    assert being_deleted[1].startswith('Pod "my-flame-executor-manager-1" is being deleted. ')
+    assert being_deleted[1].endswith("Cause: somebody deleted it. The operator replaces what is still wanted")
+
+
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
