@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from flamectl_operator.api.status import Condition
     from flamectl_operator.planning.effective_spec import EffectiveSpec
 
-#: Seconds without an answer after which a person is told. The session manager may be replaced or restart meanwhile.
-PATIENCE = 300.0
+#: Seconds after which a person is told of a session manager that has answered before. The operator believes its last answer for
+#: longer, and one answer ends the silence, so that single requests that fail are not told.
+PATIENCE = 60.0
+#: The same for a session manager that has never answered: perhaps this operator is not meant to reach it.
+PATIENCE_BEFORE_FIRST_ANSWER = 300.0
 _REACHABLE = ConditionType.SESSION_MANAGER_REACHABLE
 
 
@@ -59,15 +62,22 @@ def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Silenc
         conditions: The conditions about Flame.
         effective: The effective spec.
     """
-    silent = [each for each in conditions if each.status == "False" and each.type == _REACHABLE]
-    if not silent or not flame_can_be_asked(effective.desired.spec, effective.settings):
+    found = {each.type: each for each in conditions}
+    reachable = found.get(_REACHABLE)
+    if (
+        reachable is None
+        or reachable.status != "False"
+        or not flame_can_be_asked(effective.desired.spec, effective.settings)
+    ):
         return None
-    [reachable], left_undone = silent, _left_undone(effective)
+    left_undone = _left_undone(effective)
     if not left_undone:
         return None
+    # Only an answer brings this condition.
+    patience = PATIENCE if ConditionType.EXECUTORS_REGISTERED in found else PATIENCE_BEFORE_FIRST_ANSWER
     since = reachable.last_transition_time
     undone = f"Since {since:%Y-%m-%d %H:%M:%S} UTC, and until it answers, {', '.join(left_undone)}"
-    return Silence(since + timedelta(seconds=PATIENCE), joined([reachable.message, undone]))
+    return Silence(since + timedelta(seconds=patience), joined([reachable.message, undone]))
 
 
 def told_silence(conditions: Iterable[Condition], effective: EffectiveSpec, now: datetime) -> tuple[Silence, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,7 @@ from flamectl_operator.api.component_status import AutoscalingStatus
 from flamectl_operator.api.status import Condition, FlameClusterStatus
 from flamectl_operator.planning.autoscaling import Scaling
 from flamectl_operator.settings import FlameSettings
-from flamectl_operator.status.silence import PATIENCE, silence
+from flamectl_operator.status.silence import silence
 from tests.unit.builders import NOW, ago, effective, merged, replicas
 
 if TYPE_CHECKING:
@@ -25,22 +26,40 @@ def _reachable(status: Any = "False", reason: str = "TimedOut") -> Condition:
         status=status,
         reason=reason,
         message="the session manager cannot be asked: no answer within 5 s",
-        last_transition_time=ago(PATIENCE),
+        last_transition_time=ago(60),
     )
 
 
-def _silence(spec: Mapping[str, Any], condition: Condition | None = None, **changes: Any) -> Silence | None:
-    status = FlameClusterStatus(conditions=(condition or _reachable(),))
+#: The condition that the first answer brings.
+ANSWERED_BEFORE = Condition(
+    type="ExecutorsRegistered",
+    status="Unknown",
+    reason="SessionManagerNotReachable",
+    message="",
+    last_transition_time=ago(60),
+)
+
+
+def _silence(
+    spec: Mapping[str, Any], condition: Condition | None = None, *, answered: bool = True, **changes: Any
+) -> Silence | None:
+    status = FlameClusterStatus(conditions=(condition or _reachable(), *[ANSWERED_BEFORE] * answered))
     return silence(status.conditions, effective(spec, **changes))
 
 
-def test_silence_is_told_five_minutes_after_the_condition_became_false() -> None:
+def test_silence_is_told_one_minute_after_the_condition_became_false() -> None:
     found = _silence(replicas(2))
     assert found is not None
     assert found.told_at == NOW
     assert "no answer within 5 s" in str(found)
     assert "executors that do not register are not replaced" in str(found)
     assert "executors are deleted without a drain" in str(found)
+
+
+def test_silence_before_the_first_answer_is_told_five_minutes_after_the_condition_became_false() -> None:
+    found = _silence(replicas(2), answered=False)
+    assert found is not None
+    assert found.told_at == NOW + timedelta(seconds=240)
 
 
 def test_silence_speaks_only_of_what_the_spec_asks_for() -> None:
