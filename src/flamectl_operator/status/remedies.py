@@ -30,6 +30,8 @@ _COMPONENTS: dict[type[Component], tuple[str, str]] = {
 #: Advice to read a log, and a command about one Pod.
 _LOG = re.compile(r" \(see kubectl logs [^()]*\)$")
 _COMMAND = re.compile(r"(kubectl (?:logs|describe pod) )[a-z0-9][-a-z0-9.]*")
+#: For a Pod without a node that the present spec did not make; the operator does not keep what an earlier spec asked for.
+_EARLIER = "it is of an earlier spec, see what it asks for by kubectl describe pod {pod}"
 #: The setting for executor images without a shell, in which the waiting container cannot run.
 _INIT_IMAGE = "the operator's setting flame.initImage"
 
@@ -65,9 +67,9 @@ def _tail(component: Component, trouble: Trouble, template: ComponentTemplate | 
         template: The template of the component's Pods; None where that is not known.
     """
     advice = trouble.remedy.format(**_names(component, trouble.container, template)) if trouble.remedy else ""
-    # What another revision asked for is not known.
-    if trouble.reason == UNSCHEDULABLE and template is not None and template.revision == component.revision:
-        advice = scheduling.remedy(trouble.cause, template)
+    if trouble.reason == UNSCHEDULABLE and template is not None:
+        current = template.revision == component.revision
+        advice = scheduling.remedy(trouble.cause, template) if current else _EARLIER.format(pod=component.name)
     return f" ({advice})" if advice else ""
 
 

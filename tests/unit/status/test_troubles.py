@@ -16,6 +16,7 @@ from flamectl_operator.status.troubles import patience_ends
 from tests.unit.builders import (
     NOW,
     ago,
+    cached,
     cluster_plan,
     condition,
     effective,
@@ -524,3 +525,20 @@ def test_unschedulable_pod_keeps_its_words_while_numbers_of_nodes_change_but_not
     assert again.unhealthy_pods[0].message == message
     changed = _without_node("0/9 nodes are available: 9 Insufficient cpu.", "4", first)
     assert "it asks for cpu 4" in (changed.unhealthy_pods[0].message or "")
+
+
+def test_pod_of_an_earlier_spec_without_a_node_tells_where_to_read_what_it_asks_for() -> None:
+    wanted = effective(cached())
+    pods = (
+        session_manager("unschedulable", revision="old"),
+        executor_pod(0, "unschedulable", revision="old"),
+        object_cache_pod(0, "unschedulable", revision="old"),
+    )
+    seen = observed(*pods, wanted=wanted)
+
+    status = compute_status(StatusInput(FlameClusterStatus(), 1, seen, wanted, next_id=9, outcomes=()), NOW)
+
+    assert {each.name for each in status.unhealthy_pods} == {pod.name for pod in pods}
+    for each in status.unhealthy_pods:
+        advice = f"(it is of an earlier spec, see what it asks for by kubectl describe pod {each.name})"
+        assert (each.message or "").endswith(advice)
