@@ -81,6 +81,6 @@ def _fitted(message: str, room: int) -> str:
     if len(line) <= room:
         return line
     cause, advice = _parts(line)
-    if len(advice) > room // 2:
+    if len(advice) > room // 2 or advice in cause:
         return one_line(line, room)
     return f"{one_line(cause, room - len(advice))}{advice}"

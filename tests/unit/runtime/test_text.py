@@ -74,3 +74,11 @@ def test_advice_that_is_longer_than_half_of_the_room_is_cut_as_well() -> None:
 
     assert len(text) <= LONGEST_MESSAGE
     assert text.endswith("word...")
+
+
+def test_cut_message_that_has_the_same_advice_twice_says_it_once() -> None:
+    first, second = (f'services "my-flame-{name}" is forbidden: {"no " * 30}label' for name in ("a", "b"))
+    text = shortened(f"{first}{ADVICE}; {second}{ADVICE}")
+
+    assert text.startswith(f"{first}{ADVICE}")
+    assert text.count(ADVICE) == 1
