@@ -53,7 +53,7 @@ def joined(messages: Iterable[str]) -> str:
     """Return messages as one of at most `LONGEST_MESSAGE` characters, the first of them first.
 
     Each is told once, and advice in brackets that several end with is behind the first of these. Where the room ends, a message
-    loses words of its cause and not its advice.
+    loses words of its cause and not its advice; advice that finds no room behind another message is left out as a whole.
     """
     said: set[str] = set()
     text = ""
@@ -63,6 +63,7 @@ def joined(messages: Iterable[str]) -> str:
         said.add(advice)
         room = LONGEST_MESSAGE - len(text)
         if len(part) > room:
+            part = f"; {cause}" if text and len(advice) > room // 2 else part
             return f"{text}{_fitted(part, room)}" if room >= _LEAST else f"{text}{_MORE * (room >= len(_MORE))}"
         text += part
     return text

@@ -82,3 +82,10 @@ def test_cut_message_that_has_the_same_advice_twice_says_it_once() -> None:
 
     assert text.startswith(f"{first}{ADVICE}")
     assert text.count(ADVICE) == 1
+
+
+def test_advice_without_room_behind_another_message_is_left_out_and_not_cut() -> None:
+    first = "first " * 25
+    text = joined([first, f"second {'word ' * 8}end{ADVICE}"])
+
+    assert text == f"{first}; second {'word ' * 8}end"
