@@ -402,9 +402,9 @@ class _Draw:
         if random.random() < 0.6:
             # Watches that resume would not report these.
             self._add(at + 0.001, "delete_pod", name, random.randrange(100))
+            self._add(at + 0.002, "scale", name, random.choice((1, 3, 5)))
         if random.random() < 0.25:
             self._add(at - 0.4, "kill", random.choice((10.0, 30.0)))  # no operator sees it
-            self._add(at + 0.002, "scale", name, random.choice((1, 3, 5)))
 
     def costly_specs(self, random: Random) -> None:
         """A spec that costs more than the operator accepts, which no rule of the CRD sees, in a few worlds."""
