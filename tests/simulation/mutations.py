@@ -15,7 +15,6 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 from weakref import WeakSet
@@ -1280,9 +1279,7 @@ def drains_end_by_a_clock_that_has_jumped() -> None:
 
 @_mutation_of_flame
 def marked_executors_serve_on_beyond_the_budget() -> None:
-    original = budget.Budget.of
-    one_less = SimpleNamespace(of=lambda *args: replace(original(*args), unavailable=original(*args).unavailable - 1))
-    _set(drain, "Budget", one_less)
+    _set(drain, "floor", lambda *args: budget.floor(*args) + 1)
 
 
 @_mutation_of_flame
