@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 #: A uid as the API server gives it.
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
+#: Digits of the largest count of restarts that the API server stores.
+_MOST_DIGITS = 10
+
 
 def misread(executor: Executor, manager: Component) -> bool:
     """Return whether an executor's mark, which differs from the present life, is one that the operator cannot have written.
@@ -33,8 +36,10 @@ def misread(executor: Executor, manager: Component) -> bool:
     if not of or not number:
         return True
     if of == present.uid:
-        restarts = pods.restarts(present, SESSION_MANAGER)
-        return number.isdecimal() and number not in map(str, range(restarts + 1))
+        if not number.isdecimal():
+            return False
+        written = len(number) <= _MOST_DIGITS and number == str(int(number))
+        return not written or int(number) > pods.restarts(present, SESSION_MANAGER)
     if _is_uid(present.uid) and not _is_uid(of) and not _is_uid(life.rpartition(".")[2]):
         return True
     born, there = executor.pod.metadata.creation_timestamp, present.metadata.creation_timestamp

@@ -151,6 +151,7 @@ def _since(name: str, started: datetime | None) -> ContainerStatus:
         pytest.param("", False, None, ago(100), False, id="without a mark, has not started"),
         pytest.param("nonsense", False, ago(100), ago(200), True, id="a mark that is no life, started later"),
         pytest.param("sm-uid.7", False, ago(100), ago(200), True, id="a mark with restarts to come, started later"),
+        pytest.param(f"sm-uid.{'9' * 5000}", False, ago(100), ago(200), True, id="a mark with a number of no end"),
         pytest.param("sm-uid.00", False, ago(100), ago(200), True, id="a mark with a number that nobody writes"),
         pytest.param(LIFE, True, ago(100), ago(200), True, id="bound to it later, and started later"),
         pytest.param(LIFE, True, ago(200), ago(100), False, id="bound to it later, but had started before"),
