@@ -46,9 +46,8 @@ def plan_scale(compared: Comparison, now: ClockReading, limit: int) -> ScalePlan
     if len(live) > target:
         if undecided(observed, effective, now):
             return replace(plan, waits=(*waits, wait("AskingSessionManager", "", LOOK_AGAIN)))
-        surplus = _surplus(observed, effective, len(live) - target, now)
+        surplus, held = _surplus(observed, effective, len(live) - target, now)
         drain, delete = split_drainable(surplus, observed, effective)
-        held = () if len(surplus) == len(live) - target else (wait(NOT_REGISTERED),)
         return replace(plan, drain=drain, delete=delete, waits=(*waits, *held))
     plan = replace(plan, delete_unregistered=observed.deletable(unregistered_to_delete(observed, effective, now)))
     missing = target - occupied(observed)
@@ -59,23 +58,25 @@ def plan_scale(compared: Comparison, now: ClockReading, limit: int) -> ScalePlan
     return replace(plan, create=min(missing, limit), missing=missing)
 
 
-def _surplus(observed: ObservedCluster, effective: EffectiveSpec, count: int, now: ClockReading) -> list[Executor]:
-    """Return so many executors to delete, but no registered one without which fewer would serve than must stay.
+def _surplus(
+    observed: ObservedCluster, effective: EffectiveSpec, count: int, now: ClockReading
+) -> tuple[list[Executor], tuple[Outcome, ...]]:
+    """Return so many executors to delete, but no registered one without which fewer would serve than must stay, and the wait.
 
     The others may still come back to their work. If they do not, they are overdue in the end, and go first.
     """
     useless = of_no_use(observed) | {each.name for each in overdue(observed, effective.settings, now)}
-    order = deletion_order(observed.deletable(observed.live_executors), effective, observed.work, useless)
+    order = deletion_order(observed.deletable(observed.live_executors), effective, observed.work, useless)[:count]
     serving = {each.name for each in observed.serving_executors}
     spare = len(serving) - floor(effective.update_strategy, effective.replicas)
     chosen: list[Executor] = []
-    for executor in order[:count]:
+    for executor in order:
         if executor.name in serving and effective.update_strategy.type != "Recreate":
             spare -= 1
             if spare < 0:
                 continue
         chosen.append(executor)
-    return chosen
+    return chosen, () if len(chosen) == len(order) else (wait(NOT_REGISTERED),)
 
 
 def _wanted_now(compared: Comparison) -> int:

@@ -128,6 +128,16 @@ async def test_pod_stays_whatever_the_spec_asks_while_its_claim_is_being_deleted
     assert world.status.reason == "ClaimTerminating"
 
 
+async def test_executor_that_keeps_its_claim_in_a_scale_down_waits_for_no_registration() -> None:
+    world = await _world("executor")
+    _delete(world, DATA)
+    world.edit(CHANGES["scale"])
+
+    result = await world.run_pass()
+
+    assert "ExecutorNotRegistered" not in [each.reason for each in result.outcomes]
+
+
 @pytest.mark.parametrize(
     ("mount", "change"), [(mount, ("rollout", "suspension")[index % 2]) for index, mount in enumerate(MOUNTS)]
 )
