@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from tests.e2e.alerts import raised
 from tests.e2e.namespace import (
     HOLD,
     condition,
@@ -68,26 +69,31 @@ def whole(world: E2ENamespace, executors: int) -> bool:
     return condition(status, "Ready").get("status") == "True" and status["executorManager"]["ready"] == executors
 
 
-def test_cluster_that_no_operator_has_seen_says_so(world: E2ENamespace, tmp_path: Path) -> None:
+def test_cluster_that_no_operator_has_seen_says_so_and_raises_alerts(world: E2ENamespace, tmp_path: Path) -> None:
     world.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(flame_cluster(replicas=1)))
     row = glance(world)
     assert (row["STATE"], row["REASON"]) == ("Pending", "NotObserved")
     assert (row["GENERATION"], row["OBSERVED"]) == ("1", "0")
     assert row["MESSAGE"].startswith("No operator has looked at this FlameCluster yet")
     assert told(world, "NotObserved", "none works or none serves the namespace", "the log of flamectl-operator")
+    assert raised(world) == ["FlamectlOperatorDown", "FlameClusterNotObserved"]
 
-    with operator_with(world, tmp_path):
+    with operator_with(world, tmp_path, serving=True) as operator:
         world.wait_running(executors=1)
+        assert raised(world, operator) == []
     assert told(world, "Healthy")
 
 
-def test_change_that_no_operator_has_seen_shows_in_the_generations(world: E2ENamespace, tmp_path: Path) -> None:
+def test_change_that_no_operator_has_seen_shows_in_the_generations_and_raises_alerts(
+    world: E2ENamespace, tmp_path: Path
+) -> None:
     with operator_with(world, tmp_path):
         world.apply(flame_cluster(replicas=1))
         world.wait_running(executors=1)
     world.change(executorManager={"replicas": 2})
     row = glance(world)
     assert (row["GENERATION"], row["OBSERVED"]) == ("2", "1")
+    assert raised(world) == ["FlamectlOperatorDown", "FlameClusterNotObserved"]
 
 
 def test_executor_out_of_memory_is_told_until_ten_minutes_without_a_failure_are_over(

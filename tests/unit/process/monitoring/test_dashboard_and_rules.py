@@ -13,6 +13,7 @@ import yaml
 
 from flamectl_operator.settings import OperatorConfig
 from flamectl_operator.settings.model import listen_on
+from tests.promql import matches
 from tests.unit.process.monitoring.everything import everything
 
 if TYPE_CHECKING:
@@ -91,19 +92,6 @@ def _labels(query: str) -> set[str]:
     return TARGET_LABELS.union(*(labels for selector in _selectors(query) for labels in _series(selector.name or "")))
 
 
-def _matches(labels: dict[str, str], matcher: promql.Matcher) -> bool:
-    value = labels.get(matcher.name, "")
-    match matcher.op:
-        case promql.MatchOp.Equal:
-            return value == matcher.value
-        case promql.MatchOp.NotEqual:
-            return value != matcher.value
-        case promql.MatchOp.Re:
-            return re.fullmatch(matcher.value, value) is not None
-        case _:
-            return re.fullmatch(matcher.value, value) is None
-
-
 def _own(matchers: Iterable[promql.Matcher], labels: dict[str, str]) -> Iterator[promql.Matcher]:
     """The matchers of labels that are not Prometheus' affair."""
     return (matcher for matcher in matchers if matcher.name in labels or matcher.name not in TARGET_LABELS)
@@ -114,7 +102,7 @@ def _selected(selector: promql.VectorSelector) -> list[dict[str, str]]:
     return [
         labels
         for labels in _series(selector.name or "")
-        if all(_matches(labels, matcher) for matcher in _own(selector.matchers.matchers, labels))
+        if all(matches(labels, matcher) for matcher in _own(selector.matchers.matchers, labels))
     ]
 
 
@@ -173,23 +161,6 @@ def test_alert_has_a_severity_and_uses_existing_labels(rule: dict[str, Any]) -> 
 def test_alerts_have_unique_names() -> None:
     names = [rule["alert"] for rule in _rules()]
     assert len(names) == len(set(names))
-
-
-def test_operator_in_another_namespace_does_not_hide_an_outage() -> None:
-    [rule] = [each for each in _rules() if each["alert"] == "FlamectlOperatorDown"]
-    [selector] = _selectors(rule["expr"])
-    asked = {matcher.name: matcher.value for matcher in selector.matchers.matchers}
-    assert asked["namespace"] == rule["labels"]["namespace"] == _yaml("rules.yaml")["metadata"]["namespace"]
-
-
-def test_operator_before_its_election_has_no_leader() -> None:
-    [rule] = [each for each in _rules() if each["alert"] == "FlamectlNoLeader"]
-    first, *excuses = _selectors(rule["expr"])
-    assert first.name == "up"
-    assert {each.name for each in excuses} == {
-        "leader_election_master_status",
-        "controller_runtime_max_concurrent_reconciles",  # of one that works without an election
-    }
 
 
 def test_flame_clusters_of_equal_name_in_two_namespaces_are_kept_apart() -> None:
