@@ -73,7 +73,7 @@ def silence(conditions: Iterable[Condition], effective: EffectiveSpec) -> Silenc
     left_undone = _left_undone(effective)
     if not left_undone:
         return None
-    # Only an answer brings this condition.
+    # Only an answer brings this condition, or a Pod without an address, of which nothing better is to be expected.
     patience = PATIENCE if ConditionType.EXECUTORS_REGISTERED in found else PATIENCE_BEFORE_FIRST_ANSWER
     since = reachable.last_transition_time
     undone = f"Since {since:%Y-%m-%d %H:%M:%S} UTC, and until it answers, {', '.join(left_undone)}"
