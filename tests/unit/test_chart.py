@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,21 @@ def _paths(values: dict[str, Any], path: str = "") -> Iterator[str]:
 
 def test_schema_has_exactly_the_values() -> None:
     assert set(_keys(SCHEMA)) == set(_paths(VALUES))
+
+
+def test_schema_lets_the_names_of_other_charts_through_to_the_check_that_explains_them() -> None:
+    explained = re.findall(
+        r'^  "([\w.]+)" "', (CHART / "templates" / "_checks.tpl").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    sections = {"": SCHEMA, **{f"{name}.": SCHEMA["properties"][name] for name in ("crds", "metrics")}}
+    known = {
+        f"{path}{name}"
+        for path, section in sections.items()
+        for pattern in section["patternProperties"]
+        for name in pattern.removeprefix("^(").removesuffix(")$").split("|")
+    }
+    assert known == set(explained)
+    assert not known & set(_paths(VALUES))
 
 
 def test_readme_of_the_chart_is_up_to_date() -> None:

@@ -2,19 +2,33 @@
 {{- define "flamectl-operator.checks" -}}
 {{- $names := dict
   "args" "extraArgs"
+  "crds.create" "crds.install"
+  "crds.enabled" "crds.install"
+  "dashboards" "monitoring.dashboard"
+  "deploymentStrategy" "strategy"
   "env" "extraEnv"
   "grafana" "monitoring.dashboard"
+  "grafanaDashboard" "monitoring.dashboard"
   "installCRDs" "crds.install"
   "leaderElection" "config.leaderElection (the replicas always elect a leader)"
+  "metrics.podMonitor" "monitoring.podMonitor"
+  "metrics.prometheusRule" "monitoring.rules"
+  "metrics.serviceMonitor" "monitoring.serviceMonitor"
   "podMonitor" "monitoring.podMonitor"
+  "priorityClass" "priorityClassName"
   "prometheusRule" "monitoring.rules"
   "replicas" "replicaCount"
   "serviceMonitor" "monitoring.serviceMonitor"
+  "updateStrategy" "strategy"
   "volumeMounts" "extraVolumeMounts"
   "volumes" "extraVolumes"
   "watchNamespace" "watchNamespaces" -}}
 {{- range $name, $ours := $names -}}
-{{- if hasKey $.Values $name -}}
+{{- $section := $.Values -}}
+{{- if contains "." $name -}}
+{{- $section = get $.Values (splitList "." $name | first) | default dict -}}
+{{- end -}}
+{{- if hasKey $section (splitList "." $name | last) -}}
 {{- fail (printf "%s is called %s here" $name $ours) -}}
 {{- end -}}
 {{- end -}}
