@@ -29,14 +29,20 @@ _RENDERED: dict[tuple[str, str, str], dict[str, Object]] = {}
 
 def run(helm: Path, *arguments: str, home: Path, plane: Plane | None = None) -> str:
     """Return Helm's output; Helm has its own home directory, and may have a control plane."""
+    with start(helm, *arguments, home=home, plane=plane) as running:
+        output, errors = running.communicate()
+    assert running.returncode == 0, errors
+    return output
+
+
+def start(helm: Path, *arguments: str, home: Path, plane: Plane | None = None) -> subprocess.Popen[str]:
+    """Start Helm as `run` does, for a command that waits for something."""
     environment = {"HOME": str(home), "PATH": os.environ.get("PATH", os.defpath)}
     if plane is not None:
         environment["KUBECONFIG"] = str(plane.kubeconfig)
-    result = subprocess.run(
-        [str(helm), *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
+    command = [str(helm), *arguments]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
 
 
 def template(

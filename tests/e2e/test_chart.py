@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from flamectl_operator.settings import OperatorConfig, merge, parse
-from tests.e2e.charts import RELEASE, bare, kustomized, run, template
+from tests.e2e.charts import RELEASE, bare, kustomized, run, start, template
 from tests.e2e.installed import assert_ends_well, assert_well, overlay, pods_of, restricted
 from tests.e2e.kubelet import PodProcess
 from tests.e2e.namespace import E2ENamespace, flame_cluster
@@ -255,6 +256,12 @@ def test_crd_is_kept_by_default(helm: Path, tmp_path: Path) -> None:
         ({"env": [{"name": "A", "value": "b"}]}, "env is called extraEnv here"),
         ({"serviceMonitor": {"enabled": True}}, "serviceMonitor is called monitoring.serviceMonitor here"),
         ({"prometheusRule": {"enabled": True}}, "prometheusRule is called monitoring.rules here"),
+        (
+            {"metrics": {"serviceMonitor": {"enabled": True}}},
+            "metrics.serviceMonitor is called monitoring.serviceMonitor here",
+        ),
+        ({"crds": {"enabled": False}}, "crds.enabled is called crds.install here"),
+        ({"updateStrategy": {"type": "Recreate"}}, "updateStrategy is called strategy here"),
         ({"leaderElection": {"enabled": False}}, "the replicas always elect a leader"),
         ({"config": {"health": {"bindAddress": ":9091"}}}, "config.health.bindAddress must end in :8081"),
         ({"config": {"health": {"bindAddress": "0"}}}, "config.health.bindAddress must end in :8081"),
@@ -388,19 +395,18 @@ def test_release_for_a_namespace_is_installed_changed_and_uninstalled(
     notes = run(helm, "install", *release, home=tmp_path, plane=plane)
     assert f"serves the namespaces {world.namespace}." in notes
     assert "build it from the repository and push it" in notes
-    tester = list(
-        yaml.safe_load_all(run(helm, "get", "hooks", *release[:1], *release[2:4], home=tmp_path, plane=plane))
-    )
-    assert [each["kind"] for each in tester] == ["Pod"]
     with PodProcess(plane, pods_of(plane, world.namespace)[0], image, tmp_path) as process:
         assert_well(process)
         world.apply(restricted(replicas=2))
         world.wait_running(executors=2)
-        world.apply(*tester)
-        with PodProcess(plane, placed(world, "flamectl-operator-test"), image, tmp_path) as test:
-            assert test.running.process.wait(60) == 0
-        assert " leads" in test.text()
-        world.kubectl("delete", "pod", "flamectl-operator-test", "--force", "--grace-period=0")
+        with start(helm, "test", RELEASE, *release[2:4], "--timeout", "120s", home=tmp_path, plane=plane) as helm_test:
+            with PodProcess(plane, placed(world, "flamectl-operator-test"), image, tmp_path) as tester:
+                assert tester.running.process.wait(60) == 0
+            assert " leads" in tester.text()
+            world.patch_status("flamectl-operator-test", phase="Succeeded")
+            said, _ = helm_test.communicate()
+        assert helm_test.returncode == 0
+        assert re.search(r"Phase: +Succeeded", said)
 
         # The operator has made the ConfigMap by itself, so the release has to take it over.
         world.wait("the settings", lambda: world.get("configmap", "flamectl-operator-config"))
