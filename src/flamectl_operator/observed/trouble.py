@@ -61,6 +61,11 @@ _CAUSES = (
         "an administrator corrects the registry or the runtime of the nodes; or correct {image}",
     ),
     (
+        r"proxy authentication|\b407\b",
+        "the proxy of the node refuses the connection",
+        "an administrator corrects the proxy of the runtime of the nodes",
+    ),
+    (
         r"denied|unauthorized|authorization|authentication|forbidden|credentials|username|\b40[13]\b",
         "access denied, or no such repository",
         "correct {image}, or add a Secret to {template}.imagePullSecrets",
@@ -73,7 +78,7 @@ _CAUSES = (
     (r"no space left", "no space is left on the node", "an administrator frees disk space on the node"),
     (r"not ?found|manifest unknown|name unknown|\b404\b", "not found", "correct {image}"),
     (
-        r"timeout|timed out|deadline",
+        r"timeout|timed out|deadline|context canceled",
         "the registry did not answer in time",
         "correct {image}, or the network between the nodes and the registry",
     ),
@@ -99,6 +104,8 @@ _REMEDIES = {
     "ContainerCannotRun": "correct {image} or {command}",
     "Evicted": "raise {container}.resources.requests",
 }
+#: Where a request went: words and numbers in an address say nothing of the answer.
+_ADDRESS = re.compile(r'https?://[^\s"]*|(?<=[\w\]]):\d+\b', re.IGNORECASE)
 _ROOT = re.compile(r"runAsNonRoot")
 #: Words of runc and crun for a container that was killed at its memory limit before its process began (reason StartError).
 _TOO_LOW = re.compile(r"memory limit (could be )?too low")
@@ -233,8 +240,9 @@ def _pull_cause(message: str, image: str) -> tuple[str, str]:
     words = message.replace(image, "") if image else message
     if re.fullmatch(r'Back-off pulling image( "[^"]*")?\s*', words):
         return "", ""
+    said = _ADDRESS.sub("", words)
     for pattern, cause, remedy in _CAUSES:
-        if re.search(pattern, words, re.IGNORECASE):
+        if re.search(pattern, said, re.IGNORECASE):
             return cause, remedy
     cause = one_line(message.rpartition(": ")[2].rpartition("desc = ")[2], MAX_CAUSE)
     return cause, "correct {image}; see kubectl describe pod {pod}"

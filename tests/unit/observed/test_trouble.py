@@ -46,6 +46,8 @@ def _waiting(reason: str, message: str = "", last: ContainerStateTerminated | No
          "its name does not say which registry"),
         ('short-name "x:1" did not resolve to an alias and no unqualified-search registries are defined',
          "its name does not say which registry"),
+        ("failed to copy: context canceled", "the registry did not answer in time"),
+        ("proxyconnect tcp: Proxy Authentication Required", "the proxy of the node refuses the connection"),
         ("pull QPS exceeded", "the node limits the number of pulls"),
         ("rpc error: code = Unknown desc = something else", "something else"),
     ],
@@ -55,12 +57,26 @@ def test_failed_image_pull_has_one_reason_and_a_short_cause(reason: str, message
     assert waiting_trouble(_waiting(reason, message)) == Trouble("ImagePullFailed", cause, f'image "{IMAGE}"')
 
 
-def test_words_in_the_name_of_an_image_are_not_the_cause() -> None:
-    status = ContainerStatus(
-        "main", state=_waiting("ErrImagePull", "example.com/denied:1: not found").state, image="example.com/denied:1"
-    )
+REACHED = "the registry cannot be reached"
 
-    assert str(waiting_trouble(status)) == 'ImagePullFailed: image "example.com/denied:1": not found'
+
+@pytest.mark.parametrize(
+    ("image", "message", "cause"),
+    [
+        ("example.com/denied:1", "example.com/denied:1: not found", "not found"),
+        ("x/authentication:v9", ("unexpected status from HEAD request to https://example.com/v2/x/authentication/manifests/v9: "
+         "503 Service Unavailable"), "the registry answers with an error of its own"),
+        ("x/certificates:1", 'Head "https://example.com/v2/x/certificates/manifests/1": dial tcp 10.0.0.9:443: i/o timeout',
+         "the registry did not answer in time"),
+        ("x/flame:1.429", 'Head "https://example.com/v2/x/flame/manifests/1.429": dial tcp 10.0.0.9:443: connection refused',
+         REACHED),
+        ("example.com:404/x:1", 'Get "http://example.com:404/v2/": dial tcp 10.0.0.9:404: connect: no route to host', REACHED),
+        ("example.com:429/x:1", "pinging example.com:429: dial tcp [fd00::9]:429: connect: connection refused", REACHED),
+    ],
+)  # fmt: skip
+def test_words_in_the_name_of_an_image_and_in_addresses_are_not_the_cause(image: str, message: str, cause: str) -> None:
+    status = ContainerStatus("main", state=_waiting("ErrImagePull", message).state, image=image)
+    assert str(waiting_trouble(status)) == f'ImagePullFailed: image "{image}": {cause}'
 
 
 @pytest.mark.parametrize(
