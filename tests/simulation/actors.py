@@ -9,6 +9,8 @@ from flamectl_operator.api.constants import (
     DRAINING_ANNOTATION,
     DRAINING_SINCE_ANNOTATION,
     FIRST_CONTAINER_ANNOTATION,
+    REVISION_ANNOTATION,
+    SESSION_STORE_ANNOTATION,
 )
 from flamectl_operator.kube import errors
 from flamectl_operator.operator import RETRY_LIMIT
@@ -36,6 +38,7 @@ from tests.simulation.objects import (
     controller_of,
     controller_uid,
     executor_number,
+    former,
     key_of,
     merge_patch,
     name_of,
@@ -43,6 +46,7 @@ from tests.simulation.objects import (
     timestamp,
     uid_of,
     with_metadata,
+    written,
 )
 
 if TYPE_CHECKING:
@@ -65,6 +69,12 @@ UNANSWERED = 50.0
 LONGEST_OTHER_CRD = 120.0
 #: Marks objects that stand in the operator's way.
 _FOREIGN = "example.com/foreign"
+#: Its marks that somebody edits; see `EDITS`.
+_MARKS_OF_THE_SESSION_MANAGER = {
+    "container": FIRST_CONTAINER_ANNOTATION,
+    "revision": REVISION_ANNOTATION,
+    "store": SESSION_STORE_ANNOTATION,
+}
 
 
 class Actors:
@@ -289,8 +299,8 @@ class Actors:
     def edit_marks(self, name: str, how: str) -> None:
         """Edit the marks of all executors, or of the session manager; see `EDITS`."""
         manager = self._server.find(PODS, (NAMESPACE, f"{name}-session-manager"))
-        if how == "container" and manager is not None:
-            self._annotate(manager, {FIRST_CONTAINER_ANNOTATION: "nonsense"})
+        if manager is not None and how in _MARKS_OF_THE_SESSION_MANAGER:
+            self._edit_mark(manager, _MARKS_OF_THE_SESSION_MANAGER[how])
         marks: dict[str, Obj] = {
             "nonsense": {LIFE_ANNOTATION: "nonsense"},
             "nothing": {LIFE_ANNOTATION: None},
@@ -299,6 +309,10 @@ class Actors:
         }
         for pod in self._executors(name) if how in marks else ():
             self._annotate(pod, marks[how])
+
+    def _edit_mark(self, pod: Obj, mark: str) -> None:
+        if written(pod, mark):
+            self._annotate(pod, {mark: "nonsense", former(mark): written(pod, mark)})
 
     def _annotate(self, pod: Obj, annotations: Obj) -> None:
         self._server.patch(PODS, key_of(pod), {"metadata": {"annotations": annotations}}, USER)

@@ -61,6 +61,7 @@ from tests.simulation.objects import (
     terminal,
     terminating,
     uid_of,
+    written,
 )
 from tests.simulation.passes import pass_begun
 from tests.simulation.promises import ROUNDING, Promises
@@ -345,7 +346,7 @@ class Judge:
         self.tell(f"kubelet {run.node.name}", f"{run.main} {run.key[1]} ({run.uid}.{run.starts}) starts")
         if run.session_manager:
             pod = self._server.find(PODS, run.key)
-            store = annotations_of(pod).get(SESSION_STORE_ANNOTATION, "") if pod is not None else ""
+            store = written(pod, SESSION_STORE_ANNOTATION) if pod is not None else ""
             # Executors that are created before the first container starts belong to it, whatever is counted later.
             self._lives.setdefault(f"{run.uid}.{run.starts}", run.life)
             self._lives[f"{run.uid}.{run.container_id}"] = run.life
@@ -426,7 +427,7 @@ class Judge:
             followed = bool(want.replicas) and not want.persistent("sessionManager")
             if want.session_manager_refused or (followed and want.executors_refused):
                 continue
-            if annotations_of(pod).get(REVISION_ANNOTATION) != want.desired.session_manager.revision:
+            if written(pod, REVISION_ANNOTATION) != want.desired.session_manager.revision:
                 if self.work is not None and all(each.waits_for_idleness for each in specs):
                     self.work.updating(client, owner, pod, specs)
                 return
@@ -435,9 +436,7 @@ class Judge:
         elif (
             uid_of(pod) not in client.knowledge.counted
             and not orphaned(pod)
-            and all(
-                annotations_of(pod).get(REVISION_ANNOTATION) == want.desired.session_manager.revision for want in specs
-            )
+            and all(written(pod, REVISION_ANNOTATION) == want.desired.session_manager.revision for want in specs)
         ):
             self.blame(f"{client.name} deletes {name_of(pod)}, which has failed, before that is counted")
 
@@ -484,9 +483,7 @@ class Judge:
         if manager is None or rebound is None:
             return False
         # Times have whole seconds: within one nobody can tell.
-        before = (
-            rebound if SESSION_STORE_ANNOTATION in annotations_of(manager) else _started(manager, "session-manager")
-        )
+        before = rebound if written(manager, SESSION_STORE_ANNOTATION) else _started(manager, "session-manager")
         since = _started(pod, "executor-manager")
         return bool(since and before) and moment(since) <= moment(before)
 
@@ -588,7 +585,7 @@ class Judge:
         if not client.knowledge.served(key, pass_begun()):
             self.blame(f"{what} before the session manager is ready")
         elif manager is not None and client.knowledge.surely_counted(uid_of(manager), pass_begun()):
-            revision = annotations_of(manager).get(REVISION_ANNOTATION)
+            revision = written(manager, REVISION_ANNOTATION)
             # A lost one is of no use, should the session manager have to stay.
             waits = any(want.waits_for_idleness for want in specs)  # then others need not wait for each change
             if not lost and not waits and all(want.desired.session_manager.revision != revision for want in specs):

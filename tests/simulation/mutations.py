@@ -21,7 +21,7 @@ from weakref import WeakSet
 
 from flamectl_operator import operator
 from flamectl_operator.api import validation
-from flamectl_operator.api.constants import KIND
+from flamectl_operator.api.constants import KIND, SESSION_STORE_ANNOTATION
 from flamectl_operator.api.status import FlameClusterStatus, State
 from flamectl_operator.desired import claims as desired_claims
 from flamectl_operator.desired import cluster as desired_cluster
@@ -317,6 +317,19 @@ def a_plan_holds_for_a_generation_whatever_its_spec() -> None:
 @_mutation_of_marks
 def a_mark_that_cannot_be_read_is_believed() -> None:
     _set(executor_mark, "misread", lambda *_: False)
+
+
+@_mutation_of_marks
+def a_session_manager_whose_revision_was_edited_is_replaced() -> None:
+    _set(life.WantedSessionManager, "read", lambda _self, pod: component.Component(pod))
+
+
+@_mutation_of_marks
+def an_edited_storage_is_believed() -> None:
+    def store_of(_self: Any, manager: Any, _claims: Any) -> str:
+        return str(manager.pod.annotations.get(SESSION_STORE_ANNOTATION, ""))
+
+    _set(life.WantedSessionManager, "store_of", store_of)
 
 
 @_mutation_of_marks

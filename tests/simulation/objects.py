@@ -220,12 +220,24 @@ def is_executor(cluster: Obj, pod: Obj) -> bool:
     )
 
 
+def written(pod: Obj, mark: str) -> str:
+    """Return a mark as the operator wrote it: `Actors.edit_marks` leaves its former value beside it."""
+    annotations = annotations_of(pod)
+    text: str = annotations.get(former(mark), annotations.get(mark, ""))
+    return text
+
+
+def former(mark: str) -> str:
+    """Return the annotation that keeps what a mark was before somebody edited it."""
+    return f"example.com/former-{mark.rpartition('/')[2]}"
+
+
 def life_of(manager: Obj) -> str:
     """Which life of which session manager a Pod is in: it goes on with another one when its container is restarted.
 
     A session manager whose sessions persist goes on with the life of its storage.
     """
-    if store := annotations_of(manager).get(SESSION_STORE_ANNOTATION):
+    if store := written(manager, SESSION_STORE_ANNOTATION):
         return store
     status = container_status(manager, "session-manager")
     return f"{uid_of(manager)}.{status.get('containerID') or status.get('restartCount', 0)}"

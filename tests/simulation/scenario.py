@@ -229,7 +229,8 @@ def _moods(random: Random) -> list[str]:
 
 
 #: What somebody does to marks: they become nonsense, are taken off, count restarts that were none, or order a drain of long ago.
-EDITS = ("nonsense", "nonsense", "nothing", "restarts", "drain", "container")
+#: The others are marks of the session manager.
+EDITS = ("nonsense", "nonsense", "nothing", "restarts", "drain", "container", "revision", "store")
 
 
 class _Draw:
@@ -369,7 +370,10 @@ class _Draw:
             self._add(at - 1.0, "quota", 0)  # no other executor can take the place of those
             self._add(at + random.choice((30.0, 90.0)), "quota", None)
         for _ in range(random.choice((1, 1, 2))):
-            self._add(at, "edit_marks", name, random.choice(EDITS))
+            self._add(at, "edit_marks", name, how := random.choice(EDITS))
+            if how == "store":
+                persistence = {"storage": "fs:///var/lib/flame/session", "persistence": {"size": "1Gi"}}
+                self._add(max(1.0, at - LONG), "edit", name, {"sessionManager": persistence})
             at += random.choice((0.5, 5.0, 20.0))
 
     def other_crd(self, random: Random) -> None:

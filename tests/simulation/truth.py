@@ -35,6 +35,7 @@ from tests.simulation.objects import (
     ready,
     terminating,
     uid_of,
+    written,
 )
 from tests.simulation.promises import suspending
 from tests.simulation.specs import wanted
@@ -258,7 +259,7 @@ def _ailments(cluster: Obj, manager: Obj | None, executors: list[Obj]) -> Iterat
         return
     if manager is None or not ready(manager):
         yield "healthy, although the session manager is not ready"
-    elif annotations_of(manager).get(REVISION_ANNOTATION) != want.desired.session_manager.revision:
+    elif written(manager, REVISION_ANNOTATION) != want.desired.session_manager.revision:
         yield "healthy, although the session manager is stale"
     standing = [pod for pod in executors if live(pod)]
     if len(standing) != want.standing or not all(map(ready, standing)):

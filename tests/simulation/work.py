@@ -29,6 +29,7 @@ from tests.simulation.objects import (
     standing,
     terminating,
     uid_of,
+    written,
 )
 from tests.simulation.passes import pass_begun
 from tests.simulation.specs import remembered, wanted
@@ -103,7 +104,7 @@ class Work(Check):
         manager, want = self._server.find(PODS, manager_key(cluster)), wanted(cluster)
         if manager is None or want.spec is None:
             return
-        if annotations_of(manager).get(REVISION_ANNOTATION) == want.desired.session_manager.revision:
+        if written(manager, REVISION_ANNOTATION) == want.desired.session_manager.revision:
             self._stale.pop(uid_of(manager), None)
         else:
             self._stale.setdefault(uid_of(manager), self._loop.now)

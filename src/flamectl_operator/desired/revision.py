@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from flamectl_operator.desired.tls import read_by_executors, read_by_services
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 #: Fields that control the number and the replacement of Pods, not their content.
 _NOT_IN_THE_POD = frozenset({"replicas", "autoscaling", "updateStrategy", "drain"})
+_FINGERPRINT = re.compile("[0-9a-f]{16}")
 #: Fields of `objectCache` that have an effect although the operator runs no object cache.
 _READ_BESIDE_EXECUTORS = frozenset({"networkInterface", "storage", "eviction"})
 
@@ -58,6 +60,11 @@ def fingerprint(value: Any) -> str:
     """Return a short hash of plain data; the order of keys makes no difference."""
     canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def is_fingerprint(text: str) -> bool:
+    """Return whether an annotation has the form of a fingerprint."""
+    return _FINGERPRINT.fullmatch(text) is not None
 
 
 def _cache_beside_executors(spec: FlameClusterSpec) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from flamectl_operator.flame import knowledge
 from flamectl_operator.flame.knowledge import Phase
 from flamectl_operator.observed import executor_mark, pods
 from flamectl_operator.observed.claims import KnownClaims, users_of_claims
-from flamectl_operator.observed.component import Component
 from flamectl_operator.observed.executor import Executor
 from flamectl_operator.observed.first_seen import FirstSeen
 from flamectl_operator.observed.life import life_of, other_names
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from flamectl_operator.flame.snapshot import Snapshot
     from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
+    from flamectl_operator.observed.component import Component
     from flamectl_operator.observed.trouble import Trouble
     from flamectl_operator.observed.views import Views
 
@@ -110,7 +110,7 @@ class ObservedCluster:
     def session_manager(self) -> Component | None:
         """The session manager, if it exists and belongs to this FlameCluster; it may be terminating."""
         pod = self.session_manager_pod
-        return Component(pod) if pod is not None and pod.controlled_by(self.owner.uid) else None
+        return self.views.wanted.read(pod) if pod is not None and pod.controlled_by(self.owner.uid) else None
 
     @property
     def session_manager_quota_refused(self) -> bool:
@@ -128,7 +128,9 @@ class ObservedCluster:
     @cached_property
     def session_store(self) -> str:
         """Which storage the session manager keeps its sessions in; empty when they do not persist, or without one."""
-        return "" if self.session_manager is None else self.views.storage.of(self.session_manager, self.known_claims)
+        return (
+            "" if self.session_manager is None else self.views.wanted.store_of(self.session_manager, self.known_claims)
+        )
 
     @cached_property
     def _present_lives(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -23,10 +23,12 @@ class Component:
 
     Args:
         main: The container whose end ends the Pod; empty where the kubelet restarts containers in place.
+        known_revision: Its revision where more than its own annotation tells it; otherwise empty.
     """
 
     pod: PodView
     main: str = ""
+    known_revision: str = field(default="", kw_only=True)
 
     @cached_property
     def name(self) -> str:
@@ -36,7 +38,7 @@ class Component:
     @cached_property
     def revision(self) -> str:
         """The revision hash of the spec that it was created from."""
-        return self.pod.annotations.get(REVISION_ANNOTATION, "")
+        return self.known_revision or self.pod.annotations.get(REVISION_ANNOTATION, "")
 
     @cached_property
     def rendered(self) -> str:

@@ -19,17 +19,20 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import (
     FIRST_CONTAINER_ANNOTATION,
+    REVISION_ANNOTATION,
     SESSION_MANAGER,
     SESSION_STORE_ANNOTATION,
 )
 from flamectl_operator.desired import names
+from flamectl_operator.desired.revision import is_fingerprint
 from flamectl_operator.observed import pods
+from flamectl_operator.observed.component import Component
 
 if TYPE_CHECKING:
+    from flamectl_operator.api.status import FlameClusterStatus
     from flamectl_operator.desired.cluster import DesiredCluster
     from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.observed.claims import KnownClaims
-    from flamectl_operator.observed.component import Component
 
 #: The identity of a container: its id with the runtime, or the time of its start.
 _CONTAINER = re.compile(r"[\w.+-]+://\S+|\d{4}-\d\d-\d\dT\S+")
@@ -38,28 +41,41 @@ _STORE = re.compile(r"[0-9a-z]+\.[\w-]+")
 
 
 @dataclass(frozen=True)
-class Storage:
-    """Where session managers of one revision keep their sessions, by the spec.
+class WantedSessionManager:
+    """The session manager that the spec asks for, by which its Pod is read: annotations of the Pod may have been edited.
 
     Args:
-        store: The storage, without the claim; empty when sessions do not persist.
+        revision: The hash of its spec.
+        recorded: The revision that the status records; empty while the Pod waits for a change of the spec.
+        store: The storage in which it keeps its sessions, without the claim; empty when they do not persist.
         claim: The name of the claim.
     """
 
     revision: str = ""
+    recorded: str = ""
     store: str = ""
     claim: str = ""
 
     @classmethod
-    def wanted(cls, desired: DesiredCluster) -> Storage:
-        """Return where session managers of the wanted revision keep their sessions."""
-        persistence, store = desired.spec.session_manager.persistence, desired.session_store
-        if persistence is None or not store:
-            return NO_STORAGE
+    def of(cls, desired: DesiredCluster, stored: FlameClusterStatus) -> WantedSessionManager:
+        """Return the session manager that the spec asks for."""
+        revision, persistence = desired.session_manager.revision, desired.spec.session_manager.persistence
+        known = stored.session_manager
+        recorded = known.revision if known.revision and known.update_pending_since is None else ""
+        if persistence is None or not desired.session_store:
+            return cls(revision, recorded)
         claim = persistence.existing_claim or names.session_manager(desired.owner.name)
-        return cls(desired.session_manager.revision, store, claim)
+        return cls(revision, recorded, desired.session_store, claim)
 
-    def of(self, manager: Component, claims: KnownClaims) -> str:
+    def read(self, pod: PodView) -> Component:
+        """Read the session manager's Pod.
+
+        A Pod whose revision cannot be read has the recorded one, because to replace it costs the work of all executors.
+        """
+        readable = is_fingerprint(pod.annotations.get(REVISION_ANNOTATION, ""))
+        return Component(pod, known_revision="" if readable else self.recorded)
+
+    def store_of(self, manager: Component, claims: KnownClaims) -> str:
         """Return which storage a session manager keeps its sessions in; empty when they do not persist."""
         if self.store and manager.revision == self.revision and (claim := claims.find(self.claim)) is not None:
             born, there = manager.pod.metadata.creation_timestamp, claim.metadata.creation_timestamp
@@ -70,7 +86,7 @@ class Storage:
         return store if store and _STORE.fullmatch(store) else ""
 
 
-NO_STORAGE = Storage()
+UNKNOWN_SESSION_MANAGER = WantedSessionManager()
 
 
 def life_of(manager: Component | None, store: str = "") -> str:

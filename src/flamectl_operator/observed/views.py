@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from flamectl_operator.api.constants import COMMON_KEYS_ANNOTATION
 from flamectl_operator.flame import knowledge
-from flamectl_operator.observed.life import NO_STORAGE
+from flamectl_operator.observed.life import UNKNOWN_SESSION_MANAGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flamectl_operator.flame.knowledge import Knowledge
     from flamectl_operator.kube.pod_views import PodView
     from flamectl_operator.kube.views import KubernetesObject, PersistentVolumeClaimView
-    from flamectl_operator.observed.life import Storage
+    from flamectl_operator.observed.life import WantedSessionManager
 
 
 _NONE_READ: dict[str, PersistentVolumeClaimView | None] = {}
@@ -36,7 +36,7 @@ class Views:
         quota_refused: Names whose create in this pass or the last a quota refused; without executors, which nothing asks for.
         claims_read: Claims without the label that Pods mount, as they were last read.
         losses_confirmed: uids of claims whose loss a user has confirmed.
-        storage: Where the session manager keeps its sessions, by the spec.
+        wanted: The session manager that the spec asks for.
     """
 
     children: Mapping[tuple[str, str], KubernetesObject]
@@ -46,7 +46,7 @@ class Views:
     quota_refused: frozenset[str] = frozenset()
     claims_read: Mapping[str, PersistentVolumeClaimView | None] = field(default_factory=lambda: _NONE_READ)
     losses_confirmed: frozenset[str] = frozenset()
-    storage: Storage = NO_STORAGE
+    wanted: WantedSessionManager = UNKNOWN_SESSION_MANAGER
 
     def same(self, other: Views) -> bool:
         """Return whether these are the same objects by identity, because the stores never change an object in place."""
@@ -56,7 +56,7 @@ class Views:
             and self.flame is other.flame
             and self.claims_read is other.claims_read
             and (self.quota_refused, self.losses_confirmed) == (other.quota_refused, other.losses_confirmed)
-            and self.storage == other.storage
+            and self.wanted == other.wanted
             and self.children.keys() == other.children.keys()
             and all(map(is_, self.children.values(), other.children.values()))
         )

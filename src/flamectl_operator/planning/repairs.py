@@ -14,6 +14,7 @@ from flamectl_operator.api.constants import (
     INSTANCE_LABEL,
     KIND,
     OBJECT_CACHE,
+    REVISION_ANNOTATION,
     SESSION_MANAGER,
     SESSION_STORE_ANNOTATION,
 )
@@ -43,26 +44,28 @@ def session_manager_repair(pod: PodView, observed: ObservedCluster, effective: E
     Args:
         pod: The session manager's Pod.
     """
-    manager, owner = Component(pod), observed.owner
-    store = observed.views.storage.of(manager, observed.known_claims)
+    manager, owner = observed.views.wanted.read(pod), observed.owner
+    store = observed.views.wanted.store_of(manager, observed.known_claims)
     if effective.session_manager_stale(manager):
         labels = owner.labels(SESSION_MANAGER) | owner.selector(SESSION_MANAGER)
-        return _recording(pod, store, drift.metadata_patch(pod, {"metadata": {"labels": labels}}))
-    return _recording(pod, store, drift.metadata_patch(pod, effective.desired.session_manager.pod(pod.name)))
-
-
-def _recording(pod: PodView, store: str, repair: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return a repair that also records the storage, or without one the first container, once it runs."""
-    key, value = (SESSION_STORE_ANNOTATION, store) if store else (FIRST_CONTAINER_ANNOTATION, first_container(pod))
-    recorded = pod.annotations.get(key, "")
-    # Whatever form a runtime gives its ids, one that is recorded is not recorded again.
-    if not value or recorded == value or (not store and is_identity(recorded)):
+        repair = drift.metadata_patch(pod, {"metadata": {"labels": labels}})
+    else:
+        repair = drift.metadata_patch(pod, effective.desired.session_manager.pod(pod.name))
+    recorded = _unrecorded(manager, store)
+    if not recorded:
         return repair
-    metadata: dict[str, Any] = (
-        repair["metadata"] if repair is not None else {"resourceVersion": pod.metadata.resource_version}
-    )
-    annotations = {**metadata.get("annotations", {}), key: value}
-    return {"metadata": {**metadata, "annotations": annotations}}
+    metadata = {"resourceVersion": pod.metadata.resource_version} if repair is None else repair["metadata"]
+    return {"metadata": {**metadata, "annotations": recorded}}
+
+
+def _unrecorded(manager: Component, store: str) -> dict[str, str]:
+    """Return what the Pod does not record: its revision, and the storage, or without one the first container once it runs."""
+    pod, key = manager.pod, SESSION_STORE_ANNOTATION if store else FIRST_CONTAINER_ANNOTATION
+    wanted = {REVISION_ANNOTATION: manager.revision, key: store or first_container(pod)}
+    # Whatever form a runtime gives its ids, one that is recorded is not recorded again.
+    if not store and is_identity(pod.annotations.get(key, "")):
+        del wanted[key]
+    return {mark: text for mark, text in wanted.items() if text and pod.annotations.get(mark) != text}
 
 
 def is_predecessors(existing: KubernetesObject, owner: Identity) -> bool:

@@ -13,8 +13,7 @@ from flamectl_operator.kube.resources import CLAIMS, PODS
 from flamectl_operator.kube.views import KubernetesObject
 from flamectl_operator.observed.claims import KnownClaims, users_of_claims
 from flamectl_operator.observed.cluster import ObservedCluster
-from flamectl_operator.observed.component import Component
-from flamectl_operator.observed.life import NO_STORAGE, life_of
+from flamectl_operator.observed.life import UNKNOWN_SESSION_MANAGER, life_of
 from flamectl_operator.observed.views import Views
 from flamectl_operator.planning.children import CHILDREN
 from flamectl_operator.reconcile.refusals import REFUSALS, RefusedError
@@ -59,8 +58,8 @@ class ClusterReads:
         self.clock = clock
         #: Returns the most concurrent requests of a batch at the moment.
         self.writes_in_flight: Callable[[], int] = lambda: 1
-        #: Where the session manager keeps its sessions, by the spec of this pass.
-        self.storage = NO_STORAGE
+        #: The session manager that the spec of this pass asks for.
+        self.wanted = UNKNOWN_SESSION_MANAGER
         self._generation = 0
         self._unknown_writes: set[str] = set()
         self._observed: ObservedCluster | None = None
@@ -94,7 +93,7 @@ class ClusterReads:
         """Return a snapshot of the child objects, which includes the operator's own writes of this pass."""
         observed, flame = self._observed, self.stores.flame.knowledge(self.owner.key)
         # Each step takes a snapshot, and few of them change anything.
-        present = (self.stores.changes, self._quota_refused, self._claims_read, self._losses_confirmed, self.storage)
+        present = (self.stores.changes, self._quota_refused, self._claims_read, self._losses_confirmed, self.wanted)
         if observed is None or observed.views.flame is not flame or self._observed_at != present:
             self._observed_at = present
             observed = ObservedCluster.of(self.owner, self._views(flame), self.clock.boottime(), observed)
@@ -116,7 +115,7 @@ class ClusterReads:
             quota_refused=self._quota_refused,
             claims_read=self._claims_read,
             losses_confirmed=self._losses_confirmed,
-            storage=self.storage,
+            wanted=self.wanted,
         )
 
     def keeps_claim(self, pod: PodView) -> bool:
@@ -136,8 +135,8 @@ class ClusterReads:
         pod = self.stores.pods.get(self.owner.namespace, names.session_manager(self.owner.name))
         if pod is None or not pod.controlled_by(self.owner.uid):
             return ""
-        manager = Component(pod)
-        return life_of(manager, self.storage.of(manager, self._known_claims([self.storage.claim])))
+        manager = self.wanted.read(pod)
+        return life_of(manager, self.wanted.store_of(manager, self._known_claims([self.wanted.claim])))
 
     @property
     def superseded(self) -> bool:

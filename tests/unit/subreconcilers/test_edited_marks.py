@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flamectl_operator.api.constants import FIRST_CONTAINER_ANNOTATION, OWN_PREFIX, SESSION_MANAGER_ANNOTATION
+from flamectl_operator.api.constants import (
+    FIRST_CONTAINER_ANNOTATION,
+    OWN_PREFIX,
+    REVISION_ANNOTATION,
+    SESSION_MANAGER_ANNOTATION,
+)
 from tests.unit.builders import cached, merged, replicas
 from tests.unit.subreconcilers.harness import StepHarness
 from tests.unit.subreconcilers.test_update_claims import EXISTING_SESSION, _make_claim
@@ -39,8 +44,6 @@ EDITS: dict[str, Callable[[str], str | None]] = {
 }
 
 
-#: Marks that say which template an object was made from: another value is an object of another template.
-TEMPLATES = frozenset({f"{OWN_PREFIX}revision"})
 #: Marks of which another value may be as good: another container, because a kubelet may lose its count of restarts, or claim.
 READABLE = frozenset({("another", FIRST_CONTAINER_ANNOTATION), ("another", SESSION_MANAGER_ANNOTATION)})
 
@@ -57,7 +60,7 @@ async def _world(spec: str) -> StepHarness:
 def _marks(world: StepHarness) -> list[tuple[str, str]]:
     """The kinds of objects with the marks of the operator that each kind has."""
     found = [(kind, mark) for kind in KINDS for each in world.api.all(kind) for mark in _annotations(each)]
-    return sorted({(kind, mark) for kind, mark in found if mark.startswith(OWN_PREFIX) and mark not in TEMPLATES})
+    return sorted({(kind, mark) for kind, mark in found if mark.startswith(OWN_PREFIX)})
 
 
 def _annotations(obj: dict[str, Any]) -> dict[str, str]:
@@ -65,9 +68,17 @@ def _annotations(obj: dict[str, Any]) -> dict[str, str]:
     return found
 
 
+def _is_session_manager(obj: dict[str, Any]) -> bool:
+    return str(obj["metadata"]["name"]).endswith("-session-manager")
+
+
+def _session_manager(world: StepHarness) -> dict[str, Any]:
+    return next(each for each in world.api.all("pods") if _is_session_manager(each))
+
+
 def _edit(world: StepHarness, kind: str, mark: str, edit: Callable[[str], str | None]) -> None:
     for each in world.api.all(kind):
-        if mark in _annotations(each):
+        if mark in _annotations(each) and (mark != REVISION_ANNOTATION or _is_session_manager(each)):
             edited = {**_annotations(each), mark: edit(_annotations(each)[mark])}
             kept = {name: text for name, text in edited.items() if text is not None}
             world.api.put(kind, each | {"metadata": each["metadata"] | {"annotations": kept}})
@@ -88,3 +99,41 @@ async def test_edited_mark_deletes_nothing(spec: str, edit: str, *, starts: bool
             world.restart()
         await world.converge()
         assert (kind, mark, [write for write in world.writes if write[0] == "delete"]) == (kind, mark, [])
+
+
+@pytest.mark.parametrize("starts", [False, True], ids=["while the operator runs", "before the operator starts"])
+@pytest.mark.parametrize("edit", list(EDITS))
+@pytest.mark.parametrize("spec", list(SPECS))
+async def test_all_marks_of_the_session_manager_edited_delete_nothing(spec: str, edit: str, *, starts: bool) -> None:
+    world = await _world(spec)
+    manager = _session_manager(world)
+    marks = [mark for mark in _annotations(manager) if mark.startswith(OWN_PREFIX) and (edit, mark) not in READABLE]
+    edited = {**_annotations(manager), **{mark: EDITS[edit](_annotations(manager)[mark]) for mark in marks}}
+    kept = {mark: text for mark, text in edited.items() if text is not None}
+    world.api.put("pods", manager | {"metadata": manager["metadata"] | {"annotations": kept}})
+    if starts:
+        world.restart()
+    await world.converge()
+    assert [write for write in world.writes if write[0] == "delete"] == []
+
+
+@pytest.mark.parametrize("edit", ["nonsense", "nothing"])
+async def test_edited_revision_of_the_session_manager_is_restored(edit: str) -> None:
+    world = await _world("no claim")
+    manager = _session_manager(world)
+    _edit(world, "pods", REVISION_ANNOTATION, EDITS[edit])
+    await world.converge()
+    assert _annotations(_session_manager(world)) == _annotations(manager)
+
+
+@pytest.mark.parametrize(
+    "change", [{"sessionManager": {"image": "flame:2"}}, {"scheduleInterval": 250}], ids=["Pod", "configuration"]
+)
+async def test_change_of_the_spec_replaces_a_session_manager_whose_revision_was_taken_off(
+    change: dict[str, Any],
+) -> None:
+    world = await _world("no claim")
+    _edit(world, "pods", REVISION_ANNOTATION, EDITS["nothing"])
+    world.edit(change)
+    await world.converge()
+    assert next(name for verb, _, name in world.writes if verb == "delete").endswith("-session-manager")
