@@ -117,6 +117,38 @@ _ANSWERS = "tests/unit/flame/test_answers.py::test_answer_of_many_small_entries_
             id="frames of an answer",
         ),
         pytest.param(
+            f"{_FLAME}.budget:Budget.take",
+            "lambda *_: __import__('asyncio').sleep(0)",
+            "tests/unit/flame/test_client.py"
+            "::test_large_answers_take_turns_and_none_waits_for_another_one_that_waits_for_it",
+            id="the budget of all answers that arrive together",
+        ),
+        pytest.param(
+            f"{_FLAME}.watcher:MAX_KEPT",
+            _UNBOUNDED,
+            "tests/unit/flame/test_watcher.py::test_large_answers_of_all_session_managers_are_kept_up_to_a_limit",
+            id="all answers that are kept",
+        ),
+        pytest.param(
+            f"{_FLAME}.watcher:AT_ONCE",
+            _UNBOUNDED,
+            "tests/unit/flame/test_watcher.py::test_number_of_concurrent_questions_is_limited",
+            id="questions at the same time",
+        ),
+        pytest.param(
+            f"{_FLAME}.pace:LONGEST_FOR_OFFENDERS",
+            "30.0",
+            "tests/unit/flame/test_watcher.py"
+            "::test_session_manager_whose_answers_are_too_large_is_asked_every_ten_minutes_in_the_end",
+            id="questions to a session manager whose answers are too large",
+        ),
+        pytest.param(
+            "flamectl_operator.process.settings_sources:MAX_FILE_SIZE",
+            _UNBOUNDED,
+            "tests/unit/process/test_settings_sources.py::test_file_that_is_no_settings_file_gets_one_line_at_once",
+            id="a file with settings",
+        ),
+        pytest.param(
             "flamectl_operator.planning.lock:MAX_LOCK_DURATION",
             _UNBOUNDED,
             "tests/unit/planning/test_lock.py",

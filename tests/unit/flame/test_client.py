@@ -93,20 +93,24 @@ async def test_message_over_the_limit_is_refused_by_its_announced_size(mocker: M
 
 
 async def test_large_answers_take_turns_and_none_waits_for_another_one_that_waits_for_it(mocker: MockerFixture) -> None:
-    budget, ended = Budget(answers.MAX_RECEIVED), list[int]()
+    budget, ended, under_way, most = Budget(answers.MAX_RECEIVED), list[int](), set[int](), 0
 
     async def answer(number: int) -> None:
+        nonlocal most
         with budget.share() as share:
             for _ in range(3):
                 stream = mocker.Mock(_stream=mocker.Mock(recv_data=mocker.AsyncMock(return_value=b"x")))
                 answers.limit_messages(stream, share)
                 await stream._stream.recv_data(answers.MAX_RECEIVED // 3)
+                under_way.add(number)
+                most = max(most, len(under_way))
                 await asyncio.sleep(0)
+            under_way.discard(number)
             ended.append(number)
 
     async with asyncio.timeout(60):
         await asyncio.gather(*map(answer, range(6)))
-    assert ended == [0, 1, 2, 3, 4, 5]
+    assert (ended, most) == ([0, 1, 2, 3, 4, 5], 1)
 
 
 async def test_small_answer_does_not_wait_for_a_large_one(mocker: MockerFixture) -> None:

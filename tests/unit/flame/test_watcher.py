@@ -11,9 +11,9 @@ import pytest
 import structlog
 
 from flamectl_operator.flame.knowledge import BELIEVED, OFF, Phase
-from flamectl_operator.flame.session_manager import FlameError
+from flamectl_operator.flame.session_manager import TOO_LARGE, FlameError
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Session, Snapshot
-from flamectl_operator.flame.watcher import AT_ONCE, Key, NotAsked, Target, Watcher
+from flamectl_operator.flame.watcher import Key, NotAsked, Target, Watcher
 from tests.unit.runtime.virtual_time import VirtualClock
 
 if TYPE_CHECKING:
@@ -247,12 +247,33 @@ async def test_connection_is_closed_between_slow_polls_and_kept_between_quick_on
 async def test_number_of_concurrent_questions_is_limited() -> None:
     setting = Setting()
     setting.manager.takes = 1.0
-    for number in range(3 * AT_ONCE):
+    for number in range(60):
         setting.watcher.follow(("default", str(number)), TARGET, busy=True)
     await asyncio.sleep(30)
-    assert setting.manager.most == AT_ONCE
-    for number in range(3 * AT_ONCE):
+    assert setting.manager.most == 16
+    for number in range(60):
         setting.watcher.forget(("default", str(number)))
+
+
+async def test_session_manager_whose_answers_are_too_large_is_asked_every_ten_minutes_in_the_end() -> None:
+    setting = Setting()
+    setting.manager.answer = FlameError(TOO_LARGE, "it has more than 12 MiB")
+    setting.watcher.follow(KEY, TARGET, busy=True)
+    await asyncio.sleep(7200)
+    assert _periods(setting.manager)[0] <= 10
+    assert 600 <= _periods(setting.manager)[-1] <= 720
+    setting.watcher.forget(KEY)
+
+
+async def test_large_answers_of_all_session_managers_are_kept_up_to_a_limit() -> None:
+    setting, keys = Setting(), [("default", str(number)) for number in range(4)]
+    setting.manager.answer = replace(EMPTY, size=6 * 2**20)
+    for key in keys:
+        setting.watcher.follow(key, TARGET, busy=True)
+    await asyncio.sleep(1)
+    assert sorted(setting.watcher.knowledge(key).cause for key in keys) == ["", "", TOO_LARGE, TOO_LARGE]
+    for key in keys:
+        setting.watcher.forget(key)
 
 
 async def test_unexpected_error_of_a_client_keeps_its_poller() -> None:
