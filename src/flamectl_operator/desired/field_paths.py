@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 #: A path below a Pod's spec in a message of the API server.
 _PATH = re.compile(r"(?<![\w.])spec\.([A-Za-z][\w.\[\]]*)")
 _CONTAINER = re.compile(r"(containers|initContainers)\[(\d+)\](?:\.(\w+)(\S*))?")
+#: An entry of a list at the begin of a path.
+_ENTRY = re.compile(r"(\w+)\[(\d+)\]")
 #: Fields of the main container for which the component itself has a field.
 _COMPONENT_FIELDS = frozenset({"image", "imagePullPolicy", "env", "resources"})
 
@@ -30,23 +32,49 @@ def authored_paths(message: str, component: str, pod_spec: Mapping[str, Any], as
     def replace(match: re.Match[str]) -> str:
         path = match[1]
         container = _CONTAINER.match(path)
-        name = _name(pod_spec, container[1], int(container[2])) if container is not None else None
+        made = _at(_entries(pod_spec, container[1]), int(container[2])) if container is not None else {}
+        name = made.get("name")
         if container is None or name is None:
-            return f"{prefix}.podTemplate.spec.{path}"
+            return f"{prefix}.podTemplate.spec.{_placed(path, pod_spec, asked)}"
         kind, field, rest = container[1], container[3] or "", container[4] or ""
         if name == component and field in _COMPONENT_FIELDS:
             # The operator's own variables come before the author's, so an index would be another one.
             return f"{prefix}.{field}" + ("" if field == "env" else rest)
-        place = next((index for index, each in enumerate(_entries(asked, kind)) if _is(each, name)), None)
+        authored = _entries(asked, kind)
+        place = next((index for index, each in enumerate(authored) if _is(each, name)), None)
         where = f"[{place}]" if place is not None else f"[name={name}]"
-        return f"{prefix}.podTemplate.spec.{kind}{where}" + (f".{field}{rest}" if field else "")
+        theirs = _at(authored, place) if place is not None else {}
+        return f"{prefix}.podTemplate.spec.{kind}{where}" + (f".{_placed(field + rest, made, theirs)}" if field else "")
 
     return _PATH.sub(replace, message)
 
 
-def _name(pod_spec: Mapping[str, Any], kind: str, index: int) -> str | None:
-    entries = _entries(pod_spec, kind)
-    return entries[index].get("name") if index < len(entries) and isinstance(entries[index], dict) else None
+def _placed(path: str, made: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
+    """Return a path with the place that the author gave an entry of a list; with none for an entry of the operator.
+
+    Args:
+        path: The path below an object.
+        made: The object in the Pod.
+        asked: The same object as its author wrote it.
+    """
+    match = _ENTRY.match(path)
+    entries = _entries(made, match[1]) if match is not None else []
+    if match is None or int(match[2]) >= len(entries):
+        return path
+    entry = entries[int(match[2])]
+    place = next((index for index, each in enumerate(_entries(asked, match[1])) if _within(each, entry)), None)
+    return f"{match[1]}{'' if place is None else f'[{place}]'}{path[match.end() :]}"
+
+
+def _at(entries: list[Any], index: int) -> Mapping[str, Any]:
+    return entries[index] if index < len(entries) and isinstance(entries[index], dict) else {}
+
+
+def _within(asked: Any, made: Any) -> bool:
+    """Return whether an entry is the one that its author wrote, to which the operator may have added fields."""
+    if isinstance(asked, dict) and isinstance(made, dict):
+        return all(made.get(key) == value for key, value in asked.items())
+    return bool(asked == made)
 
 
 def _entries(spec: Mapping[str, Any], kind: str) -> list[Any]:

@@ -28,13 +28,33 @@ TEMPLATE = {
             "spec.initContainers[0].tty",
             "spec.executorManager.podTemplate.spec.initContainers[name=wait-for-session-manager].tty",
         ),
-        ("spec.tolerations[0].effect", "spec.executorManager.podTemplate.spec.tolerations[0].effect"),
+        ("spec.containers[0].volumeMounts[2].mountPath",
+         "spec.executorManager.podTemplate.spec.containers[1].volumeMounts.mountPath"),
+        ("spec.tolerations[0].effect", "spec.executorManager.podTemplate.spec.tolerations.effect"),
     ],
-)
+)  # fmt: skip
 def test_a_path_of_a_pod_becomes_the_path_of_the_flame_cluster(path: str, authored: str) -> None:
     template = desired(TEMPLATE).executor
 
     assert template.explain(f'unknown field "{path}"') == f'executor manager: unknown field "{authored}"'
+
+
+def test_entries_of_a_list_keep_the_places_that_their_author_gave_them() -> None:
+    mount = {"name": "nosuch", "mountPath": "/data"}
+    main = {"name": "executor-manager", "volumeMounts": [mount], "ports": [{"containerPort": 99999}]}
+    spec = {"containers": [main], "volumes": [{"name": "nosuch", "secret": {"secretName": "a"}}]}
+    template = desired({"executorManager": {"podTemplate": {"spec": spec}}}).executor
+    pod = template.manifest["spec"]
+    (container,) = pod["containers"]
+    place = f"spec.containers[0].volumeMounts[{container['volumeMounts'].index(mount)}].name"
+    assert place != "spec.containers[0].volumeMounts[0].name"
+    prefix = "executor manager: spec.executorManager.podTemplate.spec"
+    assert template.explain(place) == f"{prefix}.containers[0].volumeMounts[0].name"
+    volume = next(at for at, each in enumerate(pod["volumes"]) if each["name"] == "nosuch")
+    assert volume > 0
+    assert template.explain(f"spec.volumes[{volume}].secret") == f"{prefix}.volumes[0].secret"
+    # The operator's own entry is in no list of the author.
+    assert template.explain("spec.volumes[0].configMap") == f"{prefix}.volumes.configMap"
 
 
 def test_the_session_manager_has_paths_of_its_own() -> None:
