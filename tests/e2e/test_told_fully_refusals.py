@@ -232,7 +232,7 @@ def test_foreign_object_is_named_with_its_owner_and_the_way_out(
     [
         ({"spec": {"nodeSelectr": {"a": "b"}}}, 'unknown field "{field}.podTemplate.spec.nodeSelectr"'),
         ({"spec": {"dnsPolicy": "Sometimes"}}, "{field}.podTemplate.spec.dnsPolicy: Unsupported value"),
-        ({"spec": {"tolerations": [{"operator": "Maybe"}]}}, "{field}.podTemplate.spec.tolerations[0].operator"),
+        ({"spec": {"volumes": [{"name": "Bad_Name", "emptyDir": {}}]}}, "{field}.podTemplate.spec.volumes[0].name"),
     ],
     ids=["misspelt", "unsupported", "in a list"],
 )

@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.components import COMPONENTS, cluster_of, one_of_each, pod_of
 from tests.e2e.namespace import flame_cluster
-from tests.e2e.test_told_fully import told
+from tests.e2e.test_told_fully import glance, told
 
 if TYPE_CHECKING:
     from tests.e2e.namespace import E2ENamespace
@@ -36,11 +36,11 @@ AFFINITY = {
 #: By the name of a case: fields of the component, the scheduler's words, what was asked, and the field.
 CASES: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "cpu": ({"resources": {"requests": {"cpu": "5000"}}}, "Insufficient cpu", "cpu 5000", "resources.requests.cpu"),
-    "cpu by a limit": (
-        {"resources": {"limits": {"cpu": "5000"}}},
-        "Insufficient cpu",
-        "cpu 5000",
-        "resources.limits.cpu",
+    "cpu and memory": (
+        {"resources": {"limits": {"cpu": "5000", "memory": "900Ti"}}},
+        "Insufficient memory",
+        "cpu 5000 and memory 900Ti",
+        "resources.limits",
     ),
     "memory": (
         {"resources": {"requests": {"memory": "900Ti"}}},
@@ -85,6 +85,7 @@ def test_pod_without_a_node_tells_what_was_asked_and_by_which_field(
         words = (pod_of(component), scheduler, f"asks for {what}", f"spec.{component}.{field}")
         told_it = partial(told, world, "Unschedulable", *words, name=cluster_of(component))
         world.wait(f"{component} to be told", told_it)
+        assert f"asks for {what}" in glance(world, cluster_of(component))["MESSAGE"]
 
 
 def test_sidecar_that_asks_for_too_much_is_named(world: E2ENamespace, operator: OperatorProcess) -> None:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from flamectl_operator.desired.pod_template import ComponentTemplate
 
-#: The most remedies of one Pod, because each node may lack something else.
-_MOST = 2
+#: The most characters of two remedies of one Pod, because each node may lack something else. A message has room for so many.
+_ROOM = 130
 _LACKING = re.compile(r"Insufficient ([\w./-]+?)(?=[,.;]?(?:\s|$))")
 #: What else the scheduler says, with the remedy.
 _OTHERS = (
@@ -42,18 +42,25 @@ def remedy(words: str, template: ComponentTemplate) -> str:
         words: What the scheduler says.
         template: The template from which the Pod was made.
     """
-    return "; ".join(dict.fromkeys([*_remedies(words, template)][:_MOST]))
+    first, *others = dict.fromkeys(_remedies(words, template)) or [""]
+    both = "; ".join([first, *others[:1]])
+    return both if len(both) <= _ROOM else first
 
 
 def _remedies(words: str, template: ComponentTemplate) -> Iterator[str]:
     place = f"{template.field}.podTemplate.spec"
     spec = template.manifest["spec"]
+    asks: dict[str, dict[str, str]] = {}
     for resource in dict.fromkeys(_LACKING.findall(words)):
         field, quantity = asked(template, "requests", resource)
         if field:
-            yield f"it asks for {resource} {quantity}: lower {field}, or add a node"
+            asks.setdefault(field.removesuffix(f".{resource}"), {})[resource] = quantity
         else:
             yield f"a LimitRange or a webhook asks for it: set {template.field}.resources.requests.{resource}"
+    for parent, found in asks.items():
+        what = " and ".join(f"{resource} {quantity}" for resource, quantity in found.items())
+        lowered = f"{parent}.{next(iter(found))}" if len(found) == 1 else f"them in {parent}"
+        yield f"it asks for {what}: lower {lowered}, or add a node"
     if "node affinity" in words and "volume node affinity" not in words:
         yield from _selection(spec, place)
     if "topology spread constraints" in words and (spread := entries(spec, "topologySpreadConstraints")):

@@ -28,8 +28,17 @@ def _pod(resources: dict[str, Any] | None = None, **pod_spec: Any) -> dict[str, 
         (
             "0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 Insufficient memory.",
             _pod({"limits": {"nvidia.com/gpu": 8, "memory": "1Ti"}}),
-            (f"it asks for nvidia.com/gpu 8: lower {EM}.resources.limits.nvidia.com/gpu, or add a node; "
-            f"it asks for memory 1Ti: lower {EM}.resources.limits.memory, or add a node"),
+            f"it asks for nvidia.com/gpu 8 and memory 1Ti: lower them in {EM}.resources.limits, or add a node",
+        ),
+        (
+            "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {gpu: only}.",
+            _pod({"requests": {"cpu": "9"}}),
+            f"it asks for cpu 9: lower {EM}.resources.requests.cpu, or add a node",
+        ),
+        (
+            "0/3 nodes are available: 1 Insufficient cpu, 2 Too many pods.",
+            _pod({"requests": {"cpu": "9"}}),
+            f"it asks for cpu 9: lower {EM}.resources.requests.cpu, or add a node; add a node",
         ),
         (
             "0/3 nodes are available: 3 Insufficient memory.",
