@@ -111,7 +111,7 @@ def group_troubles(
     now: datetime,
     desired: DesiredCluster | None = None,
 ) -> tuple[TroubleGroup, ...]:
-    """Group the unhealthy Pods, the most important first, then by name.
+    """Group the unhealthy Pods, the most important first, then the session manager, on which the others depend, then by name.
 
     Args:
         before: The unhealthy Pods of the stored status.
@@ -125,7 +125,12 @@ def group_troubles(
     if desired is not None:
         templates = {Component: desired.session_manager, Executor: desired.executor, ObjectCache: desired.object_cache}
     found = [_group(members, before, templates.get(kind)) for (kind, _, _), members in groups.items()]
-    return tuple(sorted(found, key=lambda group: (rank(group.reason), group.components[0].name)))
+    return tuple(sorted(found, key=_order))
+
+
+def _order(group: TroubleGroup) -> tuple[float, bool, str]:
+    first = group.components[0]
+    return rank(group.reason), isinstance(first, Executor | ObjectCache), first.name
 
 
 def patience_ends(observed: ObservedCluster, now: datetime) -> datetime | None:

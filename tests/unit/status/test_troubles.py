@@ -91,6 +91,14 @@ def test_most_important_group_comes_first() -> None:
     assert _degraded(ended).index("Error:") < _degraded(ended).index("Unschedulable")
 
 
+def test_session_manager_comes_first_among_components_with_one_reason() -> None:
+    status = waiting(SESSION_MANAGER, "ErrImagePull", f"{IMAGE}: not found")
+    manager = session_manager("crashing", containers=[msgspec.structs.replace(status, image=IMAGE)])
+    said = _degraded(_status(manager, _pulling(1)))
+    assert said.startswith("my-flame-session-manager: ImagePullFailed")
+    assert "my-flame-executor-manager-1" in said
+
+
 def test_executor_out_of_memory_is_reported_as_such() -> None:
     killed = executor_pod(0, phase="Failed", containers=[ended(EXECUTOR_MANAGER, 137, "OOMKilled")])
 
