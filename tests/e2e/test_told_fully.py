@@ -120,6 +120,7 @@ def test_executor_out_of_memory_is_told_until_ten_minutes_without_a_failure_are_
         described = world.kubectl("describe", "flc", "my-flame").partition("\nEvents:")[0]
         assert "healthy" not in described
         assert "No action is needed" not in described
+        assert "Next Attempt" not in described
         status = world.status()
         assert (status["state"], condition(status, "Degraded")["status"]) == ("Running", "True")
         world.wait("the failures to be over", partial(told, world, "Healthy", "All components healthy"))
