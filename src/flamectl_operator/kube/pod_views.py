@@ -86,6 +86,19 @@ class PodCondition(View, frozen=True):
         return parse_time(self.since)
 
 
+class ContainerResources(View, frozen=True):
+    """What a container asks for; a limit is also the request where there is none."""
+
+    requests: dict[str, str] | None = None
+    limits: dict[str, str] | None = None
+
+
+class PodContainer(View, frozen=True):
+    """An entry of a Pod's `spec.containers`."""
+
+    resources: ContainerResources | None = None
+
+
 class InitContainer(View, frozen=True):
     """An entry of a Pod's `spec.initContainers`; with restartPolicy Always it is a sidecar."""
 
@@ -126,9 +139,14 @@ class Volume(View, frozen=True):
 
 
 class PodSpec(View, frozen=True):
-    """The fields of a Pod's spec that decisions use."""
+    """The fields of a Pod's spec that decisions use.
+
+    What it asks of a node, `containers` and `node_selector`, is kept while it has none.
+    """
 
     node_name: str = ""
+    node_selector: dict[str, str] | None = None
+    containers: tuple[PodContainer, ...] = ()
     scheduler_name: str = ""
     init_containers: tuple[InitContainer, ...] = ()
     scheduling_gates: tuple[SchedulingGate, ...] = ()

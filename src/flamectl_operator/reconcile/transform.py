@@ -66,6 +66,8 @@ MAX_ANNOTATIONS_COST = 4 * 1024
 MAX_OWNERS_COST = 3 * 1024
 MAX_SPEC_COST = 4 * 1024
 MAX_STATUS_COST = 6 * 1024
+#: Bytes by `cost` of what a Pod asks of a node, for a message.
+MAX_ASKS_COST = 2 * 1024
 #: Bytes that each value takes besides its JSON, about: a key, a place in a list or a dictionary.
 ENTRY_COST = 64
 #: Bytes of a character in a text with characters beyond ASCII, at most.
@@ -193,7 +195,14 @@ def keep_pod(obj: PodView) -> PodView:
     """Return a Pod that shares with other Pods what many have in common. Only the address of a session manager is kept."""
     if obj.status.pod_ip and not obj.name.endswith(f"-{SESSION_MANAGER}"):
         obj = replace(obj, status=replace(obj.status, pod_ip=""))
-    return _sharing(keep(obj))
+    return _sharing(keep(_asking(obj)))
+
+
+def _asking(pod: PodView) -> PodView:
+    """Return a Pod without what it asks of a node, unless it has no node and asks in few words."""
+    spec = pod.spec
+    few = not spec.node_name and cost((spec.containers, spec.node_selector)) <= MAX_ASKS_COST
+    return pod if few else replace(pod, spec=replace(spec, containers=(), node_selector=None))
 
 
 def _bounded_metadata(meta: ObjectMeta, labels: int, annotations: int) -> ObjectMeta:

@@ -30,8 +30,9 @@ _COMPONENTS: dict[type[Component], tuple[str, str]] = {
 #: Advice to read a log, and a command about one Pod.
 _LOG = re.compile(r" \(see kubectl logs [^()]*\)$")
 _COMMAND = re.compile(r"(kubectl (?:logs|describe pod) )[a-z0-9][-a-z0-9.]*")
-#: For a Pod without a node that the present spec did not make; the operator does not keep what an earlier spec asked for.
-_EARLIER = "it is of an earlier spec, see what it asks for by kubectl describe pod {pod}"
+#: For a Pod without a node that the present spec did not make.
+_EARLIER = "it is of an earlier spec and asks for {asks}"
+_EARLIER_UNKNOWN = "it is of an earlier spec, see what it asks for by kubectl describe pod {pod}"
 #: The setting for executor images without a shell, in which the waiting container cannot run.
 _INIT_IMAGE = "the operator's setting flame.initImage"
 
@@ -68,8 +69,11 @@ def _tail(component: Component, trouble: Trouble, template: ComponentTemplate | 
     """
     advice = trouble.remedy.format(**_names(component, trouble.container, template)) if trouble.remedy else ""
     if trouble.reason == UNSCHEDULABLE and template is not None:
-        current = template.revision == component.revision
-        advice = scheduling.remedy(trouble.cause, template) if current else _EARLIER.format(pod=component.name)
+        if template.revision == component.revision:
+            advice = scheduling.remedy(trouble.cause, template)
+        else:
+            asks = scheduling.asked_before(trouble.cause, component.pod.spec)
+            advice = (_EARLIER if asks else _EARLIER_UNKNOWN).format(asks=asks, pod=component.name)
     return f" ({advice})" if advice else ""
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from flamectl_operator.desired.pod_template import ComponentTemplate
+    from flamectl_operator.kube.pod_views import PodSpec
 
 #: The most characters of two remedies of one Pod, because each node may lack something else. A message has room for so many.
 _ROOM = 130
@@ -47,6 +48,24 @@ def remedy(words: str, template: ComponentTemplate) -> str:
     return both if len(both) <= _ROOM else first
 
 
+def asked_before(words: str, spec: PodSpec) -> str:
+    """Return what a Pod of an earlier spec asks for of that which the scheduler does not find; empty where that is not known.
+
+    Args:
+        words: What the scheduler says.
+        spec: The Pod's own spec.
+    """
+    found = []
+    for resource in dict.fromkeys(_LACKING.findall(words)):
+        asks = [each.resources for each in spec.containers if each.resources is not None]
+        quantities = [(each.requests or {}).get(resource) or (each.limits or {}).get(resource) for each in asks]
+        if told := " + ".join(filter(None, quantities)):
+            found.append(f"{resource} {told}")
+    if spec.node_selector and "node affinity" in words and "volume node affinity" not in words:
+        found.append(f"nodeSelector {_pairs(spec.node_selector)}")
+    return ", ".join(found)
+
+
 def _remedies(words: str, template: ComponentTemplate) -> Iterator[str]:
     place = f"{template.field}.podTemplate.spec"
     spec = template.manifest["spec"]
@@ -73,13 +92,16 @@ def _remedies(words: str, template: ComponentTemplate) -> Iterator[str]:
 
 def _selection(spec: dict[str, Any], place: str) -> Iterator[str]:
     if selector := as_object(spec.get("nodeSelector")):
-        labels = ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
-        yield f"it asks for nodeSelector {labels}: change {place}.nodeSelector, or label a node"
+        yield f"it asks for nodeSelector {_pairs(selector)}: change {place}.nodeSelector, or label a node"
     affinity = as_object(as_object(spec.get("affinity")).get("nodeAffinity"))
     required = as_object(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
     terms = " or ".join(_term(each) for each in entries(required, "nodeSelectorTerms"))
     if terms:
         yield f"it asks for node affinity {terms}: change {place}.affinity, or label a node"
+
+
+def _pairs(labels: dict[str, Any]) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
 def _term(term: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from flamectl_operator.api.constants import CLUSTER_LABEL, DELETION_COST_ANNOTAT
 from flamectl_operator.desired.digests import MAX_VALUE_SIZE, is_too_large, is_too_large_policy
 from flamectl_operator.desired.network_policy import operators_rule
 from flamectl_operator.kube import resources
-from flamectl_operator.kube.pod_views import PodView
+from flamectl_operator.kube.pod_views import ContainerResources, PodContainer, PodSpec, PodView
 from flamectl_operator.kube.resources import CONFIG_MAPS, SERVICES, Resource
 from flamectl_operator.kube.views import (
     REDUCED,
@@ -415,6 +415,20 @@ def test_ordinary_pod_is_kept_unchanged() -> None:
 def _twin(name: str, annotation: str) -> PodView:
     owner = controller_reference()
     return pod(name, labels=dict(LABEL), annotations={"example.com/notes": annotation}, owner=owner)
+
+
+@pytest.mark.parametrize(
+    ("node", "asked", "kept"), [("", "1", True), ("node-1", "1", False), ("", "1" * 3000, False)], ids=str
+)
+def test_pod_keeps_what_it_asks_of_a_node_while_it_has_none_and_asks_in_few_words(
+    node: str, asked: str, *, kept: bool
+) -> None:
+    container = PodContainer(ContainerResources(requests={"cpu": asked}))
+    spec = PodSpec(node_name=node, node_selector={"disk": "ssd"}, containers=(container,))
+
+    found = keep_pod(msgspec.structs.replace(pod(), spec=spec)).spec
+
+    assert (found.containers, found.node_selector) == (((container,), {"disk": "ssd"}) if kept else ((), None))
 
 
 def test_pods_share_what_they_have_in_common() -> None:

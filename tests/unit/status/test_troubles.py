@@ -9,7 +9,13 @@ import pytest
 
 from flamectl_operator.api.constants import EXECUTOR_MANAGER, SESSION_MANAGER, WAIT_CONTAINER
 from flamectl_operator.api.status import FlameClusterStatus, Generations, find
-from flamectl_operator.kube.pod_views import ContainerState, ContainerStateRunning, PodResourceClaimStatus
+from flamectl_operator.kube.pod_views import (
+    ContainerResources,
+    ContainerState,
+    ContainerStateRunning,
+    PodContainer,
+    PodResourceClaimStatus,
+)
 from flamectl_operator.observed.waiting import READY_PATIENCE
 from flamectl_operator.status.compute import StatusInput, compute_status
 from flamectl_operator.status.troubles import patience_ends
@@ -550,3 +556,29 @@ def test_pod_of_an_earlier_spec_without_a_node_tells_where_to_read_what_it_asks_
     for each in status.unhealthy_pods:
         advice = f"(it is of an earlier spec, see what it asks for by kubectl describe pod {each.name})"
         assert (each.message or "").endswith(advice)
+
+
+@pytest.mark.parametrize(
+    ("words", "asks"),
+    [
+        ("0/3 nodes are available: 3 Insufficient cpu.", "cpu 400m + 2"),
+        (
+            "0/3 nodes are available: 1 Insufficient cpu, 2 Insufficient nvidia.com/gpu.",
+            "cpu 400m + 2, nvidia.com/gpu 8",
+        ),
+        ("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.", "nodeSelector disk=ssd"),
+    ],
+)
+def test_pod_of_an_earlier_spec_without_a_node_tells_what_it_asks_for(words: str, asks: str) -> None:
+    pod = executor_pod(0, "unschedulable", revision="old")
+    first = PodContainer(ContainerResources(requests={"cpu": "400m"}))
+    second = PodContainer(ContainerResources(limits={"cpu": "2", "nvidia.com/gpu": "8"}))
+    asking = msgspec.structs.replace(pod.spec, containers=(first, second), node_selector={"disk": "ssd"})
+    told = condition("PodScheduled", "False", "Unschedulable", message=words)
+    status = msgspec.structs.replace(pod.status, conditions=(told,))
+    seen = observed(session_manager(), msgspec.structs.replace(pod, spec=asking, status=status))
+
+    computed = compute_status(StatusInput(FlameClusterStatus(), 1, seen, effective(), next_id=9, outcomes=()), NOW)
+
+    [found] = computed.unhealthy_pods
+    assert (found.message or "").endswith(f"(it is of an earlier spec and asks for {asks})")
