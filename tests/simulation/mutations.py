@@ -1493,6 +1493,16 @@ def executors_that_never_register_are_kept() -> None:
 
 
 @_mutation_of_flame
+def stale_executors_that_are_not_registered_are_kept() -> None:
+    original = registration.unregistered_to_delete
+
+    def current(seen: Any, effective: Any, now: Any) -> Any:
+        return tuple(each for each in original(seen, effective, now) if not effective.stale(each))
+
+    _set(scale, "unregistered_to_delete", current)
+
+
+@_mutation_of_flame
 def ready_executors_serve_although_they_do_not_register() -> None:
     _set(observed.ObservedCluster, "serving_executors", property(lambda self: self.ready_executors))
 

@@ -168,7 +168,12 @@ def unregistered_to_delete(
     given_up = effective.executor_backoff.repeated and _rolls_out(observed, effective)
     kept = {each.executor.name for each in missing if each.new(effective)} if given_up else set()
     due = [executor for executor in late if executor.name not in kept]
-    counted = [executor for executor in due if executor.executor_id < effective.executor_backoff.attempt_id]
+    # A stale one says nothing about its replacement, so it is no failure that is counted first.
+    counted = [
+        executor
+        for executor in due
+        if effective.stale(executor) or executor.executor_id < effective.executor_backoff.attempt_id
+    ]
     return tuple(counted[: max(0, at_once - starting)])
 
 

@@ -75,6 +75,7 @@ def _answered(
     silent: Iterable[int] = (),
     listed: tuple[FlameExecutor, ...] = (),
     known_since: float = 600,
+    seen: float = 100,
 ) -> ObservedCluster:
     """Executors beside an answer of the session manager, which has answered for so many seconds."""
     nodes = {executor_pod(each).name: NodeState.UNKNOWN for each in silent}
@@ -82,7 +83,7 @@ def _answered(
     flame = Knowledge(
         Phase.KNOWN, LIFE, snapshot=Snapshot(nodes, listed), said_at=BOOTTIME, known_since=BOOTTIME - known_since
     )
-    first = observed(session_manager(), *pods, first_seen_ago=100)
+    first = observed(session_manager(), *pods, first_seen_ago=seen)
     return ObservedCluster.of(OWNER, replace(first.views, flame=flame), BOOTTIME, first)
 
 
@@ -145,6 +146,27 @@ def test_stale_executors_that_do_not_register_go_without_a_budget_unless_the_ses
     ]
     found = superseded(_answered(*pods, registered=registered), effective(replicas(4)), ClockReading(NOW, BOOTTIME))
     assert found == {executor_pod(each).name for each in names}
+
+
+@pytest.mark.parametrize("missing", ["silent", "unknown"])
+@pytest.mark.parametrize(
+    ("count", "useless"), [(1, [0]), (2, [1]), (4, [0, 1, 2, 3])], ids=["one", "one of two", "all"]
+)
+@pytest.mark.parametrize(("seconds", "taken"), [(59, 0), (121, 1)], ids=["in time", "overdue"])
+def test_stale_executors_that_do_not_serve_are_replaced_one_by_one_when_their_time_is_over(
+    count: int, useless: list[int], missing: str, seconds: float, taken: int
+) -> None:
+    pods = [executor_pod(each, revision="old" if each in useless else None) for each in range(count)]
+    registered = [each for each in range(count) if each not in useless]
+    seen = _answered(*pods, registered=registered, silent=useless if missing == "silent" else (), seen=seconds)
+    flame = replace(seen.flame, not_ready_since={executor_pod(each).name: BOOTTIME - seconds for each in useless})
+    seen = ObservedCluster.of(OWNER, replace(seen.views, flame=flame), BOOTTIME, seen)
+    wanted = effective(rolling(count, 1, 0))
+    plan = cluster_plan(
+        seen, wanted, ClockReading(NOW, BOOTTIME), accepted=frozenset({wanted.desired.executor.rendered})
+    )
+
+    assert [each.name for each in plan.scale.removes] == [executor_pod(each).name for each in useless[:taken]]
 
 
 def test_answer_that_is_still_believed_keeps_the_budget_although_the_last_question_had_none() -> None:
