@@ -161,6 +161,7 @@ class Scenario:
             draw.clocks(child_random(seed, "clocks"))
             draw.evictions(child_random(seed, "evictions"))
             draw.mute_rollouts(child_random(seed, "mute rollouts"))
+            draw.corrections(child_random(seed, "corrections"))
             draw.patient_updates(child_random(seed, "patient updates"))
         else:
             draw.set_back(child_random(seed, "set back"))
@@ -725,6 +726,23 @@ class _Draw:
             self._add(at, "scale", name, count + 2)
         if random.random() < 0.7:
             self._add(at + random.choice((10.0, 30.0)), "scale", name, count - 1)
+
+    def corrections(self, random: Random) -> None:
+        """An image whose executors never register, which is corrected soon or after they are overdue, in some worlds."""
+        if random.random() < 0.92:
+            return
+        name, at = random.choice(self.names), min(30.0 + random.random() * self._length, self._settled)
+        budget = {"rollingUpdate": {"maxUnavailable": random.choice((1, 2)), "maxSurge": random.choice((0, 1))}}
+        executors = {"replicas": random.choice((1, 2, 4)), "autoscaling": None}
+        # With Recreate all executors are of the bad image when it is corrected.
+        first = {"updateStrategy": random.choice(({"type": "Recreate"}, budget))}
+        self._add(at - 20.0, "edit", name, {"executorManager": {**executors, **first}})
+        self._add(at - 0.5, "mute", 9)
+        self._add(at, "edit", name, {"executorManager": {"image": f"executor:mute-{random.randint(1, 9)}"}})
+        at += random.choice((8.0, 30.0, 150.0))
+        self._add(at - 0.5, "mute", 0)
+        good = {"image": f"executor:{random.randint(2, 5)}", "updateStrategy": {"type": "RollingUpdate", **budget}}
+        self._add(at, "edit", name, {"executorManager": good})
 
     def patient_updates(self, random: Random) -> None:
         """Changes of a session manager that wait for the end of tasks, which may take longer than the change waits."""
