@@ -4,30 +4,32 @@ The model has no sockets and no clock of its own, so that it serves behind gRPC 
 virtual time. What it models:
 
 - a table of nodes that are never forgotten, whatever becomes of them;
-- a scheduler that gives each session one executor in a round, on the first node with room, dead or alive, in an order that is
-  another one in each round;
+- a scheduler (`scheduler.py`) that sees neither whether a node lives nor whether an executor will ever start;
 - a connection for each node: 30 s after it is lost the node is NotReady, its executors are removed and their tasks run again, if
   the storage can retry; a node that is silent is Unknown after 15 s, and 30 s later the same happens;
 - ReleaseNode: the node leaves the table, its executors go on to the end of their sessions, its heartbeats are ignored. When it is
-  lost after that, its executors stay listed for ever. With SQLite, they are Unbinding for ever after the end of their sessions;
+  lost after that, its executors stay listed for ever. With SQLite, the database no longer knows them, and no change of state ends
+  well: they are Unbinding for ever after the end of their sessions, and such as were just binding are Bound for ever;
 - a node that comes back within 30 s under its hostname is Ready and starts nothing;
 - executors without a task stay bound to their session for a while (`delay_release`);
 - a session to which executors fail to bind: after some failures it is paused, which its events tell for ever. The count of
   failures is in memory, so that a restart ends the pause.
+
+Executors are played here, on nodes whose executor managers were started here, or by whoever makes an executor manager's calls.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
-from zlib import crc32
 
 from flamectl_operator.flame.snapshot import ExecutorState, FlameExecutor, NodeState, Resources, Session, Snapshot
+from tests.flame.scheduler import RETRY_LIMIT, schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 #: Seconds of silence until a node is Unknown, and from there, or from the loss of its connection, until it is NotReady.
 SILENCE = 15.0
@@ -36,14 +38,17 @@ NOT_READY_AFTER = 30.0
 REUSE_BREAKS = 30.0
 #: Seconds that an executor keeps its session after the last task.
 DELAY_RELEASE = 60.0
-#: Seconds until an executor manager has started an executor, and until the scheduler looks again.
+#: Seconds until an executor manager has started an executor and bound it to a session, and until the scheduler looks again.
 START = 0.2
 SCHEDULE = 0.1
-#: Codes of a session's events, and after how many failures a session is paused.
+#: Codes of a session's events.
 BIND_FAILED, RETRY_LIMIT_REACHED = 1001, 1002
-RETRY_LIMIT = 5
 #: Seconds after which executor managers reconnect to a session manager that restarted.
 RECONNECT = 3.0
+
+
+class RefusedError(Exception):
+    """An executor manager is told that a change of an executor failed, though it may have happened in part."""
 
 
 class Timer(Protocol):
@@ -125,11 +130,12 @@ class ModelSession:
 
 @dataclass
 class ModelExecutor:
-    """An executor of a session, on a node."""
+    """An executor, on a node."""
 
     number: int
     node: str
-    session: ModelSession | None
+    resources: Resources | None
+    session: ModelSession | None = None
     state: ExecutorState = ExecutorState.VOID
     task: Task | None = None
     stuck: bool = False
@@ -190,6 +196,11 @@ class FlameModel:
         self._scheduled = False
         self._round = 0
 
+    @property
+    def now(self) -> float:
+        """The timer's time."""
+        return self._timer.time()
+
     # --- What the API answers
 
     def snapshot(self, began: float = 0.0) -> Snapshot:
@@ -222,11 +233,14 @@ class FlameModel:
             keeps_idle=self.keeps_idle,
         )
 
-    def register_node(self, name: str, capacity: int) -> None:
-        """RegisterNode: the node is in the table, Ready."""
+    def register_node(self, name: str, capacity: int, reported: Collection[int] = ()) -> None:
+        """RegisterNode: the node is in the table, Ready. Idle executors that it does not report are released."""
         lost_at = self._lost_at.get(name)
         broken = lost_at is not None and self._timer.time() - lost_at < REUSE_BREAKS
         self.nodes[name] = Node(capacity, broken=broken)
+        for executor in list(self.executors.values()):
+            if executor.node == name and executor.state is ExecutorState.IDLE and executor.number not in reported:
+                self.release(executor)
         self._look()
 
     def release_node(self, name: str) -> None:
@@ -235,6 +249,7 @@ class FlameModel:
         self.nodes.pop(name, None)
         for executor in self.executors.values():
             executor.forgotten |= executor.node == name and self.storage.startswith("sqlite")
+        self._look()
 
     def connect(self, name: str, connection: object) -> None:
         """WatchNode: the stream of a node is there."""
@@ -242,10 +257,9 @@ class FlameModel:
             node.connection = connection
 
     def heartbeat(self, name: str, connection: object) -> None:
-        """A node has sent a heartbeat over its stream; from now on it is expected to send more."""
-        if (node := self.nodes.get(name)) is None:
+        """A node has sent a heartbeat; from now on it is expected to send more. One over an older stream does not count."""
+        if (node := self.nodes.get(name)) is None or node.connection is not connection:
             return
-        node.connection = connection
         node.beats += 1
         beats = node.beats
         if node.state is NodeState.UNKNOWN:
@@ -302,7 +316,8 @@ class FlameModel:
         if self.running and manager.alive and manager.reachable and self.managers.get(manager.name) is manager:
             manager.generation = self.life
             manager.connection = object()
-            self.register_node(manager.name, manager.capacity)
+            mine = {each.number for each in self.executors.values() if each.node == manager.name}
+            self.register_node(manager.name, manager.capacity, mine)
             self.connect(manager.name, manager.connection)
             for executor in list(self.executors.values()):
                 if executor.node == manager.name:
@@ -310,8 +325,8 @@ class FlameModel:
 
     def _go_on(self, executor: ModelExecutor) -> None:
         """Report now what an executor did while nothing was heard of it."""
-        if executor.state is ExecutorState.VOID:
-            self._begin(executor)
+        if executor.state in {ExecutorState.VOID, ExecutorState.BINDING, ExecutorState.RELEASING}:
+            self._step(executor)
         elif executor.task is not None:
             self._finish_later(executor, executor.task)
         elif executor.session is not None and self._works(executor):
@@ -380,9 +395,18 @@ class FlameModel:
         self._look()
         return session
 
+    def add_task(self, name: str, task: Task) -> None:
+        """Give a session one more task."""
+        self.sessions[name].tasks.append(task)
+        self._look()
+
     def close_session(self, name: str) -> None:
-        """Close a session: executors that work leave it."""
+        """Close a session: its tasks that wait never run, and executors that work leave it."""
         self.sessions[name].is_open = False
+        for task in self.sessions[name].tasks:
+            if task.state == "pending":
+                task.state = "cancelled"
+        self._look()
         for executor in list(self.executors.values()):
             if executor.session is self.sessions[name] and self._works(executor):
                 self._leave(executor)
@@ -395,72 +419,153 @@ class FlameModel:
             self._later(SCHEDULE, self._schedule)
 
     def _schedule(self) -> None:
-        """Give each session one of the executors that it lacks, on a node in the table with room, dead or alive."""
         self._scheduled = False
         self._round += 1
-        if not self.running:
-            return
-        for session in sorted(self.sessions.values(), key=lambda each: -each.priority):
-            if not session.is_open or session.retries >= RETRY_LIMIT:
-                continue
-            mine = [each for each in self.executors.values() if each.session is session]
-            wanted = session.count("pending") + sum(each.task is not None for each in mine)
-            wanted = max(min(wanted, session.max_instances or wanted), session.min_instances)
-            for executor in self.executors.values():
-                if len(mine) < wanted and executor.state is ExecutorState.IDLE:
-                    executor.session = session
-                    mine.append(executor)
-                    self._begin(executor)
-            if len(mine) < wanted and (name := self._with_room()) is not None:
-                self._place(session, name)
-                self._look()
+        if self.running and schedule(self, self._round):
+            self._look()
 
-    def _with_room(self) -> str | None:
-        """Return the first node with room. Flame reads the nodes from a hash map, so each round has another order."""
-        used = Counter(each.node for each in self.executors.values())
-        free = [name for name, node in self.nodes.items() if used[name] < node.capacity]
-        return min(free, key=lambda name: crc32(f"{self._round} {name}".encode()), default=None)
-
-    def _place(self, session: ModelSession, name: str) -> None:
+    def place(self, session: ModelSession, node: str) -> None:
+        """Make an executor for a session on a node. It belongs to no session until it has started."""
         self._next += 1
-        executor = ModelExecutor(self._next, name, session, stuck=self.nodes[name].broken)
+        executor = ModelExecutor(self._next, node, session.resources, stuck=self.nodes[node].broken)
         self.executors[executor.number] = executor
-        self._begin(executor)
+        self._step(executor)
 
-    def _begin(self, executor: ModelExecutor) -> None:
-        def begin() -> None:
-            # An executor manager that connects again before that begins once.
-            if self._works(executor) and executor.session is not None and executor.state is not ExecutorState.BOUND:
-                if self.binds:
-                    executor.state = ExecutorState.BOUND
-                    self._next_task(executor)
-                else:
-                    self._bind_failed(executor, executor.session)
+    def bind(self, executor: ModelExecutor, session: ModelSession) -> None:
+        """Give an idle executor to a session."""
+        executor.state, executor.session = ExecutorState.BINDING, session
+        self._step(executor)
 
-        self._later(START, begin)
+    def release(self, executor: ModelExecutor) -> None:
+        """Let an idle executor go. One that the database does not know never hears of it."""
+        executor.state = ExecutorState.RELEASING
+        if not executor.forgotten:
+            self._step(executor)
 
-    def _bind_failed(self, executor: ModelExecutor, session: ModelSession) -> None:
-        del self.executors[executor.number]
+    # --- What executor managers say of their executors
+
+    def executor(self, number: int, *states: ExecutorState) -> ModelExecutor:
+        """Return an executor, which has to be in one of some states if any are given."""
+        executor = self.executors.get(number)
+        if executor is None:
+            raise RefusedError(f"no executor <{number}>")
+        if states and executor.state not in states:
+            raise RefusedError(f"Executor is {executor.state.name.lower()}")
+        return executor
+
+    def _store(self, executor: ModelExecutor) -> None:
+        self._look()
+        if executor.forgotten:
+            raise RefusedError("failed to update executor: no rows returned")
+
+    def register_executor(self, number: int) -> None:
+        """RegisterExecutor: it has started."""
+        self.executor(number, ExecutorState.VOID).state = ExecutorState.IDLE
+        self._look()
+
+    def bind_completed(self, number: int, failure: str = "") -> None:
+        """BindExecutorCompleted: its process of the application has started, or has failed to."""
+        executor = self.executor(number, ExecutorState.BINDING)
+        if failure and executor.session is not None:
+            self._bind_failed(executor, executor.session, failure)
+            executor.state, executor.session = ExecutorState.UNBINDING, None
+        else:
+            executor.state = ExecutorState.BOUND
+        self._store(executor)
+
+    def _bind_failed(self, executor: ModelExecutor, session: ModelSession, failure: str) -> None:
         session.retries += 1
-        session.events.append(Event(BIND_FAILED, f"Executor <{executor.number}> failed to bind", self._wall()))
+        what = f"Executor <{executor.number}> on node <{executor.node}> failed to bind session with {failure}"
+        session.events.append(Event(BIND_FAILED, what, self._wall()))
         if session.retries == RETRY_LIMIT:
             message = (
                 f"Session retry limit reached after {RETRY_LIMIT}/{RETRY_LIMIT} failed attempts; new executor assignment is "
-                "paused for this session; existing executors are unchanged"
+                "paused for this session; existing executors are unchanged."
             )
             session.events.append(Event(RETRY_LIMIT_REACHED, message, self._wall()))
+
+    def launch_task(self, number: int) -> Task | None:
+        """LaunchTask: the next task of its session; None if there is none now."""
+        executor = self.executor(number)
+        if executor.task is not None or executor.session is None:
+            return executor.task
+        self.executor(number, ExecutorState.BOUND, ExecutorState.UNBINDING)
+        task = next((each for each in executor.session.tasks if each.state == "pending"), None)
+        if task is not None and executor.state is ExecutorState.BOUND and executor.session.is_open:
+            task.state, executor.task = "running", task
+            task.runs += 1
+            self._store(executor)
+        return executor.task
+
+    def complete_task(self, number: int, *, failed: bool = False) -> None:
+        """CompleteTask: its task is over."""
+        executor = self.executor(number, ExecutorState.BOUND, ExecutorState.UNBINDING)
+        if executor.task is None:
+            raise RefusedError("no task in executor")
+        executor.task.state, executor.task = "failed" if failed else "succeeded", None
+        self._store(executor)
+
+    def unbind(self, number: int) -> None:
+        """UnbindExecutor: it begins to leave its session."""
+        executor = self.executor(number, ExecutorState.BINDING, ExecutorState.BOUND, ExecutorState.UNBINDING)
+        if executor.state is ExecutorState.UNBINDING:
+            executor.session, executor.task = None, None
+        executor.state = ExecutorState.UNBINDING
+        self._store(executor)
+
+    def unbind_completed(self, number: int) -> None:
+        """UnbindExecutorCompleted: it has left its session."""
+        executor = self.executor(number, ExecutorState.BINDING, ExecutorState.UNBINDING)
+        executor.session, executor.task, executor.state = None, None, ExecutorState.IDLE
+        self._store(executor)
+
+    def unregister_executor(self, number: int) -> None:
+        """UnregisterExecutor: it has ended."""
+        del self.executors[self.executor(number, ExecutorState.BINDING, ExecutorState.RELEASING).number]
         self._look()
+
+    # --- Executors of executor managers that were started here
+
+    def _step(self, executor: ModelExecutor) -> None:
+        """Let its executor manager do what the state of an executor asks for."""
+        state = executor.state
+
+        def step() -> None:
+            # An executor manager that connects again before that does it once.
+            if not self._works(executor) or executor.state is not state:
+                return
+            if state is ExecutorState.VOID:
+                self.register_executor(executor.number)
+            elif state is ExecutorState.BINDING:
+                self._bind(executor)
+            else:
+                self.unregister_executor(executor.number)
+
+        if state is ExecutorState.RELEASING:
+            step()
+        else:
+            self._later(START / 2, step)
+
+    def _bind(self, executor: ModelExecutor) -> None:
+        try:
+            self.bind_completed(executor.number, "" if self.binds else "return_code <12>: on_session_enter failed")
+        except RefusedError:
+            executor.stuck = True  # it tries to bind once more, again and again
+            return
+        if executor.state is ExecutorState.BOUND:
+            self._next_task(executor)
+        else:
+            self._leave(executor)
 
     def _next_task(self, executor: ModelExecutor) -> None:
         session = executor.session
         assert session is not None
-        task = next((each for each in session.tasks if each.state == "pending"), None)
-        if task is None or not session.is_open:
+        with suppress(RefusedError):  # asked again, it gets the same task
+            self.launch_task(executor.number)
+        if executor.task is None:
             self._wait_for_task(executor, session)
-            return
-        task.state, executor.task = "running", task
-        task.runs += 1
-        self._finish_later(executor, task)
+        else:
+            self._finish_later(executor, executor.task)
 
     def _finish_later(self, executor: ModelExecutor, task: Task) -> None:
         session = executor.session
@@ -468,7 +573,8 @@ class FlameModel:
 
         def finish() -> None:
             if self._works(executor) and executor.task is task:
-                task.state, executor.task = "succeeded", None
+                with suppress(RefusedError):
+                    self.complete_task(executor.number)
                 if session.closes and session.done:
                     self.close_session(session.name)
                 else:
@@ -491,21 +597,19 @@ class FlameModel:
         self._later(self.delay_release, give_up)
 
     def _leave(self, executor: ModelExecutor) -> None:
-        if executor.forgotten:
-            executor.session, executor.task, executor.state = None, None, ExecutorState.UNBINDING
+        with suppress(RefusedError):
+            self.unbind(executor.number)
+            self.unbind_completed(executor.number)
+        if executor.state is ExecutorState.UNBINDING:
+            executor.session = None  # it tries to leave once more
+        if not self.keeps_idle or executor.state is not ExecutorState.IDLE:
             return
-        if not self.keeps_idle:
-            self.executors.pop(executor.number, None)
-            self._look()
-            return
-        executor.session, executor.task, executor.state = None, None, ExecutorState.IDLE
 
         def drop() -> None:
             if self._works(executor) and executor.state is ExecutorState.IDLE:
-                self.executors.pop(executor.number, None)
+                self.release(executor)
 
         self._later(2 * self.delay_release, drop)
-        self._look()
 
     # --- The session manager's own life
 

@@ -12,22 +12,24 @@ from grpclib import GRPCError
 from grpclib.const import Cardinality, Handler, Status
 from grpclib.server import Server
 
-from flamectl_operator.flame.messages import BACKEND, FRONTEND, message_class
+from flamectl_operator.flame.messages import BACKEND, FRONTEND
+from flamectl_operator.flame.snapshot import ExecutorState, Resources
+from tests.flame.model import RefusedError, Task
+from tests.flame.protocol import CLIENT_CALLS, EXECUTOR_CALLS, message_class
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from tests.flame.model import FlameModel
+    from tests.flame.model import FlameModel, ModelExecutor
 
 LOOPBACK = "127.0.0.1"
 #: Names of the methods that list executors and sessions, by the version of Flame.
 DIALECTS = {"0.6": ("ListExecutor", "ListSession"), "0.7": ("ListExecutors", "ListSessions")}
 
 _EMPTY, _RESULT = message_class("EmptyRequest"), message_class("Result")
-_EVENT = message_class("Event")
-#: The number of a session's events in its status.
-EVENTS = 8
+#: Seconds between two looks at what a call waits for.
+_LOOK = 0.02
 
 
 class _Service:
@@ -67,11 +69,20 @@ class FlameServer:
                         names, ("ExecutorList", "SessionList"), (self._executors, self._sessions), strict=True
                     )
                 ),
+                *(
+                    self._unary(FRONTEND, name, message_class(f"{name}Request"), CLIENT_CALLS[name], act)
+                    for name, act in (
+                        ("CreateSession", self._create_session),
+                        ("CreateTask", self._create_task),
+                        ("CloseSession", self._close_session),
+                    )
+                ),
             ],
             BACKEND: [
                 self._unary(BACKEND, "ReleaseNode", message_class("ReleaseNodeRequest"), "Result", self._release),
                 self._unary(BACKEND, "RegisterNode", message_class("RegisterNodeRequest"), "Result", self._register),
                 self._watch(),
+                *(self._by_executor(name) for name in EXECUTOR_CALLS),
             ],
         }
 
@@ -98,7 +109,10 @@ class FlameServer:
             asked = await stream.recv_message()
             await self._begin(name)
             answered = message_class(answer)()
-            act(asked, answered)
+            try:
+                act(asked, answered)
+            except RefusedError as error:
+                raise GRPCError(Status.INTERNAL, str(error)) from None
             await stream.send_message(answered)
 
         return self._handler(service, name, handle, Cardinality.UNARY_UNARY, request, message_class(answer))
@@ -109,7 +123,9 @@ class FlameServer:
             connection, name = object(), ""
             try:
                 async for message in stream:
-                    name = message.heartbeat.node_name
+                    if not name:
+                        name = message.heartbeat.node_name
+                        self.model.connect(name, connection)
                     if not self.answers_heartbeats:
                         return
                     self.model.heartbeat(name, connection)
@@ -149,12 +165,13 @@ class FlameServer:
             node.status.state = state
 
     def _executors(self, _asked: Any, answer: Any) -> None:
-        for each in self.model.snapshot().executors:
+        for each in self.model.executors.values():
             executor = answer.executors.add()
+            executor.metadata.id = executor.metadata.name = str(each.number)
             executor.spec.node = each.node
             executor.status.state = each.state
-            if each.session:
-                executor.status.session_id = each.session
+            if each.session is not None:
+                executor.status.session_id = each.session.name
 
     def _sessions(self, _asked: Any, answer: Any) -> None:
         for each in self.model.snapshot().sessions:
@@ -170,8 +187,7 @@ class FlameServer:
             session.status.pending, session.status.running = each.pending, each.running
             session.status.failed = each.failed
             for event in self.model.sessions[each.name].events:
-                told = _EVENT(code=event.code, message=event.message, creation_time=int(event.at * 1000))
-                session.status.MergeFromString(entry(EVENTS, told.SerializeToString()))
+                session.status.events.add(code=event.code, message=event.message, creation_time=int(event.at * 1000))
 
     def _release(self, asked: Any, _answer: Any) -> None:
         self.model.release_node(asked.node_name)
@@ -179,14 +195,82 @@ class FlameServer:
     def _register(self, asked: Any, _answer: Any) -> None:
         self.model.register_node(asked.node.metadata.name, asked.node.status.capacity.cpu)
 
+    # -- executors and clients
 
-def entry(number: int, content: bytes) -> bytes:
-    """Return a field of a message on the wire: its number, its length, and its content."""
-    length, encoded = len(content), bytearray([number << 3 | 2])
-    while length >= 0x80:
-        encoded.append(length & 0x7F | 0x80)
-        length >>= 7
-    return bytes([*encoded, length]) + content
+    def _by_executor(self, name: str) -> tuple[str, Handler]:
+        async def handle(stream: Any) -> None:
+            asked = await stream.recv_message()
+            await self._begin(name)
+            answered = message_class(EXECUTOR_CALLS[name])()
+            try:
+                await self._act(name, asked, answered)
+            except RefusedError as error:
+                raise GRPCError(Status.INTERNAL, str(error)) from None
+            await stream.send_message(answered)
+
+        types = message_class(f"{name}Request"), message_class(EXECUTOR_CALLS[name])
+        return self._handler(BACKEND, name, handle, Cardinality.UNARY_UNARY, *types)
+
+    async def _act(self, name: str, asked: Any, answered: Any) -> None:
+        number, model = int(asked.executor_id), self.model
+        if name == "BindExecutor":
+            executor = await self._has(number, lambda each: each.session is not None)
+            if executor.session is not None and executor.session.is_open:
+                answered.session.metadata.id = executor.session.name
+                answered.application.SetInParent()
+        elif name == "LaunchTask":
+            executor = await self._has(number, lambda _: model.launch_task(number) is not None, model.delay_release)
+            if executor.task is not None and executor.session is not None:
+                answered.task.spec.session_id = executor.session.name
+        elif name == "BindExecutorCompleted":
+            code = asked.result.return_code
+            model.bind_completed(number, f"return_code <{code}>: {asked.result.message}" if code else "")
+        elif name == "CompleteTask":
+            model.complete_task(number, failed=asked.task_result.return_code != 0)
+        else:
+            {
+                "RegisterExecutor": model.register_executor,
+                "UnbindExecutor": model.unbind,
+                "UnbindExecutorCompleted": model.unbind_completed,
+                "UnregisterExecutor": model.unregister_executor,
+            }[name](number)
+
+    async def _has(
+        self, number: int, done: Callable[[ModelExecutor], bool], seconds: float = float("inf")
+    ) -> ModelExecutor:
+        """Wait until an executor has what it asks for, gets it no more, or so many seconds are over."""
+        end = self.model.now + seconds
+        while True:
+            executor = self.model.executor(number)
+            closed = executor.session is not None and not executor.session.is_open
+            if done(executor) or closed or executor.state is ExecutorState.RELEASING or self.model.now >= end:
+                return executor
+            await asyncio.sleep(_LOOK)
+
+    def _create_session(self, asked: Any, answer: Any) -> None:
+        spec = asked.session
+        self.model.open_session(
+            asked.session_id,
+            tasks=0,
+            priority=spec.priority,
+            min_instances=spec.min_instances,
+            max_instances=spec.max_instances if spec.HasField("max_instances") else None,
+            resources=Resources(spec.resreq.cpu, spec.resreq.memory, spec.resreq.gpu)
+            if spec.HasField("resreq")
+            else None,
+            closes=False,
+        )
+        answer.metadata.id = asked.session_id
+
+    def _create_task(self, asked: Any, answer: Any) -> None:
+        self.model.add_task(asked.task.session_id, Task(0.0))
+        answer.spec.session_id = asked.task.session_id
+
+    def _close_session(self, asked: Any, answer: Any) -> None:
+        if self.model.sessions[asked.session_id].count("running"):
+            raise RefusedError("Cannot close session with running tasks")
+        self.model.close_session(asked.session_id)
+        answer.metadata.id = asked.session_id
 
 
 def two_free_ports() -> int:

@@ -7,10 +7,13 @@ harm.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf import descriptor_pb2, message_factory
 from google.protobuf.descriptor_pool import DescriptorPool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 #: Package of Flame 0.6 and later.
 PACKAGE = "flame.v1"
@@ -64,14 +67,14 @@ _SCALARS = {
 }
 
 
-def _file() -> descriptor_pb2.FileDescriptorProto:
+def _file(messages: Mapping[str, str]) -> descriptor_pb2.FileDescriptorProto:
     file = descriptor_pb2.FileDescriptorProto(name="flame.proto", package=PACKAGE, syntax="proto3")
     for name, values in ENUMS.items():
         enum = file.enum_type.add(name=name)
         for number, value in enumerate(values):
             # Values share the scope of their enumeration, so they need its name to be unique.
             enum.value.add(name=f"{name}{value}", number=number)
-    for name, fields in MESSAGES.items():
+    for name, fields in messages.items():
         message = file.message_type.add(name=name)
         for line in filter(None, fields.split("; ")):
             _add_field(message, line)
@@ -97,10 +100,12 @@ def _add_field(message: descriptor_pb2.DescriptorProto, line: str) -> None:
         message.oneof_decl.add(name=f"_{name}")
 
 
-_POOL = DescriptorPool()
-_POOL.Add(_file())
+def classes(messages: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return what gives the class of each message by its name; see `MESSAGES`."""
+    pool = DescriptorPool()
+    pool.Add(_file(messages))
+    return lambda name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{name}"))
 
 
-def message_class(name: str) -> Any:
-    """Return the class of a message by its name, such as `NodeList`."""
-    return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"{PACKAGE}.{name}"))
+#: Gives the class of a message by its name, such as `NodeList`.
+message_class = classes(MESSAGES)

@@ -13,7 +13,7 @@ from flamectl_operator.flame.budget import Budget
 from flamectl_operator.flame.messages import MESSAGES, message_class
 from flamectl_operator.flame.snapshot import Load
 from flamectl_operator.flame.wire import BATCH, TooLargeError, batches
-from tests.flame.server import EVENTS, entry
+from tests.flame import protocol
 
 MIB = 2**20
 _LISTS = ("Node", "Executor", "Session")
@@ -53,12 +53,11 @@ async def test_honest_answer_of_the_largest_cluster_is_read() -> None:
 
 def _with_events(*events: tuple[int, str, float], padding: int = 0) -> bytes:
     """A list of one open session with these events: code, message, seconds since 1970."""
-    sessions = message_class("SessionList")()
+    sessions = protocol.message_class("SessionList")()
     session = sessions.sessions.add()
     session.metadata.id, session.status.failed = "s" + "x" * padding, 3
     for code, message, at in events:
-        event = message_class("Event")(code=code, message=message, creation_time=int(at * 1000))
-        session.status.MergeFromString(entry(EVENTS, event.SerializeToString()))
+        session.status.events.add(code=code, message=message, creation_time=int(at * 1000))
     return bytes(sessions.SerializeToString())
 
 

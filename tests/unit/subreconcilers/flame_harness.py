@@ -32,17 +32,21 @@ class ManualTimer:
         self._clock = clock
         self._due: list[tuple[float, int, Callable[[], object]]] = []
         self._count = itertools.count()
+        #: Until when functions were called.
+        self._at = clock.elapsed
 
     def time(self) -> float:
-        return self._clock.elapsed
+        return self._at
 
     def call_later(self, delay: float, callback: Callable[[], object], /) -> object:
-        heapq.heappush(self._due, (self._clock.elapsed + delay, next(self._count), callback))
+        heapq.heappush(self._due, (self._at + delay, next(self._count), callback))
         return None
 
     def run(self) -> None:
         while self._due and self._due[0][0] <= self._clock.elapsed:
-            heapq.heappop(self._due)[2]()
+            self._at, _, callback = heapq.heappop(self._due)
+            callback()
+        self._at = self._clock.elapsed
 
 
 class ModelFlame:
