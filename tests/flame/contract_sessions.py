@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from grpclib import GRPCError
 
-from flamectl_operator.flame.snapshot import ExecutorState, NodeState
+from flamectl_operator.flame.snapshot import ExecutorState, Load, NodeState
 from tests.flame.bench import LOST, ROUNDS, SOON
 
 if TYPE_CHECKING:
@@ -244,6 +244,8 @@ async def idle_executor_of_a_released_node_stops_the_scheduler_until_its_node_is
             await bench.open_session("other", tasks=1, priority=1)
             await bench.sleep(ROUNDS)
             assert await bench.executors() == [new._replace(state=ExecutorState.IDLE)]
+            seen = await bench.snapshot()
+            assert (seen.load(bench.name("a"))[0], seen.drained(bench.name("a"))) == (Load.IDLE, True)
             await client.report_lost(bench.name("a"))
             assert (await bench.bound(bench.name("b"))).session == bench.name("other")
             assert await bench.becomes(bench.name("a"), NodeState.NOT_READY, LOST + SOON)

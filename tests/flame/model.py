@@ -230,7 +230,6 @@ class FlameModel:
                 )
                 for each in self.sessions.values()
             ),
-            keeps_idle=self.keeps_idle,
         )
 
     def register_node(self, name: str, capacity: int, reported: Collection[int] = ()) -> None:

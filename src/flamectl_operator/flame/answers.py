@@ -100,14 +100,13 @@ def limit_messages(stream: Any, share: Share) -> None:
     receiver.recv_data = receive_within_limit
 
 
-async def read(nodes: bytes, executors: bytes, sessions: bytes, *, keeps_idle: bool, began: float = 0.0) -> Snapshot:
+async def read(nodes: bytes, executors: bytes, sessions: bytes, began: float = 0.0) -> Snapshot:
     """Return the snapshot of three answers; large ones are read in a thread.
 
     Args:
         nodes: An encoded NodeList.
         executors: An encoded ExecutorList.
         sessions: An encoded SessionList.
-        keeps_idle: Whether this Flame keeps idle executors for minutes.
         began: When this session manager began, in seconds since 1970. Earlier events do not count.
 
     Raises:
@@ -116,15 +115,14 @@ async def read(nodes: bytes, executors: bytes, sessions: bytes, *, keeps_idle: b
     """
     lists = (nodes, executors, sessions)
     if sum(map(len, lists)) <= MAX_IN_LOOP:
-        return _snapshot(*lists, keeps_idle, began)
-    return await asyncio.get_running_loop().run_in_executor(_READER, _snapshot, *lists, keeps_idle, began)
+        return _snapshot(*lists, began)
+    return await asyncio.get_running_loop().run_in_executor(_READER, _snapshot, *lists, began)
 
 
 def _snapshot(
     nodes: bytes,
     executors: bytes,
     sessions: bytes,
-    keeps_idle: bool,  # noqa: FBT001 - see `read`
     began: float,
 ) -> Snapshot:
     reader = _Reader(began)
@@ -133,7 +131,6 @@ def _snapshot(
         nodes=states,
         executors=tuple(reader.all(executors, _EXECUTORS, "executors", reader.executor)),
         sessions=tuple(reader.all(sessions, _SESSIONS, "sessions", reader.session)),
-        keeps_idle=keeps_idle,
         size=reader.size,
     )
     snapshot.same_for_decisions(snapshot)  # computes here what decisions derive from the lists, and keeps it

@@ -93,7 +93,7 @@ class GrpcSessionManager:
             nodes = await self._call(share, FRONTEND, "ListNodes", _EMPTY(), Encoded)
             executors = await self._list(share, "ListExecutor")
             sessions = await self._list(share, "ListSession")
-            return await answers.read(nodes, executors, sessions, keeps_idle=self._plural, began=self._began)
+            return await answers.read(nodes, executors, sessions, self._began)
 
     async def release_node(self, name: str) -> None:
         """See `SessionManager`."""

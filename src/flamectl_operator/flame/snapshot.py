@@ -159,14 +159,12 @@ class Snapshot:
 
     Args:
         nodes: State of each node in the table, by name.
-        keeps_idle: Whether this Flame keeps idle executors for minutes (from 0.7 on), so that a node with idle ones is free.
         size: Bytes that it takes in memory, as an estimate.
     """
 
     nodes: Mapping[str, NodeState]
     executors: tuple[FlameExecutor, ...] = ()
     sessions: tuple[Session, ...] = ()
-    keeps_idle: bool = False
     size: int = field(default=0, compare=False)
 
     @cached_property
@@ -208,11 +206,12 @@ class Snapshot:
         return Load.BUSY, max(self._priorities.get(executor.session, 0) for executor in busy)
 
     def drained(self, node: str) -> bool:
-        """Return whether nothing runs on a node and nothing can be put on it, so that its Pod may go."""
-        if node in self.nodes:
-            return False
-        load, _ = self.load(node)
-        return load is Load.NONE or (self.keeps_idle and load is Load.IDLE)
+        """Return whether nothing runs on a node and nothing can be put on it, so that its Pod may go.
+
+        Idle executors may go with it: Flame gives them no session while their node is not in the table. Flame 0.6 then even
+        gives no executor to any session until they are gone.
+        """
+        return node not in self.nodes and self.load(node)[0] is not Load.BUSY
 
     @cached_property
     def _loads(self) -> Mapping[str, tuple[Load, int]]:
@@ -272,7 +271,6 @@ class Snapshot:
             self.nodes == other.nodes
             and self.busy == other.busy
             and self._loads == other._loads
-            and self.keeps_idle == other.keeps_idle
             and (self.counts, self.in_use, self.demand) == (other.counts, other.in_use, other.demand)
             and self.paused == other.paused
         )

@@ -47,6 +47,6 @@ def paused_sessions(observed: ObservedCluster) -> tuple[PausedSessions, ...]:
     [first, *others] = snapshot.paused
     more = f" and {len(others)} more" * bool(others)
     subject = f'session "{one_line(first.name, _LONGEST_NAME)}"{more}'
-    verb = "are" if others else "is"
-    advice = "correct what keeps executors from binding, and open a new session; the log of an executor has the cause"
-    return (PausedSessions(f"{subject} {verb} paused: {first.paused} ({advice})"),)
+    verb, them = ("are", "them") if others else ("is", "it")
+    advice = f"correct what keeps executors from binding, close {them} and open another; the log of an executor has the cause"
+    return (PausedSessions(f"{subject} {verb} paused: {first.paused.rstrip('.')} ({advice})"),)

@@ -43,7 +43,7 @@ def _honest(nodes: int, executors: int, sessions: int) -> tuple[bytes, bytes, by
 
 async def test_honest_answer_of_the_largest_cluster_is_read() -> None:
     encoded = _honest(5_000, 50_000, 10_000)
-    snapshot = await read(*encoded, keeps_idle=False)
+    snapshot = await read(*encoded)
 
     assert sum(map(len, encoded)) < MAX_SIZE
     assert (len(snapshot.nodes), len(snapshot.executors), len(snapshot.sessions)) == (5_000, 50_000, 10_000)
@@ -79,7 +79,7 @@ def _with_events(*events: tuple[int, str, float], padding: int = 0) -> bytes:
     ],
 )
 async def test_session_is_paused_by_an_event_of_this_session_manager(sessions: bytes, paused: str) -> None:
-    snapshot = await read(b"", b"", sessions, keeps_idle=False, began=100.0)
+    snapshot = await read(b"", b"", sessions, began=100.0)
 
     assert [session.paused for session in snapshot.sessions] == [paused]
     assert snapshot.counts.failed == 3
@@ -90,7 +90,7 @@ async def test_events_of_one_answer_are_read_up_to_a_number(monkeypatch: pytest.
     monkeypatch.setattr(answers, "MAX_EVENTS", 5)
     sessions = _with_events(*[(1001, "x", 200)] * 5) + _with_events((1002, "paused", 200))
 
-    snapshot = await read(b"", b"", sessions, keeps_idle=False)
+    snapshot = await read(b"", b"", sessions)
 
     assert [session.paused for session in snapshot.sessions] == ["", ""]
 
@@ -107,7 +107,7 @@ async def test_sessions_of_two_workspaces_with_one_name_are_told_apart() -> None
     idle = executors.executors.add()
     idle.spec.node, idle.metadata.workspace, idle.status.state = "node-2", "red", 5
 
-    found = await read(*(each.SerializeToString() for each in (nodes, executors, sessions)), keeps_idle=False)
+    found = await read(*(each.SerializeToString() for each in (nodes, executors, sessions)))
 
     assert {session.name for session in found.sessions} == {"red/train", "blue/train"}
     assert [found.load(f"node-{number}") for number in range(3)] == [(Load.BUSY, 0), (Load.BUSY, 1), (Load.NONE, 0)]
@@ -132,7 +132,7 @@ async def test_answer_of_many_small_entries_is_refused_before_it_takes_memory(li
     tracemalloc.start()
     try:
         with pytest.raises(TooLargeError):
-            await read(*lists, keeps_idle=False)
+            await read(lists[0], lists[1], lists[2])
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -148,7 +148,7 @@ async def test_long_texts_are_not_kept(text: str) -> None:
         executors.executors.add().spec.node = long
         sessions.sessions.add().metadata.id = long
     encoded = [each.SerializeToString() for each in (nodes, executors, sessions)]
-    snapshot = await read(*encoded, keeps_idle=False)
+    snapshot = await read(*encoded)
 
     assert (snapshot.nodes, snapshot.executors) == ({}, ())
     assert max(len(session.name) for session in snapshot.sessions) == MAX_NAME
@@ -161,7 +161,7 @@ async def test_names_that_all_differ_are_refused_when_they_take_too_much(monkeyp
     for number in range(10_000):
         sessions.sessions.add().metadata.id = f"{number}" * 40
     with pytest.raises(TooLargeError, match="of memory"):
-        await read(b"", b"", sessions.SerializeToString(), keeps_idle=False)
+        await read(b"", b"", sessions.SerializeToString())
 
 
 def test_entries_contain_no_lists_and_so_cost_no_more_than_their_length() -> None:

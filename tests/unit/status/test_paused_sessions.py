@@ -28,7 +28,7 @@ def _told(*sessions: Session) -> list[str]:
 def test_message_names_the_first_session_and_the_cause(sessions: tuple[Session, ...], begin: str) -> None:
     [said] = _told(*sessions)
     assert said.startswith(begin)
-    assert said.endswith("open a new session; the log of an executor has the cause)")
+    assert said.endswith("open another; the log of an executor has the cause)")
 
 
 def test_name_of_a_session_is_cut_and_safe_to_print() -> None:

@@ -54,6 +54,25 @@ async def test_drained_executor_is_deleted_with_one_second_of_grace(monkeypatch:
     assert graces == [1]
 
 
+async def test_drain_ends_with_the_session_though_other_sessions_wait() -> None:
+    """Flame gives no executor to any session while an idle one is listed on a node that was released."""
+    world = await converged(replicas(2), storage="fs:///var/lib/flame/session")
+    ends = world.model.open_session("ends", tasks=1, seconds=20, max_instances=1)
+    lasts = world.model.open_session("lasts", tasks=1, seconds=1000, priority=1)
+    await world.live(3)
+    waits = world.model.open_session("waits", tasks=1, seconds=10)
+
+    world.edit(replicas(1))
+    await world.live(30)
+    assert ends.done
+    assert world.draining == []
+    world.edit(replicas(2))
+    await world.live(30)
+
+    assert waits.done
+    assert lasts.count("running") == 1
+
+
 async def test_busy_executor_is_deleted_when_its_session_has_ended() -> None:
     world = await converged(replicas(1))
     session = world.model.open_session("s", tasks=3, seconds=20)
